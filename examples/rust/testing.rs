@@ -1,0 +1,41 @@
+//! Test your own code against the sandbox: a real server inside of the test, with the deals it needs.
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use dealkit::{AgentProfile, Client, CreateAgent, DealStatus, Error};
+use dealkit_server::Sandbox;
+
+/// The code under test: it creates an agent if the deal is closed.
+async fn reward(client: &Client, deal_id: &str) -> Result<bool, Error> {
+    let deal = client.deals().retrieve(deal_id).await?;
+    if deal.status != Some(DealStatus::CLOSED) {
+        return Ok(false);
+    }
+    let request = CreateAgent::builder()
+        .email("grace@example.com")
+        .first_name("Grace")
+        .last_name("Hopper")
+        .profile(AgentProfile::new())
+        .build()?;
+    client.agents().create(request).await?;
+    Ok(true)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let sandbox = Sandbox::builder()
+        .deals([
+            r#"{"id": "won", "status": "CLOSED"}"#,
+            r#"{"id": "open", "status": "OPEN"}"#,
+        ])
+        .start()?;
+    let client = Client::builder()
+        .base_url(sandbox.url())
+        .service_key(sandbox.service_key())
+        .build()?;
+
+    assert!(reward(&client, "won").await?);
+    assert!(!reward(&client, "open").await?);
+    assert_eq!(sandbox.agents().len(), 1);
+    println!("the sandbox holds {} agent", sandbox.agents().len());
+    Ok(())
+}

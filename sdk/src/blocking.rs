@@ -1,0 +1,364 @@
+//! The same client for programs without an async runtime (feature `blocking`).
+//!
+//! Every name is that of the async client; a call is made with `send()`, where the other is awaited.
+//! The calling thread does the work: there is no thread in the background.
+//!
+//! ```no_run
+//! use dealkit::blocking::Client;
+//!
+//! let client = Client::builder().base_url("https://deals.example.com").service_key("my-key").build()?;
+//! let client = Client::new(client)?;
+//! let deal = client.deals().retrieve("d_1").send()?;
+//! println!("{:?}", deal.status);
+//! for item in client.deals().retrieve_many(["d_1", "d_2"]) {
+//!     println!("{}: {}", item.id, item.result.is_ok());
+//! }
+//! # Ok::<(), dealkit::Error>(())
+//! ```
+
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use serde::Serialize;
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::{
+    ClientBuilder, CreateAgent, Error, Method, RawResponse, Response, Retrieved, RetryPolicy,
+    model::{Agent, Deal},
+};
+
+/// The blocking client. Cheap to clone, and made to be shared between threads.
+///
+/// On a thread of an async runtime it works too, but stalls that thread: await the calls of
+/// [`dealkit::Client`](crate::Client) there, or make them on a thread for blocking work.
+#[derive(Clone)]
+pub struct Client {
+    client: crate::Client,
+    driver: Driver,
+}
+
+/// Runs calls to their end on the calling thread.
+#[derive(Clone)]
+struct Driver {
+    runtime: Arc<OwnedRuntime>,
+}
+
+/// A runtime that may be dropped anywhere, also where waiting for it is not allowed.
+struct OwnedRuntime(Option<Runtime>);
+
+impl Drop for OwnedRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Driver {
+    fn new() -> Result<Self, Error> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Error::config(format!("the runtime cannot be started: {error}")))?;
+        Ok(Self {
+            runtime: Arc::new(OwnedRuntime(Some(runtime))),
+        })
+    }
+
+    fn run<F>(&self, future: F) -> Result<F::Output, Error>
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        let Some(runtime) = &self.runtime.0 else {
+            return Err(Error::config("the runtime has been shut down"));
+        };
+        let work = || {
+            runtime.block_on(async {
+                // Between calls nobody looks after the kept connections. Letting the runtime look once
+                // finds those that the service has closed, before a request goes out on one.
+                tokio::task::yield_now().await;
+                future.await
+            })
+        };
+        if Handle::try_current().is_err() {
+            return Ok(work());
+        }
+        // Tokio panics where one runtime is driven on a thread of another, so this borrows a thread.
+        match std::thread::scope(|scope| scope.spawn(work).join()) {
+            Ok(output) => Ok(output),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+impl Client {
+    /// A builder with every default set. Its `build()` makes the async client, for [`Client::new`].
+    pub fn builder() -> ClientBuilder {
+        crate::Client::builder()
+    }
+
+    /// The blocking face of a client.
+    ///
+    /// # Errors
+    /// Of kind `Config` when the system refuses what the runtime needs.
+    pub fn new(client: crate::Client) -> Result<Self, Error> {
+        Ok(Self {
+            client,
+            driver: Driver::new()?,
+        })
+    }
+
+    /// See [`dealkit::Client::from_env`](crate::Client::from_env).
+    ///
+    /// # Errors
+    /// Of kind `Config` when a variable is missing or does not hold what it should.
+    pub fn from_env() -> Result<Self, Error> {
+        Self::new(crate::Client::from_env()?)
+    }
+
+    /// Calls on agents.
+    pub fn agents(&self) -> Agents {
+        Agents {
+            agents: self.client.agents(),
+            driver: self.driver.clone(),
+        }
+    }
+
+    /// Calls on deals.
+    pub fn deals(&self) -> Deals {
+        Deals {
+            deals: self.client.deals(),
+            driver: self.driver.clone(),
+        }
+    }
+
+    /// See [`dealkit::Client::request`](crate::Client::request).
+    pub fn request<S: AsRef<str>>(
+        &self,
+        method: Method,
+        segments: impl IntoIterator<Item = S>,
+    ) -> Call<RawResponse> {
+        self.driver.call(self.client.request(method, segments))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.client.fmt(f)
+    }
+}
+
+/// Calls on agents; see [`Client::agents`].
+#[derive(Clone, Debug)]
+pub struct Agents {
+    agents: crate::Agents,
+    driver: Driver,
+}
+
+impl Agents {
+    /// See [`dealkit::Agents::create`](crate::Agents::create).
+    pub fn create(&self, request: CreateAgent) -> Call<Agent> {
+        self.driver.call(self.agents.create(request))
+    }
+}
+
+/// Calls on deals; see [`Client::deals`].
+#[derive(Clone, Debug)]
+pub struct Deals {
+    deals: crate::Deals,
+    driver: Driver,
+}
+
+impl Deals {
+    /// See [`dealkit::Deals::retrieve`](crate::Deals::retrieve).
+    pub fn retrieve(&self, id: impl AsRef<str>) -> Call<Deal> {
+        self.driver.call(self.deals.retrieve(id))
+    }
+
+    /// Retrieves many deals, some at a time, as an iterator; see
+    /// [`dealkit::RetrieveMany`](crate::RetrieveMany).
+    pub fn retrieve_many<I>(&self, ids: I) -> RetrieveMany<I::IntoIter>
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        RetrieveMany {
+            many: self.deals.retrieve_many(ids),
+            driver: self.driver.clone(),
+        }
+    }
+}
+
+impl Driver {
+    fn call<T>(&self, call: crate::Call<T>) -> Call<T> {
+        Call {
+            call,
+            driver: self.clone(),
+        }
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").finish_non_exhaustive()
+    }
+}
+
+/// A call that has not been made yet; see [`dealkit::Call`](crate::Call).
+#[must_use = "a call does nothing until it is sent"]
+#[derive(Debug)]
+pub struct Call<T> {
+    call: crate::Call<T>,
+    driver: Driver,
+}
+
+impl<T: Send> Call<T> {
+    /// See [`dealkit::Call::timeout`](crate::Call::timeout).
+    pub fn timeout(mut self, total: Duration) -> Self {
+        self.call = self.call.timeout(total);
+        self
+    }
+
+    /// See [`dealkit::Call::retry`](crate::Call::retry).
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.call = self.call.retry(policy);
+        self
+    }
+
+    /// See [`dealkit::Call::header`](crate::Call::header).
+    pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
+        self.call = self.call.header(name, value);
+        self
+    }
+
+    /// See [`dealkit::Call::into_request`](crate::Call::into_request).
+    ///
+    /// # Errors
+    /// What sending the call would find wrong before a byte leaves.
+    pub fn into_request(self) -> Result<http::Request<Bytes>, Error> {
+        self.call.into_request()
+    }
+
+    /// See [`dealkit::Call::with_response`](crate::Call::with_response).
+    pub fn with_response(self) -> CallWithResponse<T> {
+        CallWithResponse {
+            call: self.call.with_response(),
+            driver: self.driver,
+        }
+    }
+
+    /// Makes the call and waits for its end.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn send(self) -> Result<T, Error> {
+        self.driver.run(self.call.send())?
+    }
+}
+
+impl Call<RawResponse> {
+    /// See [`dealkit::Call::json`](crate::Call::json).
+    pub fn json(mut self, body: &(impl Serialize + ?Sized)) -> Self {
+        self.call = self.call.json(body);
+        self
+    }
+
+    /// See [`dealkit::Call::query`](crate::Call::query).
+    pub fn query(mut self, name: &str, value: &str) -> Self {
+        self.call = self.call.query(name, value);
+        self
+    }
+}
+
+/// A call that comes back with the whole response; see [`Call::with_response`].
+#[must_use = "a call does nothing until it is sent"]
+#[derive(Debug)]
+pub struct CallWithResponse<T> {
+    call: crate::CallWithResponse<T>,
+    driver: Driver,
+}
+
+impl<T: Send> CallWithResponse<T> {
+    /// Makes the call and waits for its end.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn send(self) -> Result<Response<T>, Error> {
+        self.driver.run(self.call.send())?
+    }
+}
+
+/// Retrieves many deals: a value to adjust and iterate over; see
+/// [`dealkit::RetrieveMany`](crate::RetrieveMany).
+#[must_use = "nothing is retrieved until it is iterated over"]
+#[derive(Debug)]
+pub struct RetrieveMany<I> {
+    many: crate::RetrieveMany<I>,
+    driver: Driver,
+}
+
+impl<I> RetrieveMany<I>
+where
+    I: Iterator,
+    I::Item: Into<String>,
+{
+    /// See [`dealkit::RetrieveMany::concurrency`](crate::RetrieveMany::concurrency).
+    pub fn concurrency(mut self, concurrency: usize) -> Self {
+        self.many = self.many.concurrency(concurrency);
+        self
+    }
+
+    /// See [`dealkit::RetrieveMany::as_completed`](crate::RetrieveMany::as_completed).
+    pub fn as_completed(mut self) -> Self {
+        self.many = self.many.as_completed();
+        self
+    }
+
+    /// See [`dealkit::RetrieveMany::timeout`](crate::RetrieveMany::timeout).
+    pub fn timeout(mut self, total: Duration) -> Self {
+        self.many = self.many.timeout(total);
+        self
+    }
+
+    /// See [`dealkit::RetrieveMany::retry`](crate::RetrieveMany::retry).
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.many = self.many.retry(policy);
+        self
+    }
+}
+
+impl<I> IntoIterator for RetrieveMany<I>
+where
+    I: Iterator + Unpin + Send,
+    I::Item: Into<String>,
+{
+    type Item = Retrieved;
+    type IntoIter = Iter<I>;
+
+    fn into_iter(self) -> Iter<I> {
+        Iter {
+            stream: self.many.stream(),
+            driver: self.driver,
+        }
+    }
+}
+
+/// The deals of a [`RetrieveMany`]. What is on its way moves on while the iterator is waited for.
+#[derive(Debug)]
+pub struct Iter<I> {
+    stream: crate::DealStream<I>,
+    driver: Driver,
+}
+
+impl<I> Iterator for Iter<I>
+where
+    I: Iterator + Unpin + Send,
+    I::Item: Into<String>,
+{
+    type Item = Retrieved;
+
+    fn next(&mut self) -> Option<Retrieved> {
+        self.driver.run(self.stream.next()).ok().flatten()
+    }
+}

@@ -1,0 +1,342 @@
+//! A call: a value that describes a request, can be adjusted, looked at, and awaited.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    pin::Pin,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use serde::Serialize;
+use tracing::Instrument;
+use url::Url;
+
+use crate::{
+    client::Client,
+    error::{Error, Operation},
+    http::{
+        retry::RetryPolicy,
+        send::{Answer, Outgoing},
+        trace,
+    },
+    response::{RawResponse, Response},
+    value::Json,
+    wire,
+};
+
+/// A call that has not been made yet.
+///
+/// Await it, or `send()` it, to make it. Before that it takes options of its own, can be asked to keep
+/// the whole response, and can be turned into the exact HTTP request without sending anything.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
+/// let deal = client.deals().retrieve("d_1").timeout(Duration::from_secs(5)).await?;
+///
+/// let response = client.deals().retrieve("d_1").with_response().await?;
+/// println!("{} {:?}", response.status(), response.request_id());
+/// # Ok(()) }
+/// ```
+#[must_use = "a call does nothing until it is awaited or sent"]
+pub struct Call<T> {
+    client: Client,
+    operation: Operation,
+    /// What is wrong with the call's parts comes out when it is sent: only `build()` fails on its own.
+    parts: Result<Parts, Error>,
+    options: CallOptions,
+    read: Read<T>,
+}
+
+/// What a call can have in place of the client's own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CallOptions {
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) retry: Option<RetryPolicy>,
+}
+
+/// Reads what a call comes back with.
+type Read<T> = fn(&Answer, &Operation) -> Result<T, Error>;
+
+struct Parts {
+    method: Method,
+    url: Url,
+    headers: HeaderMap,
+    body: Option<Bytes>,
+}
+
+impl<T> Call<T> {
+    pub(crate) fn new(
+        client: Client,
+        operation: Operation,
+        path: Result<String, Error>,
+        read: Read<T>,
+    ) -> Self {
+        let parts = path.map(|path| Parts {
+            method: operation.method.clone(),
+            url: client.url(&path),
+            headers: HeaderMap::new(),
+            body: None,
+        });
+        Self {
+            client,
+            operation,
+            parts,
+            options: CallOptions::default(),
+            read,
+        }
+    }
+
+    /// Sends `body` as JSON.
+    pub(crate) fn with_json(mut self, body: Json) -> Self {
+        if let Ok(parts) = &mut self.parts {
+            parts.body = Some(Bytes::from(body.into_text()));
+        }
+        self
+    }
+
+    /// The most time that the call may take, all attempts included, in place of the client's.
+    pub fn timeout(mut self, total: Duration) -> Self {
+        self.options.timeout = Some(total);
+        self
+    }
+
+    /// What is tried again, in place of the client's policy.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.options.retry = Some(policy);
+        self
+    }
+
+    pub(crate) fn options(mut self, options: CallOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Adds a header, in place of one of that name that the client sends. The service key and the
+    /// headers that frame the message cannot be set.
+    pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
+        self.parts = self.parts.and_then(|mut parts| {
+            let (name, value) = extra_header(name.as_ref(), value.as_ref())?;
+            parts.headers.insert(name, value);
+            Ok(parts)
+        });
+        self
+    }
+
+    /// Makes the call come back with the whole response: status, headers, attempts and raw body, beside
+    /// the value.
+    pub fn with_response(self) -> CallWithResponse<T> {
+        CallWithResponse { call: self }
+    }
+
+    /// The exact request that would be sent, service key included (marked sensitive, so that `Debug`
+    /// does not show it).
+    ///
+    /// # Errors
+    /// What sending the call would find wrong before a byte leaves.
+    ///
+    /// ```
+    /// use dealkit::Client;
+    ///
+    /// let client = Client::builder().base_url("https://deals.example.com").service_key("k").build()?;
+    /// let request = client.deals().retrieve("a/b").into_request()?;
+    /// assert_eq!(request.uri(), "https://deals.example.com/v1/deals/a%2Fb");
+    /// # Ok::<(), dealkit::Error>(())
+    /// ```
+    pub fn into_request(self) -> Result<http::Request<Bytes>, Error> {
+        let operation = self.operation.clone();
+        let (_, outgoing) = self.prepare()?;
+        let mut request = http::Request::new(outgoing.body.unwrap_or_default());
+        *request.method_mut() = outgoing.method;
+        *request.uri_mut() = outgoing.url.as_str().parse().map_err(|error| {
+            Error::config(format!("the URL cannot be sent: {error}")).with_operation(&operation)
+        })?;
+        *request.headers_mut() = outgoing.headers;
+        Ok(request)
+    }
+
+    /// Splits the call into the client and the finished request.
+    fn prepare(self) -> Result<(Client, Outgoing), Error> {
+        let Parts {
+            method,
+            url,
+            headers: own,
+            body,
+        } = self
+            .parts
+            .map_err(|error| error.with_operation(&self.operation))?;
+        let mut headers = self.client.headers().clone();
+        if body.is_some() {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(wire::JSON));
+        }
+        headers.extend(own);
+        let outgoing = Outgoing {
+            method,
+            url,
+            headers,
+            body,
+        };
+        Ok((self.client, outgoing))
+    }
+}
+
+impl<T> Call<T> {
+    /// Makes the call come back with the raw response: the body is left for the caller to read, with
+    /// [`RawResponse::json`].
+    pub fn raw_response(self) -> Call<RawResponse> {
+        Call {
+            client: self.client,
+            operation: self.operation,
+            parts: self.parts,
+            options: self.options,
+            read: read_nothing,
+        }
+    }
+
+    /// Makes the call; awaiting it does the same.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn send(self) -> Result<T, Error> {
+        self.exchange().await.map(|(_, value)| value)
+    }
+
+    async fn exchange(self) -> Result<(Answer, T), Error> {
+        let operation = self.operation.clone();
+        let read = self.read;
+        let options = self.options;
+        let span = trace::call_span(&operation, self.client.base_url());
+        let outcome = async {
+            let (client, outgoing) = self.prepare()?;
+            let answer = client.exchange(&outgoing, &options).await?;
+            match read(&answer, &operation) {
+                Ok(value) => Ok((answer, value)),
+                Err(error) => Err(error.with_answer(answer, client.redactor())),
+            }
+        }
+        .instrument(span.clone())
+        .await
+        .map_err(|error: Error| error.with_operation(&operation));
+        trace::finished(&span, outcome.as_ref().map(|(answer, _)| answer.status));
+        outcome
+    }
+}
+
+/// Leaves the body as it is.
+fn read_nothing(answer: &Answer, operation: &Operation) -> Result<RawResponse, Error> {
+    Ok(RawResponse::of(answer.clone(), operation.clone()))
+}
+
+impl Call<RawResponse> {
+    pub(crate) fn raw(client: Client, operation: Operation, path: Result<String, Error>) -> Self {
+        Self::new(client, operation, path, read_nothing)
+    }
+
+    /// Sends `body` as JSON.
+    pub fn json(mut self, body: &(impl Serialize + ?Sized)) -> Self {
+        match Json::of(body) {
+            Ok(body) => self.with_json(body),
+            Err(error) => {
+                self.parts = self.parts.and(Err(Error::config(format!(
+                    "the body cannot be written as JSON: {error}"
+                ))));
+                self
+            }
+        }
+    }
+
+    /// Adds a parameter to the query.
+    pub fn query(mut self, name: &str, value: &str) -> Self {
+        if let Ok(parts) = &mut self.parts {
+            parts.url.query_pairs_mut().append_pair(name, value);
+        }
+        self
+    }
+}
+
+impl<T: 'static> IntoFuture for Call<T> {
+    type Output = Result<T, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.send())
+    }
+}
+
+/// A call that comes back with the whole response; see [`Call::with_response`].
+#[must_use = "a call does nothing until it is awaited or sent"]
+pub struct CallWithResponse<T> {
+    call: Call<T>,
+}
+
+impl<T> CallWithResponse<T> {
+    /// Makes the call; awaiting it does the same.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn send(self) -> Result<Response<T>, Error> {
+        let operation = self.call.operation.clone();
+        let (answer, value) = self.call.exchange().await?;
+        Ok(Response {
+            operation,
+            answer,
+            value,
+        })
+    }
+}
+
+impl<T: 'static> IntoFuture for CallWithResponse<T> {
+    type Output = Result<Response<T>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.send())
+    }
+}
+
+impl<T> fmt::Debug for CallWithResponse<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallWithResponse")
+            .field("call", &self.call)
+            .finish()
+    }
+}
+
+impl<T> fmt::Debug for Call<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("operation", &format_args!("{}", self.operation))
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Checks a header that a caller wants to add.
+pub(crate) fn extra_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
+    /// The key is set by the client alone; the others say where the message goes and where it ends.
+    const OURS: [&str; 7] = [
+        wire::SERVICE_KEY_HEADER,
+        "host",
+        "content-length",
+        "content-type",
+        "transfer-encoding",
+        "connection",
+        "expect",
+    ];
+    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
+        Error::config("a header's name holds characters that no header name may hold")
+    })?;
+    if OURS.contains(&name.as_str()) {
+        return Err(Error::config(format!(
+            "the header {name} is set by the client and cannot be given"
+        )));
+    }
+    let value = HeaderValue::from_str(value).map_err(|_| {
+        Error::config(format!(
+            "the value of the header {name} holds characters that no header may hold"
+        ))
+    })?;
+    Ok((name, value))
+}

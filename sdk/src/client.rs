@@ -1,0 +1,492 @@
+//! The client: configuration, checked once, to a ready connection pool.
+
+use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
+
+use http::{HeaderMap, HeaderValue, Method, header};
+use url::{Host, Url};
+
+use crate::{
+    agents::Agents,
+    call::{Call, CallOptions, extra_header},
+    deals::Deals,
+    error::{Error, Operation},
+    http::{
+        path::segment,
+        progress::ProgressLayer,
+        redact::Redactor,
+        retry::{self, Reality, RetryPolicy},
+        send::{self, Answer, Bounds, Outgoing},
+    },
+    response::RawResponse,
+    wire,
+};
+
+/// The environment variable that [`Client::from_env`] reads the base URL from.
+pub const BASE_URL_VARIABLE: &str = "DEALKIT_BASE_URL";
+
+/// The environment variable that [`Client::from_env`] reads the service key from.
+pub const SERVICE_KEY_VARIABLE: &str = "DEALKIT_SERVICE_KEY";
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(60);
+const MAX_CONNECTIONS: usize = 64;
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+const MAX_RESPONSE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// A client of one service, with one key and one pool of connections.
+///
+/// Cheap to clone, and made to be shared between tasks and threads. It works on any Tokio runtime.
+///
+/// ```
+/// use dealkit::Client;
+///
+/// let client = Client::builder()
+///     .base_url("https://deals.example.com")
+///     .service_key("my-key")
+///     .build()?;
+/// # let _ = client;
+/// # Ok::<(), dealkit::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// For GET and HEAD: connections are kept and used again.
+    pooled: reqwest::Client,
+    /// For everything else: a connection of its own for every request. On a kept connection the service
+    /// may hang up just as the request goes out, and nobody could tell whether it had acted on it.
+    fresh: reqwest::Client,
+    base: Url,
+    /// The path of the base URL without a last slash.
+    prefix: String,
+    headers: HeaderMap,
+    redactor: Redactor,
+    total_timeout: Duration,
+    bounds: Bounds,
+    retry: RetryPolicy,
+}
+
+impl Client {
+    /// A builder with every default set; it lacks the base URL and the service key.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// A client with the base URL in `DEALKIT_BASE_URL` and the key in `DEALKIT_SERVICE_KEY`.
+    ///
+    /// # Errors
+    /// Of kind `Config` when a variable is missing or does not hold what it should.
+    pub fn from_env() -> Result<Self, Error> {
+        let variable = |name: &str| {
+            std::env::var(name).map_err(|_| {
+                Error::config(format!(
+                    "the environment variable {name} is not set, or is not Unicode text"
+                ))
+            })
+        };
+        Self::builder()
+            .base_url(variable(BASE_URL_VARIABLE)?)
+            .service_key(variable(SERVICE_KEY_VARIABLE)?)
+            .build()
+    }
+
+    /// Calls on agents.
+    pub fn agents(&self) -> Agents {
+        Agents::new(self.clone())
+    }
+
+    /// Calls on deals.
+    pub fn deals(&self) -> Deals {
+        Deals::new(self.clone())
+    }
+
+    /// A call of an operation that the specification does not show, with this client's key, limits and
+    /// errors. The segments follow `/v1` and are escaped as identifiers are.
+    ///
+    /// ```no_run
+    /// # async fn example(client: dealkit::Client, id: &str) -> Result<(), dealkit::Error> {
+    /// use dealkit::Method;
+    ///
+    /// let body = serde_json::json!({"first_name": "Ada"});
+    /// let response = client.request(Method::PATCH, ["agents", id]).json(&body).send().await?;
+    /// let agent: dealkit::Agent = response.json()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn request<S: AsRef<str>>(
+        &self,
+        method: Method,
+        segments: impl IntoIterator<Item = S>,
+    ) -> Call<RawResponse> {
+        // Any of the segments may be an identifier, so the template shows none.
+        let mut template = wire::API_PREFIX.to_owned();
+        let mut path = Ok(wire::API_PREFIX.to_owned());
+        for part in segments {
+            template.push_str("/{}");
+            path = path.and_then(|path| Ok(format!("{path}/{}", segment(part.as_ref())?)));
+        }
+        Call::raw(self.clone(), Operation { method, template }, path)
+    }
+
+    pub(crate) fn base_url(&self) -> &Url {
+        &self.inner.base
+    }
+
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.inner.headers
+    }
+
+    pub(crate) fn redactor(&self) -> &Redactor {
+        &self.inner.redactor
+    }
+
+    /// The URL of `path`, which begins with a slash and is escaped.
+    pub(crate) fn url(&self, path: &str) -> Url {
+        let mut url = self.inner.base.clone();
+        url.set_path(&format!("{}{path}", self.inner.prefix));
+        url
+    }
+
+    /// Sends a request, more than once if need be, within the call's time.
+    pub(crate) async fn exchange(
+        &self,
+        request: &Outgoing,
+        options: &CallOptions,
+    ) -> Result<Answer, Error> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(Error::config(
+                "a call must be awaited on a Tokio runtime; without one, use dealkit::blocking",
+            ));
+        }
+        let Inner {
+            pooled,
+            fresh,
+            bounds,
+            redactor,
+            ..
+        } = &*self.inner;
+        let http = if retry::is_safe(&request.method) {
+            pooled
+        } else {
+            fresh
+        };
+        let total = options.timeout.unwrap_or(self.inner.total_timeout);
+        let policy = options.retry.unwrap_or(self.inner.retry);
+        let attempt = |left: Duration| {
+            let bounds = Bounds {
+                attempt: bounds.attempt.min(left),
+                ..*bounds
+            };
+            send::attempt(http, request, bounds, redactor)
+        };
+        retry::with_retries(policy, &request.method, total, &Reality::new(), attempt).await
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("base_url", &self.inner.base.as_str())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Sets up a [`Client`]. Only [`build`](Self::build) fails.
+#[must_use]
+pub struct ClientBuilder {
+    base_url: Option<String>,
+    service_key: Option<String>,
+    connect_timeout: Duration,
+    attempt_timeout: Duration,
+    total_timeout: Duration,
+    max_connections: usize,
+    max_response_bytes: u64,
+    user_agent: Option<String>,
+    headers: Vec<(String, String)>,
+    proxy: Option<String>,
+    http2_prior_knowledge: bool,
+    allow_http: bool,
+    retry: RetryPolicy,
+}
+
+impl Default for ClientBuilder {
+    fn default() -> Self {
+        Self {
+            base_url: None,
+            service_key: None,
+            connect_timeout: CONNECT_TIMEOUT,
+            attempt_timeout: ATTEMPT_TIMEOUT,
+            total_timeout: TOTAL_TIMEOUT,
+            max_connections: MAX_CONNECTIONS,
+            max_response_bytes: MAX_RESPONSE_BYTES,
+            user_agent: None,
+            headers: Vec::new(),
+            proxy: None,
+            http2_prior_knowledge: false,
+            allow_http: false,
+            retry: RetryPolicy::new(),
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// The service's address, without `/v1`: with or without a path, with or without a last slash.
+    pub fn base_url(mut self, url: impl Into<String>) -> Self {
+        self.base_url = Some(url.into());
+        self
+    }
+
+    /// The key issued to the caller: 1 to 1,024 visible ASCII characters.
+    pub fn service_key(mut self, key: impl Into<String>) -> Self {
+        self.service_key = Some(key.into());
+        self
+    }
+
+    /// The most time that a call may take, all attempts included. Default: 60 s.
+    pub fn timeout(mut self, total: Duration) -> Self {
+        self.total_timeout = total;
+        self
+    }
+
+    /// The most time that one attempt may take, connecting included. Default: 30 s.
+    pub fn attempt_timeout(mut self, attempt: Duration) -> Self {
+        self.attempt_timeout = attempt;
+        self
+    }
+
+    /// The most time that making a connection may take, TLS included. Default: 5 s.
+    pub fn connect_timeout(mut self, connect: Duration) -> Self {
+        self.connect_timeout = connect;
+        self
+    }
+
+    /// What is tried again, how often, and after what wait. Default: [`RetryPolicy::new`].
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry = policy;
+        self
+    }
+
+    /// How many unused connections are kept for the next call, for at most 30 s each. Default: 64.
+    ///
+    /// Only GET and HEAD use a connection again. Every other request has one of its own: on a kept one
+    /// the service may hang up just as the request goes out, and nobody could tell whether it had acted.
+    pub fn max_connections(mut self, connections: usize) -> Self {
+        self.max_connections = connections;
+        self
+    }
+
+    /// The largest body of an answer that is read, in bytes. Default: 64 MiB.
+    pub fn max_response_bytes(mut self, bytes: u64) -> Self {
+        self.max_response_bytes = bytes;
+        self
+    }
+
+    /// The `User-Agent` header. Default: `dealkit/` and the version.
+    pub fn user_agent(mut self, user_agent: impl Into<String>) -> Self {
+        self.user_agent = Some(user_agent.into());
+        self
+    }
+
+    /// A header to send on every request. The service key and the headers that frame the message
+    /// cannot be set.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// A proxy to go through, such as `http://proxy.example.com:3128`, in place of the one that the
+    /// environment names. A service on a loopback address is always called directly.
+    pub fn proxy(mut self, url: impl Into<String>) -> Self {
+        self.proxy = Some(url.into());
+        self
+    }
+
+    /// Speaks HTTP/2 from the first byte, for a service that does so without TLS. Over TLS the two
+    /// sides agree on HTTP/2 by themselves.
+    pub fn http2_prior_knowledge(mut self, http2: bool) -> Self {
+        self.http2_prior_knowledge = http2;
+        self
+    }
+
+    /// Allows plain `http` to a host that is not this machine. Everybody on the way can then read the
+    /// service key.
+    pub fn allow_http(mut self, allow: bool) -> Self {
+        self.allow_http = allow;
+        self
+    }
+
+    /// Checks the configuration and makes the client.
+    ///
+    /// # Errors
+    /// Of kind `Config`; the text says which setting is wrong and what it takes, and repeats neither the
+    /// key nor the URL.
+    pub fn build(self) -> Result<Client, Error> {
+        let base = self.checked_base_url()?;
+        let key = self.checked_key()?;
+        let headers = self.checked_headers(&key)?;
+        for (name, timeout) in [
+            ("timeout", self.total_timeout),
+            ("attempt_timeout", self.attempt_timeout),
+            ("connect_timeout", self.connect_timeout),
+        ] {
+            if timeout.is_zero() {
+                return Err(Error::config(format!("{name} must be more than zero")));
+            }
+        }
+        let pooled = self.connections(&base, self.max_connections)?;
+        let fresh = self.connections(&base, 0)?;
+        let prefix = base.path().trim_end_matches('/').to_owned();
+        Ok(Client {
+            inner: Arc::new(Inner {
+                pooled,
+                fresh,
+                prefix,
+                base,
+                headers,
+                redactor: Redactor::new(key),
+                total_timeout: self.total_timeout,
+                bounds: Bounds {
+                    connect: self.connect_timeout,
+                    attempt: self.attempt_timeout,
+                    max_response_bytes: self.max_response_bytes,
+                },
+                retry: self.retry,
+            }),
+        })
+    }
+
+    fn checked_base_url(&self) -> Result<Url, Error> {
+        let Some(text) = &self.base_url else {
+            return Err(Error::config(format!(
+                "base_url is missing: set it, or {BASE_URL_VARIABLE} with Client::from_env()"
+            )));
+        };
+        let url = Url::parse(text).map_err(|error| {
+            Error::config(format!(
+                "base_url is no absolute URL such as https://deals.example.com: {error}"
+            ))
+        })?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(Error::config(
+                "base_url must begin with https:// or http://",
+            ));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(Error::config(
+                "base_url must not hold a user name or password; the service key goes into service_key",
+            ));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(Error::config(
+                "base_url must not hold a query or a fragment",
+            ));
+        }
+        if url.scheme() == "http" && !is_loopback(&url) && !self.allow_http {
+            return Err(Error::config(
+                "base_url is plain http to another machine, where everybody on the way can read the service key: \
+                 use https, or allow_http(true) if the network is yours",
+            ));
+        }
+        if url.scheme() == "https" && cfg!(not(feature = "rustls")) {
+            return Err(Error::config(
+                "base_url is https, and dealkit was built without its feature `rustls`",
+            ));
+        }
+        Ok(url)
+    }
+
+    fn checked_key(&self) -> Result<HeaderValue, Error> {
+        let Some(key) = &self.service_key else {
+            return Err(Error::config(format!(
+                "service_key is missing: set it, or {SERVICE_KEY_VARIABLE} with Client::from_env()"
+            )));
+        };
+        let wrong = || {
+            Error::config(format!(
+                "service_key must be 1 to {} visible ASCII characters; is there a line end or a space in it?",
+                wire::SERVICE_KEY_MAX
+            ))
+        };
+        if !wire::is_service_key(key) {
+            return Err(wrong());
+        }
+        let mut key = HeaderValue::from_str(key).map_err(|_| wrong())?;
+        key.set_sensitive(true);
+        Ok(key)
+    }
+
+    /// The headers that every request carries.
+    fn checked_headers(&self, key: &HeaderValue) -> Result<HeaderMap, Error> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, HeaderValue::from_static(wire::JSON));
+        let user_agent = self
+            .user_agent
+            .as_deref()
+            .unwrap_or(concat!("dealkit/", env!("CARGO_PKG_VERSION")));
+        let user_agent = HeaderValue::from_str(user_agent)
+            .map_err(|_| Error::config("user_agent holds characters that no header may hold"))?;
+        headers.insert(header::USER_AGENT, user_agent);
+        for (name, value) in &self.headers {
+            let (name, value) = extra_header(name, value)?;
+            headers.insert(name, value);
+        }
+        headers.insert(wire::SERVICE_KEY_HEADER, key.clone());
+        Ok(headers)
+    }
+
+    /// A pool that keeps at most `kept` unused connections.
+    fn connections(&self, base: &Url, kept: usize) -> Result<reqwest::Client, Error> {
+        let mut pool = reqwest::Client::builder()
+            // reqwest would take the service key along to another host.
+            .redirect(reqwest::redirect::Policy::none())
+            // What is tried again, and how often, is decided in one place: here, by dealkit.
+            .retry(reqwest::retry::never())
+            .connector_layer(ProgressLayer)
+            .connect_timeout(self.connect_timeout)
+            .pool_max_idle_per_host(kept)
+            .pool_idle_timeout(IDLE_TIMEOUT);
+        if self.http2_prior_knowledge {
+            pool = pool.http2_prior_knowledge();
+        }
+        if is_loopback(base) {
+            // The environment's proxy would get the key of a service on this very machine.
+            pool = pool.no_proxy();
+            if base.scheme() == "http" {
+                // No TLS can come of it, so no certificates are loaded: that takes milliseconds, and
+                // fails in a container that has none.
+                #[cfg(feature = "rustls")]
+                {
+                    pool = pool.tls_certs_only([]);
+                }
+            }
+        } else if let Some(proxy) = &self.proxy {
+            let proxy = reqwest::Proxy::all(proxy).map_err(|_| {
+                Error::config("proxy is no URL such as http://proxy.example.com:3128")
+            })?;
+            pool = pool.proxy(proxy);
+        }
+        pool.build()
+            .map_err(|error| Error::config(format!("the connection pool cannot be made: {error}")))
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder").finish_non_exhaustive()
+    }
+}
+
+/// Whether the URL names this machine itself.
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            name.eq_ignore_ascii_case("localhost")
+        }
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => IpAddr::V6(address).to_canonical().is_loopback(),
+        None => false,
+    }
+}

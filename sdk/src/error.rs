@@ -1,0 +1,454 @@
+//! One error type, its kinds, and what a caller can ask of it.
+
+use std::{error::Error as StdError, fmt, time::Duration};
+
+use http::{HeaderMap, StatusCode};
+
+use crate::{
+    decode::DecodeError,
+    http::{
+        redact::{self, Redactor},
+        send::Answer,
+    },
+    problem::Problem,
+    validate::{ValidationError, Violation},
+};
+
+/// The most of an error's body that is kept, in bytes.
+const BODY_KEPT: usize = 64 * 1024;
+
+/// What a call, or building a client, can fail with.
+///
+/// `Display` is one line with the method, the path template, what happened and, if the service
+/// answered, its status, title, detail and request id. It never shows the service key, an identifier,
+/// or another value that was sent or read. `source()` leads on to the cause, where there is one.
+///
+/// ```no_run
+/// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
+/// match client.deals().retrieve("d_1").await {
+///     Ok(deal) => println!("{:?}", deal.status),
+///     Err(error) if error.is_not_found() => println!("no such deal"),
+///     Err(error) => {
+///         eprintln!("{error} (delivery: {}, attempts: {})", error.delivery(), error.attempts());
+///         return Err(error);
+///     }
+/// }
+/// # Ok(()) }
+/// ```
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    cause: Cause,
+    operation: Option<Operation>,
+    delivery: Delivery,
+    attempts: u32,
+    retry_after: Option<Duration>,
+    answer: Option<Answered>,
+}
+
+/// What was asked for, as far as it may be shown.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub(crate) method: http::Method,
+    /// The path with placeholders in the place of identifiers.
+    pub(crate) template: String,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.template)
+    }
+}
+
+/// The head of an answer, and as much of its body as is kept.
+struct Answered {
+    answer: Answer,
+    problem: Option<Problem>,
+    /// The service's title and detail, cut short and without the key.
+    shown: Option<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Cause {
+    #[error("{0}")]
+    Config(String),
+    #[error("{0}")]
+    Validation(ValidationError),
+    #[error("no connection could be made")]
+    Connect(#[source] Source),
+    #[error("no answer within {}", seconds(*.0))]
+    Timeout(Duration),
+    #[error("the connection broke before the whole answer was there")]
+    Interrupted(#[source] Source),
+    #[error(
+        "the body of the answer is larger than the limit of {0} bytes; raise max_response_bytes to read it"
+    )]
+    TooLarge(u64),
+    #[error("the answer could not be read: {0}")]
+    Decode(DecodeError),
+    #[error("the service answered with an error")]
+    Status,
+    #[error("the service redirects to {0}, which is never followed: the key would go along")]
+    Redirect(String),
+}
+
+type Source = Box<dyn StdError + Send + Sync>;
+
+/// `1.5 s`, for error texts.
+fn seconds(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f64())
+}
+
+/// What kind of failure an [`Error`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The client or the call is set up in a way that cannot work. Troubleshooting: the text names the
+    /// setting and what it takes.
+    Config,
+    /// The request breaks the rules, so it was not sent. Troubleshooting: see [`Error::violations`].
+    Validation,
+    /// No connection could be made: name look-up, TCP or TLS failed. Troubleshooting: is the base URL
+    /// right, is the service up, does a proxy or firewall stand between?
+    Connect,
+    /// No answer in time. Troubleshooting: [`Error::delivery`] says whether the service may have acted.
+    Timeout,
+    /// The connection broke before the whole answer was there.
+    Interrupted,
+    /// The answer's body is larger than the client's limit.
+    TooLarge,
+    /// The service answered with success, but the body is not what it should be. Troubleshooting:
+    /// [`Error::decode_error`] names the path, [`Error::body`] holds the body.
+    Decode,
+    /// The service answered with a status that is not a success.
+    Status,
+}
+
+/// How far a request got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Delivery {
+    /// Nothing of it reached the service: sending it again is safe.
+    NotSent,
+    /// It may have reached the service, which may have acted on it.
+    Unknown,
+    /// The service answered it.
+    Answered,
+}
+
+impl Delivery {
+    /// `not_sent`, `unknown` or `answered`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Delivery::NotSent => "not_sent",
+            Delivery::Unknown => "unknown",
+            Delivery::Answered => "answered",
+        }
+    }
+}
+
+impl fmt::Display for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Error {
+    fn new(cause: Cause, delivery: Delivery) -> Self {
+        Self(Box::new(Inner {
+            cause,
+            operation: None,
+            delivery,
+            attempts: 0,
+            retry_after: None,
+            answer: None,
+        }))
+    }
+
+    pub(crate) fn config(text: impl Into<String>) -> Self {
+        Self::new(Cause::Config(text.into()), Delivery::NotSent)
+    }
+
+    pub(crate) fn connect(source: impl Into<Source>) -> Self {
+        Self::new(Cause::Connect(source.into()), Delivery::NotSent)
+    }
+
+    pub(crate) fn timeout(after: Duration, delivery: Delivery) -> Self {
+        Self::new(Cause::Timeout(after), delivery)
+    }
+
+    pub(crate) fn interrupted(source: impl Into<Source>, delivery: Delivery) -> Self {
+        Self::new(Cause::Interrupted(source.into()), delivery)
+    }
+
+    pub(crate) fn too_large(limit: u64) -> Self {
+        Self::new(Cause::TooLarge(limit), Delivery::Answered)
+    }
+
+    pub(crate) fn decode(error: DecodeError) -> Self {
+        Self::new(Cause::Decode(error), Delivery::Answered)
+    }
+
+    /// An answer whose status is no success.
+    pub(crate) fn answered(answer: Answer, redactor: &Redactor) -> Self {
+        let cause = match redact::redirect_target(answer.status, &answer.headers) {
+            Some(target) => Cause::Redirect(target),
+            None => Cause::Status,
+        };
+        Self::new(cause, Delivery::Answered).with_answer(answer, redactor)
+    }
+
+    pub(crate) fn with_operation(mut self, operation: &Operation) -> Self {
+        self.0.operation = Some(operation.clone());
+        self
+    }
+
+    /// Says how the attempts went: how many there were, how long the service asks to wait, and whether
+    /// one before the last may have made the service act.
+    pub(crate) fn after(
+        mut self,
+        attempts: u32,
+        retry_after: Option<Duration>,
+        may_have_acted: bool,
+    ) -> Self {
+        self.0.attempts = attempts;
+        self.0.retry_after = retry_after;
+        if may_have_acted && self.0.delivery == Delivery::NotSent {
+            self.0.delivery = Delivery::Unknown;
+        }
+        self
+    }
+
+    /// Keeps what came of an answer that was a success, but for its body.
+    pub(crate) fn with_success(mut self, mut answer: Answer) -> Self {
+        answer.body.truncate(BODY_KEPT);
+        self.0.attempts = answer.attempts;
+        self.0.answer = Some(Answered {
+            answer,
+            problem: None,
+            shown: None,
+        });
+        self
+    }
+
+    /// Keeps what came of an answer.
+    pub(crate) fn with_answer(mut self, mut answer: Answer, redactor: &Redactor) -> Self {
+        let problem = Problem::from_json(&answer.body);
+        let shown = problem
+            .as_ref()
+            .and_then(|problem| redactor.summary(problem));
+        answer.body.truncate(BODY_KEPT);
+        self.0.attempts = answer.attempts;
+        self.0.answer = Some(Answered {
+            answer,
+            problem,
+            shown,
+        });
+        self
+    }
+
+    fn answer(&self) -> Option<&Answer> {
+        self.0.answer.as_ref().map(|answered| &answered.answer)
+    }
+
+    /// What kind of failure this is.
+    pub fn kind(&self) -> ErrorKind {
+        match self.0.cause {
+            Cause::Config(_) => ErrorKind::Config,
+            Cause::Validation(_) => ErrorKind::Validation,
+            Cause::Connect(_) => ErrorKind::Connect,
+            Cause::Timeout(_) => ErrorKind::Timeout,
+            Cause::Interrupted(_) => ErrorKind::Interrupted,
+            Cause::TooLarge(_) => ErrorKind::TooLarge,
+            Cause::Decode(_) => ErrorKind::Decode,
+            Cause::Status | Cause::Redirect(_) => ErrorKind::Status,
+        }
+    }
+
+    /// The status of the answer, if there was one.
+    pub fn status(&self) -> Option<StatusCode> {
+        self.answer().map(|answer| answer.status)
+    }
+
+    /// The error body as problem details (RFC 9457), if it was one.
+    pub fn problem(&self) -> Option<&Problem> {
+        self.0.answer.as_ref()?.problem.as_ref()
+    }
+
+    /// The first 64 KiB of the answer's body, if there was an answer; of a body that could not be read
+    /// as what it should be, all of it.
+    pub fn body(&self) -> Option<&[u8]> {
+        if let Cause::Decode(error) = &self.0.cause {
+            return Some(error.body());
+        }
+        self.answer().map(|answer| &*answer.body)
+    }
+
+    /// The headers of the answer, if there was one.
+    pub fn headers(&self) -> Option<&HeaderMap> {
+        self.answer().map(|answer| &answer.headers)
+    }
+
+    /// The request's id in the service's logs: worth naming when asking the service's people.
+    pub fn request_id(&self) -> Option<&str> {
+        self.answer()?
+            .request_id()
+            .or_else(|| self.problem()?.request_id.as_deref())
+    }
+
+    /// How many times the request was tried; 0 if it never came to that.
+    pub fn attempts(&self) -> u32 {
+        self.0.attempts
+    }
+
+    /// How long the service asks to wait before the next try, if it said so (`Retry-After`).
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after
+    }
+
+    /// How far the request got: decides whether sending it again could do it twice.
+    pub fn delivery(&self) -> Delivery {
+        self.0.delivery
+    }
+
+    /// What is wrong with the request: as found before sending, or as the service's error body lists it.
+    pub fn violations(&self) -> &[Violation] {
+        match &self.0.cause {
+            Cause::Validation(error) => error.violations(),
+            _ => self.problem().map_or(&[], |problem| &problem.errors),
+        }
+    }
+
+    /// Where and why the answer's body could not be read, if that is what failed.
+    pub fn decode_error(&self) -> Option<&DecodeError> {
+        match &self.0.cause {
+            Cause::Decode(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    fn has_status(&self, status: u16) -> bool {
+        self.kind() == ErrorKind::Status && self.status().is_some_and(|got| got == status)
+    }
+
+    /// 400: the service could not make sense of the request.
+    pub fn is_bad_request(&self) -> bool {
+        self.has_status(400)
+    }
+
+    /// 401: the service key is missing or unknown. Troubleshooting: is it the key of this service?
+    pub fn is_authentication(&self) -> bool {
+        self.has_status(401)
+    }
+
+    /// 403: the key may not do this.
+    pub fn is_permission_denied(&self) -> bool {
+        self.has_status(403)
+    }
+
+    /// 404: the service knows no such thing. Troubleshooting: check the identifier, and that the base
+    /// URL does not end in `/v1`, which dealkit adds.
+    pub fn is_not_found(&self) -> bool {
+        self.has_status(404)
+    }
+
+    /// 409: the request conflicts with what is there.
+    pub fn is_conflict(&self) -> bool {
+        self.has_status(409)
+    }
+
+    /// 422: the service refuses the request's content. Troubleshooting: see [`Error::violations`].
+    pub fn is_unprocessable(&self) -> bool {
+        self.has_status(422)
+    }
+
+    /// 429: too many requests.
+    pub fn is_rate_limited(&self) -> bool {
+        self.has_status(429)
+    }
+
+    /// 5xx: the service failed.
+    pub fn is_server_error(&self) -> bool {
+        self.kind() == ErrorKind::Status
+            && self.status().is_some_and(|status| status.is_server_error())
+    }
+
+    /// No connection, no answer in time, or a connection that broke.
+    pub fn is_connection(&self) -> bool {
+        matches!(
+            self.kind(),
+            ErrorKind::Connect | ErrorKind::Timeout | ErrorKind::Interrupted
+        )
+    }
+
+    /// No answer in time.
+    pub fn is_timeout(&self) -> bool {
+        self.kind() == ErrorKind::Timeout
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner {
+            cause,
+            operation,
+            answer,
+            attempts,
+            ..
+        } = &*self.0;
+        if let Some(operation) = operation {
+            write!(f, "{operation}: ")?;
+        }
+        match (cause, answer) {
+            (Cause::Status, Some(Answered { answer, shown, .. })) => {
+                write!(f, "{}", answer.status)?;
+                if let Some(shown) = shown {
+                    write!(f, ": {shown}")?;
+                }
+            }
+            (cause, Some(answered)) => write!(f, "{}: {cause}", answered.answer.status)?,
+            (cause, None) => write!(f, "{cause}")?,
+        }
+        if *attempts > 1 {
+            write!(f, " (after {attempts} attempts)")?;
+        }
+        if let Some(request_id) = self.request_id() {
+            write!(f, " [request id {}]", redact::short(request_id))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.kind())
+            .field("delivery", &self.0.delivery)
+            .field("attempts", &self.0.attempts)
+            .field("status", &self.status())
+            .field("message", &format_args!("{self}"))
+            .finish_non_exhaustive()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &self.0.cause {
+            Cause::Validation(error) => Some(error),
+            Cause::Decode(error) => Some(error),
+            cause => cause.source(),
+        }
+    }
+}
+
+impl From<ValidationError> for Error {
+    fn from(error: ValidationError) -> Self {
+        Self::new(Cause::Validation(error), Delivery::NotSent)
+    }
+}
+
+impl From<DecodeError> for Error {
+    fn from(error: DecodeError) -> Self {
+        Self::decode(error)
+    }
+}

@@ -1,0 +1,88 @@
+//! How far a request has come: decides whether the service can have seen any of it.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use tower_layer::Layer;
+use tower_service::Service;
+
+tokio::task_local! {
+    /// Set while a request is polled and the connector says that it is at work for it.
+    static CONNECTING: Arc<AtomicBool>;
+}
+
+/// Knows of one request whether it still waits for its connection.
+#[derive(Clone, Default)]
+pub(crate) struct Progress {
+    connecting: Arc<AtomicBool>,
+}
+
+impl Progress {
+    /// Polls `request` and notes what it waits for.
+    ///
+    /// The connector runs inside of the request's own future while the request waits for a connection.
+    /// If it was not polled when the request was, the request has a connection, its own or a pooled one.
+    pub(crate) async fn watch<F: Future>(&self, request: F) -> F::Output {
+        let mut request = pin!(CONNECTING.scope(self.connecting.clone(), request));
+        poll_fn(|context| {
+            self.connecting.store(false, Ordering::Relaxed);
+            request.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Whether the request still waited for a connection when it was last polled: nothing of it was sent.
+    pub(crate) fn is_connecting(&self) -> bool {
+        self.connecting.load(Ordering::Relaxed)
+    }
+}
+
+/// Wraps the connector, so that a [`Progress`] learns when it is at work.
+#[derive(Clone)]
+pub(crate) struct ProgressLayer;
+
+impl<S> Layer<S> for ProgressLayer {
+    type Service = Connector<S>;
+
+    fn layer(&self, inner: S) -> Connector<S> {
+        Connector { inner }
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Connector<S> {
+    inner: S,
+}
+
+impl<S, Target> Service<Target> for Connector<S>
+where
+    S: Service<Target>,
+    S::Future: Send + 'static,
+    S::Response: 'static,
+    S::Error: 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, target: Target) -> Self::Future {
+        let mut connecting = Box::pin(self.inner.call(target));
+        Box::pin(poll_fn(move |context| {
+            let poll = connecting.as_mut().poll(context);
+            // A connection that outlives its request is made in the background, for nobody in particular.
+            let _ = CONNECTING.try_with(|flag| flag.store(poll.is_pending(), Ordering::Relaxed));
+            poll
+        }))
+    }
+}

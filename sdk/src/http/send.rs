@@ -1,0 +1,160 @@
+//! One request out, one whole answer back.
+
+use std::{future::Future, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Method, StatusCode};
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use super::{progress::Progress, redact::Redactor};
+use crate::{
+    error::{Delivery, Error},
+    wire,
+};
+
+/// A request that is ready to go, as often as need be.
+#[derive(Clone)]
+pub(crate) struct Outgoing {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Option<Bytes>,
+}
+
+impl Outgoing {
+    fn to_reqwest(&self) -> reqwest::Request {
+        let mut request = reqwest::Request::new(self.method.clone(), self.url.clone());
+        request.headers_mut().clone_from(&self.headers);
+        if let Some(body) = &self.body {
+            *request.body_mut() = Some(body.clone().into());
+        }
+        request
+    }
+}
+
+/// A whole answer, whatever its status.
+#[derive(Clone)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// How many times the request was sent to get it.
+    pub(crate) attempts: u32,
+}
+
+impl Answer {
+    /// The request id that the headers carry.
+    pub(crate) fn request_id(&self) -> Option<&str> {
+        self.headers.get(wire::REQUEST_ID_HEADER)?.to_str().ok()
+    }
+}
+
+/// How long an attempt may take and how much it may bring back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) connect: Duration,
+    pub(crate) attempt: Duration,
+    pub(crate) max_response_bytes: u64,
+}
+
+/// Sends the request once. An answer that is no success is an error here.
+pub(crate) async fn attempt(
+    http: &reqwest::Client,
+    request: &Outgoing,
+    bounds: Bounds,
+    redactor: &Redactor,
+) -> Result<Answer, Error> {
+    let deadline = Deadline::after(bounds.attempt);
+    let progress = Progress::default();
+    let sent = progress.watch(http.execute(request.to_reqwest()));
+    let mut response = match deadline.bound(sent).await {
+        Some(Ok(response)) => response,
+        Some(Err(error)) => return Err(transport_error(error, bounds.connect)),
+        None if progress.is_connecting() => return Err(deadline.missed(Delivery::NotSent)),
+        None => return Err(deadline.missed(Delivery::Unknown)),
+    };
+    let mut answer = Answer {
+        status: response.status(),
+        headers: std::mem::take(response.headers_mut()),
+        body: Bytes::new(),
+        attempts: 1,
+    };
+    let (body, failure) = read_body(&mut response, bounds.max_response_bytes, &deadline).await;
+    answer.body = body;
+    match failure {
+        // What came is kept, also where more should have come.
+        Some(error) => Err(error.with_answer(answer, redactor)),
+        None if answer.status.is_success() => Ok(answer),
+        None => Err(Error::answered(answer, redactor)),
+    }
+}
+
+/// The end of an attempt's time.
+struct Deadline {
+    at: Instant,
+    time: Duration,
+}
+
+impl Deadline {
+    fn after(time: Duration) -> Self {
+        let now = Instant::now();
+        // Some thirty years stand for "never" where the clock cannot count that far.
+        let never = Duration::from_secs(1_000_000_000);
+        let at = now.checked_add(time).unwrap_or(now + never);
+        Self { at, time }
+    }
+
+    async fn bound<F: Future>(&self, future: F) -> Option<F::Output> {
+        timeout_at(self.at, future).await.ok()
+    }
+
+    fn missed(&self, delivery: Delivery) -> Error {
+        Error::timeout(self.time, delivery)
+    }
+}
+
+/// Reads the body up to the limit: what came of it, and why there is no more, if there should be.
+async fn read_body(
+    response: &mut reqwest::Response,
+    limit: u64,
+    deadline: &Deadline,
+) -> (Bytes, Option<Error>) {
+    let mut body = BytesMut::new();
+    if let Some(length) = response.content_length() {
+        if length > limit {
+            return (Bytes::new(), Some(Error::too_large(limit)));
+        }
+        // A declared length is only a promise, so no more than a usual body is set aside for it.
+        body.reserve(usize::try_from(length.min(64 * 1024)).unwrap_or(0));
+    }
+    let failure = loop {
+        match deadline.bound(response.chunk()).await {
+            Some(Ok(Some(chunk))) if body.len() as u64 + chunk.len() as u64 > limit => {
+                break Some(Error::too_large(limit));
+            }
+            Some(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
+            Some(Ok(None)) => break None,
+            Some(Err(error)) => {
+                break Some(Error::interrupted(error.without_url(), Delivery::Answered));
+            }
+            None => break Some(deadline.missed(Delivery::Answered)),
+        }
+    };
+    (body.freeze(), failure)
+}
+
+/// Tells the failures apart that have no answer.
+fn transport_error(error: reqwest::Error, connect_timeout: Duration) -> Error {
+    // The URL holds the identifier, which error texts never show.
+    let error = error.without_url();
+    if error.is_connect() && error.is_timeout() {
+        Error::timeout(connect_timeout, Delivery::NotSent)
+    } else if error.is_connect() {
+        Error::connect(error)
+    } else if error.is_builder() {
+        Error::config(format!("the request cannot be sent: {error}"))
+    } else {
+        Error::interrupted(error, Delivery::Unknown)
+    }
+}

@@ -1,0 +1,108 @@
+//! dealkit creates real-estate agents and reads deals over the Agent and Deal interface.
+//!
+//! # Quickstart
+//!
+//! ```no_run
+//! use dealkit::{AgentProfile, Client, CreateAgent, Role};
+//!
+//! # async fn quickstart() -> Result<(), dealkit::Error> {
+//! let client = Client::builder()
+//!     .base_url("https://deals.example.com")
+//!     .service_key("my-key")
+//!     .build()?; // or Client::from_env()
+//!
+//! let agent = client
+//!     .agents()
+//!     .create(
+//!         CreateAgent::builder()
+//!             .email("ada@example.com")
+//!             .first_name("Ada")
+//!             .last_name("Lovelace")
+//!             .profile(AgentProfile::new().tier("A"))
+//!             .role(Role::Agent)
+//!             .build()?, // every violation at once
+//!     )
+//!     .await?;
+//! println!("created agent {}", agent.id);
+//!
+//! let deal = client.deals().retrieve("d_1").await?;
+//! println!("deal {} is {:?}", deal.id, deal.status);
+//! # Ok(()) }
+//! ```
+//!
+//! # Where to go from here
+//!
+//! * [`Client`] and [`ClientBuilder`]: configuration, defaults, limits.
+//! * [`CreateAgent`]: the request, its rules, null and absent.
+//! * [`Deals`]: one deal, or [many](Deals::retrieve_many) at a time.
+//! * [`Call`]: per-call options, the whole response, the request without sending it.
+//! * [`Error`]: its kinds, how far the request got, what the service said.
+//! * [`Deal`] and [`Agent`]: the models; [`Decimal`] and [`Json`] keep every digit.
+//!
+//! # Features
+//!
+//! | feature | default | what for |
+//! |---|---|---|
+//! | `client` | yes | the HTTP client; without it the crate is models, values and rules |
+//! | `rustls` | yes | TLS for the client |
+//! | `blocking` | no | [`dealkit::blocking`](blocking), for programs without an async runtime |
+//!
+//! # Secrets and people
+//!
+//! The service key never shows in a `Debug`, an error text, a log or a trace, and neither does personal
+//! data: the `Debug` of every model hides names, addresses and the like. `Serialize` writes everything.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod agents;
+#[cfg(feature = "blocking")]
+pub mod blocking;
+#[cfg(feature = "client")]
+mod call;
+#[cfg(feature = "client")]
+mod client;
+#[cfg(feature = "client")]
+mod deals;
+mod decode;
+#[cfg(feature = "client")]
+mod error;
+#[cfg(feature = "client")]
+mod http;
+mod model;
+mod problem;
+#[cfg(feature = "client")]
+mod response;
+#[cfg(feature = "client")]
+mod retrieve_many;
+pub mod scalar;
+pub mod validate;
+mod value;
+pub mod wire;
+
+pub use agents::{AgentProfile, CreateAgent, CreateAgentBuilder};
+pub use decode::DecodeError;
+pub use model::{
+    Address, Agent, AgentProfileResponse, Application, Contact, ContactField, Deal, ListingAgent,
+    ListingContract, Offer, Quote, RoleAssignment, Side,
+};
+pub use problem::Problem;
+pub use validate::{UnknownMembers, ValidationError, Violation, ViolationCode};
+pub use value::{
+    AgentId, ApplicationId, ApplicationStatus, AssignedRole, BrokerageId, CollectiveId,
+    ContactFieldId, ContactFieldType, ContactId, ContactSchemaId, ContactType, DealId, DealPhase,
+    DealStatus, Decimal, FieldSchemaId, Json, ListingContractId, ListingSide, Nullable, OfferId,
+    OfficeId, ParseDecimalError, QuoteId, Role, UnknownRole,
+};
+
+#[cfg(feature = "client")]
+pub use {
+    // Names of the `http` crate that stand in the public face.
+    ::http::{HeaderMap, Method, StatusCode},
+    agents::Agents,
+    call::{Call, CallWithResponse},
+    client::{BASE_URL_VARIABLE, Client, ClientBuilder, SERVICE_KEY_VARIABLE},
+    deals::Deals,
+    error::{Delivery, Error, ErrorKind},
+    http::{retry::RetryPolicy, retry_after::parse_retry_after},
+    response::{RawResponse, Response},
+    retrieve_many::{DealStream, Retrievals, RetrieveMany, Retrieved},
+};

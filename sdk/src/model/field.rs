@@ -1,0 +1,286 @@
+//! How one field of a response is read from JSON and written back.
+
+use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData};
+
+use chrono::{DateTime, NaiveDate, Utc};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, DeserializeSeed, SeqAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+use crate::value::{
+    self, Decimal, Json, format_date, format_timestamp, parse_date, parse_integer, parse_timestamp,
+};
+
+/// A type that a field of a response can have.
+pub(super) trait Field: Sized {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
+
+    /// Whether there is nothing to write: an optional field is then left out.
+    fn is_none(&self) -> bool {
+        false
+    }
+}
+
+/// Reads a field that must be there and must not be null.
+pub(super) struct Required<T>(PhantomData<T>);
+
+/// Reads a field that may be null: the type's default then stands for "nothing".
+pub(super) struct Lenient<T>(PhantomData<T>);
+
+impl<T> Required<T> {
+    pub(super) fn seed() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T> Lenient<T> {
+    pub(super) fn seed() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<'de, T: Field> DeserializeSeed<'de> for Required<T> {
+    type Value = T;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        T::read(deserializer)
+    }
+}
+
+impl<'de, T: Field + Default> DeserializeSeed<'de> for Lenient<T> {
+    type Value = T;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        deserializer.deserialize_option(self)
+    }
+}
+
+impl<'de, T: Field + Default> Visitor<'de> for Lenient<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value or null")
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<T, E> {
+        Ok(T::default())
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<T, E> {
+        Ok(T::default())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        T::read(deserializer)
+    }
+}
+
+/// Writes a field through [`Field::write`].
+pub(super) struct Written<'a, T>(pub(super) &'a T);
+
+impl<T: Field> Serialize for Written<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.write(serializer)
+    }
+}
+
+/// The name of a member, borrowed where the JSON text allows it.
+pub(super) struct Name<'de>(pub(super) Cow<'de, str>);
+
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NameVisitor;
+
+        impl<'de> Visitor<'de> for NameVisitor {
+            type Value = Name<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a member")
+            }
+
+            fn visit_borrowed_str<E: de::Error>(self, name: &'de str) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Borrowed(name)))
+            }
+
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Owned(name.to_owned())))
+            }
+
+            fn visit_string<E: de::Error>(self, name: String) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Owned(name)))
+            }
+        }
+
+        deserializer.deserialize_str(NameVisitor)
+    }
+}
+
+impl<T: Field> Field for Option<T> {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::read(deserializer).map(Some)
+    }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Some(value) => value.write(serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    fn is_none(&self) -> bool {
+        self.is_none()
+    }
+}
+
+impl<T: Field> Field for Vec<T> {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Items<T>(PhantomData<T>);
+
+        impl<'de, T: Field> Visitor<'de> for Items<T> {
+            type Value = Vec<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<T>, A::Error> {
+                let mut values = Vec::new();
+                while let Some(value) = items.next_element_seed(Required::seed())? {
+                    values.push(value);
+                }
+                Ok(values)
+            }
+        }
+
+        deserializer.deserialize_seq(Items(PhantomData))
+    }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter().map(Written))
+    }
+}
+
+impl Field for i64 {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        parse_integer(raw.get())
+            .ok_or_else(|| de::Error::custom("expected an integer of at most 64 bits"))
+    }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(*self)
+    }
+}
+
+/// Reads a string with `parse`; `expected` says what it should have been.
+fn read_text<'de, D, T>(
+    deserializer: D,
+    expected: &'static str,
+    parse: fn(&str) -> Option<T>,
+) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    struct Text<T> {
+        expected: &'static str,
+        parse: fn(&str) -> Option<T>,
+    }
+
+    impl<T> Visitor<'_> for Text<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.expected)
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+            // serde's own message for a wrong value would repeat the value.
+            (self.parse)(text).ok_or_else(|| E::custom(format_args!("expected {}", self.expected)))
+        }
+    }
+
+    deserializer.deserialize_str(Text { expected, parse })
+}
+
+impl Field for NaiveDate {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read_text(deserializer, "a date YYYY-MM-DD", parse_date)
+    }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format_date(*self))
+    }
+}
+
+impl Field for DateTime<Utc> {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read_text(deserializer, "an RFC 3339 timestamp", parse_timestamp)
+    }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format_timestamp(self))
+    }
+}
+
+/// Types whose own serde implementations are what a field needs.
+macro_rules! field_by_serde {
+    ($($field:ty),+ $(,)?) => {$(
+        impl $crate::model::field::Field for $field {
+            fn read<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                serde::Deserialize::deserialize(deserializer)
+            }
+
+            fn write<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serde::Serialize::serialize(self, serializer)
+            }
+        }
+    )+};
+}
+pub(super) use field_by_serde;
+
+field_by_serde!(
+    bool,
+    String,
+    Decimal,
+    BTreeMap<String, String>,
+    value::AgentId,
+    value::ApplicationId,
+    value::ApplicationStatus,
+    value::AssignedRole,
+    value::BrokerageId,
+    value::CollectiveId,
+    value::ContactFieldId,
+    value::ContactFieldType,
+    value::ContactId,
+    value::ContactSchemaId,
+    value::ContactType,
+    value::DealId,
+    value::DealPhase,
+    value::DealStatus,
+    value::FieldSchemaId,
+    value::ListingContractId,
+    value::ListingSide,
+    value::OfferId,
+    value::OfficeId,
+    value::QuoteId,
+);
+
+/// An object of free form, kept as its exact text.
+impl Field for Json {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Json::deserialize(deserializer).and_then(|json| {
+            if json.is_object() {
+                Ok(json)
+            } else {
+                Err(de::Error::custom("expected an object"))
+            }
+        })
+    }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.serialize(serializer)
+    }
+}

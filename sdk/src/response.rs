@@ -1,0 +1,102 @@
+//! A whole response: what a call came back with, and how.
+
+use std::fmt;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use serde::de::DeserializeOwned;
+
+use crate::{
+    decode::{self, DecodeError},
+    error::{Error, Operation},
+    http::send::Answer,
+};
+
+/// A successful response and the value read from it.
+#[derive(Clone)]
+pub struct Response<T> {
+    pub(crate) operation: Operation,
+    pub(crate) answer: Answer,
+    pub(crate) value: T,
+}
+
+/// A successful response whose body is the caller's to read; what
+/// [`Client::request`](crate::Client::request) comes back with.
+pub type RawResponse = Response<Bytes>;
+
+impl<T> Response<T> {
+    /// The status, a 2xx.
+    pub fn status(&self) -> StatusCode {
+        self.answer.status
+    }
+
+    /// The headers.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.answer.headers
+    }
+
+    /// The request's id in the service's logs, if the service sent one.
+    pub fn request_id(&self) -> Option<&str> {
+        self.answer.request_id()
+    }
+
+    /// How many times the request was sent, at least 1.
+    pub fn attempts(&self) -> u32 {
+        self.answer.attempts
+    }
+
+    /// The raw body.
+    pub fn body(&self) -> &Bytes {
+        &self.answer.body
+    }
+
+    /// The value.
+    pub fn value(&self) -> &T {
+        &self.value
+    }
+
+    /// The value, without the rest.
+    pub fn into_value(self) -> T {
+        self.value
+    }
+}
+
+impl RawResponse {
+    pub(crate) fn of(answer: Answer, operation: Operation) -> Self {
+        let value = answer.body.clone();
+        Self {
+            operation,
+            answer,
+            value,
+        }
+    }
+
+    /// Reads the body as JSON.
+    ///
+    /// # Errors
+    /// Of kind `Decode`, with the path of what could not be read.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        decode::from_json(&self.answer.body).map_err(|error| self.unreadable(error))
+    }
+}
+
+impl<T> Response<T> {
+    /// The error of a body that could not be read as what it should be, with all that is known of the
+    /// call.
+    pub fn unreadable(&self, error: DecodeError) -> Error {
+        Error::decode(error)
+            .with_success(self.answer.clone())
+            .with_operation(&self.operation)
+    }
+}
+
+impl<T> fmt::Debug for Response<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response")
+            .field("status", &self.status())
+            .field("request_id", &self.request_id())
+            .field("attempts", &self.attempts())
+            .field("body", &format_args!("<{} bytes>", self.body().len()))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,299 @@
+//! Many deals, a bounded number at a time.
+
+use std::{
+    fmt,
+    num::NonZeroUsize,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures_util::{
+    Stream, StreamExt,
+    future::BoxFuture,
+    stream::{FuturesOrdered, FuturesUnordered},
+};
+
+use crate::{
+    call::{Call, CallOptions},
+    deals::Deals,
+    error::Error,
+    http::retry::RetryPolicy,
+    model::Deal,
+    response::RawResponse,
+};
+
+/// How many deals are fetched at the same time unless the caller says otherwise.
+const CONCURRENCY: usize = 16;
+
+/// Retrieves many deals: a value to adjust and turn into a [stream](Self::stream).
+///
+/// Identifiers are taken from the iterator only as fast as the answers are taken from the stream: the
+/// iterator may be endless. One deal that fails is one item that holds an error; the others go on.
+/// Dropping the stream cancels what is on its way.
+///
+/// ```no_run
+/// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
+/// let mut deals = client.deals().retrieve_many(["d_1", "d_2", "d_3"]).concurrency(32).stream();
+/// while let Some(item) = deals.next().await {
+///     match item.result {
+///         Ok(deal) => println!("{}: {:?}", item.id, deal.status),
+///         Err(error) => eprintln!("item {}: {error}", item.index),
+///     }
+/// }
+/// # Ok(()) }
+/// ```
+#[must_use = "nothing is retrieved until the stream is read"]
+pub struct RetrieveMany<I, T = Deal> {
+    deals: Deals,
+    ids: I,
+    concurrency: NonZeroUsize,
+    as_completed: bool,
+    options: CallOptions,
+    call: fn(&Deals, &str) -> Call<T>,
+}
+
+/// One deal of many: which it is, and what came of it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Retrieved<T = Deal> {
+    /// The place of the identifier among those given, from 0.
+    pub index: usize,
+    /// The identifier, as it was given.
+    pub id: String,
+    /// The deal, or why it could not be had.
+    pub result: Result<T, Error>,
+}
+
+impl<I> RetrieveMany<I> {
+    pub(crate) fn new(deals: Deals, ids: I) -> Self {
+        Self {
+            deals,
+            ids,
+            concurrency: NonZeroUsize::new(CONCURRENCY).unwrap_or(NonZeroUsize::MIN),
+            as_completed: false,
+            options: CallOptions::default(),
+            call: |deals, id| deals.retrieve(id),
+        }
+    }
+
+    /// Makes every item come back with the raw response, its body left for the caller to read; see
+    /// [`Call::raw_response`].
+    pub fn raw_responses(self) -> RetrieveMany<I, RawResponse> {
+        RetrieveMany {
+            deals: self.deals,
+            ids: self.ids,
+            concurrency: self.concurrency,
+            as_completed: self.as_completed,
+            options: self.options,
+            call: |deals, id| deals.retrieve(id).raw_response(),
+        }
+    }
+}
+
+impl<I, T> RetrieveMany<I, T> {
+    /// How many deals are fetched at the same time, at least one. Default: 16. Deals that were fetched
+    /// and wait for their turn count too, so memory is bounded.
+    pub fn concurrency(mut self, concurrency: usize) -> Self {
+        self.concurrency = NonZeroUsize::new(concurrency).unwrap_or(NonZeroUsize::MIN);
+        self
+    }
+
+    /// Hands the deals over as they come, in place of the order in which they were asked for.
+    pub fn as_completed(mut self) -> Self {
+        self.as_completed = true;
+        self
+    }
+
+    /// The most time that each deal may take, in place of the client's.
+    pub fn timeout(mut self, total: Duration) -> Self {
+        self.options.timeout = Some(total);
+        self
+    }
+
+    /// What is tried again, in place of the client's policy.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.options.retry = Some(policy);
+        self
+    }
+
+    /// Starts a stream; the first requests go out when it is first read.
+    pub fn stream(self) -> DealStream<I, T> {
+        let concurrency = self.concurrency.get();
+        let (ids, retrievals) = self.into_parts();
+        DealStream {
+            ids: Some(ids),
+            concurrency,
+            retrievals,
+        }
+    }
+
+    /// The identifiers, and what they can be pushed to one at a time; for a caller that cannot hand all
+    /// of them over as an iterator.
+    pub fn into_parts(self) -> (I, Retrievals<T>) {
+        let retrievals = Retrievals {
+            deals: self.deals,
+            next_index: 0,
+            options: self.options,
+            call: self.call,
+            window: if self.as_completed {
+                Window::Unordered(FuturesUnordered::new())
+            } else {
+                Window::Ordered(FuturesOrdered::new())
+            },
+        };
+        (self.ids, retrievals)
+    }
+}
+
+impl<I, T> fmt::Debug for RetrieveMany<I, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetrieveMany")
+            .field("concurrency", &self.concurrency)
+            .field("as_completed", &self.as_completed)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The deals of a [`RetrieveMany`], each as one [`Retrieved`].
+#[must_use = "nothing is retrieved until the stream is read"]
+pub struct DealStream<I, T = Deal> {
+    /// `None` once the iterator has ended: it is not asked again.
+    ids: Option<I>,
+    concurrency: usize,
+    retrievals: Retrievals<T>,
+}
+
+impl<I, T> DealStream<I, T>
+where
+    I: Iterator + Unpin,
+    I::Item: Into<String>,
+    T: Send + 'static,
+{
+    /// The next deal, or `None` after the last.
+    pub async fn next(&mut self) -> Option<Retrieved<T>> {
+        StreamExt::next(self).await
+    }
+
+    fn next_id(&mut self) -> Option<String> {
+        let id = self.ids.as_mut()?.next();
+        if id.is_none() {
+            self.ids = None;
+        }
+        id.map(Into::into)
+    }
+}
+
+impl<I, T> Stream for DealStream<I, T>
+where
+    I: Iterator + Unpin,
+    I::Item: Into<String>,
+    T: Send + 'static,
+{
+    type Item = Retrieved<T>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Retrieved<T>>> {
+        let this = &mut *self;
+        while this.retrievals.len() < this.concurrency {
+            match this.next_id() {
+                Some(id) => this.retrievals.push(id),
+                None => break,
+            }
+        }
+        this.retrievals.poll_next_unpin(context)
+    }
+}
+
+impl<I, T> fmt::Debug for DealStream<I, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DealStream")
+            .field("in_flight", &self.retrievals.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The deals that are on their way: what a [`DealStream`] takes its items from, for callers that hand
+/// identifiers over one at a time instead of an iterator; see [`RetrieveMany::into_parts`].
+///
+/// It is a stream that ends whenever nothing is on its way, and goes on after the next `push`.
+#[must_use = "nothing is retrieved until it is read"]
+pub struct Retrievals<T = Deal> {
+    deals: Deals,
+    next_index: usize,
+    options: CallOptions,
+    call: fn(&Deals, &str) -> Call<T>,
+    window: Window<T>,
+}
+
+/// What is on its way.
+enum Window<T> {
+    Ordered(FuturesOrdered<BoxFuture<'static, Retrieved<T>>>),
+    Unordered(FuturesUnordered<BoxFuture<'static, Retrieved<T>>>),
+}
+
+impl<T: Send + 'static> Retrievals<T> {
+    /// Adds a deal to those on their way. How many there are is the caller's to bound.
+    pub fn push(&mut self, id: impl Into<String>) {
+        let (index, id) = (self.next_index(), id.into());
+        let call = (self.call)(&self.deals, &id).options(self.options);
+        let retrieval = Box::pin(async move {
+            let result = call.send().await;
+            Retrieved { index, id, result }
+        });
+        match &mut self.window {
+            Window::Ordered(window) => window.push_back(retrieval),
+            Window::Unordered(window) => window.push(retrieval),
+        }
+    }
+
+    /// The next deal, or `None` when nothing is on its way.
+    pub async fn next(&mut self) -> Option<Retrieved<T>> {
+        StreamExt::next(self).await
+    }
+}
+
+impl<T> Retrievals<T> {
+    /// How many deals were pushed and not yet handed over.
+    pub fn len(&self) -> usize {
+        match &self.window {
+            Window::Ordered(window) => window.len(),
+            Window::Unordered(window) => window.len(),
+        }
+    }
+
+    /// Whether nothing is on its way.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn next_index(&mut self) -> usize {
+        let index = self.next_index;
+        self.next_index += 1;
+        index
+    }
+}
+
+impl<T: Send + 'static> Stream for Retrievals<T> {
+    type Item = Retrieved<T>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Retrieved<T>>> {
+        match &mut self.window {
+            Window::Ordered(window) => window.poll_next_unpin(context),
+            Window::Unordered(window) => window.poll_next_unpin(context),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Retrievals<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retrievals")
+            .field("in_flight", &self.len())
+            .finish_non_exhaustive()
+    }
+}

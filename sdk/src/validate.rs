@@ -1,0 +1,502 @@
+//! The rules of a create request, and the codes of what breaks them.
+//!
+//! The client calls them before a byte leaves, the sandbox server when a body arrives: there is one set.
+
+use std::{collections::BTreeMap, fmt};
+
+use email_address::{EmailAddress, Options};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use url::Url;
+
+use crate::{
+    agents::{AgentProfile, CreateAgent},
+    value::{Json, Kind, Nullable, Role, parse_date},
+};
+
+/// The shortest first or last name, in Unicode code points (specification, "Limits").
+pub const NAME_MIN: usize = 1;
+
+/// The longest first or last name, in Unicode code points (specification, "Limits").
+pub const NAME_MAX: usize = 255;
+
+/// One way in which a request breaks the rules.
+///
+/// No text in it repeats a value that was given.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Violation {
+    /// Where, as a JSON pointer (RFC 6901) into the request body; empty for the body itself.
+    pub pointer: String,
+    /// Which rule.
+    pub code: ViolationCode,
+    /// What is wrong and what would be right, for a person.
+    pub detail: String,
+}
+
+impl Violation {
+    /// A violation at `pointer`.
+    pub fn new(pointer: impl Into<String>, code: ViolationCode, detail: impl Into<String>) -> Self {
+        Self {
+            pointer: pointer.into(),
+            code,
+            detail: detail.into(),
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.pointer.is_empty() {
+            "the body"
+        } else {
+            &self.pointer
+        };
+        write!(f, "{place}: {} ({})", self.detail, self.code)
+    }
+}
+
+/// States the codes once: the enum, its wire names and the list of all follow.
+macro_rules! violation_codes {
+    ($($(#[$doc:meta])* $code:ident = $wire:literal,)+) => {
+        /// Which rule a request breaks. The SDK and the sandbox server share one closed list; what
+        /// another service invents is kept in `Other`.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum ViolationCode {
+            $($(#[$doc])* $code,)+
+            /// A code that this version of dealkit does not know.
+            Other(String),
+        }
+
+        impl ViolationCode {
+            /// Every known code.
+            pub const ALL: &'static [ViolationCode] = &[$(ViolationCode::$code),+];
+
+            /// The code as it stands on the wire.
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(ViolationCode::$code => $wire,)+
+                    ViolationCode::Other(code) => code,
+                }
+            }
+        }
+
+        impl From<String> for ViolationCode {
+            fn from(code: String) -> Self {
+                match code.as_str() {
+                    $($wire => ViolationCode::$code,)+
+                    _ => ViolationCode::Other(code),
+                }
+            }
+        }
+    };
+}
+
+violation_codes! {
+    /// A member that must be there is missing.
+    Required = "required",
+    /// The JSON type is not the one that the member has.
+    WrongType = "wrong_type",
+    /// The member must not be null.
+    NullNotAllowed = "null_not_allowed",
+    /// The string has too few characters (Unicode code points).
+    TooShort = "too_short",
+    /// The string has too many characters (Unicode code points).
+    TooLong = "too_long",
+    /// The string is no bare mailbox of RFC 5321.
+    InvalidEmail = "invalid_email",
+    /// The string is not a plus sign followed by digits.
+    InvalidPhone = "invalid_phone",
+    /// The string is not an absolute URL.
+    InvalidUrl = "invalid_url",
+    /// The string is not a day `YYYY-MM-DD` that exists.
+    InvalidDate = "invalid_date",
+    /// The string is none of the closed set.
+    UnknownValue = "unknown_value",
+    /// The member is not one of the specification's; only where unknown members are rejected.
+    UnknownField = "unknown_field",
+    /// The identifier cannot be sent as a path segment; only in the SDK.
+    InvalidId = "invalid_id",
+}
+
+impl fmt::Display for ViolationCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Serialize for ViolationCode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for ViolationCode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::from)
+    }
+}
+
+/// A request breaks the rules: every violation, not the first.
+///
+/// ```
+/// use dealkit::{AgentProfile, CreateAgent};
+///
+/// let error = CreateAgent::builder()
+///     .email("not an address")
+///     .first_name("")
+///     .last_name("Lovelace")
+///     .profile(AgentProfile::new())
+///     .build()
+///     .unwrap_err();
+/// let places: Vec<&str> = error.violations().iter().map(|v| v.pointer.as_str()).collect();
+/// assert_eq!(places, ["/email", "/first_name"]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidationError {
+    violations: Vec<Violation>,
+}
+
+impl ValidationError {
+    /// What is wrong, in the order of the specification's tables; at least one.
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    #[cfg(feature = "client")]
+    pub(crate) fn one(violation: Violation) -> Self {
+        Self {
+            violations: vec![violation],
+        }
+    }
+}
+
+impl fmt::Display for ValidationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the request breaks the rules: ")?;
+        for (at, violation) in self.violations.iter().enumerate() {
+            if at > 0 {
+                f.write_str("; ")?;
+            }
+            violation.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ValidationError {}
+
+/// What to do with members that the specification does not know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownMembers {
+    /// Leave them alone.
+    #[default]
+    Ignore,
+    /// Report each as [`ViolationCode::UnknownField`], to catch typing mistakes.
+    Reject,
+}
+
+/// One token of a JSON pointer, escaped (RFC 6901).
+pub(crate) fn pointer_token(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// The members of the request's profile that the specification shows, in its order, with their types.
+pub(crate) const PROFILE_MEMBERS: [(&str, Kind); 14] = [
+    ("tier", Kind::String),
+    ("id", Kind::String),
+    ("userId", Kind::String),
+    ("partnerUUID", Kind::String),
+    ("partnerOfficeId", Kind::String),
+    ("partnerMlsAgentId", Kind::String),
+    ("partnerMlsId", Kind::String),
+    ("partnerStatus", Kind::String),
+    ("mlsId", Kind::String),
+    ("onboardingComplete", Kind::Boolean),
+    ("processorConnectedAccountId", Kind::String),
+    ("processorOnboardingComplete", Kind::Boolean),
+    ("clientMetadata", Kind::Object),
+    ("externalId", Kind::String),
+];
+
+/// Reads the body of "Create agent" and checks every rule of it.
+pub(crate) fn create_agent(
+    body: &Json,
+    unknown: UnknownMembers,
+) -> Result<CreateAgent, ValidationError> {
+    let mut violations = Vec::new();
+    let Some(mut members) = Members::of(body.as_str(), "") else {
+        let found = body.kind().name();
+        violations.push(Violation::new(
+            "",
+            ViolationCode::WrongType,
+            format!("must be an object, got {found}"),
+        ));
+        return Err(ValidationError { violations });
+    };
+    let out = &mut violations;
+    let request = CreateAgent {
+        email: members.required_text("email", email, out),
+        first_name: members.required_text("first_name", name, out),
+        last_name: members.required_text("last_name", name, out),
+        profile: profile(&mut members, unknown, out),
+        role: members
+            .text("role", Null::Forbidden, role, out)
+            .value()
+            .and_then(|role| role.parse().ok()),
+        phone: members.text("phone", Null::Forbidden, phone, out).value(),
+        image_url: members.text("image_url", Null::Allowed, absolute_url, out),
+        date_of_birth: members.text("date_of_birth", Null::Allowed, date, out),
+        brokerage_id: members.identifier("brokerage_id", out),
+        office_id: members.identifier("office_id", out),
+        collective_id: members.identifier("collective_id", out),
+    };
+    members.rest(unknown, out);
+    if violations.is_empty() {
+        Ok(request)
+    } else {
+        Err(ValidationError { violations })
+    }
+}
+
+fn profile(
+    members: &mut Members<'_>,
+    unknown: UnknownMembers,
+    out: &mut Vec<Violation>,
+) -> AgentProfile {
+    let mut profile = AgentProfile::new();
+    let Some(value) = members.required("profile", Kind::Object, out) else {
+        return profile;
+    };
+    let Some(mut inner) = Members::of(value.get(), "/profile") else {
+        return profile;
+    };
+    // What is not known is kept all the same: the request is the caller's.
+    profile.members = inner
+        .members
+        .iter()
+        .map(|(name, value)| (name.clone(), Json::from_raw(value)))
+        .collect();
+    for (name, kind) in PROFILE_MEMBERS {
+        inner.take(name, kind, Null::Forbidden, out);
+    }
+    inner.rest(unknown, out);
+    profile
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Null {
+    Allowed,
+    Forbidden,
+}
+
+/// The members of an object that no rule has looked at yet.
+struct Members<'a> {
+    members: BTreeMap<String, &'a RawValue>,
+    /// The pointer of the object itself.
+    at: &'static str,
+}
+
+/// A rule on the text of a member: the code and the detail when it is broken.
+type Rule = fn(&str) -> Result<(), (ViolationCode, String)>;
+
+impl<'a> Members<'a> {
+    fn of(text: &'a str, at: &'static str) -> Option<Self> {
+        let members = serde_json::from_str(text).ok()?;
+        Some(Self { members, at })
+    }
+
+    fn pointer(&self, name: &str) -> String {
+        format!("{}/{}", self.at, pointer_token(name))
+    }
+
+    /// Takes a member out and checks its type. `Null` and `Absent` are told apart.
+    fn take(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        null: Null,
+        out: &mut Vec<Violation>,
+    ) -> Nullable<&'a RawValue> {
+        let Some(value) = self.members.remove(name) else {
+            return Nullable::Absent;
+        };
+        match Kind::of(value.get()) {
+            found if found == kind => return Nullable::Value(value),
+            Kind::Null if null == Null::Allowed => return Nullable::Null,
+            Kind::Null => out.push(Violation::new(
+                self.pointer(name),
+                ViolationCode::NullNotAllowed,
+                format!("must be {}, got null; leave it out instead", kind.name()),
+            )),
+            found => out.push(Violation::new(
+                self.pointer(name),
+                ViolationCode::WrongType,
+                format!("must be {}, got {}", kind.name(), found.name()),
+            )),
+        }
+        Nullable::Absent
+    }
+
+    /// Takes a member out that must be there.
+    fn required(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        out: &mut Vec<Violation>,
+    ) -> Option<&'a RawValue> {
+        if !self.members.contains_key(name) {
+            out.push(Violation::new(
+                self.pointer(name),
+                ViolationCode::Required,
+                "is required and missing",
+            ));
+        }
+        self.take(name, kind, Null::Forbidden, out).value()
+    }
+
+    fn required_text(&mut self, name: &str, rule: Rule, out: &mut Vec<Violation>) -> String {
+        let value = self.required(name, Kind::String, out);
+        value
+            .and_then(|value| self.checked(name, value, rule, out))
+            .unwrap_or_default()
+    }
+
+    fn text(
+        &mut self,
+        name: &str,
+        null: Null,
+        rule: Rule,
+        out: &mut Vec<Violation>,
+    ) -> Nullable<String> {
+        match self.take(name, Kind::String, null, out) {
+            Nullable::Value(value) => self
+                .checked(name, value, rule, out)
+                .map_or(Nullable::Absent, Nullable::Value),
+            Nullable::Null => Nullable::Null,
+            Nullable::Absent => Nullable::Absent,
+        }
+    }
+
+    /// Identifiers are opaque: every string is one.
+    fn identifier<Id: From<String>>(
+        &mut self,
+        name: &str,
+        out: &mut Vec<Violation>,
+    ) -> Nullable<Id> {
+        match self.text(name, Null::Allowed, |_| Ok(()), out) {
+            Nullable::Value(id) => Nullable::Value(id.into()),
+            Nullable::Null => Nullable::Null,
+            Nullable::Absent => Nullable::Absent,
+        }
+    }
+
+    fn checked(
+        &self,
+        name: &str,
+        value: &RawValue,
+        rule: Rule,
+        out: &mut Vec<Violation>,
+    ) -> Option<String> {
+        let checked = serde_json::from_str::<String>(value.get())
+            .map_err(|_| {
+                // The one JSON string that is no Rust string holds half of a surrogate pair.
+                let detail = "must be Unicode text, got half of a surrogate pair";
+                (ViolationCode::WrongType, detail.to_owned())
+            })
+            .and_then(|text| rule(&text).map(|()| text));
+        match checked {
+            Ok(text) => Some(text),
+            Err((code, detail)) => {
+                out.push(Violation::new(self.pointer(name), code, detail));
+                None
+            }
+        }
+    }
+
+    /// What is left after every known member was taken.
+    fn rest(&self, unknown: UnknownMembers, out: &mut Vec<Violation>) {
+        if unknown == UnknownMembers::Reject {
+            out.extend(self.members.keys().map(|name| {
+                Violation::new(
+                    self.pointer(name),
+                    ViolationCode::UnknownField,
+                    "is not a member that the specification knows; check the spelling",
+                )
+            }));
+        }
+    }
+}
+
+fn email(text: &str) -> Result<(), (ViolationCode, String)> {
+    let bare_mailbox = Options::default()
+        .without_display_text()
+        .with_domain_literal()
+        .with_no_minimum_sub_domains();
+    match EmailAddress::parse_with_options(text, bare_mailbox) {
+        Ok(_) => Ok(()),
+        Err(_) => Err((
+            ViolationCode::InvalidEmail,
+            "must be a bare e-mail address such as ada@example.com".to_owned(),
+        )),
+    }
+}
+
+fn name(text: &str) -> Result<(), (ViolationCode, String)> {
+    let length = text.chars().count();
+    let code = match length {
+        NAME_MIN..=NAME_MAX => return Ok(()),
+        0 => ViolationCode::TooShort,
+        _ => ViolationCode::TooLong,
+    };
+    let detail = format!("must be {NAME_MIN} to {NAME_MAX} characters, got {length}");
+    Err((code, detail))
+}
+
+fn role(text: &str) -> Result<(), (ViolationCode, String)> {
+    match text.parse::<Role>() {
+        Ok(_) => Ok(()),
+        Err(_) => {
+            let roles = Role::ALL.map(Role::as_str).join(", ");
+            Err((
+                ViolationCode::UnknownValue,
+                format!("must be one of {roles}"),
+            ))
+        }
+    }
+}
+
+fn phone(text: &str) -> Result<(), (ViolationCode, String)> {
+    let digits = text.strip_prefix('+').unwrap_or_default();
+    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(());
+    }
+    Err((
+        ViolationCode::InvalidPhone,
+        "must be a plus sign followed by digits only, such as +15550100".to_owned(),
+    ))
+}
+
+fn absolute_url(text: &str) -> Result<(), (ViolationCode, String)> {
+    // A URL parser trims and drops white space; a URL that holds some is a mistake all the same.
+    let clean = !text.contains(|c: char| c.is_whitespace() || c.is_control());
+    if clean && Url::parse(text).is_ok() {
+        return Ok(());
+    }
+    Err((
+        ViolationCode::InvalidUrl,
+        "must be an absolute URL without white space, such as https://example.com/ada.png"
+            .to_owned(),
+    ))
+}
+
+fn date(text: &str) -> Result<(), (ViolationCode, String)> {
+    match parse_date(text) {
+        Some(_) => Ok(()),
+        None => Err((
+            ViolationCode::InvalidDate,
+            "must be a day that exists, written YYYY-MM-DD, such as 1990-02-28".to_owned(),
+        )),
+    }
+}

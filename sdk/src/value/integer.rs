@@ -1,0 +1,12 @@
+//! Integers as JSON may write them.
+
+use super::Decimal;
+
+/// Reads the text of a JSON number as an integer: `450000`, and also `450000.0` or `4.5e5`, which JSON
+/// holds equal to it. `None` for a fraction, for what does not fit 64 bits, and for what is no number.
+pub(crate) fn parse_integer(text: &str) -> Option<i64> {
+    if let Ok(integer) = text.parse::<i64>() {
+        return Some(integer);
+    }
+    text.parse::<Decimal>().ok()?.to_integer()
+}

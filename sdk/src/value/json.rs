@@ -1,0 +1,170 @@
+//! Any JSON value, kept as the text it came in.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, value::RawValue};
+
+/// Any JSON value, kept as its exact text: no digit of a number ever changes.
+///
+/// This is what free-form members (`clientMetadata`) and members that the specification does not show
+/// are read into and written from. Two values are equal when their texts are, white space between
+/// tokens aside. `Debug` shows the kind only: the content may be personal.
+///
+/// ```
+/// use dealkit::Json;
+///
+/// let json = Json::parse(r#"{"rate": 10.10, "huge": 1e400}"#)?;
+/// assert_eq!(json.as_str(), r#"{"rate": 10.10, "huge": 1e400}"#);
+/// assert_eq!(Json::from(serde_json::json!({"tags": ["a"]})).as_str(), r#"{"tags":["a"]}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Json(Box<RawValue>);
+
+impl Json {
+    /// Keeps `text` if it is one JSON value.
+    ///
+    /// # Errors
+    /// When the text is not one JSON value; the error names line and column.
+    pub fn parse(text: impl Into<String>) -> Result<Self, serde_json::Error> {
+        RawValue::from_string(text.into()).map(Self)
+    }
+
+    /// Writes any serialisable value as JSON.
+    ///
+    /// # Errors
+    /// When the value cannot be written as JSON, such as a map whose keys are not strings.
+    pub fn of(value: &(impl Serialize + ?Sized)) -> Result<Self, serde_json::Error> {
+        serde_json::value::to_raw_value(value).map(Self)
+    }
+
+    /// The exact JSON text.
+    pub fn as_str(&self) -> &str {
+        self.0.get()
+    }
+
+    /// Reads the value as a type of yours, for example `serde_json::Value`.
+    ///
+    /// # Errors
+    /// When the value does not have the shape of `T`.
+    pub fn to<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(self.as_str())
+    }
+
+    /// Keeps a value that serde_json has already found to be JSON.
+    pub(crate) fn from_raw(raw: &RawValue) -> Self {
+        Self(raw.to_owned())
+    }
+
+    /// The exact JSON text, without a copy.
+    #[cfg(feature = "client")]
+    pub(crate) fn into_text(self) -> String {
+        Box::<str>::from(self.0).into_string()
+    }
+
+    /// Whether this is a JSON object.
+    pub fn is_object(&self) -> bool {
+        self.kind() == Kind::Object
+    }
+
+    /// What kind of JSON value this is.
+    pub(crate) fn kind(&self) -> Kind {
+        Kind::of(self.as_str())
+    }
+}
+
+/// The kinds of JSON value, as error texts name them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Null,
+    Boolean,
+    Number,
+    String,
+    Array,
+    Object,
+}
+
+impl Kind {
+    /// The kind of the valid JSON value `text`, by its first character.
+    pub(crate) fn of(text: &str) -> Self {
+        match text.trim_start().as_bytes().first() {
+            Some(b'n') => Kind::Null,
+            Some(b't' | b'f') => Kind::Boolean,
+            Some(b'"') => Kind::String,
+            Some(b'[') => Kind::Array,
+            Some(b'{') => Kind::Object,
+            _ => Kind::Number,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Null => "null",
+            Kind::Boolean => "a boolean",
+            Kind::Number => "a number",
+            Kind::String => "a string",
+            Kind::Array => "an array",
+            Kind::Object => "an object",
+        }
+    }
+}
+
+/// The bytes of `text` without the white space between tokens.
+fn significant(text: &str) -> impl Iterator<Item = u8> + '_ {
+    let mut in_string = false;
+    let mut escaped = false;
+    text.bytes().filter(move |byte| {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+            return true;
+        }
+        in_string = *byte == b'"';
+        !matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
+    })
+}
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        significant(self.as_str()).eq(significant(other.as_str()))
+    }
+}
+
+impl Eq for Json {}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<{}>", self.kind().name())
+    }
+}
+
+impl fmt::Display for Json {
+    /// The exact JSON text, content and all.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl From<Value> for Json {
+    fn from(value: Value) -> Self {
+        // Writing a `Value` cannot fail: its keys are strings and its numbers are finite.
+        Self::of(&value).unwrap_or_else(|_| Self(RawValue::NULL.to_owned()))
+    }
+}
+
+macro_rules! from_scalar {
+    ($($scalar:ty),+) => {$(
+        impl From<$scalar> for Json {
+            fn from(value: $scalar) -> Self {
+                Value::from(value).into()
+            }
+        }
+    )+};
+}
+from_scalar!(&str, String, bool, i64);

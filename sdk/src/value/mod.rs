@@ -1,0 +1,27 @@
+//! Small value types: each reads, writes and compares one kind of value, and knows no HTTP.
+
+mod datetime;
+mod decimal;
+mod ids;
+mod integer;
+mod json;
+mod nullable;
+mod open;
+mod role;
+
+pub use decimal::{Decimal, ParseDecimalError};
+pub use ids::{
+    AgentId, ApplicationId, BrokerageId, CollectiveId, ContactFieldId, ContactId, ContactSchemaId,
+    DealId, FieldSchemaId, ListingContractId, OfferId, OfficeId, QuoteId,
+};
+pub use json::Json;
+pub use nullable::Nullable;
+pub use open::{
+    ApplicationStatus, AssignedRole, ContactFieldType, ContactType, DealPhase, DealStatus,
+    ListingSide,
+};
+pub use role::{Role, UnknownRole};
+
+pub(crate) use datetime::{format_date, format_timestamp, parse_date, parse_timestamp};
+pub(crate) use integer::parse_integer;
+pub(crate) use json::Kind;

@@ -1,0 +1,232 @@
+//! The contract's data holds together: openapi.json against the vectors, and the models against both.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use dealkit::{Agent, Deal, Role, ViolationCode, wire};
+use jsonschema::Validator;
+use serde_json::{Value, json};
+use support::{bytes, contract, name, vectors};
+
+fn openapi() -> Value {
+    serde_json::from_str(&contract("openapi.json")).unwrap()
+}
+
+fn schema(of: &str) -> Validator {
+    let openapi = openapi();
+    let root = json!({
+        "$ref": format!("#/components/schemas/{of}"),
+        "components": openapi["components"],
+    });
+    jsonschema::draft202012::new(&root).unwrap()
+}
+
+/// The document of a case, where a plain JSON parser can hold it.
+fn document(case: &Value) -> Option<Value> {
+    serde_json::from_slice(&bytes(case)).ok()
+}
+
+#[test]
+fn requests_and_answers_match_the_schema() {
+    let (request, agent) = (schema("CreateAgent"), schema("Agent"));
+    let (mut accepted, mut refused) = (0, 0);
+    for case in vectors("create_agent.json", 90) {
+        let expect = &case["expect"];
+        let Some(body) = document(&case) else {
+            continue;
+        };
+        match expect["status"].as_u64().unwrap() {
+            201 => {
+                assert!(request.is_valid(&body), "{}", name(&case));
+                accepted += 1;
+                if expect.get("exact").is_none() {
+                    let mut answer = expect["agent"].clone();
+                    answer["id"] = json!("a_1");
+                    let errors: Vec<_> =
+                        agent.iter_errors(&answer).map(|e| e.to_string()).collect();
+                    assert!(errors.is_empty(), "{}: {errors:?}", name(&case));
+                }
+            }
+            422 if schema_can_judge(expect) => {
+                assert!(!request.is_valid(&body), "{}", name(&case));
+                refused += 1;
+            }
+            _ => {}
+        }
+    }
+    assert!(
+        accepted >= 30 && refused >= 40,
+        "{accepted} accepted, {refused} refused"
+    );
+}
+
+/// Formats are annotations in JSON Schema, and a closed set of members is what `--strict` adds.
+fn schema_can_judge(expect: &Value) -> bool {
+    expect["errors"].as_array().unwrap().iter().any(|error| {
+        !matches!(
+            error["code"].as_str().unwrap(),
+            "invalid_email" | "invalid_url" | "invalid_date" | "unknown_field"
+        )
+    })
+}
+
+/// Of a deal the schema promises nothing but its `id`, so what the SDK reads is what the schema allows.
+#[test]
+fn deals_that_are_read_match_the_schema() {
+    let schema = schema("Deal");
+    let mut checked = 0;
+    for case in vectors("deals.json", 45) {
+        let Some(document) = document(&case).filter(|_| case["expect"].get("values").is_some())
+        else {
+            continue;
+        };
+        let errors: Vec<_> = schema
+            .iter_errors(&document)
+            .map(|e| e.to_string())
+            .collect();
+        assert!(errors.is_empty(), "{}: {errors:?}", name(&case));
+        checked += 1;
+    }
+    assert!(checked >= 50, "only {checked}");
+}
+
+/// Of an agent the schema promises more than the SDK asks for, so what the schema allows is read.
+#[test]
+fn agents_that_match_the_schema_are_read() {
+    let schema = schema("Agent");
+    let mut checked = 0;
+    for case in vectors("agents.json", 20) {
+        // Whether a day exists is more than the schema says.
+        let no_such_day = case["expect"]["error"]["path"] == "date_of_birth";
+        if !no_such_day && document(&case).is_some_and(|document| schema.is_valid(&document)) {
+            assert!(case["expect"].get("values").is_some(), "{}", name(&case));
+            checked += 1;
+        }
+    }
+    assert!(checked >= 5, "only {checked}");
+}
+
+/// Every member that the schema knows is a field of the model, and the other way round.
+#[test]
+fn models_have_exactly_the_members_of_the_schema() {
+    let openapi = openapi();
+    let schemas = &openapi["components"]["schemas"];
+    let full_deal = filled(schemas, &schemas["Deal"]);
+    let deal = Deal::from_json(full_deal.to_string()).unwrap();
+    let mut expected = full_deal.clone();
+    // What no field reads would be in `extra`, and so would come back all the same: it is taken out.
+    expected["id"] = json!("another");
+    let mut stripped = deal;
+    stripped.id = "another".into();
+    strip_extra(&mut stripped);
+    assert_eq!(serde_json::to_value(&stripped).unwrap(), expected);
+
+    let full_agent = filled(schemas, &schemas["Agent"]);
+    let mut agent = Agent::from_json(full_agent.to_string()).unwrap();
+    agent.extra.clear();
+    agent.profile.extra.clear();
+    agent.role_assignments[0].extra.clear();
+    assert_eq!(serde_json::to_value(&agent).unwrap(), full_agent);
+}
+
+fn strip_extra(deal: &mut Deal) {
+    deal.extra.clear();
+    let contract = deal.listing_contract.as_mut().unwrap();
+    contract.extra.clear();
+    contract.address.as_mut().unwrap().extra.clear();
+    contract.agent.as_mut().unwrap().extra.clear();
+    let application = deal.application.as_mut().unwrap();
+    application.extra.clear();
+    application.offers[0].extra.clear();
+    deal.quotes[0].extra.clear();
+    deal.contacts[0].extra.clear();
+    deal.contacts[0].fields[0].extra.clear();
+    deal.sides[0].extra.clear();
+}
+
+/// A value with every member that a schema knows, each of the type that it states.
+fn filled(schemas: &Value, schema: &Value) -> Value {
+    if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+        let name = reference.rsplit('/').next().unwrap();
+        return filled(schemas, &schemas[name]);
+    }
+    if let Some(choices) = schema.get("anyOf").or_else(|| schema.get("oneOf")) {
+        let choice = choices
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|choice| choice["type"] != json!("null"))
+            .unwrap();
+        return filled(schemas, choice);
+    }
+    let types = match &schema["type"] {
+        Value::Array(types) => types.clone(),
+        one => vec![one.clone()],
+    };
+    match types[0].as_str().unwrap() {
+        "object" => match schema.get("properties").and_then(Value::as_object) {
+            Some(members) => members
+                .iter()
+                .map(|(name, member)| (name.clone(), filled(schemas, member)))
+                .collect(),
+            None => json!({"key": "value"}),
+        },
+        "array" => json!([filled(schemas, &schema["items"])]),
+        "integer" => json!(7),
+        "number" => json!(7),
+        "boolean" => json!(true),
+        _ => match schema.get("format").and_then(Value::as_str) {
+            Some("date") => json!("2024-02-29"),
+            Some("date-time") => json!("2024-02-29T12:00:00Z"),
+            _ => schema
+                .get("enum")
+                .map_or_else(|| json!("text"), |values| values[0].clone()),
+        },
+    }
+}
+
+/// Facts that stand in the code as well as in openapi.json are the same in both.
+#[test]
+fn the_code_and_openapi_state_the_same_facts() {
+    let openapi = openapi();
+    let paths: BTreeSet<String> = openapi["paths"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(|path| format!("{}{path}", wire::API_PREFIX))
+        .collect();
+    assert_eq!(
+        paths,
+        BTreeSet::from([wire::AGENTS_PATH.to_owned(), wire::DEAL_PATH.to_owned()])
+    );
+
+    let schemes = openapi["components"]["securitySchemes"]
+        .as_object()
+        .unwrap();
+    let scheme = schemes.values().next().unwrap();
+    assert_eq!(scheme["name"], wire::SERVICE_KEY_HEADER);
+    assert_eq!(scheme["in"], "header");
+
+    let schemas = &openapi["components"]["schemas"];
+    let roles = schemas["Role"]["enum"].as_array().unwrap();
+    assert_eq!(roles, &Role::ALL.map(|role| json!(role.as_str())));
+
+    let codes = &schemas["Violation"]["properties"]["code"]["enum"];
+    let codes: BTreeSet<&str> = codes
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let known: BTreeSet<&str> = ViolationCode::ALL
+        .iter()
+        .map(ViolationCode::as_str)
+        .filter(|code| *code != "invalid_id") // Only in the SDK.
+        .collect();
+    assert_eq!(codes, known);
+
+    let name = &schemas["CreateAgent"]["properties"]["first_name"];
+    assert_eq!(name["minLength"], dealkit::validate::NAME_MIN);
+    assert_eq!(name["maxLength"], dealkit::validate::NAME_MAX);
+}

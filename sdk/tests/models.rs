@@ -1,0 +1,142 @@
+//! The response types read every document of the vectors as the contract says, and write it back.
+
+mod support;
+
+use dealkit::{Agent, Deal, DecodeError};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use support::{at, bytes, exact, name, vectors};
+
+fn read_all<T>(file: &str, at_least: usize, read: fn(&[u8]) -> Result<T, DecodeError>)
+where
+    T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug,
+{
+    let mut wrong = Vec::new();
+    for case in vectors(file, at_least) {
+        let document = bytes(&case);
+        let outcome = read(&document);
+        let expect = &case["expect"];
+        let problem = match (outcome, expect.get("values"), expect.get("error")) {
+            (Ok(value), Some(values), None) => written_back(&value, values),
+            (Err(error), None, Some(expected)) => refused(&error, expected, &document),
+            (Ok(_), _, Some(expected)) => Some(format!("was read, expected {expected}")),
+            (Err(error), _, _) => Some(format!("was refused: {error}")),
+            _ => Some("the case expects nothing".to_owned()),
+        };
+        wrong.extend(problem.map(|problem| format!("{}: {problem}", name(&case))));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn written_back<T>(value: &T, expected: &Value) -> Option<String>
+where
+    T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug,
+{
+    let json = serde_json::to_string(value).unwrap();
+    let again: T = serde_json::from_str(&json).unwrap();
+    if again != *value {
+        return Some("does not survive writing and reading".to_owned());
+    }
+    for (pointer, text) in expected.as_object().unwrap() {
+        let expected = text.as_str().map(exact);
+        let found = at(&json, pointer);
+        if found != expected {
+            return Some(format!("{pointer} is {found:?}, expected {expected:?}"));
+        }
+    }
+    None
+}
+
+fn refused(error: &DecodeError, expected: &Value, document: &[u8]) -> Option<String> {
+    if error.body() != document {
+        return Some("the document was not kept".to_owned());
+    }
+    if error.found() != expected["found"].as_str().unwrap() {
+        return Some(format!("found {}, expected {expected}", error.found()));
+    }
+    match expected.get("path").and_then(Value::as_str) {
+        Some(path) if path != error.path() => {
+            Some(format!("at {:?}, expected {expected}", error.path()))
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn deals_are_read_as_the_contract_says() {
+    read_all("deals.json", 45, |document| Deal::from_json(document));
+}
+
+#[test]
+fn agents_are_read_as_the_contract_says() {
+    read_all("agents.json", 20, |document| Agent::from_json(document));
+}
+
+/// A model reads from any deserializer, not from text alone: users build one from `json!` in tests.
+#[test]
+fn models_are_read_from_values_too() {
+    let value = serde_json::json!({
+        "id": "d_1",
+        "created_at": "2024-01-01T00:00:00+02:00",
+        "sides": [{"side_percentage": 12.5, "agent_units": null}],
+        "new_member": [1],
+    });
+    let deal: Deal = serde_json::from_value(value).unwrap();
+    assert_eq!(deal.sides[0].side_percentage.unwrap().to_string(), "12.5");
+    assert_eq!(
+        deal.created_at.unwrap().to_rfc3339(),
+        "2023-12-31T22:00:00+00:00"
+    );
+    assert_eq!(deal.extra["new_member"].as_str(), "[1]");
+}
+
+#[test]
+fn an_error_shows_no_value() {
+    let document = r#"{"id": "d_1", "expiry_date": "CANARY, expected a CANARY at line 1", "metadata": {"k": 1}}"#;
+    let error = Deal::from_json(document).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "at expiry_date: expected a date YYYY-MM-DD, found a string"
+    );
+    assert!(!format!("{error:?}").contains("CANARY"));
+
+    let error = Deal::from_json(r#"{"id": {"CANARY": 1}}"#).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "at id: expected a string, found an object"
+    );
+    let error = Deal::from_json(r#"{"id": "d", "contacts": "CANARY"}"#).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "at contacts: expected an array, found a string"
+    );
+    let error = Deal::from_json("").unwrap_err();
+    assert_eq!(error.to_string(), "expected JSON, found an empty body");
+}
+
+#[test]
+fn debug_hides_what_is_personal() {
+    let deal = Deal::from_json(
+        r#"{"id": "d_1", "status": "CLOSED", "external_id": "CANARY", "metadata": {"a": "CANARY"}, "new": "CANARY",
+            "listing_contract": {"address": {"line1": "CANARY", "line2": "CANARY", "city": "CANARY", "state": "CANARY", "zip": "CANARY"},
+                                 "agent": {"id": "a_1", "email": "CANARY", "first_name": "CANARY", "last_name": "CANARY"}},
+            "contacts": [{"id": "c_1", "type": "BUYER", "fields": [{"label": "CANARY", "value": "CANARY"}]}]}"#,
+    )
+    .unwrap();
+    let shown = format!("{deal:?} {deal:#?}");
+    assert!(!shown.contains("CANARY"), "{shown}");
+    for visible in ["d_1", "CLOSED", "a_1", "c_1", "BUYER"] {
+        assert!(shown.contains(visible), "{shown}");
+    }
+
+    let agent = Agent::from_json(
+        r#"{"id": "a_1", "email": "CANARY", "first_name": "CANARY", "last_name": "CANARY", "date_of_birth": "1990-02-28",
+            "profile": {"client_metadata": {"a": "CANARY"}, "external_id": "CANARY"}, "role_assignments": [{"role": "AGENT"}]}"#,
+    )
+    .unwrap();
+    let shown = format!("{agent:?}");
+    assert!(
+        !shown.contains("CANARY") && !shown.contains("1990"),
+        "{shown}"
+    );
+}

@@ -1,0 +1,210 @@
+//! The SDK's own rules find in every request of the vectors what the contract says.
+
+mod support;
+
+use chrono::NaiveDate;
+use dealkit::{
+    AgentProfile, BrokerageId, CreateAgent, Json, Nullable, Role, UnknownMembers, ValidationError,
+    ViolationCode,
+};
+use serde_json::{Value, json};
+use support::{bytes, name, vectors};
+
+fn found(error: &ValidationError) -> Value {
+    error
+        .violations()
+        .iter()
+        .map(|violation| json!({"pointer": violation.pointer, "code": violation.code.as_str()}))
+        .collect()
+}
+
+#[test]
+fn requests_break_the_rules_that_the_vectors_name() {
+    let mut wrong = Vec::new();
+    let mut run = 0;
+    for case in vectors("create_agent.json", 90) {
+        let status = case["expect"]["status"].as_u64().unwrap();
+        if status == 400 {
+            continue; // Not JSON as the server wants it: there is no request to have rules.
+        }
+        run += 1;
+        let unknown = match case.get("strict").and_then(Value::as_bool) {
+            Some(true) => UnknownMembers::Reject,
+            _ => UnknownMembers::Ignore,
+        };
+        let body = Json::parse(String::from_utf8(bytes(&case)).unwrap()).unwrap();
+        let outcome = CreateAgent::from_json(&body, unknown);
+        let found = outcome.as_ref().err().map(found);
+        let expected = case["expect"].get("errors").cloned();
+        if found != expected {
+            wrong.push(format!(
+                "{}: found {found:?}, expected {expected:?}",
+                name(&case)
+            ));
+        }
+        if let Ok(request) = outcome {
+            // What was read is what would be sent.
+            let again = CreateAgent::from_json(&request.to_json(), UnknownMembers::Ignore);
+            assert!(again == Ok(request), "{}", name(&case));
+        }
+    }
+    assert!(run >= 60, "only {run} cases were run");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_builder_finds_every_violation_at_once() {
+    let error = CreateAgent::builder()
+        .email("Ada King <king@example.org>")
+        .first_name("")
+        .last_name("x".repeat(256))
+        .profile(
+            AgentProfile::new()
+                .client_metadata(json!([1]))
+                .extra("tier", 5),
+        )
+        .phone("99887")
+        .image_url("portrait.gif")
+        .date_of_birth("2023-02-29")
+        .build()
+        .unwrap_err();
+    assert_eq!(
+        found(&error),
+        json!([
+            {"pointer": "/email", "code": "invalid_email"},
+            {"pointer": "/first_name", "code": "too_short"},
+            {"pointer": "/last_name", "code": "too_long"},
+            {"pointer": "/profile/tier", "code": "wrong_type"},
+            {"pointer": "/profile/clientMetadata", "code": "wrong_type"},
+            {"pointer": "/phone", "code": "invalid_phone"},
+            {"pointer": "/image_url", "code": "invalid_url"},
+            {"pointer": "/date_of_birth", "code": "invalid_date"},
+        ])
+    );
+    let text = error.to_string();
+    assert!(
+        text.contains("/last_name: must be 1 to 255 characters, got 256 (too_long)"),
+        "{text}"
+    );
+    for value in ["King", "99887", "portrait", "2023"] {
+        assert!(!text.contains(value), "{text}");
+    }
+}
+
+#[test]
+fn null_and_absent_can_both_be_said() {
+    let request = || {
+        CreateAgent::builder()
+            .email("ada@example.com")
+            .first_name("Ada")
+            .last_name("Lovelace")
+            .profile(AgentProfile::new())
+    };
+    let absent = request().build().unwrap();
+    assert_eq!(
+        absent.to_json().as_str(),
+        r#"{"email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{}}"#
+    );
+    assert_eq!(absent.role(), Role::Agent);
+
+    let null = request()
+        .image_url(Nullable::Null)
+        .date_of_birth(None::<String>)
+        .brokerage_id(None::<BrokerageId>)
+        .office_id(Nullable::Null)
+        .collective_id(Nullable::Null)
+        .build()
+        .unwrap();
+    let json: Value = null.to_json().to().unwrap();
+    for name in [
+        "image_url",
+        "date_of_birth",
+        "brokerage_id",
+        "office_id",
+        "collective_id",
+    ] {
+        assert_eq!(json.get(name), Some(&Value::Null), "{name}");
+    }
+
+    let given = request()
+        .date_of_birth(NaiveDate::from_ymd_opt(1990, 2, 28).unwrap())
+        .brokerage_id(BrokerageId::new("b_1"))
+        .office_id("o_1")
+        .collective_id(String::new())
+        .role(Role::BrokerAdmin)
+        .build()
+        .unwrap();
+    assert_eq!(given.date_of_birth(), Some("1990-02-28"));
+    assert_eq!(given.brokerage_id().unwrap(), &"b_1");
+    assert_eq!(given.collective_id().unwrap(), &"");
+}
+
+#[test]
+fn rules_can_be_skipped_explicitly() {
+    let request = CreateAgent::builder()
+        .email("not an address")
+        .first_name("")
+        .last_name("Lovelace")
+        .profile(AgentProfile::new())
+        .build_unvalidated();
+    assert_eq!(request.email(), "not an address");
+    assert_eq!(request.validate().unwrap_err().violations().len(), 2);
+}
+
+#[test]
+fn debug_hides_what_is_personal() {
+    let request = CreateAgent::builder()
+        .email("CANARY@example.com")
+        .first_name("CANARY")
+        .last_name("CANARY")
+        .profile(
+            AgentProfile::new()
+                .external_id("CANARY")
+                .extra("badge", "CANARY"),
+        )
+        .phone("+15550100")
+        .date_of_birth("1990-02-28")
+        .image_url("https://example.com/CANARY")
+        .brokerage_id("b_1")
+        .build()
+        .unwrap();
+    let shown = format!("{request:?}");
+    assert!(
+        !shown.contains("CANARY") && !shown.contains("1990") && !shown.contains("5550100"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("b_1") && shown.contains("externalId"),
+        "{shown}"
+    );
+    let shown = format!("{:?}", CreateAgent::builder().email("CANARY@example.com"));
+    assert!(!shown.contains("CANARY"), "{shown}");
+}
+
+#[test]
+fn codes_are_the_contract_s_closed_list() {
+    let codes: Vec<&str> = ViolationCode::ALL
+        .iter()
+        .map(ViolationCode::as_str)
+        .collect();
+    assert_eq!(
+        codes,
+        [
+            "required",
+            "wrong_type",
+            "null_not_allowed",
+            "too_short",
+            "too_long",
+            "invalid_email",
+            "invalid_phone",
+            "invalid_url",
+            "invalid_date",
+            "unknown_value",
+            "unknown_field",
+            "invalid_id",
+        ]
+    );
+    for code in ViolationCode::ALL {
+        assert_eq!(&ViolationCode::from(code.as_str().to_owned()), code);
+    }
+}

@@ -1,0 +1,132 @@
+//! The access log: one line on standard error for each answer, without ids, keys and bodies.
+//!
+//! A thread of its own writes it: when nobody reads standard error, lines are lost and requests are not
+//! held up.
+
+use std::{
+    fmt,
+    io::{self, Write},
+    sync::{
+        Mutex, PoisonError,
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use dealkit::wire;
+use http::{Method, Response, request::Parts};
+use serde::Serialize;
+
+use crate::{config::Log, service};
+
+/// How many lines may wait to be written.
+const WAITING: usize = 4096;
+
+/// How long the lines that are still waiting may take to be written when the server ends.
+const LAST_LINES: Duration = Duration::from_millis(200);
+
+/// Where answers are noted. Dropping it writes what is waiting.
+pub(crate) struct AccessLog {
+    format: Log,
+    lines: Option<SyncSender<String>>,
+    /// Hangs up when the last line is written.
+    written: Option<Mutex<Receiver<()>>>,
+}
+
+impl fmt::Debug for AccessLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AccessLog").field(&self.format).finish()
+    }
+}
+
+#[derive(Serialize)]
+struct Line<'l> {
+    method: &'l str,
+    path: &'static str,
+    status: u16,
+    ms: f64,
+    request_id: &'l str,
+}
+
+impl AccessLog {
+    pub(crate) fn new(format: Log) -> io::Result<Self> {
+        if format == Log::Off {
+            return Ok(Self {
+                format,
+                lines: None,
+                written: None,
+            });
+        }
+        let (lines, waiting) = sync_channel::<String>(WAITING);
+        let (writing, written) = sync_channel::<()>(0);
+        thread::Builder::new()
+            .name("dealkit-server-log".to_owned())
+            .spawn(move || {
+                for line in waiting {
+                    // Standard error may be closed; there is nowhere to say so.
+                    let _ = io::stderr().write_all(line.as_bytes());
+                }
+                drop(writing);
+            })?;
+        Ok(Self {
+            format,
+            lines: Some(lines),
+            written: Some(Mutex::new(written)),
+        })
+    }
+
+    pub(crate) fn answered(&self, head: &Parts, answer: &Response<Bytes>, took: Duration) {
+        let Some(lines) = &self.lines else { return };
+        let request_id = answer.headers().get(wire::REQUEST_ID_HEADER);
+        let line = Line {
+            method: method(&head.method),
+            path: service::path_template(&head.uri),
+            status: answer.status().as_u16(),
+            ms: (took.as_secs_f64() * 1e5).round() / 1e2,
+            request_id: request_id
+                .and_then(|id| id.to_str().ok())
+                .unwrap_or_default(),
+        };
+        let text = match self.format {
+            Log::Json => serde_json::to_string(&line).unwrap_or_default() + "\n",
+            _ => format!(
+                "{} {} {} {} ms {}\n",
+                line.method, line.path, line.status, line.ms, line.request_id
+            ),
+        };
+        // Full means that nobody reads standard error: the line is lost.
+        let _ = lines.try_send(text);
+    }
+}
+
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        self.lines = None;
+        if let Some(written) = &self.written {
+            let written = written.lock().unwrap_or_else(PoisonError::into_inner);
+            let _ = written.recv_timeout(LAST_LINES);
+        }
+    }
+}
+
+/// The method, if it is one that HTTP has: any other is the caller's own text.
+fn method(method: &Method) -> &str {
+    const KNOWN: [Method; 9] = [
+        Method::GET,
+        Method::HEAD,
+        Method::POST,
+        Method::PUT,
+        Method::DELETE,
+        Method::PATCH,
+        Method::OPTIONS,
+        Method::TRACE,
+        Method::CONNECT,
+    ];
+    if KNOWN.contains(method) {
+        method.as_str()
+    } else {
+        "(other)"
+    }
+}

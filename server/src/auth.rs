@@ -1,0 +1,57 @@
+//! The service key: what it may be, and comparing it without telling how much of it was right.
+
+use std::fmt;
+
+use dealkit::wire;
+use subtle::ConstantTimeEq;
+
+/// The key that a request must carry in `x-service-key`. Never shown by `Debug`.
+#[derive(Clone)]
+pub struct ServiceKey(Box<str>);
+
+/// The text cannot be a service key. The message does not repeat it: it may be a real key with a typing mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a service key is 1 to 1,024 visible ASCII characters, without spaces")]
+pub struct InvalidServiceKey;
+
+impl ServiceKey {
+    /// The documented key of a server that was given none. Everyone knows it, so such a server listens on
+    /// loopback only.
+    pub const DEFAULT: &str = "sandbox-key";
+
+    /// Takes `key` if it can be a service key.
+    ///
+    /// # Errors
+    /// When it is empty, longer than 1,024 characters, or has one that is not visible ASCII.
+    pub fn new(key: impl Into<String>) -> Result<Self, InvalidServiceKey> {
+        let key = key.into();
+        if wire::is_service_key(&key) {
+            Ok(Self(key.into()))
+        } else {
+            Err(InvalidServiceKey)
+        }
+    }
+
+    /// The key itself.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether `candidate` is the key. The time that this takes depends on the lengths, not on how many
+    /// characters agree.
+    pub fn matches(&self, candidate: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(candidate).into()
+    }
+}
+
+impl Default for ServiceKey {
+    fn default() -> Self {
+        Self(Self::DEFAULT.into())
+    }
+}
+
+impl fmt::Debug for ServiceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ServiceKey(…)")
+    }
+}

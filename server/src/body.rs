@@ -1,0 +1,121 @@
+//! Request bodies with a limit and a deadline, and response bodies that report when they are taken.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::time::{Instant, timeout_at};
+
+use crate::conn::Pace;
+
+/// Why a request body is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyError {
+    TooLarge,
+    TooSlow,
+    Broken,
+}
+
+/// Reads a body of at most `limit` bytes until `deadline`. What is not yet read when it fails stays in `body`.
+pub(crate) async fn read(
+    body: &mut Incoming,
+    limit: usize,
+    deadline: Instant,
+) -> Result<Bytes, BodyError> {
+    match timeout_at(deadline, read_all(body, limit)).await {
+        Ok(read) => read,
+        Err(_) => Err(BodyError::TooSlow),
+    }
+}
+
+async fn read_all(body: &mut Incoming, limit: usize) -> Result<Bytes, BodyError> {
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else {
+            continue; // Trailers mean nothing here.
+        };
+        if data.len() > limit - first.len().max(rest.len()) {
+            return Err(BodyError::TooLarge);
+        }
+        // Nearly every body arrives in one piece, which is then used as it is.
+        if first.is_empty() && rest.is_empty() {
+            first = data;
+        } else {
+            if rest.is_empty() {
+                rest.extend_from_slice(&std::mem::take(&mut first));
+            }
+            rest.extend_from_slice(&data);
+        }
+    }
+    Ok(if rest.is_empty() {
+        first
+    } else {
+        rest.freeze()
+    })
+}
+
+/// Reads at most `limit` bytes until `deadline` and drops them.
+pub(crate) async fn discard(mut body: Incoming, limit: usize, deadline: Instant) {
+    let reading = async {
+        let mut left = limit;
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            match left.checked_sub(length) {
+                Some(remaining) => left = remaining,
+                None => return,
+            }
+        }
+    };
+    // An answer that went out early has done its work either way.
+    let _ = timeout_at(deadline, reading).await;
+}
+
+/// The body of an answer, handed to the connection piece by piece. Each piece taken shows that the caller
+/// still reads, which is what keeps a long download over a slow line from being cut as idle.
+#[derive(Debug)]
+pub(crate) struct AnswerBody {
+    left: Bytes,
+    pace: Arc<Pace>,
+}
+
+/// The size of a piece. Answers are smaller than this, a few very large deals aside.
+const PIECE: usize = 64 * 1024;
+
+impl AnswerBody {
+    pub(crate) fn new(body: Bytes, pace: Arc<Pace>) -> Self {
+        Self { left: body, pace }
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.left.is_empty() {
+            return Poll::Ready(None);
+        }
+        self.pace.progress();
+        let piece = self.left.len().min(PIECE);
+        let piece = self.left.split_to(piece);
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left.len() as u64)
+    }
+}

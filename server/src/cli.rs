@@ -1,0 +1,338 @@
+//! The command line: flags and environment variables to a running server, and its end by a signal.
+
+use std::{
+    ffi::OsString,
+    io::{self, Write},
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
+
+use clap::{Parser, ValueEnum, builder::BoolishValueParser, value_parser};
+use tokio::{runtime, sync::oneshot};
+
+use crate::{
+    auth::ServiceKey,
+    config::{Config, Log},
+    sandbox::{Sandbox, SandboxBuilder, StartError},
+};
+
+/// Exit code for what the caller got wrong: a flag, a setting, a seed.
+const WRONG_USE: u8 = 2;
+
+/// A local server of the Agent and Deal interface, to develop and test against.
+///
+/// Without flags it is ready to use: it listens on http://127.0.0.1:8080, takes the service key
+/// "sandbox-key", and has three sample deals: d_1, d_2 and d_3. It keeps everything in memory.
+#[derive(Parser)]
+#[command(
+    name = "dealkit-server",
+    version,
+    next_line_help = true,
+    hide_possible_values = false,
+    after_help = "Try it:\n  \
+        dealkit-server\n  \
+        curl -H 'x-service-key: sandbox-key' http://127.0.0.1:8080/v1/deals/d_1\n\n\
+        Every flag can also be set as an environment variable, shown in [env: …]; a flag wins."
+)]
+struct Arguments {
+    /// Address and port to listen on; port 0 asks for a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address)]
+    #[arg(env = "DEALKIT_SERVER_LISTEN", hide_env_values = true)]
+    listen: SocketAddr,
+
+    /// Key that requests must carry in x-service-key: 1 to 1,024 visible ASCII characters [default: sandbox-key]
+    ///
+    /// An address that other machines can reach needs a key of its own. Other users of this machine can
+    /// see flags, but not environment variables.
+    #[arg(
+        long,
+        value_name = "KEY",
+        env = "DEALKIT_SERVER_SERVICE_KEY",
+        hide_env_values = true
+    )]
+    service_key: Option<OsString>,
+
+    /// File of deals to serve instead of the samples: a JSON array, or one deal a line
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "DEALKIT_SERVER_DEALS",
+        hide_env_values = true
+    )]
+    deals: Option<PathBuf>,
+
+    /// Serve N made-up deals, g_0, g_1 and so on, instead of the samples
+    #[arg(
+        long,
+        value_name = "N",
+        env = "DEALKIT_SERVER_GENERATE",
+        hide_env_values = true
+    )]
+    generate: Option<usize>,
+
+    /// Seed of the made-up deals: the same seed makes the same deals [default: 0]
+    #[arg(
+        long,
+        value_name = "S",
+        env = "DEALKIT_SERVER_SEED",
+        hide_env_values = true,
+        requires = "generate"
+    )]
+    seed: Option<u64>,
+
+    /// Refuse members that the specification does not show, to catch typing mistakes
+    #[arg(long, env = "DEALKIT_SERVER_STRICT", hide_env_values = true, value_parser = BoolishValueParser::new())]
+    strict: bool,
+
+    /// Form of the access log on standard error
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = LogForm::Text)]
+    #[arg(env = "DEALKIT_SERVER_LOG", hide_env_values = true)]
+    log: LogForm,
+
+    /// Longest request body, in bytes
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 1_048_576,
+        help_heading = "Limits"
+    )]
+    #[arg(env = "DEALKIT_SERVER_MAX_BODY_BYTES", hide_env_values = true)]
+    max_body_bytes: usize,
+
+    /// How many agents can be created
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000_000,
+        help_heading = "Limits"
+    )]
+    #[arg(env = "DEALKIT_SERVER_MAX_AGENTS", hide_env_values = true)]
+    max_agents: u64,
+
+    /// Longest request head (request line and headers), in bytes; at least 8192
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 65_536,
+        help_heading = "Limits"
+    )]
+    #[arg(value_parser = value_parser!(u32).range(8192..))]
+    #[arg(env = "DEALKIT_SERVER_MAX_HEAD_BYTES", hide_env_values = true)]
+    max_head_bytes: u32,
+
+    /// Connections served at once, further ones wait [default: 1024, or the limit of open files less 32]
+    #[arg(long, value_name = "N", help_heading = "Limits", value_parser = value_parser!(u32).range(1..))]
+    #[arg(env = "DEALKIT_SERVER_MAX_CONNECTIONS", hide_env_values = true)]
+    max_connections: Option<u32>,
+
+    /// Time for a request head to arrive; an idle connection is kept as long
+    #[arg(long, value_name = "SECONDS", default_value = "10", help_heading = "Limits", value_parser = seconds)]
+    #[arg(env = "DEALKIT_SERVER_HEAD_DEADLINE", hide_env_values = true)]
+    head_deadline: Duration,
+
+    /// Time for a request body to arrive
+    #[arg(long, value_name = "SECONDS", default_value = "10", help_heading = "Limits", value_parser = seconds)]
+    #[arg(env = "DEALKIT_SERVER_BODY_DEADLINE", hide_env_values = true)]
+    body_deadline: Duration,
+
+    /// Time for requests under way to end after SIGINT or SIGTERM
+    #[arg(long, value_name = "SECONDS", default_value = "5", help_heading = "Limits", value_parser = seconds)]
+    #[arg(env = "DEALKIT_SERVER_DRAIN_DEADLINE", hide_env_values = true)]
+    drain_deadline: Duration,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogForm {
+    /// Lines to read
+    Text,
+    /// One JSON object a line
+    Json,
+    /// No log
+    Off,
+}
+
+/// Runs the command with `arguments`, the command's own name first, until a signal ends it.
+///
+/// The address goes to standard output as the first line, everything else to standard error. The exit code
+/// is 0 after SIGINT or SIGTERM, 2 when a flag, a setting or a seed is wrong, and 1 when the server cannot
+/// listen.
+pub fn run<A>(arguments: impl IntoIterator<Item = A>) -> ExitCode
+where
+    A: Into<OsString> + Clone,
+{
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are "errors" too, with exit code 0 and standard output.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(WRONG_USE));
+        }
+    };
+    let hint = arguments.hint();
+    match arguments.builder().start() {
+        Ok(sandbox) => serve(sandbox, hint),
+        Err(error) => fail(&error),
+    }
+}
+
+impl Arguments {
+    fn builder(self) -> SandboxBuilder {
+        let defaults = Config::default();
+        let config = Config {
+            listen: self.listen,
+            strict: self.strict,
+            log: match self.log {
+                LogForm::Text => Log::Text,
+                LogForm::Json => Log::Json,
+                LogForm::Off => Log::Off,
+            },
+            max_body_bytes: self.max_body_bytes,
+            max_agents: self.max_agents,
+            max_head_bytes: self.max_head_bytes as usize,
+            max_connections: self
+                .max_connections
+                .map_or(defaults.max_connections, |limit| limit as usize),
+            head_deadline: self.head_deadline,
+            body_deadline: self.body_deadline,
+            drain_deadline: self.drain_deadline,
+            ..defaults
+        };
+        let mut builder = SandboxBuilder::new(config);
+        if let Some(key) = self.service_key {
+            // What is not UTF-8 is not visible ASCII either: it is refused with the others.
+            builder = builder.service_key(key.to_string_lossy());
+        }
+        if let Some(file) = self.deals {
+            builder = builder.deals_file(file);
+        }
+        if let Some(count) = self.generate {
+            builder = builder.generate(count, self.seed.unwrap_or_default());
+        }
+        builder
+    }
+
+    /// A first command to copy, where the key is no secret.
+    fn hint(&self) -> Option<&'static str> {
+        let is_plain =
+            self.service_key.is_none() && self.deals.is_none() && matches!(self.log, LogForm::Text);
+        let id = if self.generate.is_none() {
+            "d_1"
+        } else {
+            "g_0"
+        };
+        (is_plain && self.generate != Some(0)).then_some(id)
+    }
+}
+
+fn serve(sandbox: Sandbox, hint: Option<&str>) -> ExitCode {
+    let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&StartError::System(error)),
+    };
+    runtime.block_on(async {
+        // Listened for before the first line is out: who reads it may send a signal at once.
+        let mut signals = match Signals::new() {
+            Ok(signals) => signals,
+            Err(error) => return fail(&StartError::System(error)),
+        };
+        // Standard output may be closed; the server is of use all the same.
+        let mut stdout = io::stdout();
+        let _ = writeln!(stdout, "dealkit-server listening on {}", sandbox.url());
+        let _ = stdout.flush();
+        if let Some(id) = hint {
+            let (key, url) = (ServiceKey::DEFAULT, sandbox.url());
+            let _ = writeln!(
+                io::stderr(),
+                "try: curl -H 'x-service-key: {key}' {url}/v1/deals/{id}"
+            );
+        }
+        signals.next().await;
+
+        let (stopped, has_stopped) = oneshot::channel();
+        let stopping = std::thread::spawn(move || {
+            sandbox.shutdown();
+            let _ = stopped.send(());
+        });
+        tokio::select! {
+            _ = has_stopped => { let _ = stopping.join(); }
+            // A second signal: do not wait for the requests under way.
+            () = signals.next() => {}
+        }
+        ExitCode::SUCCESS
+    })
+}
+
+fn fail(error: &StartError) -> ExitCode {
+    let hint = match error {
+        StartError::KeyRequired { .. } => " (--service-key or DEALKIT_SERVER_SERVICE_KEY)",
+        StartError::ServiceKey(_) => " (from --service-key or DEALKIT_SERVER_SERVICE_KEY)",
+        StartError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
+            " (choose another port with --listen 127.0.0.1:PORT; port 0 asks for a free one)"
+        }
+        _ => "",
+    };
+    let _ = writeln!(io::stderr(), "error: {error}{hint}");
+    match error {
+        StartError::Listen { .. } | StartError::System(_) => ExitCode::FAILURE,
+        _ => ExitCode::from(WRONG_USE),
+    }
+}
+
+/// SIGINT (Ctrl-C) and SIGTERM; on Windows Ctrl-C.
+struct Signals {
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    #[cfg(unix)]
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn new() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    #[cfg(not(unix))]
+    async fn next(&mut self) {
+        let _ = tokio::signal::ctrl_c().await;
+    }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let numeric = match text.strip_prefix("localhost:") {
+        Some(port) => format!("{}:{port}", Ipv4Addr::LOCALHOST),
+        None => text.to_owned(),
+    };
+    numeric
+        .parse()
+        .map_err(|_| "expected ADDRESS:PORT, such as 127.0.0.1:8080".to_owned())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let parsed = text
+        .parse::<f64>()
+        .ok()
+        .filter(|seconds| (0.001..=86_400.0).contains(seconds));
+    parsed
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "expected seconds, from 0.001 to 86400".to_owned())
+}

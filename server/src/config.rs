@@ -1,0 +1,102 @@
+//! Everything about a server that can be chosen.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    time::Duration,
+};
+
+use crate::auth::ServiceKey;
+
+/// What a server listens on, what it demands, and its limits. [`Config::default`] is what the binary does
+/// without flags.
+///
+/// ```
+/// let mut config = dealkit_server::Config::default();
+/// config.strict = true;
+/// assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// The address to listen on; port 0 asks for a free one.
+    pub listen: SocketAddr,
+    /// The key that requests must carry. Without one it is [`ServiceKey::DEFAULT`], and the address must be
+    /// a loopback address.
+    pub service_key: Option<ServiceKey>,
+    /// Whether members that the specification does not show are violations. They are ignored otherwise.
+    pub strict: bool,
+    /// The access log on standard error.
+    pub log: Log,
+    /// The longest request body, in bytes.
+    pub max_body_bytes: usize,
+    /// How many agents can be created.
+    pub max_agents: u64,
+    /// The longest request head (request line and headers), in bytes. At least [`Config::MIN_HEAD_BYTES`].
+    pub max_head_bytes: usize,
+    /// How many connections are served at once; further ones wait until one ends.
+    pub max_connections: usize,
+    /// How long a connection may go without a complete request head, from its start or the last answer. This
+    /// is also how long an idle connection is kept, and how long a caller may not read its answer.
+    pub head_deadline: Duration,
+    /// How long a request body may take to arrive, from the end of its head.
+    pub body_deadline: Duration,
+    /// How long requests under way may take to end once the server was asked to stop.
+    pub drain_deadline: Duration,
+}
+
+impl Config {
+    /// The least that [`Config::max_head_bytes`] can be; hyper needs that much.
+    pub const MIN_HEAD_BYTES: usize = 8_192;
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080),
+            service_key: None,
+            strict: false,
+            log: Log::Off,
+            max_body_bytes: 1024 * 1024,
+            max_agents: 1_000_000,
+            max_head_bytes: 64 * 1024,
+            max_connections: default_max_connections(),
+            head_deadline: Duration::from_secs(10),
+            body_deadline: Duration::from_secs(10),
+            drain_deadline: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The form of the access log: one line for each answer, on standard error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Log {
+    /// No log, the default of an embedded server.
+    #[default]
+    Off,
+    /// `GET /v1/deals/{id} 200 0.2 ms req_1`
+    Text,
+    /// The same as one JSON object.
+    Json,
+}
+
+/// 1,024, or fewer where the process may not open that many files: 32 descriptors are left for everything
+/// that is not a connection.
+fn default_max_connections() -> usize {
+    const WISHED: usize = 1024;
+    const OTHERS: usize = 32;
+    descriptor_limit().map_or(WISHED, |limit| {
+        limit.saturating_sub(OTHERS).clamp(1, WISHED)
+    })
+}
+
+#[cfg(unix)]
+fn descriptor_limit() -> Option<usize> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current?;
+    usize::try_from(limit).ok()
+}
+
+#[cfg(not(unix))]
+fn descriptor_limit() -> Option<usize> {
+    None
+}

@@ -1,0 +1,74 @@
+//! The accept loop: how many connections at once, what an accept error means, and how it all ends.
+
+use std::{io, sync::Arc, time::Duration};
+
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{oneshot, watch},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use crate::conn::{self, Shared};
+
+/// How long to wait when the system cannot give us a descriptor or a buffer. Connections that end free some.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Accepts connections until `stop` is sent, then lets those under way end within `drain_deadline`. When
+/// `stop` is dropped instead, everything ends at once.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    max_connections: usize,
+    drain_deadline: Duration,
+    mut stop: oneshot::Receiver<()>,
+) {
+    let (stopping, asked_to_stop) = watch::channel(false);
+    let mut connections = JoinSet::new();
+    let stopped = loop {
+        tokio::select! {
+            stopped = &mut stop => break stopped,
+            // Those that ended make room. Connections beyond the limit wait in the system's queue.
+            Some(_) = connections.join_next() => {}
+            stream = accept(&listener), if connections.len() < max_connections => {
+                connections.spawn(conn::serve(stream, Arc::clone(&shared), asked_to_stop.clone()));
+            }
+        }
+    };
+    // New connections are refused before the old ones are told: a caller that finds its connection closed
+    // and comes back must not be let in again.
+    drop(listener);
+    if stopped.is_ok() {
+        stopping.send_replace(true);
+        let all_ended = async { while connections.join_next().await.is_some() {} };
+        let _ = timeout(drain_deadline, all_ended).await;
+    }
+}
+
+/// The next connection, whatever goes wrong meanwhile.
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                // Answers are small and written at once: nothing is gained by holding them back.
+                let _ = stream.set_nodelay(true);
+                return stream;
+            }
+            Err(error) if is_about_one_connection(&error) => {}
+            Err(_) => sleep(PAUSE).await,
+        }
+    }
+}
+
+/// Whether the error concerns a caller that was gone before it was accepted. Everything else is about us,
+/// such as too many open files, and trying again at once would only burn the processor.
+fn is_about_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(
+        error.kind(),
+        Kind::ConnectionAborted
+            | Kind::ConnectionReset
+            | Kind::ConnectionRefused
+            | Kind::Interrupted
+    )
+}

@@ -1,0 +1,364 @@
+//! The server as a value: embedded in a test or a program, on a thread of its own.
+
+use std::{
+    fmt, io,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use dealkit::Agent;
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    runtime::{self, Runtime},
+    sync::oneshot,
+};
+
+use crate::{
+    access_log::AccessLog,
+    auth::{InvalidServiceKey, ServiceKey},
+    config::Config,
+    conn::Shared,
+    listener,
+    seed::{SeedDeal, SeedError, Seeds},
+    service::Service,
+};
+
+/// How many connections the system may hold for the server to accept.
+const BACKLOG: u32 = 1024;
+
+/// A running server. It listens when [`SandboxBuilder::start`] returns, and stops when it is dropped. It has
+/// its own thread and runtime, so it works the same in sync and async programs.
+///
+/// ```
+/// use std::{io::{Read, Write}, net::TcpStream};
+/// use dealkit_server::Sandbox;
+///
+/// let sandbox = Sandbox::builder().deals([r#"{"id": "d_42"}"#]).start()?;
+/// let mut stream = TcpStream::connect(sandbox.address())?;
+/// write!(stream, "GET /v1/deals/d_42 HTTP/1.1\r\nhost: {}\r\nx-service-key: {}\r\nconnection: close\r\n\r\n",
+///     sandbox.address(), sandbox.service_key())?;
+/// let mut answer = String::new();
+/// stream.read_to_string(&mut answer)?;
+/// assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(r#"{"id": "d_42"}"#));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Sandbox {
+    address: SocketAddr,
+    service_key: ServiceKey,
+    service: Service,
+    /// Sending stops the server gracefully, dropping ends it at once.
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Sandbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sandbox")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Sandbox {
+    /// A server to be: by default on a free loopback port, with the key `sandbox-key` and the three sample
+    /// deals `d_1`, `d_2`, `d_3`.
+    pub fn builder() -> SandboxBuilder {
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        SandboxBuilder::new(Config {
+            listen,
+            ..Config::default()
+        })
+    }
+
+    /// The address that it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The base URL for a client, such as `http://127.0.0.1:40123`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The key that requests must carry.
+    pub fn service_key(&self) -> &str {
+        self.service_key.reveal()
+    }
+
+    /// The agents created so far, in the order of creation.
+    pub fn agents(&self) -> Vec<Agent> {
+        self.service.agents()
+    }
+
+    /// Adds a deal; one with the same id is replaced.
+    ///
+    /// # Errors
+    /// When the deal is not strict JSON or is not a deal.
+    pub fn insert_deal(&self, deal: impl Into<SeedDeal>) -> Result<(), SeedError> {
+        self.service.insert_deal(deal)
+    }
+
+    /// Drops every agent, and every deal but those that the server started with. Ids begin at `a_1` again.
+    pub fn reset(&self) {
+        self.service.reset();
+    }
+
+    /// Stops: refuses new connections, answers the requests under way, and returns when all are answered or
+    /// the drain deadline is over. Merely dropping the server does not wait for requests.
+    pub fn shutdown(mut self) {
+        if let Some(stop) = self.stop.take() {
+            // A thread that is gone has stopped.
+            let _ = stop.send(());
+        }
+        self.join();
+    }
+
+    fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // The thread does not panic; if it did, the server has ended all the same.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        self.join();
+    }
+}
+
+/// What a [`Sandbox`] is to be.
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `start` is called"]
+pub struct SandboxBuilder {
+    config: Config,
+    service_key: Option<String>,
+    deals: Option<Vec<SeedDeal>>,
+    files: Vec<PathBuf>,
+    generate: Option<(usize, u64)>,
+}
+
+impl SandboxBuilder {
+    /// Begins with everything as `config` says.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            service_key: None,
+            deals: None,
+            files: Vec::new(),
+            generate: None,
+        }
+    }
+
+    /// Seeds deals instead of the samples: texts, `serde_json::Value`s or `dealkit::Deal`s. Texts are served
+    /// byte for byte. No deals at all is a choice too: `deals::<SeedDeal>([])`.
+    pub fn deals<D: Into<SeedDeal>>(mut self, deals: impl IntoIterator<Item = D>) -> Self {
+        self.deals
+            .get_or_insert_default()
+            .extend(deals.into_iter().map(Into::into));
+        self
+    }
+
+    /// Seeds the deals of a file instead of the samples: a JSON array, or one deal a line.
+    pub fn deals_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.files.push(path.into());
+        self
+    }
+
+    /// Seeds `count` made-up deals instead of the samples, `g_0`, `g_1` and so on. The same seed makes the
+    /// same deals, today and with any later version.
+    pub fn generate(mut self, count: usize, seed: u64) -> Self {
+        self.generate = Some((count, seed));
+        self
+    }
+
+    /// The key that requests must carry: 1 to 1,024 visible ASCII characters.
+    pub fn service_key(mut self, key: impl Into<String>) -> Self {
+        self.service_key = Some(key.into());
+        self
+    }
+
+    /// The address to listen on; port 0 asks for a free one. One that is not loopback needs a key of its own.
+    pub fn listen(mut self, address: impl Into<SocketAddr>) -> Self {
+        self.config.listen = address.into();
+        self
+    }
+
+    /// Whether members that the specification does not show are violations.
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.config.strict = strict;
+        self
+    }
+
+    /// The longest request body, in bytes.
+    pub fn max_body_bytes(mut self, bytes: usize) -> Self {
+        self.config.max_body_bytes = bytes;
+        self
+    }
+
+    /// How many agents can be created.
+    pub fn max_agents(mut self, agents: u64) -> Self {
+        self.config.max_agents = agents;
+        self
+    }
+
+    /// How many connections are served at once.
+    pub fn max_connections(mut self, connections: usize) -> Self {
+        self.config.max_connections = connections;
+        self
+    }
+
+    /// See [`Config::head_deadline`].
+    pub fn head_deadline(mut self, deadline: Duration) -> Self {
+        self.config.head_deadline = deadline;
+        self
+    }
+
+    /// See [`Config::body_deadline`].
+    pub fn body_deadline(mut self, deadline: Duration) -> Self {
+        self.config.body_deadline = deadline;
+        self
+    }
+
+    /// See [`Config::drain_deadline`].
+    pub fn drain_deadline(mut self, deadline: Duration) -> Self {
+        self.config.drain_deadline = deadline;
+        self
+    }
+
+    /// Starts the server. It listens when this returns.
+    ///
+    /// # Errors
+    /// When a deal or a setting is wrong, or the address cannot be listened on. Nothing runs then.
+    pub fn start(self) -> Result<Sandbox, StartError> {
+        let mut config = self.config;
+        if let Some(key) = self.service_key {
+            config.service_key = Some(ServiceKey::new(key)?);
+        }
+        let is_loopback = config.listen.ip().to_canonical().is_loopback();
+        if config.service_key.is_none() && !is_loopback {
+            return Err(StartError::KeyRequired {
+                address: config.listen,
+            });
+        }
+        if config.max_head_bytes < Config::MIN_HEAD_BYTES {
+            return Err(StartError::MaxHeadBytes);
+        }
+        if config.max_connections == 0 {
+            return Err(StartError::MaxConnections);
+        }
+
+        let mut seeds = Seeds::default();
+        if self.deals.is_none() && self.files.is_empty() && self.generate.is_none() {
+            seeds.add_all(SeedDeal::samples())?;
+        }
+        seeds.add_all(self.deals.unwrap_or_default())?;
+        for file in &self.files {
+            seeds.add_file(file)?;
+        }
+        if let Some((count, seed)) = self.generate {
+            seeds.add_generated(count, seed)?;
+        }
+        run(config, seeds)
+    }
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The deals to start with are wrong.
+    #[error(transparent)]
+    Seed(#[from] SeedError),
+    /// The service key cannot be one.
+    #[error(transparent)]
+    ServiceKey(#[from] InvalidServiceKey),
+    /// The address is not a loopback address, and the key is the one that everybody knows.
+    #[error(
+        "{address} can be reached from other machines, and the default service key is no secret: \
+             choose a service key, or listen on 127.0.0.1"
+    )]
+    KeyRequired {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// [`Config::max_head_bytes`] is too small.
+    #[error("the limit for request heads must be at least 8192 bytes")]
+    MaxHeadBytes,
+    /// [`Config::max_connections`] is zero.
+    #[error("at least one connection must be allowed")]
+    MaxConnections,
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The system did not give the server what it needs to run.
+    #[error("cannot start the server: {0}")]
+    System(#[source] io::Error),
+}
+
+fn run(config: Config, seeds: Seeds) -> Result<Sandbox, StartError> {
+    let service = Service::with_seeds(&config, seeds);
+    let shared = Arc::new(Shared {
+        service: service.clone(),
+        log: AccessLog::new(config.log).map_err(StartError::System)?,
+        max_head_bytes: config.max_head_bytes,
+        head_deadline: config.head_deadline,
+        body_deadline: config.body_deadline,
+    });
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(StartError::System)?;
+    let listening = listen(&runtime, config.listen)
+        .and_then(|listener| listener.local_addr().map(|address| (listener, address)));
+    let (listener, address) = match listening {
+        Ok(listening) => listening,
+        Err(source) => {
+            // A runtime must not simply be dropped where the caller may be async.
+            runtime.shutdown_background();
+            return Err(StartError::Listen {
+                address: config.listen,
+                source,
+            });
+        }
+    };
+
+    let (stop, stopped) = oneshot::channel();
+    let (limit, drain) = (config.max_connections, config.drain_deadline);
+    let serving = listener::serve(listener, shared, limit, drain, stopped);
+    let thread = thread::Builder::new()
+        .name("dealkit-server".to_owned())
+        .spawn(move || runtime.block_on(serving))
+        .map_err(StartError::System)?;
+    Ok(Sandbox {
+        address,
+        service_key: config.service_key.unwrap_or_default(),
+        service,
+        stop: Some(stop),
+        thread: Some(thread),
+    })
+}
+
+fn listen(runtime: &Runtime, address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()
+    } else {
+        TcpSocket::new_v6()
+    }?;
+    // Without it a server cannot come back on its port while old connections linger. On Windows it means
+    // something else: that two servers can share the port.
+    #[cfg(not(windows))]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    let _inside = runtime.enter();
+    socket.listen(BACKLOG)
+}

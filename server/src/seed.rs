@@ -1,0 +1,286 @@
+//! The deals that a server starts with: from a file, from the embedding program, or made up.
+
+use std::{collections::HashMap, fmt, fs, io, path::Path, path::PathBuf};
+
+use bytes::Bytes;
+use dealkit::{Deal, DecodeError};
+use serde_json::value::RawValue;
+
+use crate::{generate, json, store::StoredDeal};
+
+/// A JSON array.
+const SAMPLES: &str = include_str!("samples.json");
+
+/// A common mistake, and what to do about it.
+const SINGLE_VALUE: &str = "is only a part of a JSON value over several lines; \
+    a file is a JSON array of deals, or one deal a line: put [ ] around the value";
+
+/// A deal to seed, as text or as something that is written as text. Text is served byte for byte as it is.
+///
+/// ```
+/// use dealkit_server::SeedDeal;
+///
+/// let text = SeedDeal::from(r#"{"id": "d_1", "application": {"requested_amount": 10.10}}"#);
+/// let value = SeedDeal::from(serde_json::json!({"id": "d_2"}));
+/// ```
+#[derive(Clone)]
+pub struct SeedDeal(Bytes);
+
+impl fmt::Debug for SeedDeal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SeedDeal({} bytes)", self.0.len())
+    }
+}
+
+impl From<&str> for SeedDeal {
+    fn from(text: &str) -> Self {
+        Self(Bytes::copy_from_slice(text.trim_ascii().as_bytes()))
+    }
+}
+
+impl From<String> for SeedDeal {
+    fn from(text: String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl From<serde_json::Value> for SeedDeal {
+    fn from(value: serde_json::Value) -> Self {
+        Self(value.to_string().into())
+    }
+}
+
+impl From<dealkit::Json> for SeedDeal {
+    fn from(value: dealkit::Json) -> Self {
+        value.as_str().into()
+    }
+}
+
+impl From<Deal> for SeedDeal {
+    fn from(deal: Deal) -> Self {
+        // A deal is strings, numbers and maps with string keys, which JSON always takes.
+        Self(serde_json::to_vec(&deal).unwrap_or_default().into())
+    }
+}
+
+impl SeedDeal {
+    /// The three deals of a server that was given none, `d_1`, `d_2` and `d_3`: for a server that is to
+    /// have them beside others.
+    pub fn samples() -> Vec<Self> {
+        let samples: Vec<&RawValue> = serde_json::from_str(SAMPLES).unwrap_or_default();
+        samples
+            .into_iter()
+            .map(|sample| sample.get().into())
+            .collect()
+    }
+
+    /// Checks the text; `place` says where it came from in an error.
+    pub(crate) fn check(self, place: &str) -> Result<StoredDeal, SeedError> {
+        json::check(&self.0).map_err(|error| SeedError::Deal {
+            place: place.to_owned(),
+            pointer: String::new(),
+            reason: format!("is not strict JSON: it has {error}"),
+        })?;
+        let deal = Deal::from_json(&self.0).map_err(|error| SeedError::Deal {
+            place: place.to_owned(),
+            pointer: error.pointer().to_owned(),
+            reason: without_path(&error),
+        })?;
+        Ok((deal.id.as_str().into(), self.0))
+    }
+}
+
+/// The error without the path that it begins with: the pointer says the same.
+fn without_path(error: &DecodeError) -> String {
+    let text = error.to_string();
+    let path = format!("at {}: ", error.path());
+    text.strip_prefix(&path).unwrap_or(&text).to_owned()
+}
+
+/// Why deals were refused as a seed. It names the file, the `line` or `index` in it, and the JSON pointer
+/// into the deal, and repeats no value.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SeedError {
+    /// The file could not be read.
+    #[error("{}: cannot be read: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is neither a JSON array of deals nor one deal a line.
+    #[error("{}: {reason}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        reason: String,
+    },
+    /// One of the deals is not a deal.
+    #[error("{place}{}: {reason}", Pointer(pointer))]
+    Deal {
+        /// Where it came from: `deals.json: line 3`, `deals.json: index 2`, `index 2`.
+        place: String,
+        /// The JSON pointer of the value that cannot be; empty for the deal as a whole.
+        pointer: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Two deals have the same id.
+    #[error("{place}: /id: is the id of another deal already: {first}")]
+    DuplicateId {
+        /// Where the second one came from.
+        place: String,
+        /// Where the first one came from.
+        first: String,
+    },
+}
+
+/// `: /application/id`, or nothing for the pointer of the whole.
+struct Pointer<'p>(&'p str);
+
+impl fmt::Display for Pointer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ": {}", self.0)
+        }
+    }
+}
+
+/// Checked deals with distinct ids, in the order in which they were added.
+#[derive(Debug, Default)]
+pub(crate) struct Seeds {
+    deals: Vec<StoredDeal>,
+    /// Where each id came from.
+    places: HashMap<Box<str>, Place>,
+}
+
+/// Where a deal came from. Written out only in errors: there can be a million of them.
+#[derive(Clone, Debug)]
+enum Place {
+    Index(usize),
+    FileIndex(PathBuf, usize),
+    FileLine(PathBuf, usize),
+    Generated(usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Index(index) => write!(f, "index {index}"),
+            Place::FileIndex(path, index) => write!(f, "{}: index {index}", path.display()),
+            Place::FileLine(path, line) => write!(f, "{}: line {line}", path.display()),
+            Place::Generated(index) => write!(f, "generated deal {index}"),
+        }
+    }
+}
+
+impl Seeds {
+    /// Deals of the embedding program.
+    pub(crate) fn add_all(
+        &mut self,
+        deals: impl IntoIterator<Item = SeedDeal>,
+    ) -> Result<(), SeedError> {
+        for (index, deal) in deals.into_iter().enumerate() {
+            self.add(deal, Place::Index(index))?;
+        }
+        Ok(())
+    }
+
+    /// The deals of a file: a JSON array, or one deal a line.
+    pub(crate) fn add_file(&mut self, path: &Path) -> Result<(), SeedError> {
+        let bytes = fs::read(path).map_err(|source| SeedError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        self.add_file_text(path, &bytes)
+    }
+
+    /// `count` made-up deals.
+    pub(crate) fn add_generated(&mut self, count: usize, seed: u64) -> Result<(), SeedError> {
+        for index in 0..count {
+            // Not checked again: that every generated deal is one is what the generator's tests are for.
+            let deal = (
+                generate::id(index).into(),
+                generate::deal(index, seed).into(),
+            );
+            self.keep(deal, Place::Generated(index))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn into_deals(self) -> Vec<StoredDeal> {
+        self.deals
+    }
+
+    fn add_file_text(&mut self, path: &Path, bytes: &[u8]) -> Result<(), SeedError> {
+        let wrong = |reason: String| SeedError::File {
+            path: path.to_owned(),
+            reason,
+        };
+        match bytes.trim_ascii_start().first() {
+            Some(b'[') => {
+                let text = json::check(bytes)
+                    .map_err(|error| wrong(format!("is not strict JSON: it has {error}")))?;
+                let deals: Vec<&RawValue> = serde_json::from_str(text)
+                    .map_err(|error| wrong(format!("is not a JSON array of deals: {error}")))?;
+                for (index, deal) in deals.into_iter().enumerate() {
+                    self.add(deal.get().into(), Place::FileIndex(path.to_owned(), index))?;
+                }
+            }
+            Some(_) => self.add_lines(path, bytes)?,
+            None => {
+                return Err(wrong(
+                    "is empty; for a server without deals write []".to_owned(),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn add_lines(&mut self, path: &Path, bytes: &[u8]) -> Result<(), SeedError> {
+        let lines = bytes.split(|byte| *byte == b'\n').zip(1..);
+        for (line, number) in lines.filter(|(line, _)| !line.trim_ascii().is_empty()) {
+            let place = Place::FileLine(path.to_owned(), number);
+            let text = json::check(line.trim_ascii_end()).map_err(|error| {
+                let mut reason = format!(
+                    "is not strict JSON: it has {} at column {}",
+                    error.reason(),
+                    error.column()
+                );
+                if number == 1 && json::check(bytes).is_ok() {
+                    reason = SINGLE_VALUE.to_owned();
+                }
+                SeedError::Deal {
+                    place: place.to_string(),
+                    pointer: String::new(),
+                    reason,
+                }
+            })?;
+            self.add(text.into(), place)?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, deal: SeedDeal, place: Place) -> Result<(), SeedError> {
+        let deal = deal.check(&place.to_string())?;
+        self.keep(deal, place)
+    }
+
+    fn keep(&mut self, deal: StoredDeal, place: Place) -> Result<(), SeedError> {
+        let (id, _) = &deal;
+        if let Some(first) = self.places.get(id) {
+            return Err(SeedError::DuplicateId {
+                place: place.to_string(),
+                first: first.to_string(),
+            });
+        }
+        self.places.insert(id.clone(), place);
+        self.deals.push(deal);
+        Ok(())
+    }
+}

@@ -1,0 +1,407 @@
+//! From a request to its answer, without a socket: the contract's checks, in the contract's order.
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use dealkit::{Agent, CreateAgent, Json, RoleAssignment, UnknownMembers, wire};
+use http::{
+    HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header, request::Parts,
+    uri::Authority,
+};
+
+use crate::{
+    auth::ServiceKey,
+    config::Config,
+    json,
+    problem::{Kind, Refusal},
+    request_id::RequestId,
+    route::{Operation, Path},
+    seed::{SeedDeal, SeedError, Seeds},
+    store::Store,
+};
+
+/// The contract as a function: [`handle`](Service::handle) takes a request and gives the answer. It knows
+/// no sockets, so that the contract can be tested (and embedded) without any. Clones share their store.
+#[derive(Clone)]
+pub struct Service(Arc<Inner>);
+
+struct Inner {
+    key: ServiceKey,
+    unknown_members: UnknownMembers,
+    max_body_bytes: usize,
+    store: Store,
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Service").finish_non_exhaustive()
+    }
+}
+
+/// What the checks of a request's head came to.
+#[derive(Debug)]
+pub(crate) enum Head<'r> {
+    Admitted(Admitted<'r>),
+    /// The answer needs no body.
+    Answered(Response<Bytes>),
+}
+
+/// A request that passed the checks of its head. Only its body can still be wrong.
+#[derive(Debug)]
+pub(crate) struct Admitted<'r> {
+    operation: Operation<'r>,
+    request_id: RequestId,
+    is_head: bool,
+}
+
+impl Service {
+    /// A service with `config`'s key, rules and limits, that holds `deals`.
+    ///
+    /// # Errors
+    /// When a deal is not strict JSON, is not a deal, or has an id that another one has.
+    pub fn new(
+        config: &Config,
+        deals: impl IntoIterator<Item = SeedDeal>,
+    ) -> Result<Self, SeedError> {
+        let mut seeds = Seeds::default();
+        seeds.add_all(deals)?;
+        Ok(Self::with_seeds(config, seeds))
+    }
+
+    pub(crate) fn with_seeds(config: &Config, seeds: Seeds) -> Self {
+        let unknown_members = if config.strict {
+            UnknownMembers::Reject
+        } else {
+            UnknownMembers::Ignore
+        };
+        Self(Arc::new(Inner {
+            key: config.service_key.clone().unwrap_or_default(),
+            unknown_members,
+            max_body_bytes: config.max_body_bytes,
+            store: Store::new(config.max_agents, seeds.into_deals()),
+        }))
+    }
+
+    /// Answers a request whose body is there already: all checks but the one of the body's deadline.
+    pub fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let (head, body) = request.into_parts();
+        match self.check_head(&head) {
+            Head::Admitted(admitted) if body.len() > self.max_body_bytes() => {
+                self.too_large(&admitted)
+            }
+            Head::Admitted(admitted) => self.answer(&admitted, &body),
+            Head::Answered(answer) => answer,
+        }
+    }
+
+    /// The agents created so far, in the order of creation.
+    pub fn agents(&self) -> Vec<Agent> {
+        let agents = self.0.store.agents();
+        // What the server wrote itself, the SDK reads.
+        agents
+            .iter()
+            .filter_map(|agent| Agent::from_json(agent).ok())
+            .collect()
+    }
+
+    /// Adds a deal; one with the same id is replaced.
+    ///
+    /// # Errors
+    /// When the deal is not strict JSON or is not a deal.
+    pub fn insert_deal(&self, deal: impl Into<SeedDeal>) -> Result<(), SeedError> {
+        self.0.store.insert_deal(deal.into().check("deal")?);
+        Ok(())
+    }
+
+    /// Drops every agent, and every deal but those that the service began with.
+    pub fn reset(&self) {
+        self.0.store.reset();
+    }
+
+    pub(crate) fn max_body_bytes(&self) -> usize {
+        self.0.max_body_bytes
+    }
+
+    /// Checks 1 to 6: everything that can be told from the head.
+    pub(crate) fn check_head<'r>(&self, head: &'r Parts) -> Head<'r> {
+        let request_id = RequestId::of(&head.headers);
+        let is_head = head.method == Method::HEAD;
+        let answer = match self.admit(head) {
+            Ok(Operation::Options(allow)) => {
+                let mut answer = Response::new(Bytes::new());
+                *answer.status_mut() = StatusCode::NO_CONTENT;
+                answer
+                    .headers_mut()
+                    .insert(header::ALLOW, HeaderValue::from_static(allow));
+                answer
+            }
+            Ok(operation) => {
+                return Head::Admitted(Admitted {
+                    operation,
+                    request_id,
+                    is_head,
+                });
+            }
+            Err(refusal) => refusal.answer(&request_id),
+        };
+        Head::Answered(finish(answer, &request_id, is_head))
+    }
+
+    fn admit<'r>(&self, head: &'r Parts) -> Result<Operation<'r>, Refusal> {
+        check_target(head).map_err(|detail| Refusal::new(Kind::MalformedRequest, detail))?;
+        let path = Path::parse(head.uri.path()).ok_or_else(|| {
+            Refusal::new(
+                Kind::UnknownPath,
+                "This server has POST /v1/agents and GET /v1/deals/{id}. Check the base URL and the path.",
+            )
+        })?;
+        let allow = path.allow();
+        let operation = path.operation(&head.method).ok_or_else(|| {
+            let detail = format!("This path has these methods: {allow}.");
+            Refusal::new(Kind::MethodNotAllowed, detail).header(header::ALLOW, allow)
+        })?;
+        if let Operation::Options(_) = operation {
+            return Ok(operation);
+        }
+        self.check_key(head)?;
+        if operation == Operation::CreateAgent && !is_json(head) {
+            return Err(Refusal::new(
+                Kind::MediaType,
+                "Send the header Content-Type: application/json, once.",
+            ));
+        }
+        let declared = head.headers.get(header::CONTENT_LENGTH);
+        let declared = declared.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        if declared.is_some_and(|length| length > self.max_body_bytes() as u64) {
+            return Err(self.body_too_large());
+        }
+        Ok(operation)
+    }
+
+    fn check_key(&self, head: &Parts) -> Result<(), Refusal> {
+        let mut sent = head.headers.get_all(wire::SERVICE_KEY_HEADER).iter();
+        let detail = match (sent.next(), sent.next()) {
+            (Some(key), None) if self.0.key.matches(key.as_bytes()) => return Ok(()),
+            (Some(_), None) => "The key in the header x-service-key is not the key of this server.",
+            (None, _) => "Send the service key in the header x-service-key.",
+            (Some(_), Some(_)) => "Send the header x-service-key once.",
+        };
+        let refusal = Refusal::new(Kind::ServiceKey, detail);
+        Err(refusal.header(header::WWW_AUTHENTICATE, "ServiceKey realm=\"dealkit\""))
+    }
+
+    fn body_too_large(&self) -> Refusal {
+        let max = self.max_body_bytes();
+        Refusal::new(
+            Kind::BodyTooLarge,
+            format!("This server takes bodies of up to {max} bytes."),
+        )
+    }
+
+    /// Check 6, for a body that turned out longer than the limit.
+    pub(crate) fn too_large(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
+        admitted.refuse(self.body_too_large())
+    }
+
+    /// Check 7: the body did not arrive within its deadline.
+    pub(crate) fn too_slow(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
+        admitted.refuse(Refusal::new(
+            Kind::BodyTimeout,
+            "The whole body must arrive soon after the head. Send the request again.",
+        ))
+    }
+
+    /// The transfer of the body broke the protocol, such as with a chunk size that is no number.
+    pub(crate) fn broken_body(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
+        admitted.refuse(Refusal::new(
+            Kind::MalformedRequest,
+            "The body was cut short, or its chunks are malformed.",
+        ))
+    }
+
+    /// Checks 8 to 11, and the answer when all hold.
+    pub(crate) fn answer(&self, admitted: &Admitted<'_>, body: &[u8]) -> Response<Bytes> {
+        let answer = match &admitted.operation {
+            Operation::CreateAgent => self.create_agent(body),
+            Operation::RetrieveDeal(id) => self.retrieve_deal(id),
+            // Answered from the head alone.
+            Operation::Options(_) => Ok((StatusCode::NO_CONTENT, Bytes::new())),
+        };
+        match answer {
+            Ok((status, body)) => {
+                let mut answer = Response::new(body);
+                *answer.status_mut() = status;
+                let content_type = HeaderValue::from_static(wire::JSON);
+                answer
+                    .headers_mut()
+                    .insert(header::CONTENT_TYPE, content_type);
+                finish(answer, &admitted.request_id, admitted.is_head)
+            }
+            Err(refusal) => admitted.refuse(refusal),
+        }
+    }
+
+    fn create_agent(&self, body: &[u8]) -> Result<(StatusCode, Bytes), Refusal> {
+        let malformed = |detail: String| Refusal::new(Kind::MalformedBody, detail);
+        let text = json::check(body)
+            .map_err(|error| malformed(format!("The body must be strict JSON, but has {error}")))?;
+        let value = Json::parse(text).map_err(|error| {
+            malformed(format!(
+                "The body must be strict JSON, but is not at line {} column {}",
+                error.line(),
+                error.column()
+            ))
+        })?;
+        let request = CreateAgent::from_json(&value, self.0.unknown_members).map_err(|error| {
+            let violations = error.violations();
+            let detail = match violations.len() {
+                1 => "1 member breaks a rule; `errors` says which and why.".to_owned(),
+                count => format!("{count} members break a rule; `errors` says which and why."),
+            };
+            Refusal::new(Kind::InvalidAgent, detail).violations(violations)
+        })?;
+        let place = self.0.store.take_place().ok_or_else(|| {
+            Refusal::new(
+                Kind::StoreFull,
+                "Start the server with a higher --max-agents, or reset it.",
+            )
+        })?;
+        let agent = agent_of(&request, place.agent_id());
+        // An agent is strings, booleans and JSON, which JSON always takes.
+        let answer = serde_json::to_vec(&agent).unwrap_or_default();
+        place.put(&answer);
+        Ok((StatusCode::CREATED, Bytes::from(answer)))
+    }
+
+    fn retrieve_deal(&self, id: &str) -> Result<(StatusCode, Bytes), Refusal> {
+        let deal = self.0.store.deal(id).ok_or_else(|| {
+            Refusal::new(
+                Kind::UnknownDeal,
+                "This server has no deal with the id in the path. Seed it first.",
+            )
+        })?;
+        Ok((StatusCode::OK, deal))
+    }
+}
+
+impl Admitted<'_> {
+    fn refuse(&self, refusal: Refusal) -> Response<Bytes> {
+        finish(
+            refusal.answer(&self.request_id),
+            &self.request_id,
+            self.is_head,
+        )
+    }
+}
+
+/// What every answer has in common: the request id, and for HEAD the length of the body it does not have.
+fn finish(mut answer: Response<Bytes>, request_id: &RequestId, is_head: bool) -> Response<Bytes> {
+    answer
+        .headers_mut()
+        .insert(wire::REQUEST_ID_HEADER, request_id.header());
+    if is_head {
+        let length = std::mem::take(answer.body_mut()).len();
+        answer
+            .headers_mut()
+            .insert(header::CONTENT_LENGTH, length.into());
+    }
+    answer
+}
+
+/// Check 1: one host, and a target that is a path on it.
+fn check_target(head: &Parts) -> Result<(), &'static str> {
+    let has_path = head.uri.path().starts_with('/');
+    if head.version >= Version::HTTP_2 {
+        return match head.uri.authority() {
+            Some(_) if has_path => Ok(()),
+            Some(_) => Err("The :path must begin with a slash."),
+            None => Err("Send the pseudo-header :authority."),
+        };
+    }
+    let is_origin_form = head.uri.authority().is_none();
+    let is_absolute_form = head.uri.scheme().is_some();
+    if !has_path || !(is_origin_form || is_absolute_form) {
+        return Err("The request target must be a path, or an absolute URL.");
+    }
+    let mut hosts = head.headers.get_all(header::HOST).iter();
+    let host = match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host,
+        // HTTP/1.0 does not know the header.
+        (None, _) if head.version < Version::HTTP_11 => return Ok(()),
+        (None, _) => return Err("Send the header Host."),
+        (Some(_), Some(_)) => return Err("Send the header Host once."),
+    };
+    let Some(host) = host_of(host) else {
+        return Err("The header Host must be a host, with or without a port.");
+    };
+    match head.uri.authority() {
+        Some(authority) if !without_userinfo(authority).eq_ignore_ascii_case(&host) => {
+            Err("The header Host must be the host of the request target.")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The value of a Host header, if it is a host and perhaps a port. RFC 9112 allows an empty one.
+fn host_of(value: &HeaderValue) -> Option<String> {
+    let text = value.to_str().ok()?.trim();
+    let is_host = text.is_empty() || (!text.contains('@') && text.parse::<Authority>().is_ok());
+    is_host.then(|| text.to_owned())
+}
+
+/// A Host header never has the user and password that an absolute target may have.
+fn without_userinfo(authority: &Authority) -> &str {
+    let text = authority.as_str();
+    text.rsplit_once('@').map_or(text, |(_, host)| host)
+}
+
+/// Check 5: one Content-Type, `application/json` in any case, with or without parameters.
+fn is_json(head: &Parts) -> bool {
+    let mut types = head.headers.get_all(header::CONTENT_TYPE).iter();
+    let (Some(media_type), None) = (types.next(), types.next()) else {
+        return false;
+    };
+    let essence = media_type
+        .as_bytes()
+        .split(|byte| *byte == b';')
+        .next()
+        .unwrap_or_default();
+    essence
+        .trim_ascii()
+        .eq_ignore_ascii_case(wire::JSON.as_bytes())
+}
+
+/// The path of a request for logs: its template, never the id in it.
+pub(crate) fn path_template(uri: &Uri) -> &'static str {
+    Path::parse(uri.path()).map_or("(unknown)", |path| path.template())
+}
+
+/// The agent that a request creates.
+fn agent_of(request: &CreateAgent, id: String) -> Agent {
+    let mut agent = Agent::new(
+        id,
+        request.email(),
+        request.first_name(),
+        request.last_name(),
+    );
+    // The rules have seen to it that a date which is there is one.
+    agent.date_of_birth = request.date_of_birth().and_then(|date| date.parse().ok());
+    agent.current_brokerage_id = request.brokerage_id().cloned();
+
+    let sent = request.profile();
+    let profile = &mut agent.profile;
+    let onboarded = sent
+        .get("onboardingComplete")
+        .is_some_and(|flag| flag.as_str() == "true");
+    profile.onboarding_complete = Some(onboarded);
+    let metadata = sent.get("clientMetadata").cloned();
+    profile.client_metadata = Some(metadata.unwrap_or_else(|| serde_json::json!({}).into()));
+    profile.external_id = sent.get("externalId").and_then(|id| id.to().ok());
+
+    let mut assignment = RoleAssignment::new(request.role());
+    assignment.brokerage_id = request.brokerage_id().cloned();
+    assignment.office_id = request.office_id().cloned();
+    assignment.collective_id = request.collective_id().cloned();
+    agent.role_assignments = vec![assignment];
+    agent
+}

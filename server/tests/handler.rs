@@ -1,0 +1,197 @@
+//! The contract's vectors through the pure handler, and that no body makes it do anything strange.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use dealkit_server::Service;
+use http::{Request, Version};
+use proptest::prelude::*;
+use support::{AGENT, Answer, KEY, agent_cases, request_cases, service};
+
+fn create(service: &Service, body: Bytes) -> Answer {
+    let request = Request::post("/v1/agents")
+        .header("host", "sandbox.test")
+        .header("x-service-key", KEY)
+        .header("content-type", "application/json")
+        .body(body)
+        .unwrap();
+    service.handle(request).into()
+}
+
+#[test]
+fn agent_vectors() {
+    let services = [service(|_| ()), service(|config| config.strict = true)];
+    for case in agent_cases() {
+        let answer = create(&services[usize::from(case.strict)], case.bytes());
+        case.check(&answer);
+    }
+}
+
+#[test]
+fn request_vectors() {
+    let mut services = BTreeMap::new();
+    for case in request_cases().into_iter().filter(|case| !case.raw) {
+        let service = services.entry(case.limits).or_insert_with(|| {
+            service(|config| {
+                config.max_body_bytes = case.limits.max_body_bytes.unwrap_or(config.max_body_bytes);
+                config.max_agents = case.limits.max_agents.unwrap_or(config.max_agents);
+            })
+        });
+        let sent = &case.request;
+        let mut request = Request::builder()
+            .method(sent.method.as_str())
+            .uri(&sent.target)
+            .version(Version::HTTP_11)
+            .header("host", "sandbox.test");
+        for (name, value) in sent.headers() {
+            request = request.header(name, value);
+        }
+        let body = sent.body();
+        if let Some(body) = &body {
+            request = request.header("content-length", body.len());
+        }
+        let request = request.body(body.unwrap_or_default()).unwrap();
+        case.check(&service.handle(request).into());
+    }
+}
+
+#[test]
+fn agents_are_kept_in_order_and_served_from_what_was_answered() {
+    let service = service(|_| ());
+    let ids: Vec<String> = (0..100)
+        .map(|_| {
+            create(&service, AGENT.into()).json()["id"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
+        .collect();
+    let kept: Vec<String> = service
+        .agents()
+        .iter()
+        .map(|agent| agent.id.to_string())
+        .collect();
+    assert_eq!(ids, kept);
+    assert_eq!(ids[0], "a_1");
+    service.reset();
+    assert!(service.agents().is_empty());
+}
+
+#[test]
+fn a_number_beyond_any_range_comes_back_digit_for_digit() {
+    let digits = "9".repeat(10_000);
+    let body = AGENT.replace(
+        "{}",
+        &format!(r#"{{"clientMetadata":{{"n":-{digits}.50e{digits}}}}}"#),
+    );
+    let answer = create(&service(|_| ()), body.into());
+    assert_eq!(answer.status, 201);
+    let text = std::str::from_utf8(&answer.body).unwrap();
+    assert!(text.contains(&format!(r#"{{"n":-{digits}.50e{digits}}}"#)));
+}
+
+#[test]
+fn no_answer_and_no_debug_output_shows_a_key_or_a_value() {
+    let secret = "hunter2-hunter2";
+    let service = service(|config| {
+        config.service_key = Some(dealkit_server::ServiceKey::new(secret).unwrap())
+    });
+    let mut config = dealkit_server::Config::default();
+    config.service_key = Some(dealkit_server::ServiceKey::new(secret).unwrap());
+    assert!(!format!("{service:?} {config:?}").contains("hunter2"));
+    for key in [secret, "wrong-hunter2", ""] {
+        let body = r#"{"email": "hunter2", "first_name": 2, "phone": "hunter2", "role": "hunter2", "hunter2": 1}"#;
+        let request = Request::post("/v1/agents")
+            .header("host", "h")
+            .header("x-service-key", key)
+            .header("content-type", "application/json")
+            .body(Bytes::from(body))
+            .unwrap();
+        let answer = Answer::from(service.handle(request));
+        assert!(answer.status == if key == secret { 422 } else { 401 });
+        assert!(!format!("{answer:?}").contains("hunter2"), "{answer:?}");
+    }
+}
+
+#[test]
+fn http_2_needs_an_authority_and_no_host() {
+    let service = service(|_| ());
+    let answer = |uri: &str| {
+        let request = Request::get(uri)
+            .version(Version::HTTP_2)
+            .header("x-service-key", KEY);
+        Answer::from(service.handle(request.body(Bytes::new()).unwrap())).status
+    };
+    assert_eq!(answer("http://any.test/v1/deals/d_1"), 200);
+    assert_eq!(answer("/v1/deals/d_1"), 400);
+}
+
+/// Statuses that the contract knows for this route.
+const STATUSES: [u16; 6] = [201, 400, 413, 415, 422, 507];
+
+/// Bodies that are nearly agents: the interesting ones are close to the line.
+fn nearly_an_agent() -> impl Strategy<Value = Vec<u8>> {
+    let member = prop_oneof![
+        Just("email"),
+        Just("first_name"),
+        Just("last_name"),
+        Just("profile"),
+        Just("role"),
+        Just("phone"),
+        Just("image_url"),
+        Just("date_of_birth"),
+        Just("brokerage_id"),
+        Just("clientMetadata"),
+    ];
+    let value = prop_oneof![
+        Just("null".to_owned()),
+        Just("{}".to_owned()),
+        Just("[1e999]".to_owned()),
+        Just("\"\\ud800\"".to_owned()),
+        Just("\"1990-02-28\"".to_owned()),
+        Just("\"ada@example.com\"".to_owned()),
+        Just("true".to_owned()),
+        any::<String>().prop_map(|text| serde_json::to_string(&text).unwrap()),
+    ];
+    prop::collection::vec((member, value), 0..8).prop_flat_map(|members| {
+        let members: Vec<String> = members
+            .iter()
+            .map(|(name, value)| format!("\"{name}\":{value}"))
+            .collect();
+        let text = format!("{{{}}}", members.join(",")).into_bytes();
+        let length = text.len();
+        (Just(text), prop::option::of((0..length, any::<u8>()))).prop_map(|(mut text, change)| {
+            if let Some((at, byte)) = change {
+                text[at] = byte;
+            }
+            text
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn any_body_gets_a_well_formed_answer(
+        body in prop_oneof![prop::collection::vec(any::<u8>(), 0..256), nearly_an_agent()],
+        strict in any::<bool>(),
+    ) {
+        let service = service(|config| config.strict = strict);
+        let answer = create(&service, body.into());
+        prop_assert!(STATUSES.contains(&answer.status));
+        answer.check_invariants("any body", false);
+        prop_assert_eq!(service.agents().len(), usize::from(answer.status == 201));
+    }
+
+    #[test]
+    fn any_path_gets_a_well_formed_answer(path in "/[ -~]{0,40}", method in "[A-Z]{1,8}") {
+        let Ok(request) = Request::builder().method(method.as_str()).uri(path).header("host", "h").body(Bytes::new())
+        else { return Ok(()) };
+        let answer = Answer::from(service(|_| ()).handle(request));
+        prop_assert!([204, 401, 404, 405].contains(&answer.status), "{}", answer.status);
+        answer.check_invariants("any path", method == "HEAD");
+    }
+}

@@ -1,0 +1,285 @@
+//! The contract's vectors over real HTTP, through a client that is not ours: HTTP/1.1 and HTTP/2.
+
+mod support;
+
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use dealkit_server::Sandbox;
+use http::{Request, Response, Version, header};
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    body::{Body, Frame, Incoming},
+    client::conn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use support::{AGENT, Answer, KEY, agent_cases, request_cases};
+use tokio::net::TcpStream;
+
+/// Sends `request` (its URI is a target, without a host) on a connection of its own.
+async fn send(address: SocketAddr, version: Version, mut request: Request<Full<Bytes>>) -> Answer {
+    let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+    let response = if version == Version::HTTP_2 {
+        let target = request.uri().path_and_query().unwrap();
+        *request.uri_mut() = format!("http://{address}{target}").parse().unwrap();
+        let (mut sender, connection) = conn::http2::handshake(TokioExecutor::new(), stream)
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        collect(sender.send_request(request).await.unwrap()).await
+    } else {
+        request
+            .headers_mut()
+            .insert(header::HOST, address.to_string().parse().unwrap());
+        let (mut sender, connection) = conn::http1::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        collect(sender.send_request(request).await.unwrap()).await
+    };
+    assert_eq!(response.version(), version);
+    response.into()
+}
+
+async fn collect(response: Response<Incoming>) -> Response<Bytes> {
+    let (head, body) = response.into_parts();
+    Response::from_parts(head, body.collect().await.unwrap().to_bytes())
+}
+
+async fn agent_vectors(version: Version) {
+    let sandboxes = [false, true].map(|strict| Sandbox::builder().strict(strict).start().unwrap());
+    for case in agent_cases() {
+        let request = Request::post("/v1/agents")
+            .header("x-service-key", KEY)
+            .header("content-type", "application/json")
+            .body(Full::new(case.bytes()))
+            .unwrap();
+        let address = sandboxes[usize::from(case.strict)].address();
+        case.check(&send(address, version, request).await);
+    }
+}
+
+async fn request_vectors(version: Version) {
+    let mut sandboxes = BTreeMap::new();
+    for case in request_cases().into_iter().filter(|case| !case.raw) {
+        let sandbox = sandboxes
+            .entry(case.limits)
+            .or_insert_with(|| case.limits.sandbox());
+        let sent = &case.request;
+        let mut request = Request::builder()
+            .method(sent.method.as_str())
+            .uri(&sent.target);
+        for (name, value) in sent.headers() {
+            request = request.header(name, value);
+        }
+        let request = request
+            .body(Full::new(sent.body().unwrap_or_default()))
+            .unwrap();
+        case.check(&send(sandbox.address(), version, request).await);
+    }
+}
+
+#[tokio::test]
+async fn agent_vectors_over_http_1() {
+    agent_vectors(Version::HTTP_11).await;
+}
+
+#[tokio::test]
+async fn agent_vectors_over_http_2() {
+    agent_vectors(Version::HTTP_2).await;
+}
+
+#[tokio::test]
+async fn request_vectors_over_http_1() {
+    request_vectors(Version::HTTP_11).await;
+}
+
+#[tokio::test]
+async fn request_vectors_over_http_2() {
+    request_vectors(Version::HTTP_2).await;
+}
+
+#[tokio::test]
+async fn head_has_the_length_of_the_body_it_leaves_out() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    for version in [Version::HTTP_11, Version::HTTP_2] {
+        for (id, key) in [("d_1", KEY), ("d_1", "wrong"), ("unknown", KEY)] {
+            let [get, head] = ["GET", "HEAD"].map(|method| {
+                let request = Request::builder()
+                    .method(method)
+                    .uri(format!("/v1/deals/{id}"));
+                let request = request
+                    .header("x-service-key", key)
+                    .header("x-request-id", "same-length");
+                send(
+                    sandbox.address(),
+                    version,
+                    request.body(Full::default()).unwrap(),
+                )
+            });
+            let (get, head) = (get.await, head.await);
+            assert_eq!(head.status, get.status);
+            assert_eq!(
+                head.header("content-length").unwrap(),
+                get.body.len().to_string()
+            );
+            assert!(head.body.is_empty() && !get.body.is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_large_deal_arrives_whole() {
+    let text = format!(
+        r#"{{"id": "big", "external_id": "{}"}}"#,
+        "x".repeat(20_000_000)
+    );
+    let sandbox = Sandbox::builder().deals([text.as_str()]).start().unwrap();
+    for version in [Version::HTTP_11, Version::HTTP_2] {
+        let request = Request::get("/v1/deals/big").header("x-service-key", KEY);
+        let answer = send(
+            sandbox.address(),
+            version,
+            request.body(Full::default()).unwrap(),
+        )
+        .await;
+        assert!(answer.body == text.as_bytes());
+    }
+}
+
+#[tokio::test]
+async fn one_http_2_connection_answers_many_requests_at_once_and_survives_an_early_answer() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let address = sandbox.address();
+    let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+    let (sender, connection) = conn::http2::handshake(TokioExecutor::new(), stream)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let requests = (0..200).map(|number| {
+        let mut sender = sender.clone();
+        let key = if number % 2 == 0 { KEY } else { "wrong" };
+        // Early answers are given while a body beyond the limit is still being sent.
+        let body = if number % 10 == 1 {
+            "x".repeat(3_000_000)
+        } else {
+            AGENT.to_owned()
+        };
+        let request = Request::post(format!("http://{address}/v1/agents"))
+            .header("x-service-key", key)
+            .header("content-type", "application/json")
+            .body(Full::new(Bytes::from(body)))
+            .unwrap();
+        tokio::spawn(async move {
+            Answer::from(collect(sender.send_request(request).await.unwrap()).await)
+        })
+    });
+    let requests: Vec<_> = requests.collect();
+    for (number, request) in requests.into_iter().enumerate() {
+        let answer = request.await.unwrap();
+        assert_eq!(
+            answer.status,
+            if number % 2 == 0 { 201 } else { 401 },
+            "{number}"
+        );
+    }
+    assert_eq!(sandbox.agents().len(), 100);
+}
+
+/// A body of which nothing ever comes.
+struct Never;
+
+impl Body for Never {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Poll::Pending
+    }
+}
+
+#[tokio::test]
+async fn a_slow_body_over_http_2_is_a_timeout_of_its_stream_only() {
+    let short = Duration::from_millis(300);
+    // The head deadline is shorter: a connection that receives a body is not idle.
+    let sandbox = Sandbox::builder()
+        .body_deadline(short)
+        .head_deadline(short / 3)
+        .start()
+        .unwrap();
+    let address = sandbox.address();
+    let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+    let (mut sender, connection) = conn::http2::handshake(TokioExecutor::new(), stream)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let began = Instant::now();
+    let request = Request::post(format!("http://{address}/v1/agents"))
+        .header("x-service-key", KEY)
+        .header("content-type", "application/json")
+        .body(Never.boxed())
+        .unwrap();
+    let answer = Answer::from(collect(sender.send_request(request).await.unwrap()).await);
+    assert!(began.elapsed() >= short);
+    assert_eq!(answer.status, 408);
+    answer.check_invariants("slow", false);
+    let request = Request::get(format!("http://{address}/v1/deals/d_1"))
+        .header("x-service-key", KEY)
+        .body(Full::default().boxed())
+        .unwrap();
+    assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
+}
+
+/// A body that notes how much of it is still to be sent.
+struct Counted(Arc<AtomicUsize>);
+
+impl Body for Counted {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let left = self.0.load(Ordering::SeqCst);
+        let piece = left.min(10_000);
+        self.0.store(left - piece, Ordering::SeqCst);
+        let frame = Frame::data(Bytes::from(vec![b'x'; piece]));
+        Poll::Ready((left > 0).then_some(Ok(frame)))
+    }
+}
+
+/// Some clients fail when a stream is reset before they have sent their body, whatever was answered.
+#[tokio::test]
+async fn an_early_answer_over_http_2_lets_the_whole_body_be_sent() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let address = sandbox.address();
+    let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+    let (mut sender, connection) = conn::http2::handshake(TokioExecutor::new(), stream)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let left = Arc::new(AtomicUsize::new(6_000_000));
+    let request = Request::post(format!("http://{address}/v1/agents"))
+        .header("x-service-key", "wrong")
+        .body(Counted(Arc::clone(&left)))
+        .unwrap();
+    assert_eq!(sender.send_request(request).await.unwrap().status(), 401);
+    let began = Instant::now();
+    while left.load(Ordering::SeqCst) > 0 {
+        assert!(began.elapsed() < Duration::from_secs(5), "the body was cut");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

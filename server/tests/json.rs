@@ -1,0 +1,136 @@
+//! Strict JSON: what is refused and where, and that everything else is as serde_json has it.
+
+use dealkit_server::json;
+use proptest::prelude::*;
+use serde_json::value::RawValue;
+
+#[test]
+fn refusals_and_their_places() {
+    let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+    let too_deep = format!("{{\"a\":\n{}}}", nested(128));
+    let cases: &[(&[u8], (usize, usize))] = &[
+        (b"", (1, 1)),
+        (b" \n ", (2, 2)),
+        (b"\xef\xbb\xbf{}", (1, 1)),
+        (b"[1, \xff]", (1, 5)),
+        ("[\"é\", x]".as_bytes(), (1, 7)),
+        (b"{\"a\":1,\n \"a\":2}", (2, 2)),
+        (b"{\"a\":1,\"\\u0061\":2}", (1, 8)),
+        (b"{\"b\":{\"a\":1,\"a\":1}}", (1, 13)),
+        (b"{} {}", (1, 4)),
+        (b"[1,]", (1, 4)),
+        (b"[\"\\ud800\"]", (1, 9)),
+        (b"[01]", (1, 3)),
+        (b"[NaN]", (1, 2)),
+        (b"{\"a\":", (1, 6)),
+        (too_deep.as_bytes(), (2, 128)),
+    ];
+    for (text, place) in cases {
+        let shown = String::from_utf8_lossy(text);
+        let error = json::check(text).expect_err(&shown);
+        assert_eq!((error.line(), error.column()), *place, "{shown}: {error}");
+    }
+    assert!(json::check(nested(128).as_bytes()).is_ok());
+    assert!(json::check(b" {\"a\":[{\"a\":1},{\"a\":1}],\"b\":\"\\ud83d\\ude00\"}\n").is_ok());
+}
+
+#[test]
+fn numbers_are_syntax_only() {
+    let long = "7".repeat(5_000);
+    for good in [
+        format!("[-{long},{long}.{long}e-{long}, 1]"),
+        long.clone(),
+        "1e999999".to_owned(),
+    ] {
+        assert!(json::check(good.as_bytes()).is_ok());
+    }
+    for bad in [
+        format!("[{long}.]"),
+        format!("0{long}"),
+        format!("{long}e+"),
+        format!("{long} {long}"),
+        format!("-{long}x"),
+    ] {
+        assert!(json::check(bad.as_bytes()).is_err());
+    }
+}
+
+#[test]
+fn many_keys_take_linear_time_and_are_all_compared() {
+    let keys: Vec<String> = (0..100_000).map(|key| format!("\"k{key}\":0")).collect();
+    assert!(json::check(format!("{{{}}}", keys.join(",")).as_bytes()).is_ok());
+    for twice in [0, 31, 32, 33, 99_999] {
+        let text = format!("{{{},\"k{twice}\":1}}", keys.join(","));
+        assert!(json::check(text.as_bytes()).is_err(), "{twice}");
+    }
+}
+
+/// The differences to serde_json, by the reason that the reader gives.
+const STRICTER: [&str; 3] = [
+    "a key that this object has already",
+    "half of a surrogate pair without its other half",
+    "more than 128 levels of arrays and objects",
+];
+
+fn agrees(text: &[u8]) -> Result<(), TestCaseError> {
+    let lenient = serde_json::from_slice::<&RawValue>(text).is_ok();
+    match json::check(text) {
+        Ok(_) => prop_assert!(
+            lenient,
+            "only the strict reader takes {:?}",
+            String::from_utf8_lossy(text)
+        ),
+        Err(error) => prop_assert!(
+            !lenient || STRICTER.contains(&error.reason()),
+            "refused for {error}: {:?}",
+            String::from_utf8_lossy(text)
+        ),
+    }
+    Ok(())
+}
+
+fn any_json() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        Just("null".to_owned()),
+        Just("true".to_owned()),
+        Just("false".to_owned()),
+        "-?(0|[1-9][0-9]{0,30})(\\.[0-9]{1,5})?([eE][+-]?[0-9]{1,4})?",
+        any::<String>().prop_map(|text| serde_json::to_string(&text).unwrap()),
+        Just(r#""\ud83d\ude00\u0041\/""#.to_owned()),
+    ];
+    leaf.prop_recursive(6, 48, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6)
+                .prop_map(|all| format!("[{}]", all.join(" ,\n"))),
+            prop::collection::vec(("[a-z]{1,3}", inner), 0..6).prop_map(|all| {
+                let all: Vec<String> = all
+                    .iter()
+                    .map(|(key, value)| format!("\t\"{key}\" : {value}"))
+                    .collect();
+                format!("{{{}}}", all.join(","))
+            }),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2048))]
+
+    #[test]
+    fn agrees_on_json(text in any_json()) {
+        agrees(text.as_bytes())?;
+    }
+
+    #[test]
+    fn agrees_on_damaged_json(text in any_json(), at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>()) {
+        let mut bytes = text.into_bytes();
+        let at = at.index(bytes.len());
+        if cut { bytes.truncate(at) } else { bytes[at] = byte }
+        agrees(&bytes)?;
+    }
+
+    #[test]
+    fn agrees_on_soup(text in r#"[\[\]{},: \\"0-9a-fnrtu.+\-eE]{0,24}"#) {
+        agrees(text.as_bytes())?;
+    }
+}

@@ -1,0 +1,361 @@
+//! What only bare sockets can do: malformed heads, early answers, slow and silent callers.
+
+mod support;
+
+use std::{
+    collections::BTreeMap,
+    io::{Read, Write},
+    net::Shutdown,
+    time::{Duration, Instant},
+};
+
+use dealkit_server::Sandbox;
+use support::{
+    AGENT, KEY, assert_closed, connect, create_agent, get_deal, post_head, read_answer,
+    request_cases, send,
+};
+
+const SHORT: Duration = Duration::from_millis(300);
+
+#[test]
+fn raw_vectors() {
+    let mut sandboxes = BTreeMap::new();
+    for case in request_cases().into_iter().filter(|case| case.raw) {
+        let sandbox = sandboxes
+            .entry(case.limits)
+            .or_insert_with(|| case.limits.sandbox());
+        case.check(&send(sandbox.address(), &case.request.bytes()));
+    }
+}
+
+/// The body is far larger than the buffers of the system: a server that closed at once would break the
+/// pipe, and the answer would be lost.
+#[test]
+fn an_early_answer_stays_readable() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let body = vec![b'x'; 6 * 1024 * 1024];
+    let length = format!("content-length: {}\r\n", body.len());
+    let unauthorized = post_head(&length).replace(KEY, "wrong");
+    let chunked = post_head("transfer-encoding: chunked\r\n") + &format!("{:x}\r\n", body.len());
+    for (head, status) in [
+        (post_head(&length), 413),
+        (unauthorized, 401),
+        (chunked, 413),
+    ] {
+        let mut stream = connect(sandbox.address());
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(&body).expect("the whole body can be sent");
+        let answer = read_answer(&mut stream, false);
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.header("connection"), Some("close"));
+        answer.check_invariants("early", false);
+        assert_closed(&mut stream);
+    }
+}
+
+#[test]
+fn not_more_than_8_mib_are_discarded() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let mut stream = connect(sandbox.address());
+    stream
+        .write_all(post_head("content-length: 1000000000\r\n").as_bytes())
+        .unwrap();
+    assert_eq!(read_answer(&mut stream, false).status, 413);
+    let piece = vec![b'x'; 64 * 1024];
+    let mut sent = 0;
+    while stream.write_all(&piece).is_ok() {
+        sent += piece.len();
+        assert!(sent < 100 * 1024 * 1024, "the server reads on and on");
+    }
+}
+
+#[test]
+fn a_malformed_head_is_answered_readably() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let rest = "x".repeat(500_000);
+    for head in [
+        "G\0T / HTTP/1.1\r\n\r\n".to_owned(),
+        format!("GET / HTTP/1.1\r\nhost: h\r\nx: {rest}\r\n\r\n"),
+    ] {
+        let mut stream = connect(sandbox.address());
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+            .write_all(&vec![b'x'; 6 * 1024 * 1024])
+            .expect("everything can be sent");
+        let status = read_answer(&mut stream, false).status;
+        assert!(status == 400 || status == 431, "{status}");
+    }
+}
+
+#[test]
+fn expect_continue() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let expecting = format!(
+        "expect: 100-continue\r\ncontent-length: {}\r\n",
+        AGENT.len()
+    );
+    let mut stream = connect(sandbox.address());
+    stream.write_all(post_head(&expecting).as_bytes()).unwrap();
+    let mut interim = [0; 25];
+    stream.read_exact(&mut interim).unwrap();
+    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(AGENT.as_bytes()).unwrap();
+    assert_eq!(read_answer(&mut stream, false).status, 201);
+
+    // An early answer says no 100 first, and does not wait for a body that will not come.
+    let began = Instant::now();
+    for (head, status) in [
+        (post_head(&expecting).replace(KEY, "wrong"), 401),
+        (
+            post_head("expect: 100-continue\r\ncontent-length: 9999999\r\n"),
+            413,
+        ),
+    ] {
+        let mut stream = connect(sandbox.address());
+        stream.write_all(head.as_bytes()).unwrap();
+        assert_eq!(read_answer(&mut stream, false).status, status);
+        assert_closed(&mut stream);
+    }
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let mut stream = connect(sandbox.address());
+    let requests =
+        get_deal("d_1") + &create_agent(AGENT) + &get_deal("unknown") + &create_agent(AGENT);
+    stream.write_all(requests.as_bytes()).unwrap();
+    let statuses: Vec<u16> = (0..4)
+        .map(|_| read_answer(&mut stream, false).status)
+        .collect();
+    assert_eq!(statuses, [200, 201, 404, 201]);
+}
+
+#[test]
+fn a_body_in_pieces_and_in_chunks_is_one_body() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let mut stream = connect(sandbox.address());
+    for byte in create_agent(AGENT).as_bytes() {
+        stream.write_all(&[*byte]).unwrap();
+    }
+    assert_eq!(read_answer(&mut stream, false).status, 201);
+    let chunks: String = AGENT
+        .as_bytes()
+        .chunks(7)
+        .map(|chunk| {
+            format!(
+                "{:x}\r\n{}\r\n",
+                chunk.len(),
+                std::str::from_utf8(chunk).unwrap()
+            )
+        })
+        .collect();
+    let request = post_head("transfer-encoding: chunked\r\n") + &chunks + "0\r\ntrailer: x\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    assert_eq!(read_answer(&mut stream, false).status, 201);
+    // The connection is still good for another one.
+    stream.write_all(get_deal("d_1").as_bytes()).unwrap();
+    assert_eq!(read_answer(&mut stream, false).status, 200);
+}
+
+#[test]
+fn a_broken_body_is_a_bad_request() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let answer = send(
+        sandbox.address(),
+        (post_head("transfer-encoding: chunked\r\n") + "zz\r\n{}\r\n0\r\n\r\n").as_bytes(),
+    );
+    assert_eq!(answer.status, 400);
+    answer.check_invariants("broken", false);
+}
+
+#[test]
+fn a_body_of_a_get_is_limited_and_ignored() {
+    let sandbox = Sandbox::builder()
+        .max_body_bytes(100)
+        .body_deadline(SHORT)
+        .start()
+        .unwrap();
+    let get = |extra: &str| get_deal("d_1").replace("\r\n\r\n", &format!("\r\n{extra}"));
+    for (request, status) in [
+        (get("content-length: 3\r\n\r\nabc"), 200),
+        (get("content-length: 101\r\n\r\n"), 413),
+        (
+            get("transfer-encoding: chunked\r\n\r\n65\r\n") + &"x".repeat(101),
+            413,
+        ),
+        (get("content-length: 3\r\n\r\na"), 408),
+    ] {
+        assert_eq!(
+            send(sandbox.address(), request.as_bytes()).status,
+            status,
+            "{request}"
+        );
+    }
+}
+
+#[test]
+fn a_slow_body_is_a_timeout() {
+    let sandbox = Sandbox::builder().body_deadline(SHORT).start().unwrap();
+    let mut stream = connect(sandbox.address());
+    let began = Instant::now();
+    stream
+        .write_all((post_head("content-length: 100\r\n") + "{\"email\":").as_bytes())
+        .unwrap();
+    let answer = read_answer(&mut stream, false);
+    assert!(began.elapsed() >= SHORT);
+    assert_eq!(answer.status, 408);
+    assert_eq!(answer.header("connection"), Some("close"));
+    answer.check_invariants("slow", false);
+    assert_closed(&mut stream);
+}
+
+/// Each of these would keep a connection forever in a server without, or with only some, deadlines.
+#[test]
+fn a_caller_that_sends_no_head_is_closed_at_the_deadline() {
+    let sandbox = Sandbox::builder().head_deadline(SHORT).start().unwrap();
+    let whole_preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    for beginning in [
+        "",
+        "P",
+        "PRI * HTTP/2.0\r\n\r\n",
+        whole_preface,
+        "GET /v1/deals/d_1 HTTP/1.1\r\nhost: h\r\n",
+    ] {
+        let mut stream = connect(sandbox.address());
+        let began = Instant::now();
+        stream.write_all(beginning.as_bytes()).unwrap();
+        // HTTP/2 says goodbye; nothing else is answered.
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(
+            answer.is_empty() || beginning == whole_preface,
+            "{beginning:?}"
+        );
+        assert!(
+            (SHORT..SHORT * 20).contains(&began.elapsed()),
+            "{beginning:?} took {:?}",
+            began.elapsed()
+        );
+    }
+}
+
+#[test]
+fn dripping_a_head_does_not_extend_its_deadline() {
+    let sandbox = Sandbox::builder().head_deadline(SHORT).start().unwrap();
+    let mut stream = connect(sandbox.address());
+    let began = Instant::now();
+    stream.write_all(b"GET /v1/deals/d_1 HTTP/1.1\r\n").unwrap();
+    while stream.write_all(b"x: y\r\n").is_ok() {
+        std::thread::sleep(SHORT / 10);
+        assert!(began.elapsed() < SHORT * 20);
+    }
+}
+
+#[test]
+fn an_idle_connection_is_closed_at_the_deadline_after_its_last_answer() {
+    let sandbox = Sandbox::builder().head_deadline(SHORT).start().unwrap();
+    let mut stream = connect(sandbox.address());
+    let began = Instant::now();
+    for _ in 0..6 {
+        std::thread::sleep(SHORT / 4);
+        stream.write_all(get_deal("d_1").as_bytes()).unwrap();
+        assert_eq!(read_answer(&mut stream, false).status, 200);
+    }
+    assert!(began.elapsed() > SHORT);
+    let last = Instant::now();
+    assert_closed(&mut stream);
+    assert!((SHORT / 2..SHORT * 20).contains(&last.elapsed()));
+}
+
+#[test]
+fn a_caller_that_reads_nothing_gives_its_place_to_another() {
+    let text = format!(
+        r#"{{"id": "big", "external_id": "{}"}}"#,
+        "x".repeat(50_000_000)
+    );
+    let sandbox = Sandbox::builder()
+        .deals([text.as_str(), r#"{"id": "small"}"#])
+        .max_connections(1)
+        .head_deadline(SHORT)
+        .start()
+        .unwrap();
+    let mut stuck = connect(sandbox.address());
+    stuck.write_all(get_deal("big").as_bytes()).unwrap();
+    assert_eq!(
+        send(sandbox.address(), get_deal("small").as_bytes()).status,
+        200
+    );
+}
+
+#[test]
+fn a_caller_that_reads_slowly_but_steadily_gets_everything() {
+    let text = format!(
+        r#"{{"id": "big", "external_id": "{}"}}"#,
+        "x".repeat(50_000_000)
+    );
+    let sandbox = Sandbox::builder()
+        .deals([text.as_str()])
+        .head_deadline(SHORT)
+        .start()
+        .unwrap();
+    let mut stream = connect(sandbox.address());
+    let began = Instant::now();
+    stream
+        .write_all(
+            get_deal("big")
+                .replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n")
+                .as_bytes(),
+        )
+        .unwrap();
+    let mut piece = vec![0; 2_500_000];
+    for _ in 0..20 {
+        std::thread::sleep(SHORT / 4);
+        stream.read_exact(&mut piece).unwrap();
+    }
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    assert!(rest.ends_with(b"xxx\"}"));
+    assert!(began.elapsed() > SHORT * 2);
+}
+
+#[test]
+fn connections_beyond_the_limit_wait() {
+    let sandbox = Sandbox::builder().max_connections(1).start().unwrap();
+    let mut first = connect(sandbox.address());
+    first.write_all(get_deal("d_1").as_bytes()).unwrap();
+    assert_eq!(read_answer(&mut first, false).status, 200);
+    let mut second = connect(sandbox.address());
+    second.write_all(get_deal("d_1").as_bytes()).unwrap();
+    second.set_read_timeout(Some(SHORT)).unwrap();
+    assert!(second.read(&mut [0]).is_err(), "answered beyond the limit");
+    drop(first);
+    second
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    assert_eq!(read_answer(&mut second, false).status, 200);
+}
+
+#[test]
+fn a_caller_that_closed_its_half_is_answered() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let mut stream = connect(sandbox.address());
+    stream.write_all(create_agent(AGENT).as_bytes()).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_answer(&mut stream, false).status, 201);
+    assert_closed(&mut stream);
+}
+
+#[test]
+fn http_1_0_needs_no_host() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let mut stream = connect(sandbox.address());
+    write!(
+        stream,
+        "GET /v1/deals/d_1 HTTP/1.0\r\nx-service-key: {KEY}\r\n\r\n"
+    )
+    .unwrap();
+    assert_eq!(read_answer(&mut stream, false).status, 200);
+    assert_closed(&mut stream);
+}

@@ -1,0 +1,232 @@
+//! The server as a value: started, looked into, reset, stopped.
+
+mod support;
+
+use std::{
+    io::Write,
+    net::{SocketAddr, TcpListener, TcpStream},
+    time::{Duration, Instant},
+};
+
+use dealkit_server::{Config, Sandbox, SandboxBuilder, SeedDeal, StartError};
+use support::{
+    AGENT, assert_closed, connect, create_agent, get_deal, post_head, read_answer, send,
+};
+
+fn create(sandbox: &Sandbox, first_name: &str) {
+    let request = create_agent(&AGENT.replace("Ada", first_name));
+    assert_eq!(send(sandbox.address(), request.as_bytes()).status, 201);
+}
+
+#[test]
+fn what_was_created_can_be_seen_and_forgotten() {
+    let sandbox = Sandbox::builder()
+        .deals([r#"{"id":"kept"}"#])
+        .start()
+        .unwrap();
+    create(&sandbox, "One");
+    create(&sandbox, "Two");
+    let agents = sandbox.agents();
+    let names: Vec<&str> = agents
+        .iter()
+        .map(|agent| agent.first_name.as_str())
+        .collect();
+    assert_eq!(names, ["One", "Two"]);
+    assert_eq!(agents[1].id.as_str(), "a_2");
+
+    sandbox.insert_deal(r#"{"id":"added"}"#).unwrap();
+    sandbox
+        .insert_deal(r#"{"id":"kept","status":"CHANGED"}"#)
+        .unwrap();
+    sandbox.reset();
+    assert!(sandbox.agents().is_empty());
+    assert_eq!(
+        send(sandbox.address(), get_deal("added").as_bytes()).status,
+        404
+    );
+    assert_eq!(
+        send(sandbox.address(), get_deal("kept").as_bytes()).body,
+        r#"{"id":"kept"}"#
+    );
+    create(&sandbox, "Three");
+    assert_eq!(sandbox.agents()[0].id.as_str(), "a_1");
+}
+
+#[tokio::test]
+async fn it_starts_and_drops_inside_an_async_program() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let address = sandbox.address();
+    let answer = tokio::task::spawn_blocking(move || send(address, get_deal("d_1").as_bytes()));
+    assert_eq!(answer.await.unwrap().status, 200);
+    drop(sandbox);
+    Sandbox::builder().start().unwrap().shutdown();
+    let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = busy.local_addr().unwrap();
+    assert!(matches!(
+        Sandbox::builder().listen(taken).start(),
+        Err(StartError::Listen { .. })
+    ));
+}
+
+#[test]
+fn dropping_frees_the_port_at_once_even_with_open_connections() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let address = sandbox.address();
+    let mut idle = connect(address);
+    idle.write_all(get_deal("d_1").as_bytes()).unwrap();
+    read_answer(&mut idle, false);
+    let mut busy = connect(address);
+    busy.write_all(post_head("content-length: 100\r\n").as_bytes())
+        .unwrap();
+    let began = Instant::now();
+    drop(sandbox);
+    assert!(began.elapsed() < Duration::from_secs(2));
+    assert!(TcpStream::connect(address).is_err());
+    let again = Sandbox::builder().listen(address).start().unwrap();
+    assert_eq!(again.address(), address);
+}
+
+#[test]
+fn shutting_down_answers_what_is_under_way_and_closes_what_is_idle() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let address = sandbox.address();
+    let mut idle = connect(address);
+    idle.write_all(get_deal("d_1").as_bytes()).unwrap();
+    read_answer(&mut idle, false);
+    let mut silent = connect(address);
+    let mut busy = connect(address);
+    // The answer to `100-continue` shows that the server has begun with this request.
+    let head = post_head(&format!(
+        "expect: 100-continue\r\ncontent-length: {}\r\n",
+        AGENT.len()
+    ));
+    busy.write_all(head.as_bytes()).unwrap();
+    let mut interim = [0; 25];
+    std::io::Read::read_exact(&mut busy, &mut interim).unwrap();
+
+    let stopping = std::thread::spawn(move || sandbox.shutdown());
+    assert_closed(&mut idle);
+    assert_closed(&mut silent);
+    assert!(TcpStream::connect(address).is_err());
+    assert!(!stopping.is_finished());
+    busy.write_all(AGENT.as_bytes()).unwrap();
+    let answer = read_answer(&mut busy, false);
+    assert_eq!(
+        (answer.status, answer.header("connection")),
+        (201, Some("close"))
+    );
+    assert_closed(&mut busy);
+    stopping.join().unwrap();
+}
+
+#[test]
+fn shutting_down_does_not_wait_beyond_the_drain_deadline() {
+    let sandbox = Sandbox::builder()
+        .drain_deadline(Duration::from_millis(200))
+        .start()
+        .unwrap();
+    let mut busy = connect(sandbox.address());
+    busy.write_all(post_head("expect: 100-continue\r\ncontent-length: 10\r\n").as_bytes())
+        .unwrap();
+    std::io::Read::read_exact(&mut busy, &mut [0; 25]).unwrap();
+    let began = Instant::now();
+    sandbox.shutdown();
+    assert!((Duration::from_millis(200)..Duration::from_secs(3)).contains(&began.elapsed()));
+}
+
+#[test]
+fn many_live_beside_each_other() {
+    std::thread::scope(|scope| {
+        for number in 0..16 {
+            scope.spawn(move || {
+                let deal = serde_json::json!({"id": "mine", "external_id": number.to_string()});
+                let sandbox = Sandbox::builder().deals([deal.clone()]).start().unwrap();
+                for _ in 0..=number {
+                    create(&sandbox, "Ada");
+                }
+                assert_eq!(sandbox.agents().len(), number + 1);
+                let answer = send(sandbox.address(), get_deal("mine").as_bytes());
+                assert_eq!(answer.body, deal.to_string());
+            });
+        }
+    });
+}
+
+#[test]
+fn the_store_is_full_at_its_limit() {
+    let sandbox = Sandbox::builder().max_agents(10).start().unwrap();
+    let address = sandbox.address();
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(move || {
+                    (0..5)
+                        .map(|_| send(address, create_agent(AGENT).as_bytes()).status)
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        callers
+            .into_iter()
+            .flat_map(|caller| caller.join().unwrap())
+            .collect()
+    });
+    let count = |wanted| statuses.iter().filter(|status| **status == wanted).count();
+    assert_eq!((count(201), count(507)), (10, 30));
+    assert_eq!(sandbox.agents().len(), 10);
+    sandbox.reset();
+    create(&sandbox, "Ada");
+}
+
+#[test]
+fn it_can_be_shared_between_threads() {
+    fn shared<T: Send + Sync + 'static>() {}
+    shared::<Sandbox>();
+    shared::<dealkit_server::Service>();
+}
+
+#[test]
+fn a_sandbox_can_be_empty() {
+    let sandbox = Sandbox::builder().deals::<SeedDeal>([]).start().unwrap();
+    assert_eq!(
+        send(sandbox.address(), get_deal("d_1").as_bytes()).status,
+        404
+    );
+}
+
+#[test]
+fn wrong_settings_start_nothing_and_show_no_key() {
+    let everywhere = SocketAddr::from(([0, 0, 0, 0], 0));
+    assert!(matches!(
+        Sandbox::builder().listen(everywhere).start(),
+        Err(StartError::KeyRequired { .. })
+    ));
+    assert!(
+        Sandbox::builder()
+            .listen(everywhere)
+            .service_key("own")
+            .start()
+            .is_ok()
+    );
+    for key in ["", "two words", "schlüssel", &"k".repeat(1025)] {
+        let error = Sandbox::builder().service_key(key).start().unwrap_err();
+        assert!(matches!(error, StartError::ServiceKey(_)));
+        assert!(key.is_empty() || !format!("{error} {error:?}").contains(key));
+    }
+    assert!(
+        Sandbox::builder()
+            .service_key("k".repeat(1024))
+            .start()
+            .is_ok()
+    );
+    let mut config = Config::default();
+    config.max_head_bytes = 100;
+    assert!(matches!(
+        SandboxBuilder::new(config).start(),
+        Err(StartError::MaxHeadBytes)
+    ));
+    assert!(matches!(
+        Sandbox::builder().max_connections(0).start(),
+        Err(StartError::MaxConnections)
+    ));
+}

@@ -1,0 +1,300 @@
+//! Seeds: files in both forms, made-up deals, and errors that say where.
+
+mod support;
+
+use std::{fs, path::PathBuf};
+
+use bytes::Bytes;
+use dealkit::Deal;
+use dealkit_server::{Config, Sandbox, SeedDeal, Service, generate};
+use http::Request;
+use support::{Answer, KEY, get_deal, send};
+
+/// A file that is gone when the test is.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str, content: impl AsRef<[u8]>) -> Self {
+        let path = std::env::temp_dir().join(format!("dealkit-{}-{name}", std::process::id()));
+        fs::write(&path, content).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn served(service: &Service, id: &str) -> Option<Bytes> {
+    let request = Request::get(format!("/v1/deals/{id}"))
+        .header("host", "h")
+        .header("x-service-key", KEY);
+    let answer = Answer::from(service.handle(request.body(Bytes::new()).unwrap()));
+    (answer.status == 200).then_some(answer.body)
+}
+
+/// The message for a file with this content.
+fn refusal(name: &str, content: impl AsRef<[u8]>) -> String {
+    let file = Temporary::new(name, content);
+    let error = Sandbox::builder()
+        .deals_file(&file.0)
+        .start()
+        .unwrap_err()
+        .to_string();
+    let path = file.0.display().to_string();
+    error
+        .strip_prefix(&path)
+        .unwrap_or_else(|| panic!("the file is not named first: {error}"))
+        .to_owned()
+}
+
+#[test]
+fn both_forms_of_a_file_are_served_byte_for_byte() {
+    let first = r#"{"id":"x","application":{"requested_amount":10.10,  "later":1.0e2}}"#;
+    let second = r#"{ "id" : "y" }"#;
+    for (name, content) in [
+        ("array.json", format!("\n[{first} , {second}]\n")),
+        ("lines.jsonl", format!("{first}\r\n\n{second}")),
+    ] {
+        let file = Temporary::new(name, content);
+        let sandbox = Sandbox::builder().deals_file(&file.0).start().unwrap();
+        for (id, text) in [("x", first), ("y", second)] {
+            assert_eq!(send(sandbox.address(), get_deal(id).as_bytes()).body, text);
+        }
+        assert_eq!(
+            send(sandbox.address(), get_deal("d_1").as_bytes()).status,
+            404,
+            "the samples are replaced"
+        );
+    }
+}
+
+#[test]
+fn errors_say_where() {
+    let good = r#"{"id":"x"}"#;
+    let bad = r#"{"id":"y","application":{"offers":[{},{"expiry_date_time":"soon"}]}}"#;
+    for (name, content, expected) in [
+        (
+            "a.json",
+            format!("[{good},{bad}]"),
+            ": index 1: /application/offers/1/expiry_date_time: expected",
+        ),
+        (
+            "b.jsonl",
+            format!("{good}\n\n{bad}"),
+            ": line 3: /application/offers/1/expiry_date_time: expected",
+        ),
+        (
+            "c.json",
+            format!("[{good},{good}]"),
+            ": index 1: /id: is the id of another deal already",
+        ),
+        (
+            "d.jsonl",
+            format!("{good}\n{good}"),
+            ": line 2: /id: is the id of another deal already",
+        ),
+        (
+            "e.json",
+            "[{\"id\":\"x\"},\n {\"id\":]".to_owned(),
+            ": is not strict JSON: it has something that no JSON value begins with at line 2 column 8",
+        ),
+        (
+            "f.jsonl",
+            format!("{good}\n{{\"id\":\"y\",\"id\":\"z\"}}"),
+            ": line 2: is not strict JSON: it has a key that this object has already at column 11",
+        ),
+        (
+            "g.json",
+            "[{}]".to_owned(),
+            ": index 0: /id: a required member is missing",
+        ),
+        ("h.json", "[3]".to_owned(), ": index 0: expected"),
+        (
+            "i.json",
+            "{\n  \"id\": \"x\"\n}\n".to_owned(),
+            ": line 1: is only a part of a JSON value over several lines",
+        ),
+        ("j.json", " \n".to_owned(), ": is empty"),
+        (
+            "k.json",
+            "\u{feff}[]".to_owned(),
+            ": line 1: is not strict JSON: it has a byte order mark",
+        ),
+    ] {
+        let refusal = refusal(name, content);
+        assert!(refusal.starts_with(expected), "{name}{refusal}");
+        assert!(!refusal.contains("soon"), "{refusal}");
+    }
+    assert!(
+        refusal("l.jsonl", b"{\"id\":\"x\"}\n{\"id\":\"\xff\"}")
+            .starts_with(": line 2: is not strict JSON: it has a byte")
+    );
+    let missing = Sandbox::builder()
+        .deals_file("/no/such/file")
+        .start()
+        .unwrap_err()
+        .to_string();
+    assert!(
+        missing.starts_with("/no/such/file: cannot be read: "),
+        "{missing}"
+    );
+}
+
+#[test]
+fn deals_come_as_text_value_and_deal() {
+    let deal = Deal::from_json(br#"{"id":"c"}"#).unwrap();
+    let seeds: [SeedDeal; 3] = [
+        r#"{"id":"a"}"#.into(),
+        serde_json::json!({"id": "b"}).into(),
+        deal.into(),
+    ];
+    let service = Service::new(&Config::default(), seeds).unwrap();
+    for id in ["a", "b", "c"] {
+        assert!(served(&service, id).is_some(), "{id}");
+    }
+    let error = Service::new(&Config::default(), ["{}".into()])
+        .unwrap_err()
+        .to_string();
+    assert_eq!(error, "index 0: /id: a required member is missing");
+    assert!(service.insert_deal("[]").is_err());
+    service.insert_deal(r#"{"id":"a","status":"NEW"}"#).unwrap();
+    assert_eq!(
+        served(&service, "a").unwrap(),
+        r#"{"id":"a","status":"NEW"}"#
+    );
+}
+
+#[test]
+fn the_samples_have_every_field() {
+    let samples = SeedDeal::samples();
+    assert_eq!(samples.len(), 3);
+    let service = Service::new(&Config::default(), samples).unwrap();
+    for id in ["d_1", "d_2", "d_3"] {
+        complete(&served(&service, id).unwrap());
+    }
+    let showpiece = String::from_utf8(served(&service, "d_1").unwrap().to_vec()).unwrap();
+    assert!(showpiece.contains("\"percent_of_commission\": 10.10,"));
+    let deal = Deal::from_json(showpiece.as_bytes()).unwrap();
+    assert!(deal.quotes.len() == 2 && deal.application.unwrap().offers.len() == 2);
+}
+
+/// Every field of the specification's tables is there and not null, and nothing else is.
+fn complete(text: &[u8]) {
+    const DEAL: &str = "id status phase expiry_date created_at listing_contract application quotes contacts \
+                        sides metadata external_id";
+    const CONTRACT: &str = "id side side_split sale_price net_agent_commission gross_agent_commission \
+                            commission_rate expected_close_date created_at address agent";
+    let deal: serde_json::Value = serde_json::from_slice(text).unwrap();
+    let check = |value: &serde_json::Value, names: &str| {
+        let mut expected: Vec<&str> = names.split_whitespace().collect();
+        let object = value.as_object().unwrap();
+        let mut found: Vec<&str> = object.keys().map(String::as_str).collect();
+        expected.sort_unstable();
+        found.sort_unstable();
+        assert_eq!(found, expected);
+        assert!(object.values().all(|member| !member.is_null()));
+    };
+    let each = |value: &serde_json::Value, names: &str| {
+        for element in value.as_array().unwrap() {
+            check(element, names);
+        }
+    };
+    check(&deal, DEAL);
+    let (contract, application) = (&deal["listing_contract"], &deal["application"]);
+    check(contract, CONTRACT);
+    check(&contract["address"], "line1 line2 city state zip");
+    check(&contract["agent"], "id email first_name last_name");
+    check(
+        application,
+        "id status decisioned_on created_at deal_id requested_amount offers",
+    );
+    each(
+        &application["offers"],
+        "id expiry_date_time origination_fee_percent percent_of_commission created_at",
+    );
+    each(
+        &deal["quotes"],
+        "id created_at estimated_percent_min estimated_percent_max estimated_amount_min estimated_amount_max",
+    );
+    each(&deal["contacts"], "id contactSchemaId type fields");
+    for contact in deal["contacts"].as_array().unwrap() {
+        each(&contact["fields"], "id fieldSchemaId label type value");
+    }
+    each(
+        &deal["sides"],
+        "contact_id gross_commission agent_units side_percentage",
+    );
+    assert!(
+        deal["metadata"]
+            .as_object()
+            .unwrap()
+            .values()
+            .all(serde_json::Value::is_string)
+    );
+}
+
+#[test]
+fn made_up_deals_are_deals() {
+    let seeds = (0..500).map(|index| SeedDeal::from(generate::deal(index, 7)));
+    let service = Service::new(&Config::default(), seeds).unwrap();
+    for index in 0..500 {
+        let text = served(&service, &generate::id(index)).unwrap();
+        assert_eq!(text, generate::deal(index, 7));
+        complete(&text);
+        Deal::from_json(&text).unwrap();
+    }
+}
+
+/// Someone's test may name a value of a made-up deal: this must never change.
+#[test]
+fn made_up_deals_never_change() {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for index in 0..100 {
+        for byte in generate::deal(index, 42).bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    assert_eq!(
+        hash, HASH_OF_THE_FIRST_100,
+        "FNV-1a of the deals of seed 42"
+    );
+}
+
+const HASH_OF_THE_FIRST_100: u64 = 10_874_775_307_121_027_045;
+
+#[test]
+fn made_up_deals_come_beside_a_file() {
+    let file = Temporary::new("beside.json", r#"[{"id":"x"}]"#);
+    let sandbox = Sandbox::builder()
+        .deals_file(&file.0)
+        .generate(2, 1)
+        .start()
+        .unwrap();
+    for (id, status) in [
+        ("x", 200),
+        ("g_0", 200),
+        ("g_1", 200),
+        ("g_2", 404),
+        ("d_1", 404),
+    ] {
+        assert_eq!(
+            send(sandbox.address(), get_deal(id).as_bytes()).status,
+            status,
+            "{id}"
+        );
+    }
+    let clash = Temporary::new("clash.json", r#"[{"id":"g_1"}]"#);
+    let error = Sandbox::builder()
+        .deals_file(&clash.0)
+        .generate(2, 1)
+        .start()
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("generated deal 1: /id: is the id of another deal already: "),
+        "{error}"
+    );
+}

@@ -1,0 +1,522 @@
+//! What the tests share: the contract's vectors, answers and their invariants, and a client of bare bytes.
+
+#![allow(dead_code, unreachable_pub, missing_docs)]
+
+use std::{
+    collections::BTreeMap,
+    io::{Read, Write},
+    net::{Shutdown, SocketAddr, TcpStream},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use dealkit_server::{Config, Sandbox, SeedDeal, Service};
+use http::{HeaderMap, Response};
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+pub const KEY: &str = "sandbox-key";
+pub const AGENT: &str =
+    r#"{"email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{}}"#;
+
+/// A service with the sample deals.
+pub fn service(change: impl FnOnce(&mut Config)) -> Service {
+    let mut config = Config::default();
+    change(&mut config);
+    Service::new(&config, SeedDeal::samples()).unwrap()
+}
+
+// ---- answers -------------------------------------------------------------------------------------------
+
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl From<Response<Bytes>> for Answer {
+    fn from(response: Response<Bytes>) -> Self {
+        let (head, body) = response.into_parts();
+        Self {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body,
+        }
+    }
+}
+
+impl Answer {
+    /// The one value of a header; two of them are a failure.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut all = self.headers.get_all(name).iter();
+        let first = all.next().map(|value| value.to_str().unwrap());
+        assert!(all.next().is_none(), "{name} is there twice");
+        first
+    }
+
+    pub fn json(&self) -> Value {
+        tree(std::str::from_utf8(&self.body).unwrap())
+    }
+
+    /// What holds for every answer, whatever was asked.
+    pub fn check_invariants(&self, name: &str, is_head: bool) {
+        let id = self
+            .header("x-request-id")
+            .unwrap_or_else(|| panic!("{name}: no request id"));
+        let sane = (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
+        assert!(sane, "{name}: request id {id:?}");
+        if is_head || self.status == 204 {
+            assert!(self.body.is_empty(), "{name}: has a body");
+            return;
+        }
+        if self.status < 400 {
+            assert_eq!(
+                self.header("content-type"),
+                Some("application/json"),
+                "{name}"
+            );
+            return;
+        }
+        assert_eq!(
+            self.header("content-type"),
+            Some("application/problem+json"),
+            "{name}"
+        );
+        let problem: Value = serde_json::from_slice(&self.body).unwrap();
+        assert_eq!(problem["status"], self.status, "{name}");
+        assert_eq!(problem["request_id"], id, "{name}");
+        for member in ["type", "title", "detail"] {
+            let text = problem[member]
+                .as_str()
+                .unwrap_or_else(|| panic!("{name}: no {member}"));
+            assert!(!text.is_empty(), "{name}: empty {member}");
+        }
+        let errors = problem.get("errors").and_then(Value::as_array);
+        assert_eq!(
+            errors.is_some_and(|errors| !errors.is_empty()),
+            self.status == 422,
+            "{name}: errors"
+        );
+    }
+}
+
+/// JSON as a `Value` in which every number is `{"\0": "its exact text"}`, to compare without losing digits.
+pub fn tree(text: &str) -> Value {
+    let text = text.trim();
+    match text.as_bytes()[0] {
+        b'{' => {
+            let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text).unwrap();
+            members
+                .into_iter()
+                .map(|(name, value)| (name, tree(value.get())))
+                .collect::<serde_json::Map<_, _>>()
+                .into()
+        }
+        b'[' => {
+            let elements: Vec<&RawValue> = serde_json::from_str(text).unwrap();
+            elements
+                .into_iter()
+                .map(|value| tree(value.get()))
+                .collect::<Vec<_>>()
+                .into()
+        }
+        b'"' | b't' | b'f' | b'n' => serde_json::from_str(text).unwrap(),
+        _ => {
+            serde_json::from_str::<&RawValue>(text).unwrap();
+            serde_json::json!({ "\0": text })
+        }
+    }
+}
+
+fn remove(value: &mut Value, pointer: &str) -> Option<Value> {
+    let (parent, member) = pointer.rsplit_once('/').unwrap();
+    let member = member.replace("~1", "/").replace("~0", "~");
+    value.pointer_mut(parent)?.as_object_mut()?.remove(&member)
+}
+
+// ---- vectors -------------------------------------------------------------------------------------------
+
+/// Reads a file of vectors. Fewer cases than expected means that the reading is broken.
+fn vectors<T: for<'de> Deserialize<'de>>(file: &str, at_least: usize) -> Vec<T> {
+    #[derive(Deserialize)]
+    struct File<T> {
+        cases: Vec<T>,
+    }
+    let path = format!(
+        "{}/../sdk/contract/vectors/{file}",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let file: File<T> =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"));
+    assert!(
+        file.cases.len() >= at_least,
+        "{path} has only {} cases",
+        file.cases.len()
+    );
+    file.cases
+}
+
+/// Member that may be null: there or not there is what matters.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentCase {
+    pub name: String,
+    #[serde(rename = "why")]
+    _why: String,
+    #[serde(default, deserialize_with = "present")]
+    body: Option<Value>,
+    text: Option<String>,
+    base64: Option<String>,
+    #[serde(default)]
+    pub strict: bool,
+    expect: AgentExpect,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AgentExpect {
+    status: u16,
+    agent: Option<Value>,
+    exact: Option<BTreeMap<String, String>>,
+    errors: Option<Vec<ExpectedError>>,
+    line: Option<usize>,
+}
+
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+struct ExpectedError {
+    pointer: String,
+    code: String,
+}
+
+pub fn agent_cases() -> Vec<AgentCase> {
+    vectors("create_agent.json", 400)
+}
+
+impl AgentCase {
+    pub fn bytes(&self) -> Bytes {
+        match (&self.body, &self.text, &self.base64) {
+            (Some(body), None, None) => serde_json::to_vec(body).unwrap().into(),
+            (None, Some(text), None) => text.clone().into(),
+            (None, None, Some(text)) => base64(text).into(),
+            _ => panic!("{}: exactly one of body, text and base64", self.name),
+        }
+    }
+
+    pub fn expects(&self, status: u16) -> bool {
+        self.expect.status == status
+    }
+
+    pub fn check(&self, answer: &Answer) {
+        let (name, expect) = (&self.name, &self.expect);
+        answer.check_invariants(name, false);
+        let shown = String::from_utf8_lossy(&answer.body);
+        assert_eq!(answer.status, expect.status, "{name}: {shown}");
+        match expect.status {
+            201 => {
+                let mut agent = answer.json();
+                let id = remove(&mut agent, "/id").unwrap();
+                assert!(id.as_str().is_some_and(|id| !id.is_empty()), "{name}: id");
+                for (pointer, text) in expect.exact.iter().flatten() {
+                    assert_eq!(
+                        remove(&mut agent, pointer),
+                        Some(tree(text)),
+                        "{name}: {pointer} in {shown}"
+                    );
+                }
+                let expected = expect
+                    .agent
+                    .as_ref()
+                    .unwrap_or_else(|| panic!("{name}: no agent"));
+                assert_eq!(agent, tree(&expected.to_string()), "{name}");
+            }
+            422 => {
+                let problem: Value = serde_json::from_slice(&answer.body).unwrap();
+                let errors =
+                    problem["errors"]
+                        .as_array()
+                        .unwrap()
+                        .iter()
+                        .map(|error| ExpectedError {
+                            pointer: error["pointer"].as_str().unwrap().to_owned(),
+                            code: error["code"].as_str().unwrap().to_owned(),
+                        });
+                let expected = expect
+                    .errors
+                    .as_ref()
+                    .unwrap_or_else(|| panic!("{name}: no errors"));
+                assert_eq!(&errors.collect::<Vec<_>>(), expected, "{name}");
+            }
+            400 => {
+                let problem: Value = serde_json::from_slice(&answer.body).unwrap();
+                let line = line_of(problem["detail"].as_str().unwrap());
+                assert!(
+                    expect.line.is_none_or(|expected| expected == line),
+                    "{name}: {shown}"
+                );
+            }
+            other => panic!("{name}: a status {other} that this runner does not know"),
+        }
+    }
+}
+
+/// The line in a detail that ends with `at line L column C`.
+fn line_of(detail: &str) -> usize {
+    let (_, place) = detail
+        .rsplit_once(" at line ")
+        .unwrap_or_else(|| panic!("no place: {detail}"));
+    let (line, column) = place
+        .split_once(" column ")
+        .unwrap_or_else(|| panic!("no column: {detail}"));
+    assert!(column.parse::<usize>().unwrap() > 0, "{detail}");
+    line.parse().unwrap()
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestCase {
+    pub name: String,
+    #[serde(rename = "why")]
+    _why: String,
+    #[serde(default)]
+    pub raw: bool,
+    #[serde(default)]
+    pub limits: Limits,
+    pub request: CaseRequest,
+    expect: RequestExpect,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    pub max_body_bytes: Option<usize>,
+    pub max_agents: Option<u64>,
+}
+
+impl Limits {
+    /// A server with these limits.
+    pub fn sandbox(self) -> Sandbox {
+        let mut builder = Sandbox::builder();
+        if let Some(bytes) = self.max_body_bytes {
+            builder = builder.max_body_bytes(bytes);
+        }
+        if let Some(agents) = self.max_agents {
+            builder = builder.max_agents(agents);
+        }
+        builder.start().unwrap()
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaseRequest {
+    pub method: String,
+    pub target: String,
+    headers: Vec<(String, String)>,
+    text: Option<String>,
+    base64: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RequestExpect {
+    status: u16,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    #[serde(default)]
+    headers_not: BTreeMap<String, String>,
+    #[serde(default)]
+    body: BTreeMap<String, Value>,
+    detail_contains: Option<String>,
+    #[serde(default)]
+    malformed_head: bool,
+}
+
+pub fn request_cases() -> Vec<RequestCase> {
+    let cases: Vec<RequestCase> = vectors("requests.json", 170);
+    assert!(cases.iter().filter(|case| case.raw).count() >= 20);
+    cases
+}
+
+impl CaseRequest {
+    pub fn headers(&self) -> impl Iterator<Item = (&str, String)> {
+        self.headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.replace("{key}", KEY)))
+    }
+
+    pub fn body(&self) -> Option<Bytes> {
+        match (&self.text, &self.base64) {
+            (None, None) => None,
+            (Some(text), None) => Some(text.clone().into()),
+            (None, Some(text)) => Some(base64(text).into()),
+            _ => panic!("at most one of text and base64"),
+        }
+    }
+
+    /// The bytes of a raw case.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
+        for (name, value) in self.headers() {
+            head += &format!("{name}: {value}\r\n");
+        }
+        head += "connection: close\r\n\r\n";
+        let mut bytes: Vec<u8> = head
+            .chars()
+            .map(|character| u8::try_from(character).unwrap())
+            .collect();
+        bytes.extend_from_slice(&self.body().unwrap_or_default());
+        bytes
+    }
+}
+
+impl RequestCase {
+    pub fn check(&self, answer: &Answer) {
+        let (name, expect) = (&self.name, &self.expect);
+        assert_eq!(
+            answer.status,
+            expect.status,
+            "{name}: {}",
+            String::from_utf8_lossy(&answer.body)
+        );
+        if expect.malformed_head {
+            return;
+        }
+        answer.check_invariants(name, self.request.method == "HEAD");
+        for (header, value) in &expect.headers {
+            assert_eq!(
+                answer.header(header),
+                Some(value.as_str()),
+                "{name}: {header}"
+            );
+        }
+        for (header, value) in &expect.headers_not {
+            assert!(
+                answer.header(header).is_some_and(|sent| sent != value),
+                "{name}: {header}"
+            );
+        }
+        for (pointer, value) in &expect.body {
+            let body: Value = serde_json::from_slice(&answer.body).unwrap();
+            assert_eq!(body.pointer(pointer), Some(value), "{name}: {pointer}");
+        }
+        if let Some(part) = &expect.detail_contains {
+            let body: Value = serde_json::from_slice(&answer.body).unwrap();
+            let detail = body["detail"].as_str().unwrap();
+            assert!(detail.contains(part), "{name}: {detail}");
+        }
+    }
+}
+
+/// Decodes base64 (RFC 4648, with padding). A dependency for a dozen cases would be too much.
+fn base64(text: &str) -> Vec<u8> {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
+    for byte in text.trim_end_matches('=').bytes() {
+        let value = ALPHABET
+            .iter()
+            .position(|known| *known == byte)
+            .expect("base64");
+        bits = (bits << 6) | u32::try_from(value).unwrap();
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push(u8::try_from((bits >> count) & 0xFF).unwrap());
+        }
+    }
+    bytes
+}
+
+// ---- bare bytes ----------------------------------------------------------------------------------------
+
+/// A connection that fails instead of hanging.
+pub fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    stream
+        .set_write_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    stream
+}
+
+/// Reads one answer; it must have a content-length or no body.
+pub fn read_answer(stream: &mut TcpStream, is_head: bool) -> Answer {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        let read = stream.read(&mut byte).expect("an answer");
+        assert!(
+            read == 1,
+            "the connection ended in the head: {}",
+            String::from_utf8_lossy(&head)
+        );
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap();
+    let mut lines = head.split("\r\n");
+    let status = lines
+        .next()
+        .unwrap()
+        .split(' ')
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap();
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines.filter_map(|line| line.split_once(": ")) {
+        headers.append(
+            http::HeaderName::try_from(name).unwrap(),
+            value.parse().unwrap(),
+        );
+    }
+    let length = headers
+        .get("content-length")
+        .map_or(0, |length| length.to_str().unwrap().parse().unwrap());
+    let mut body = vec![0; if is_head { 0 } else { length }];
+    stream.read_exact(&mut body).unwrap();
+    Answer {
+        status,
+        headers,
+        body: body.into(),
+    }
+}
+
+/// One request as it is, and its answer.
+pub fn send(address: SocketAddr, request: &[u8]) -> Answer {
+    let mut stream = connect(address);
+    stream.write_all(request).unwrap();
+    read_answer(&mut stream, request.starts_with(b"HEAD "))
+}
+
+pub fn get_deal(id: &str) -> String {
+    format!("GET /v1/deals/{id} HTTP/1.1\r\nhost: h\r\nx-service-key: {KEY}\r\n\r\n")
+}
+
+pub fn post_head(extra: &str) -> String {
+    format!(
+        "POST /v1/agents HTTP/1.1\r\nhost: h\r\nx-service-key: {KEY}\r\ncontent-type: application/json\r\n{extra}\r\n"
+    )
+}
+
+pub fn create_agent(body: &str) -> String {
+    post_head(&format!("content-length: {}\r\n", body.len())) + body
+}
+
+/// Whether the server has ended the connection: nothing more to read, and no reset.
+pub fn assert_closed(stream: &mut TcpStream) {
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).expect("an orderly end");
+    assert!(
+        rest.is_empty(),
+        "unexpected: {}",
+        String::from_utf8_lossy(&rest)
+    );
+    let _ = stream.shutdown(Shutdown::Both);
+}
