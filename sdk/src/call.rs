@@ -213,7 +213,7 @@ impl<T> Call<T> {
             let answer = client.exchange(&outgoing, &options).await?;
             match read(&answer, &operation) {
                 Ok(value) => Ok((answer, value)),
-                Err(error) => Err(error.with_answer(answer, client.redactor())),
+                Err(error) => Err(error.with_answer(answer)),
             }
         }
         .instrument(span.clone())

@@ -3,6 +3,7 @@
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderValue, Method, header};
+use tokio::runtime::Handle;
 use url::{Host, Url};
 
 use crate::{
@@ -12,10 +13,10 @@ use crate::{
     error::{Error, Operation},
     http::{
         path::segment,
-        progress::ProgressLayer,
+        pools::{Pools, Route, Settings},
         redact::Redactor,
         retry::{self, Reality, RetryPolicy},
-        send::{self, Answer, Bounds, Outgoing},
+        send::{self, Answer, Bounds, Deadline, Outgoing},
     },
     response::RawResponse,
     wire,
@@ -31,7 +32,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_CONNECTIONS: usize = 64;
-const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_RESPONSE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// A client of one service, with one key and one pool of connections.
@@ -54,11 +54,7 @@ pub struct Client {
 }
 
 struct Inner {
-    /// For GET and HEAD: connections are kept and used again.
-    pooled: reqwest::Client,
-    /// For everything else: a connection of its own for every request. On a kept connection the service
-    /// may hang up just as the request goes out, and nobody could tell whether it had acted on it.
-    fresh: reqwest::Client,
+    pools: Pools,
     base: Url,
     /// The path of the base URL without a last slash.
     prefix: String,
@@ -138,10 +134,6 @@ impl Client {
         &self.inner.headers
     }
 
-    pub(crate) fn redactor(&self) -> &Redactor {
-        &self.inner.redactor
-    }
-
     /// The URL of `path`, which begins with a slash and is escaped.
     pub(crate) fn url(&self, path: &str) -> Url {
         let mut url = self.inner.base.clone();
@@ -155,31 +147,30 @@ impl Client {
         request: &Outgoing,
         options: &CallOptions,
     ) -> Result<Answer, Error> {
-        if tokio::runtime::Handle::try_current().is_err() {
-            return Err(Error::config(
+        let runtime = Handle::try_current().map_err(|_| {
+            Error::config(
                 "a call must be awaited on a Tokio runtime; without one, use dealkit::blocking",
-            ));
-        }
+            )
+        })?;
         let Inner {
-            pooled,
-            fresh,
+            pools,
             bounds,
             redactor,
             ..
         } = &*self.inner;
-        let http = if retry::is_safe(&request.method) {
-            pooled
-        } else {
-            fresh
-        };
         let total = options.timeout.unwrap_or(self.inner.total_timeout);
+        more_than_zero("timeout", total)?;
         let policy = options.retry.unwrap_or(self.inner.retry);
+        let http = pools.of(&request.method, &runtime)?;
         let attempt = |left: Duration| {
-            let bounds = Bounds {
-                attempt: bounds.attempt.min(left),
-                ..*bounds
+            // What is left of the whole is told as the whole: nobody has set "2.9 s".
+            let (time, limit) = if left < bounds.attempt {
+                (left, total)
+            } else {
+                (bounds.attempt, bounds.attempt)
             };
-            send::attempt(http, request, bounds, redactor)
+            let deadline = Deadline::after(time, limit);
+            send::attempt(&http, request, deadline, *bounds, redactor)
         };
         retry::with_retries(policy, &request.method, total, &Reality::new(), attempt).await
     }
@@ -331,17 +322,18 @@ impl ClientBuilder {
             ("attempt_timeout", self.attempt_timeout),
             ("connect_timeout", self.connect_timeout),
         ] {
-            if timeout.is_zero() {
-                return Err(Error::config(format!("{name} must be more than zero")));
-            }
+            more_than_zero(name, timeout)?;
         }
-        let pooled = self.connections(&base, self.max_connections)?;
-        let fresh = self.connections(&base, 0)?;
+        let pools = Pools::new(Settings {
+            connect_timeout: self.connect_timeout,
+            max_kept: self.max_connections,
+            http2_prior_knowledge: self.http2_prior_knowledge,
+            route: self.route(&base)?,
+        })?;
         let prefix = base.path().trim_end_matches('/').to_owned();
         Ok(Client {
             inner: Arc::new(Inner {
-                pooled,
-                fresh,
+                pools,
                 prefix,
                 base,
                 headers,
@@ -436,40 +428,30 @@ impl ClientBuilder {
         Ok(headers)
     }
 
-    /// A pool that keeps at most `kept` unused connections.
-    fn connections(&self, base: &Url, kept: usize) -> Result<reqwest::Client, Error> {
-        let mut pool = reqwest::Client::builder()
-            // reqwest would take the service key along to another host.
-            .redirect(reqwest::redirect::Policy::none())
-            // What is tried again, and how often, is decided in one place: here, by dealkit.
-            .retry(reqwest::retry::never())
-            .connector_layer(ProgressLayer)
-            .connect_timeout(self.connect_timeout)
-            .pool_max_idle_per_host(kept)
-            .pool_idle_timeout(IDLE_TIMEOUT);
-        if self.http2_prior_knowledge {
-            pool = pool.http2_prior_knowledge();
-        }
-        if is_loopback(base) {
-            // The environment's proxy would get the key of a service on this very machine.
-            pool = pool.no_proxy();
-            if base.scheme() == "http" {
-                // No TLS can come of it, so no certificates are loaded: that takes milliseconds, and
-                // fails in a container that has none.
-                #[cfg(feature = "rustls")]
-                {
-                    pool = pool.tls_certs_only([]);
-                }
-            }
-        } else if let Some(proxy) = &self.proxy {
-            let proxy = reqwest::Proxy::all(proxy).map_err(|_| {
+    fn route(&self, base: &Url) -> Result<Route, Error> {
+        let proxy = match &self.proxy {
+            Some(proxy) => Some(reqwest::Proxy::all(proxy).map_err(|_| {
                 Error::config("proxy is no URL such as http://proxy.example.com:3128")
-            })?;
-            pool = pool.proxy(proxy);
-        }
-        pool.build()
-            .map_err(|error| Error::config(format!("the connection pool cannot be made: {error}")))
+            })?),
+            None => None,
+        };
+        Ok(match proxy {
+            // The proxy would get the key of a service on this very machine.
+            _ if is_loopback(base) => Route::Loopback {
+                tls: base.scheme() == "https",
+            },
+            Some(proxy) => Route::Proxy(Box::new(proxy)),
+            None => Route::AsTheEnvironmentSays,
+        })
     }
+}
+
+/// A time limit of zero would refuse every call.
+fn more_than_zero(name: &str, limit: Duration) -> Result<(), Error> {
+    if limit.is_zero() {
+        return Err(Error::config(format!("{name} must be more than zero")));
+    }
+    Ok(())
 }
 
 impl fmt::Debug for ClientBuilder {

@@ -102,9 +102,14 @@ impl fmt::Debug for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// Reads one JSON document. A byte order mark before it is skipped, as RFC 8259 allows a reader to.
+/// The document without a byte order mark, which RFC 8259 allows a reader to skip.
+pub(crate) fn without_bom(body: &[u8]) -> &[u8] {
+    body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body)
+}
+
+/// Reads one JSON document.
 pub(crate) fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, DecodeError> {
-    let json = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
+    let json = without_bom(body);
     // Tracking the path costs time, so it is done only once reading has failed.
     serde_json::from_slice(json).map_err(|error| explain::<T>(json, &error, body))
 }

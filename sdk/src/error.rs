@@ -3,13 +3,11 @@
 use std::{error::Error as StdError, fmt, time::Duration};
 
 use http::{HeaderMap, StatusCode};
+use url::Url;
 
 use crate::{
     decode::DecodeError,
-    http::{
-        redact::{self, Redactor},
-        send::Answer,
-    },
+    http::{redact, send::Answer},
     problem::Problem,
     validate::{ValidationError, Violation},
 };
@@ -190,12 +188,12 @@ impl Error {
     }
 
     /// An answer whose status is no success.
-    pub(crate) fn answered(answer: Answer, redactor: &Redactor) -> Self {
-        let cause = match redact::redirect_target(answer.status, &answer.headers) {
+    pub(crate) fn answered(answer: Answer, url: &Url) -> Self {
+        let cause = match redact::redirect_target(answer.status, &answer.headers, url) {
             Some(target) => Cause::Redirect(target),
             None => Cause::Status,
         };
-        Self::new(cause, Delivery::Answered).with_answer(answer, redactor)
+        Self::new(cause, Delivery::Answered).with_answer(answer)
     }
 
     pub(crate) fn with_operation(mut self, operation: &Operation) -> Self {
@@ -232,11 +230,11 @@ impl Error {
     }
 
     /// Keeps what came of an answer.
-    pub(crate) fn with_answer(mut self, mut answer: Answer, redactor: &Redactor) -> Self {
+    pub(crate) fn with_answer(mut self, mut answer: Answer) -> Self {
         let problem = Problem::from_json(&answer.body);
         let shown = problem
             .as_ref()
-            .and_then(|problem| redactor.summary(problem));
+            .and_then(|problem| answer.redactor.summary(problem));
         answer.body.truncate(BODY_KEPT);
         self.0.attempts = answer.attempts;
         self.0.answer = Some(Answered {
@@ -396,26 +394,34 @@ impl fmt::Display for Error {
             attempts,
             ..
         } = &*self.0;
+        let mut line = String::new();
         if let Some(operation) = operation {
-            write!(f, "{operation}: ")?;
+            line.push_str(&format!("{operation}: "));
         }
         match (cause, answer) {
             (Cause::Status, Some(Answered { answer, shown, .. })) => {
-                write!(f, "{}", answer.status)?;
+                line.push_str(&answer.status.to_string());
                 if let Some(shown) = shown {
-                    write!(f, ": {shown}")?;
+                    line.push_str(&format!(": {shown}"));
                 }
             }
-            (cause, Some(answered)) => write!(f, "{}: {cause}", answered.answer.status)?,
-            (cause, None) => write!(f, "{cause}")?,
+            (cause, Some(Answered { answer, .. })) => {
+                line.push_str(&format!("{}: {cause}", answer.status));
+            }
+            (cause, None) => line.push_str(&cause.to_string()),
         }
         if *attempts > 1 {
-            write!(f, " (after {attempts} attempts)")?;
+            line.push_str(&format!(" (after {attempts} attempts)"));
         }
+        let Some(Answered { answer, .. }) = answer else {
+            return f.write_str(&line);
+        };
         if let Some(request_id) = self.request_id() {
-            write!(f, " [request id {}]", redact::short(request_id))?;
+            let request_id = redact::short(&answer.redactor.mask(request_id));
+            line.push_str(&format!(" [request id {request_id}]"));
         }
-        Ok(())
+        // A service may put the key anywhere: into a redirect's host, or the name of a member.
+        f.write_str(&answer.redactor.mask(&line))
     }
 }
 

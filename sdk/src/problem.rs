@@ -3,6 +3,7 @@
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
+    decode::without_bom,
     validate::{Violation, ViolationCode},
     value::Json,
 };
@@ -54,7 +55,7 @@ impl Problem {
     /// Reads an error body; `None` if it is no JSON object with at least one of a problem's members.
     pub fn from_json(body: impl AsRef<[u8]>) -> Option<Self> {
         let mut members: std::collections::BTreeMap<String, Json> =
-            serde_json::from_slice(body.as_ref()).ok()?;
+            serde_json::from_slice(without_bom(body.as_ref())).ok()?;
         let mut text = |name: &str| members.remove(name).and_then(|json| json.to().ok());
         let mut problem = Self {
             problem_type: text("type"),

@@ -94,7 +94,10 @@ impl<T> fmt::Debug for Response<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Response")
             .field("status", &self.status())
-            .field("request_id", &self.request_id())
+            .field(
+                "request_id",
+                &self.request_id().map(|id| self.answer.redactor.mask(id)),
+            )
             .field("attempts", &self.attempts())
             .field("body", &format_args!("<{} bytes>", self.body().len()))
             .finish_non_exhaustive()

@@ -47,10 +47,10 @@ impl Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.pointer.is_empty() {
-            "the body"
-        } else {
-            &self.pointer
+        let place = match (self.pointer.as_str(), &self.code) {
+            ("", ViolationCode::InvalidId) => "the identifier",
+            ("", _) => "the body",
+            (pointer, _) => pointer,
         };
         write!(f, "{place}: {} ({})", self.detail, self.code)
     }

@@ -2,6 +2,7 @@
 
 mod backoff;
 pub(crate) mod path;
+pub(crate) mod pools;
 pub(crate) mod progress;
 pub(crate) mod redact;
 pub(crate) mod retry;

@@ -21,7 +21,7 @@ pub(crate) fn segment(id: &str) -> Result<String, ValidationError> {
         return Err(ValidationError::one(Violation::new(
             "",
             ViolationCode::InvalidId,
-            "an identifier in a path must not be empty, a single dot or two dots",
+            "must not be empty, a single dot or two dots: no HTTP client can send those in a path",
         )));
     }
     Ok(utf8_percent_encode(id, ESCAPED).to_string())

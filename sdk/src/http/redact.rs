@@ -53,14 +53,23 @@ pub(crate) fn short(text: &str) -> String {
     short
 }
 
-/// The origin that a redirect points to; its path and query may hold anything and are left out.
-pub(crate) fn redirect_target(status: StatusCode, headers: &HeaderMap) -> Option<String> {
+/// The origin that a redirect of a request to `url` points to; the target's path and query may hold
+/// anything and are left out.
+pub(crate) fn redirect_target(
+    status: StatusCode,
+    headers: &HeaderMap,
+    url: &Url,
+) -> Option<String> {
     if !status.is_redirection() {
         return None;
     }
     let location = headers.get(header::LOCATION)?.to_str().ok()?;
-    Some(match Url::parse(location) {
-        Ok(target) if target.has_host() => target.origin().ascii_serialization(),
-        _ => "another path of the same host".to_owned(),
+    let target = url.join(location).ok()?;
+    Some(if target.origin() == url.origin() {
+        "another path of the same host".to_owned()
+    } else if target.origin().is_tuple() {
+        target.origin().ascii_serialization()
+    } else {
+        format!("a URL of the scheme {}", target.scheme())
     })
 }

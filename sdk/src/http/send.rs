@@ -41,6 +41,8 @@ pub(crate) struct Answer {
     pub(crate) body: Bytes,
     /// How many times the request was sent to get it.
     pub(crate) attempts: u32,
+    /// Whatever is shown of the answer goes through it.
+    pub(crate) redactor: Redactor,
 }
 
 impl Answer {
@@ -62,10 +64,10 @@ pub(crate) struct Bounds {
 pub(crate) async fn attempt(
     http: &reqwest::Client,
     request: &Outgoing,
+    deadline: Deadline,
     bounds: Bounds,
     redactor: &Redactor,
 ) -> Result<Answer, Error> {
-    let deadline = Deadline::after(bounds.attempt);
     let progress = Progress::default();
     let sent = progress.watch(http.execute(request.to_reqwest()));
     let mut response = match deadline.bound(sent).await {
@@ -79,30 +81,32 @@ pub(crate) async fn attempt(
         headers: std::mem::take(response.headers_mut()),
         body: Bytes::new(),
         attempts: 1,
+        redactor: redactor.clone(),
     };
     let (body, failure) = read_body(&mut response, bounds.max_response_bytes, &deadline).await;
     answer.body = body;
     match failure {
         // What came is kept, also where more should have come.
-        Some(error) => Err(error.with_answer(answer, redactor)),
+        Some(error) => Err(error.with_answer(answer)),
         None if answer.status.is_success() => Ok(answer),
-        None => Err(Error::answered(answer, redactor)),
+        None => Err(Error::answered(answer, &request.url)),
     }
 }
 
 /// The end of an attempt's time.
-struct Deadline {
+pub(crate) struct Deadline {
     at: Instant,
-    time: Duration,
+    /// The limit that sets it, as the caller knows it.
+    limit: Duration,
 }
 
 impl Deadline {
-    fn after(time: Duration) -> Self {
+    pub(crate) fn after(time: Duration, limit: Duration) -> Self {
         let now = Instant::now();
         // Some thirty years stand for "never" where the clock cannot count that far.
         let never = Duration::from_secs(1_000_000_000);
         let at = now.checked_add(time).unwrap_or(now + never);
-        Self { at, time }
+        Self { at, limit }
     }
 
     async fn bound<F: Future>(&self, future: F) -> Option<F::Output> {
@@ -110,7 +114,7 @@ impl Deadline {
     }
 
     fn missed(&self, delivery: Delivery) -> Error {
-        Error::timeout(self.time, delivery)
+        Error::timeout(self.limit, delivery)
     }
 }
 

@@ -8,7 +8,7 @@ use http::StatusCode;
 use tracing::{Span, field::Empty};
 use url::Url;
 
-use crate::error::{Error, Operation};
+use crate::error::{Error, ErrorKind, Operation};
 
 /// The span of one call, with all its attempts.
 pub(crate) fn call_span(operation: &Operation, base: &Url) -> Span {
@@ -37,9 +37,14 @@ pub(crate) fn finished(span: &Span, outcome: Result<StatusCode, &Error>) {
         Err(error) => {
             if let Some(status) = error.status() {
                 span.record("http.response.status_code", status.as_u16());
-                span.record("error.type", status.as_str());
-            } else {
-                span.record("error.type", tracing::field::debug(error.kind()));
+            }
+            match error.status() {
+                Some(status) if error.kind() == ErrorKind::Status => {
+                    span.record("error.type", status.as_str());
+                }
+                _ => {
+                    span.record("error.type", tracing::field::debug(error.kind()));
+                }
             }
             tracing::debug!(target: "dealkit", parent: span, delivery = %error.delivery(), attempts = error.attempts(), "failed");
         }

@@ -1,0 +1,118 @@
+//! The connections of a client: which are kept, for whom, and how they are made.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use http::Method;
+use tokio::runtime::{Handle, Id};
+
+use super::{progress::ProgressLayer, retry::is_safe};
+use crate::error::Error;
+
+/// How long an unused connection is kept.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// For how many runtimes connections are kept. Programs have one or two; a test suite has many, one after
+/// the other, and those that are gone need none.
+const RUNTIMES: usize = 8;
+
+/// How connections are made.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) connect_timeout: Duration,
+    pub(crate) max_kept: usize,
+    pub(crate) http2_prior_knowledge: bool,
+    pub(crate) route: Route,
+}
+
+/// The way to the service.
+#[derive(Clone)]
+pub(crate) enum Route {
+    /// The service is on this machine: never through a proxy, whatever the environment says.
+    Loopback {
+        tls: bool,
+    },
+    /// Through the proxy that the environment names, if it names one.
+    AsTheEnvironmentSays,
+    Proxy(Box<reqwest::Proxy>),
+}
+
+/// The connections of a client.
+pub(crate) struct Pools {
+    settings: Settings,
+    /// For requests that may change something: a connection of its own for each. On a kept connection the
+    /// service may hang up just as the request goes out, and nobody could tell whether it had acted.
+    fresh: reqwest::Client,
+    /// For GET and HEAD, one pool for each runtime: a kept connection is driven by the runtime that made
+    /// it, and one whose runtime stands still would never answer.
+    kept: Mutex<Vec<(Id, reqwest::Client)>>,
+}
+
+impl Pools {
+    pub(crate) fn new(settings: Settings) -> Result<Self, Error> {
+        let fresh = settings.make(0)?;
+        Ok(Self {
+            settings,
+            fresh,
+            kept: Mutex::default(),
+        })
+    }
+
+    /// The pool for a request of this method on this runtime.
+    pub(crate) fn of(&self, method: &Method, runtime: &Handle) -> Result<reqwest::Client, Error> {
+        if !is_safe(method) || self.settings.max_kept == 0 {
+            return Ok(self.fresh.clone());
+        }
+        let id = runtime.id();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, pool)) = kept.iter().find(|(of, _)| *of == id) {
+            return Ok(pool.clone());
+        }
+        let pool = self.settings.make(self.settings.max_kept)?;
+        if kept.len() == RUNTIMES {
+            kept.remove(0);
+        }
+        kept.push((id, pool.clone()));
+        Ok(pool)
+    }
+}
+
+impl Settings {
+    /// A pool that keeps at most `kept` unused connections.
+    fn make(&self, kept: usize) -> Result<reqwest::Client, Error> {
+        let mut pool = reqwest::Client::builder()
+            // reqwest would take the service key along to another host.
+            .redirect(reqwest::redirect::Policy::none())
+            // What is tried again, and how often, is decided in one place: here, by dealkit.
+            .retry(reqwest::retry::never())
+            .connector_layer(ProgressLayer)
+            .connect_timeout(self.connect_timeout)
+            .pool_max_idle_per_host(kept)
+            .pool_idle_timeout(IDLE_TIMEOUT);
+        if self.http2_prior_knowledge {
+            pool = pool.http2_prior_knowledge();
+        }
+        pool = match &self.route {
+            Route::Loopback { tls: true } => pool.no_proxy(),
+            Route::Loopback { tls: false } => without_certificates(pool.no_proxy()),
+            Route::AsTheEnvironmentSays => pool,
+            Route::Proxy(proxy) => pool.proxy(reqwest::Proxy::clone(proxy)),
+        };
+        pool.build()
+            .map_err(|error| Error::config(format!("connections cannot be made: {error}")))
+    }
+}
+
+/// Where no TLS can come of it, no certificates are loaded: that takes milliseconds, and fails in a
+/// container that has none.
+#[cfg(feature = "rustls")]
+fn without_certificates(pool: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
+    pool.tls_certs_only([])
+}
+
+#[cfg(not(feature = "rustls"))]
+fn without_certificates(pool: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
+    pool
+}

@@ -1,0 +1,291 @@
+//! The blocking client does what the async one does, from many threads too.
+#![cfg(feature = "blocking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and its helpers too"
+)]
+
+mod mock;
+
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    sync::{
+        Barrier,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use dealkit::{ErrorKind, Method, blocking::Client};
+use mock::{AGENT, DEAL, KEY, Service, ada, builder, header, target};
+use serde_json::{Value, json};
+
+fn blocking(service: &Service) -> Client {
+    Client::new(service.client()).unwrap()
+}
+
+#[test]
+fn it_creates_agents() {
+    let service = Service::answering_blocking(201, AGENT);
+    let agent = blocking(&service).agents().create(ada()).send().unwrap();
+    assert_eq!(agent.id, "a_1");
+    assert_eq!(agent.last_name, "Lovelace");
+    let request = service.only();
+    assert_eq!(
+        (request.method_str(), target(&request)),
+        ("POST", "/v1/agents")
+    );
+    assert_eq!(request.body_string(), ada().to_json().as_str());
+    assert_eq!(header(&request, "x-service-key"), [KEY]);
+    assert_eq!(header(&request, "content-type"), ["application/json"]);
+}
+
+#[test]
+fn it_retrieves_deals() {
+    let service = Service::answering_blocking(200, DEAL);
+    let call = blocking(&service)
+        .deals()
+        .retrieve("a/b")
+        .timeout(Duration::from_secs(30));
+    let deal = call.header("x-team", "blue").send().unwrap();
+    assert_eq!(deal.id, "d_1");
+    let request = service.only();
+    assert_eq!(
+        (request.method_str(), target(&request)),
+        ("GET", "/v1/deals/a%2Fb")
+    );
+    assert_eq!(header(&request, "x-team"), ["blue"]);
+}
+
+#[test]
+fn it_makes_other_requests() {
+    let service = Service::answering_blocking(202, r#"{"n":1}"#);
+    let response = blocking(&service)
+        .request(Method::PATCH, ["agents", "a b"])
+        .query("q", "1")
+        .json(&json!({"k": null}))
+        .send()
+        .unwrap();
+    assert_eq!(response.status(), 202);
+    assert_eq!(response.json::<Value>().unwrap(), json!({"n": 1}));
+    let request = service.only();
+    assert_eq!(
+        (request.method_str(), target(&request)),
+        ("PATCH", "/v1/agents/a%20b?q=1")
+    );
+    assert_eq!(request.body_string(), r#"{"k":null}"#);
+}
+
+#[test]
+fn it_keeps_the_whole_response() {
+    let service = Service::answering_blocking(203, DEAL);
+    let response = blocking(&service)
+        .deals()
+        .retrieve("d_1")
+        .with_response()
+        .send()
+        .unwrap();
+    assert_eq!(response.status(), 203);
+    assert_eq!(response.attempts(), 1);
+    assert_eq!(&response.body()[..], DEAL.as_bytes());
+    assert_eq!(response.value().id, "d_1");
+}
+
+#[test]
+fn its_requests_are_the_async_client_s() {
+    let client = builder("http://127.0.0.1:9/api")
+        .header("x-team", "blue")
+        .build()
+        .unwrap();
+    let blocking = Client::new(client.clone()).unwrap();
+    let pairs = [
+        (
+            client
+                .agents()
+                .create(ada())
+                .header("x-one", "1")
+                .into_request()
+                .unwrap(),
+            blocking
+                .agents()
+                .create(ada())
+                .header("x-one", "1")
+                .into_request()
+                .unwrap(),
+        ),
+        (
+            client.deals().retrieve("a/b").into_request().unwrap(),
+            blocking.deals().retrieve("a/b").into_request().unwrap(),
+        ),
+        (
+            client
+                .request(Method::PUT, ["x"])
+                .query("a", "b")
+                .json(&[1])
+                .into_request()
+                .unwrap(),
+            blocking
+                .request(Method::PUT, ["x"])
+                .query("a", "b")
+                .json(&[1])
+                .into_request()
+                .unwrap(),
+        ),
+    ];
+    for (one, other) in pairs {
+        assert_eq!(one.method(), other.method());
+        assert_eq!(one.uri(), other.uri());
+        assert_eq!(one.headers(), other.headers());
+        assert_eq!(one.body(), other.body());
+    }
+    let error = blocking.deals().retrieve("").into_request().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Validation);
+}
+
+#[test]
+fn its_errors_are_the_async_client_s() {
+    let service =
+        Service::answering_blocking(404, r#"{"title":"Not found","detail":"no such deal"}"#);
+    let client = blocking(&service);
+    let error = client.deals().retrieve("d_9").send().unwrap_err();
+    assert!(error.is_not_found());
+    assert_eq!(
+        error.to_string(),
+        "GET /v1/deals/{id}: 404 Not Found: Not found - no such deal"
+    );
+    let error = client.deals().retrieve("..").send().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Validation);
+    assert_eq!(service.arrived().len(), 1);
+
+    let service = Service::answering_blocking(204, "");
+    let error = blocking(&service)
+        .agents()
+        .create(ada())
+        .send()
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Decode);
+    assert!(error.to_string().contains("empty body"), "{error}");
+}
+
+#[test]
+fn eight_threads_share_one() {
+    let service = Service::answering_blocking(200, AGENT);
+    let client = blocking(&service);
+    let start = Barrier::new(8);
+    let done = AtomicUsize::new(0);
+    std::thread::scope(|threads| {
+        for thread in 0..8 {
+            let (client, start, done) = (client.clone(), &start, &done);
+            threads.spawn(move || {
+                start.wait();
+                for round in 0..10 {
+                    match (thread + round) % 3 {
+                        0 => drop(client.agents().create(ada()).send().unwrap()),
+                        1 => drop(
+                            client
+                                .deals()
+                                .retrieve(format!("d_{thread}_{round}"))
+                                .send()
+                                .unwrap(),
+                        ),
+                        _ => {
+                            let many = client
+                                .deals()
+                                .retrieve_many([format!("d_{thread}_{round}")]);
+                            for item in many {
+                                item.result.unwrap();
+                            }
+                        }
+                    }
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(done.load(Ordering::Relaxed), 80);
+    assert_eq!(service.arrived().len(), 80);
+}
+
+/// The service answers nobody before all eight are there: were the calls made one after another, none
+/// would come to an end.
+#[test]
+fn eight_threads_wait_at_the_same_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let client = Client::new(
+        builder(url)
+            .timeout(Duration::from_secs(10))
+            .build()
+            .unwrap(),
+    )
+    .unwrap();
+    std::thread::scope(|threads| {
+        for _ in 0..8 {
+            threads.spawn(|| client.deals().retrieve("d_1").send().unwrap());
+        }
+        let streams: Vec<_> = (0..8).map(|_| listener.accept().unwrap().0).collect();
+        for mut stream in streams {
+            read_head(&mut stream);
+            write_answer(&mut stream);
+        }
+    });
+}
+
+/// A kept connection that the service has closed since is not used for the next call: while no call
+/// is made, nothing of the client runs that could have noticed.
+#[test]
+fn a_connection_that_was_closed_since_is_replaced() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let client = Client::new(
+        builder(url)
+            .timeout(Duration::from_secs(10))
+            .build()
+            .unwrap(),
+    )
+    .unwrap();
+    let methods = [
+        Method::GET,
+        Method::POST,
+        Method::GET,
+        Method::GET,
+        Method::POST,
+        Method::POST,
+    ];
+    for (round, method) in methods.into_iter().enumerate() {
+        std::thread::scope(|threads| {
+            let answered = threads.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                read_head(&mut stream);
+                write_answer(&mut stream);
+            });
+            // The client does not try twice: each call must work at once.
+            let outcome = client.request(method, ["x"]).send();
+            outcome.unwrap_or_else(|error| panic!("{round}: {error}"));
+            // The stream is closed when the thread has ended.
+            answered.join().unwrap();
+        });
+    }
+}
+
+fn read_head(stream: &mut impl Read) {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).unwrap();
+        head.extend(byte);
+    }
+}
+
+fn write_answer(stream: &mut impl Write) {
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{DEAL}",
+        DEAL.len()
+    );
+    stream.write_all(answer.as_bytes()).unwrap();
+}

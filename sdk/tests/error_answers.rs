@@ -1,0 +1,645 @@
+//! What comes of each error answer, and that no error text gives away what is not its own to give.
+#![cfg(feature = "client")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and its helpers too"
+)]
+
+mod mock;
+mod support;
+
+use dealkit::{AgentProfile, CreateAgent, Delivery, Error, ErrorKind, Method};
+use httpmock::MockServer;
+use mock::{KEY, Peer, Service, ada, builder, client};
+use serde_json::{Value, json};
+use support::{bytes, name, vectors};
+
+/// Display and Debug, also of every cause, in all their forms.
+fn every_text(error: &Error) -> String {
+    let mut text = format!("{error} {error:?} {error:#?}");
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(&format!(" {cause} {cause:?} {cause:#?}"));
+        source = cause.source();
+    }
+    text
+}
+
+/// The error of a `create` that is answered with this.
+async fn created(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Error {
+    let service = Service::answering(status, headers, body).await;
+    service.client().agents().create(ada()).await.unwrap_err()
+}
+
+/// The error of a `create` that is answered with this problem.
+async fn problem(status: u16, body: Value) -> Error {
+    let headers = [("content-type", "application/problem+json")];
+    created(status, &headers, body.to_string()).await
+}
+
+#[tokio::test]
+async fn every_answer_of_the_vectors_is_a_status_error() {
+    let mut wrong = Vec::new();
+    for case in vectors("problems.json", 50) {
+        let answer = &case["answer"];
+        let status = u16::try_from(answer["status"].as_u64().unwrap()).unwrap();
+        let headers: Vec<(&str, &str)> = answer["headers"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str().unwrap()))
+            .collect();
+        let body = bytes(answer);
+        let error = created(status, &headers, &body).await;
+        if let Some(what) = differs(&error, status, &headers, &body, &case["expect"]["problem"]) {
+            wrong.push(format!("{}: {what}", name(&case)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// In what way the error is not what the answer should become.
+fn differs(
+    error: &Error,
+    status: u16,
+    headers: &[(&str, &str)],
+    body: &[u8],
+    expected: &Value,
+) -> Option<String> {
+    let text = error.to_string();
+    let told = (error.kind(), error.delivery(), error.attempts());
+    if told != (ErrorKind::Status, Delivery::Answered, 1) {
+        return Some(format!("{told:?}"));
+    }
+    if error.status().is_none_or(|got| got != status) {
+        return Some(format!("status {:?}", error.status()));
+    }
+    if error.body() != Some(body) {
+        return Some("the body was not kept".to_owned());
+    }
+    for (name, value) in headers {
+        if error.headers().unwrap()[*name] != *value {
+            return Some(format!("the header {name} was not kept"));
+        }
+    }
+    let begins = text.starts_with("POST /v1/agents: ") && text.contains(&status.to_string());
+    if !begins || text.chars().any(char::is_control) || text.chars().count() > 1000 {
+        return Some(format!("reads {text:?}"));
+    }
+    let Some(expected) = expected.as_object() else {
+        let nothing = error.problem().is_none() && error.violations().is_empty();
+        return (!nothing).then(|| format!("has the problem {:?}", error.problem()));
+    };
+    let Some(problem) = error.problem() else {
+        return Some("has no problem".to_owned());
+    };
+    for (member, expected) in expected {
+        let found = match member.as_str() {
+            "type" => json!(problem.problem_type),
+            "title" => json!(problem.title),
+            "status" => json!(problem.status),
+            "detail" => json!(problem.detail),
+            "request_id" => json!(problem.request_id),
+            "errors" if problem.errors.is_empty() => Value::Null,
+            "errors" => problem
+                .errors
+                .iter()
+                .map(|error| {
+                    let code = Some(error.code.as_str()).filter(|code| !code.is_empty());
+                    json!({"pointer": error.pointer, "code": code})
+                })
+                .collect(),
+            other => panic!("the vectors expect {other:?}"),
+        };
+        let expected = match (member.as_str(), expected) {
+            ("errors", Value::Array(errors)) if errors.is_empty() => &Value::Null,
+            _ => expected,
+        };
+        if found != *expected {
+            return Some(format!("{member} is {found}, expected {expected}"));
+        }
+    }
+    if error.violations() != problem.errors {
+        return Some("violations() are not those of the problem".to_owned());
+    }
+    None
+}
+
+#[tokio::test]
+async fn each_status_has_its_predicate() {
+    type Predicate = (&'static str, fn(&Error) -> bool);
+    let predicates: [Predicate; 10] = [
+        ("bad_request", Error::is_bad_request),
+        ("authentication", Error::is_authentication),
+        ("permission_denied", Error::is_permission_denied),
+        ("not_found", Error::is_not_found),
+        ("conflict", Error::is_conflict),
+        ("unprocessable", Error::is_unprocessable),
+        ("rate_limited", Error::is_rate_limited),
+        ("server_error", Error::is_server_error),
+        ("connection", Error::is_connection),
+        ("timeout", Error::is_timeout),
+    ];
+    for (status, expected) in [
+        (302, None),
+        (400, Some("bad_request")),
+        (401, Some("authentication")),
+        (402, None),
+        (403, Some("permission_denied")),
+        (404, Some("not_found")),
+        (405, None),
+        (408, None),
+        (409, Some("conflict")),
+        (410, None),
+        (413, None),
+        (415, None),
+        (418, None),
+        (422, Some("unprocessable")),
+        (429, Some("rate_limited")),
+        (499, None),
+        (500, Some("server_error")),
+        (501, Some("server_error")),
+        (502, Some("server_error")),
+        (503, Some("server_error")),
+        (504, Some("server_error")),
+        (507, Some("server_error")),
+        (599, Some("server_error")),
+    ] {
+        let error = created(status, &[], "").await;
+        let hold: Vec<&str> = predicates
+            .iter()
+            .filter(|(_, holds)| holds(&error))
+            .map(|(name, _)| *name)
+            .collect();
+        assert_eq!(hold, Vec::from_iter(expected), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_reads_as_one_line() {
+    let body = json!({"title": "Not found", "status": 404, "detail": "no such deal", "request_id": "in-body"});
+    let headers = [("x-request-id", "in-header")];
+    let service = Service::answering(404, &headers, body.to_string()).await;
+    let error = service
+        .client()
+        .deals()
+        .retrieve("CANARY")
+        .await
+        .unwrap_err();
+    assert_eq!(error.request_id(), Some("in-header"));
+    let text = error.to_string();
+    assert_eq!(
+        text,
+        "GET /v1/deals/{id}: 404 Not Found: Not found - no such deal [request id in-header]"
+    );
+    let shown = format!("{error:?}");
+    assert!(
+        shown.contains("404") && !shown.contains("CANARY"),
+        "{shown}"
+    );
+
+    let error = problem(422, body).await;
+    assert_eq!(error.request_id(), Some("in-body"));
+
+    let call = service
+        .client()
+        .request(Method::PUT, ["agents", "CANARY", "CANARY"]);
+    let text = call.await.unwrap_err().to_string();
+    assert!(
+        text.starts_with("PUT /v1/") && !text.contains("CANARY"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn title_and_detail_are_cut_and_on_one_line() {
+    let error = problem(
+        400,
+        json!({"title": "t".repeat(300), "detail": "ä".repeat(300)}),
+    )
+    .await;
+    let text = error.to_string();
+    // "Bad Request" and "agents" have a t of their own; runs are counted.
+    assert!(
+        text.contains(&"t".repeat(200)) && !text.contains(&"t".repeat(201)),
+        "{text}"
+    );
+    assert!(
+        text.contains(&"ä".repeat(200)) && !text.contains(&"ä".repeat(201)),
+        "{text}"
+    );
+    // What a program reads is whole.
+    assert_eq!(error.problem().unwrap().title.as_ref().unwrap().len(), 300);
+
+    let exactly = problem(400, json!({"detail": "d".repeat(200)}))
+        .await
+        .to_string();
+    assert!(exactly.ends_with(&"d".repeat(200)), "{exactly}");
+
+    let error = problem(
+        400,
+        json!({"title": "a\nb\r\nc\u{0}d\u{1b}[31m\u{85}e", "detail": "f\tg"}),
+    )
+    .await;
+    let text = error.to_string();
+    assert!(!text.chars().any(char::is_control), "{text:?}");
+    assert!(text.contains("a b") && text.contains("f g"), "{text:?}");
+}
+
+#[tokio::test]
+async fn the_key_is_masked_where_the_service_echoes_it() {
+    let error = problem(
+        401,
+        json!({"title": format!("bad {KEY}"), "detail": format!("{KEY}{KEY} is unknown: {KEY}")}),
+    )
+    .await;
+    let text = every_text(&error);
+    assert!(!text.contains(KEY), "{text}");
+    assert!(text.contains("is unknown"), "{text}");
+
+    // A key that begins before the cut must not be left there in part.
+    for before in 180..=200 {
+        let detail = format!("{}{KEY}", "x".repeat(before));
+        let text = problem(401, json!({ "detail": detail })).await.to_string();
+        assert!(!text.contains(&KEY[..4]), "{before}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn the_key_is_masked_in_a_request_id_too() {
+    let error = problem(401, json!({"request_id": format!("r-{KEY}")})).await;
+    let text = every_text(&error);
+    assert!(!text.contains(KEY), "in the body: {text}");
+    let id = format!("r-{KEY}");
+    let text = every_text(&created(401, &[("x-request-id", &id)], "").await);
+    assert!(!text.contains(KEY), "in the header: {text}");
+}
+
+#[tokio::test]
+async fn the_key_is_masked_in_a_redirect_s_host_too() {
+    let service = Service::answering(302, &[("location", "https://k3y.example.com/")], "").await;
+    let client = builder(service.url()).service_key("k3y").build().unwrap();
+    let error = client.deals().retrieve("d_1").await.unwrap_err();
+    assert!(!every_text(&error).contains("k3y"), "{error}");
+}
+
+#[tokio::test]
+async fn the_key_is_masked_in_a_path_too() {
+    let body = format!(r#"{{"id":"d_1","metadata":{{"{KEY}":1}}}}"#);
+    let service = Service::answering(200, &[], body).await;
+    let error = service.client().deals().retrieve("d_1").await.unwrap_err();
+    let text = format!("{error} {error:?}");
+    assert!(text.contains("metadata") && !text.contains(KEY), "{text}");
+}
+
+#[tokio::test]
+async fn the_headers_of_an_error_do_not_come_out_in_its_debug() {
+    let error = created(401, &[("x-echo", KEY), ("www-authenticate", KEY)], KEY).await;
+    assert!(!every_text(&error).contains(KEY), "{error:?}");
+    assert_eq!(error.headers().unwrap()["x-echo"], KEY);
+}
+
+#[tokio::test]
+async fn a_key_that_json_escapes_is_masked() {
+    let key = r#"a"b\c/d"#;
+    let body = json!({"title": "unknown key", "detail": key}).to_string();
+    let service = Service::answering(401, &[], body).await;
+    let client = builder(service.url()).service_key(key).build().unwrap();
+    let text = every_text(&client.agents().create(ada()).await.unwrap_err());
+    assert!(
+        !text.contains(key) && text.contains("unknown key"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn other_bodies_are_kept_and_not_shown() {
+    let bodies: [&[u8]; 7] = [
+        br#"{"message":"CANARY"}"#,
+        br#"{"error":{"code":17,"message":"CANARY"}}"#,
+        br#"["CANARY"]"#,
+        b"<html><title>CANARY</title></html>",
+        b"CANARY",
+        b"",
+        b"\xff\xfeCANARY\xff",
+    ];
+    for body in bodies {
+        let error = created(502, &[("content-type", "application/problem+json")], body).await;
+        assert_eq!(error.kind(), ErrorKind::Status);
+        assert_eq!(error.body(), Some(body));
+        assert!(error.problem().is_none());
+        assert!(error.violations().is_empty());
+        assert!(error.decode_error().is_none());
+        assert_eq!(error.request_id(), None);
+        assert_eq!(error.to_string(), "POST /v1/agents: 502 Bad Gateway");
+        assert!(!every_text(&error).contains("CANARY"), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn of_a_large_body_the_beginning_is_kept() {
+    let body = format!("<html>{}", "x".repeat(70_000));
+    let error = created(502, &[], &body).await;
+    assert_eq!(error.body().unwrap(), &body.as_bytes()[..64 * 1024]);
+    // The problem is read from all of it.
+    let error = problem(
+        400,
+        json!({"detail": "no", "more": "x".repeat(70_000), "title": "Bad"}),
+    )
+    .await;
+    assert_eq!(error.body().unwrap().len(), 64 * 1024);
+    assert_eq!(error.problem().unwrap().title.as_deref(), Some("Bad"));
+}
+
+#[tokio::test]
+async fn violations_are_the_service_s() {
+    let error = problem(
+        422,
+        json!({"title": "Unprocessable Content", "errors": [
+            {"pointer": "/first_name", "code": "too_long", "detail": "must be 1 to 255 characters, got 300"},
+            {"pointer": "/email", "code": "blocked", "detail": "no"},
+        ]}),
+    )
+    .await;
+    let found: Vec<(&str, &str, &str)> = error
+        .violations()
+        .iter()
+        .map(|violation| {
+            (
+                violation.pointer.as_str(),
+                violation.code.as_str(),
+                violation.detail.as_str(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            (
+                "/first_name",
+                "too_long",
+                "must be 1 to 255 characters, got 300"
+            ),
+            ("/email", "blocked", "no"),
+        ]
+    );
+    assert!(error.is_unprocessable());
+}
+
+#[tokio::test]
+async fn a_redirect_is_an_error_and_nobody_is_called() {
+    let other = MockServer::start_async().await;
+    let trap = other
+        .mock_async(|when, then| {
+            when.is_true(|_| true);
+            then.status(200).body(mock::DEAL);
+        })
+        .await;
+    let origin = other.base_url();
+    let target = format!("{origin}/v1/deals/CANARY?key=CANARY#CANARY");
+    for status in [300, 301, 302, 303, 307, 308] {
+        let service = Service::answering(status, &[("location", &target)], "moved").await;
+        let client = service.client();
+        let errors = [
+            client.deals().retrieve("d_1").await.unwrap_err(),
+            client.agents().create(ada()).await.unwrap_err(),
+            client.request(Method::HEAD, ["x"]).await.unwrap_err(),
+        ];
+        assert_eq!(service.arrived().len(), errors.len());
+        for error in &errors {
+            assert_eq!(error.kind(), ErrorKind::Status, "{status}");
+            assert_eq!(error.status().unwrap(), status);
+            assert_eq!(error.delivery(), Delivery::Answered);
+            assert_eq!(error.attempts(), 1);
+            let text = every_text(error);
+            assert!(
+                text.contains(&origin) && text.contains(&status.to_string()),
+                "{text}"
+            );
+            assert!(!text.contains("CANARY") && !text.contains(KEY), "{text}");
+        }
+        assert_eq!(errors[0].body(), Some(&b"moved"[..]));
+    }
+    assert_eq!(trap.calls_async().await, 0);
+}
+
+#[tokio::test]
+async fn of_a_redirect_only_the_target_s_origin_is_named() {
+    for (location, named) in [
+        (
+            "https://user:CANARY@elsewhere.example:8443/CANARY",
+            Some("https://elsewhere.example:8443"),
+        ),
+        (
+            "HTTPS://Elsewhere.Example/CANARY",
+            Some("https://elsewhere.example"),
+        ),
+        // The scheme of the call holds for a target that names none.
+        (
+            "//elsewhere.example/CANARY",
+            Some("http://elsewhere.example"),
+        ),
+        ("/CANARY", None),
+        ("CANARY?CANARY", None),
+        ("", None),
+        ("http://[CANARY", None),
+    ] {
+        let error = created(307, &[("location", location)], "").await;
+        assert_eq!(error.kind(), ErrorKind::Status, "{location}");
+        let text = every_text(&error);
+        assert!(!text.contains("CANARY"), "{location}: {text}");
+        match named {
+            Some(origin) => assert!(text.contains(origin), "{location}: {text}"),
+            None => assert!(!text.contains("elsewhere"), "{location}: {text}"),
+        }
+    }
+    let text = created(304, &[], "").await.to_string();
+    assert!(text.starts_with("POST /v1/agents: 304"), "{text}");
+}
+
+/// Marked in every value that a caller gives.
+fn marked() -> CreateAgent {
+    CreateAgent::builder()
+        .email("CANARY@example.com")
+        .first_name("CANARY")
+        .last_name("CANARY")
+        .profile(
+            AgentProfile::new()
+                .external_id("CANARY")
+                .extra("CANARY", "CANARY"),
+        )
+        .phone("+155501005550100")
+        .brokerage_id("CANARY")
+        .build()
+        .unwrap()
+}
+
+fn is_discreet(error: &Error) {
+    let text = every_text(error);
+    for secret in ["CANARY", KEY, "155501005550100"] {
+        assert!(!text.contains(secret), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn no_error_shows_what_was_given() {
+    // Answered with an error.
+    for status in [302, 400, 401, 404, 422, 500] {
+        let service = Service::answering(status, &[("content-type", "text/plain")], "no").await;
+        is_discreet(
+            &service
+                .client()
+                .deals()
+                .retrieve("CANARY")
+                .await
+                .unwrap_err(),
+        );
+        is_discreet(
+            &service
+                .client()
+                .agents()
+                .create(marked())
+                .await
+                .unwrap_err(),
+        );
+    }
+    // Not readable.
+    let service = Service::answering(200, &[], r#"{"id":{"CANARY":"CANARY"},"CANARY":1}"#).await;
+    is_discreet(
+        &service
+            .client()
+            .deals()
+            .retrieve("CANARY")
+            .await
+            .unwrap_err(),
+    );
+    is_discreet(
+        &service
+            .client()
+            .agents()
+            .create(marked())
+            .await
+            .unwrap_err(),
+    );
+    // Refused before it is sent.
+    let error = service
+        .client()
+        .deals()
+        .retrieve("CANARY")
+        .header("CANARY CANARY", "CANARY")
+        .await;
+    is_discreet(&error.unwrap_err());
+    let error = service
+        .client()
+        .deals()
+        .retrieve("CANARY")
+        .header("x", "CANARY\n")
+        .await;
+    is_discreet(&error.unwrap_err());
+    is_discreet(
+        &service
+            .client()
+            .request(Method::GET, ["CANARY", ".."])
+            .await
+            .unwrap_err(),
+    );
+}
+
+#[tokio::test]
+async fn no_connection_is_a_connect_error() {
+    // A port that was free a moment ago, and that nobody listens on.
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let client = client(format!("http://{closed}"));
+    for error in [
+        client.deals().retrieve("CANARY").await.unwrap_err(),
+        client.agents().create(marked()).await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Connect);
+        assert_eq!(error.delivery(), Delivery::NotSent);
+        assert_eq!(error.attempts(), 1);
+        assert!(error.is_connection() && !error.is_timeout());
+        assert_eq!((error.status(), error.body()), (None, None));
+        assert!(std::error::Error::source(&error).is_some());
+        is_discreet(&error);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_ends_without_an_answer_is_interrupted() {
+    let mut peer = Peer::start().await;
+    let client = client(peer.url.as_str());
+    let call = client.agents().create(marked());
+    let (outcome, ()) = tokio::join!(call.send(), async { drop(peer.next().await) });
+    let error = outcome.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted);
+    assert_eq!(error.delivery(), Delivery::Unknown);
+    assert_eq!(error.attempts(), 1);
+    assert!(error.is_connection());
+    assert!(
+        error.to_string().starts_with("POST /v1/agents: "),
+        "{error}"
+    );
+    is_discreet(&error);
+}
+
+#[tokio::test]
+async fn a_body_that_ends_too_early_is_interrupted_and_answered() {
+    let mut peer = Peer::start().await;
+    let client = client(peer.url.as_str());
+    let call = client.agents().create(marked());
+    let serve = async {
+        let heard = peer.next().await;
+        heard.answer_and_close("HTTP/1.1 201 Created\r\nx-request-id: r-1\r\nContent-Length: 100\r\n\r\n{\"id\":\"CANARY");
+    };
+    let (outcome, ()) = tokio::join!(call.send(), serve);
+    let error = outcome.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted);
+    assert_eq!(error.delivery(), Delivery::Answered);
+    assert_eq!(error.status().unwrap(), 201);
+    assert_eq!(error.request_id(), Some("r-1"));
+    assert_eq!(error.body(), Some(&b"{\"id\":\"CANARY"[..]));
+    is_discreet(&error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_answer_is_a_timeout() {
+    // The peer hears and never answers; the clock runs on as soon as nothing else can happen.
+    let peer = Peer::start().await;
+    let client = client(peer.url.as_str());
+    let before = tokio::time::Instant::now();
+    let call = client
+        .agents()
+        .create(marked())
+        .timeout(std::time::Duration::from_millis(1500));
+    let error = call.await.unwrap_err();
+    assert!(before.elapsed() < std::time::Duration::from_secs(2));
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    assert_eq!(error.delivery(), Delivery::Unknown);
+    assert!(error.is_timeout() && error.is_connection());
+    assert!(error.to_string().contains("1.5 s"), "{error}");
+    is_discreet(&error);
+    drop(peer);
+}
+
+#[tokio::test]
+async fn a_timeout_reads_as_it_was_given() {
+    let peer = Peer::start().await;
+    let call = client(peer.url.as_str()).deals().retrieve("d_1");
+    let error = call
+        .timeout(std::time::Duration::from_millis(20))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "GET /v1/deals/{id}: no answer within 0.02 s"
+    );
+    drop(peer);
+}

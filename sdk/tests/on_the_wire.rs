@@ -1,0 +1,983 @@
+//! What each call sends, byte for byte where it matters, and what comes of each successful answer.
+#![cfg(feature = "client")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and its helpers too"
+)]
+
+mod mock;
+
+use dealkit::{
+    Agent, AgentProfile, BrokerageId, Client, CreateAgent, Deal, Delivery, Error, ErrorKind, Json,
+    Method, Nullable, RawResponse, Role,
+};
+use mock::{AGENT, DEAL, KEY, Peer, Service, ada, builder, client, header, target};
+use serde_json::{Value, json};
+
+/// What arrives when `request` is created.
+async fn created(request: CreateAgent) -> String {
+    let service = Service::answering(201, &[], AGENT).await;
+    service.client().agents().create(request).await.unwrap();
+    service.only().body_string()
+}
+
+/// What the client makes of an answer to `retrieve`.
+async fn deal_from(status: u16, body: impl AsRef<[u8]>) -> Result<Deal, Error> {
+    let service = Service::answering(status, &[("content-type", "application/json")], body).await;
+    service.client().deals().retrieve("d_1").await
+}
+
+#[tokio::test]
+async fn create_sends_this_and_nothing_else() {
+    let service = Service::answering(201, &[], AGENT).await;
+    service.client().agents().create(ada()).await.unwrap();
+    let request = service.only();
+    assert_eq!(request.method_str(), "POST");
+    assert_eq!(target(&request), "/v1/agents");
+    assert_eq!(
+        request.body_string(),
+        r#"{"email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{}}"#
+    );
+    let mut headers = request.headers_vec().clone();
+    headers.sort();
+    let host = service.url().replace("http://", "");
+    let length = request.body_ref().len().to_string();
+    let version = concat!("dealkit/", env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        headers,
+        [
+            ("accept", "application/json"),
+            ("content-length", &length),
+            ("content-type", "application/json"),
+            ("host", &host),
+            ("user-agent", version),
+            ("x-service-key", KEY),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    );
+}
+
+#[tokio::test]
+async fn retrieve_sends_this_and_nothing_else() {
+    let service = Service::answering(200, &[], DEAL).await;
+    service.client().deals().retrieve("d_1").await.unwrap();
+    let request = service.only();
+    assert_eq!(request.method_str(), "GET");
+    assert_eq!(target(&request), "/v1/deals/d_1");
+    assert!(request.body_ref().is_empty());
+    let mut headers = request.headers_vec().clone();
+    headers.sort();
+    let host = service.url().replace("http://", "");
+    let version = concat!("dealkit/", env!("CARGO_PKG_VERSION"));
+    // No content-type and no content-length: there is no body.
+    assert_eq!(
+        headers,
+        [
+            ("accept", "application/json"),
+            ("host", &host),
+            ("user-agent", version),
+            ("x-service-key", KEY),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    );
+}
+
+#[tokio::test]
+async fn identifiers_are_one_escaped_segment() {
+    let service = Service::answering(200, &[], DEAL).await;
+    let client = service.client();
+    for id in ["a/b?c#d%e", "ä ✓", "a\r\n\0b", "%2e%2e", "...", "a+b&c=d;e"] {
+        client.deals().retrieve(id).await.unwrap();
+    }
+    let targets: Vec<String> = service
+        .arrived()
+        .iter()
+        .map(|request| target(request).to_owned())
+        .collect();
+    assert_eq!(
+        targets,
+        [
+            "/v1/deals/a%2Fb%3Fc%23d%25e",
+            "/v1/deals/%C3%A4%20%E2%9C%93",
+            "/v1/deals/a%0D%0A%00b",
+            "/v1/deals/%252e%252e",
+            "/v1/deals/...",
+            "/v1/deals/a%2Bb%26c%3Dd%3Be",
+        ]
+    );
+}
+
+/// The same on a bare socket, where nothing stands between that could tidy up.
+#[tokio::test]
+async fn the_request_line_is_this() {
+    let mut peer = Peer::start().await;
+    let client = client(peer.url.as_str());
+    let serve = async {
+        let heard = peer.next().await;
+        let head = heard.head.clone();
+        heard.answer(200, DEAL);
+        head
+    };
+    let (deal, head) = tokio::join!(client.deals().retrieve("a/../%2e?x#ä\n").send(), serve);
+    assert_eq!(deal.unwrap().id, "d_1");
+    let line = "GET /v1/deals/a%2F..%2F%252e%3Fx%23%C3%A4%0A HTTP/1.1\r\n";
+    assert!(head.starts_with(line), "{head}");
+    assert_eq!(head.matches(KEY).count(), 1, "{head}");
+}
+
+#[tokio::test]
+async fn identifiers_that_no_client_can_send_are_refused() {
+    let service = Service::answering(200, &[], DEAL).await;
+    let client = service.client();
+    for id in ["", ".", ".."] {
+        for error in [
+            client.deals().retrieve(id).await.unwrap_err(),
+            client
+                .request(Method::GET, ["deals", id])
+                .await
+                .unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Validation, "{id:?}");
+            assert_eq!(error.violations()[0].code.as_str(), "invalid_id");
+            assert_eq!(error.delivery(), Delivery::NotSent);
+            assert_eq!(error.attempts(), 0);
+            assert_eq!(error.status(), None);
+        }
+    }
+    assert!(service.arrived().is_empty());
+}
+
+#[tokio::test]
+async fn create_sends_every_field() {
+    let request = CreateAgent::builder()
+        .email("ada@example.com")
+        .first_name("Ada")
+        .last_name("Lovelace \"ä\" \u{1f600}")
+        .profile(AgentProfile::new().tier("A"))
+        .role(Role::OfficeAdmin)
+        .phone("+15550100")
+        .image_url("https://example.com/ada.png")
+        .date_of_birth("1990-02-28")
+        .brokerage_id("b_1")
+        .office_id("o_1")
+        .collective_id("c_1")
+        .build()
+        .unwrap();
+    let body: Value = serde_json::from_str(&created(request).await).unwrap();
+    assert_eq!(
+        body,
+        json!({
+            "email": "ada@example.com",
+            "first_name": "Ada",
+            "last_name": "Lovelace \"ä\" \u{1f600}",
+            "profile": {"tier": "A"},
+            "role": "OFFICE_ADMIN",
+            "phone": "+15550100",
+            "image_url": "https://example.com/ada.png",
+            "date_of_birth": "1990-02-28",
+            "brokerage_id": "b_1",
+            "office_id": "o_1",
+            "collective_id": "c_1",
+        })
+    );
+}
+
+#[tokio::test]
+async fn create_sends_every_role() {
+    for (role, wire) in [
+        (Role::CollectiveAdmin, "COLLECTIVE_ADMIN"),
+        (Role::BrokerAdmin, "BROKER_ADMIN"),
+        (Role::OfficeAdmin, "OFFICE_ADMIN"),
+        (Role::Admin, "ADMIN"),
+        (Role::Agent, "AGENT"),
+    ] {
+        let request = CreateAgent::builder()
+            .email("ada@example.com")
+            .first_name("Ada")
+            .last_name("Lovelace")
+            .profile(AgentProfile::new())
+            .role(role)
+            .build()
+            .unwrap();
+        let body: Value = serde_json::from_str(&created(request).await).unwrap();
+        assert_eq!(body["role"], wire);
+    }
+}
+
+#[tokio::test]
+async fn null_is_sent_as_null_and_absent_not_at_all() {
+    let absent = created(ada()).await;
+    assert!(!absent.contains("null"), "{absent}");
+    let null = CreateAgent::builder()
+        .email("ada@example.com")
+        .first_name("Ada")
+        .last_name("Lovelace")
+        .profile(AgentProfile::new())
+        .image_url(Nullable::Null)
+        .date_of_birth(Nullable::Null)
+        .brokerage_id(None::<BrokerageId>)
+        .office_id(Nullable::Null)
+        .collective_id(Nullable::Null)
+        .build()
+        .unwrap();
+    let body: Value = serde_json::from_str(&created(null).await).unwrap();
+    assert_eq!(
+        body,
+        json!({
+            "email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {},
+            "image_url": null, "date_of_birth": null, "brokerage_id": null, "office_id": null, "collective_id": null,
+        })
+    );
+}
+
+#[tokio::test]
+async fn every_setter_of_the_profile_has_its_wire_name() {
+    let profile = AgentProfile::new()
+        .tier("1")
+        .id("2")
+        .user_id("3")
+        .partner_uuid("4")
+        .partner_office_id("5")
+        .partner_mls_agent_id("6")
+        .partner_mls_id("7")
+        .partner_status("8")
+        .mls_id("9")
+        .onboarding_complete(true)
+        .processor_connected_account_id("11")
+        .processor_onboarding_complete(false)
+        .client_metadata(json!({"k": [1]}))
+        .external_id("14")
+        .extra("badge", json!({"gold": null}));
+    let request = CreateAgent::builder()
+        .email("ada@example.com")
+        .first_name("Ada")
+        .last_name("Lovelace")
+        .profile(profile)
+        .build()
+        .unwrap();
+    let body: Value = serde_json::from_str(&created(request).await).unwrap();
+    assert_eq!(
+        body["profile"],
+        json!({
+            "tier": "1",
+            "id": "2",
+            "userId": "3",
+            "partnerUUID": "4",
+            "partnerOfficeId": "5",
+            "partnerMlsAgentId": "6",
+            "partnerMlsId": "7",
+            "partnerStatus": "8",
+            "mlsId": "9",
+            "onboardingComplete": true,
+            "processorConnectedAccountId": "11",
+            "processorOnboardingComplete": false,
+            "clientMetadata": {"k": [1]},
+            "externalId": "14",
+            "badge": {"gold": null},
+        })
+    );
+}
+
+#[tokio::test]
+async fn client_metadata_is_sent_digit_for_digit() {
+    let metadata = r#"{"rate":10.10,"huge":1e400,"long":12345678901234567890.123456789012345678900,"minus":-0.0,"e":1.50E+01}"#;
+    let request = CreateAgent::builder()
+        .email("ada@example.com")
+        .first_name("Ada")
+        .last_name("Lovelace")
+        .profile(AgentProfile::new().client_metadata(Json::parse(metadata).unwrap()))
+        .build()
+        .unwrap();
+    assert_eq!(
+        created(request).await,
+        format!(
+            r#"{{"email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{{"clientMetadata":{metadata}}}}}"#
+        )
+    );
+}
+
+#[tokio::test]
+async fn unvalidated_requests_are_sent_as_they_are() {
+    let request = CreateAgent::builder()
+        .email("not an address")
+        .first_name("")
+        .last_name("x".repeat(300))
+        .profile(AgentProfile::new().extra("tier", 5))
+        .phone("555")
+        .build_unvalidated();
+    let body: Value = serde_json::from_str(&created(request).await).unwrap();
+    assert_eq!(body["email"], "not an address");
+    assert_eq!(body["first_name"], "");
+    assert_eq!(body["last_name"].as_str().unwrap().len(), 300);
+    assert_eq!(body["profile"]["tier"], 5);
+    assert_eq!(body["phone"], "555");
+}
+
+#[tokio::test]
+async fn headers_of_the_client_and_of_the_call_are_sent() {
+    let service = Service::answering(200, &[], DEAL).await;
+    let client = builder(service.url())
+        .header("X-Team", "blue")
+        .header("x-both", "client")
+        .user_agent("mine/1.0")
+        .build()
+        .unwrap();
+    client
+        .deals()
+        .retrieve("d_1")
+        .header("x-both", "call")
+        .header("X-Request-ID", "r-17")
+        .header("accept", "application/vnd.example+json")
+        .await
+        .unwrap();
+    client.deals().retrieve("d_2").await.unwrap();
+    let arrived = service.arrived();
+    assert_eq!(header(&arrived[0], "x-team"), ["blue"]);
+    assert_eq!(header(&arrived[0], "x-both"), ["call"]);
+    assert_eq!(header(&arrived[0], "x-request-id"), ["r-17"]);
+    assert_eq!(
+        header(&arrived[0], "accept"),
+        ["application/vnd.example+json"]
+    );
+    assert_eq!(header(&arrived[0], "user-agent"), ["mine/1.0"]);
+    // What one call adds is not there on the next.
+    assert_eq!(header(&arrived[1], "x-both"), ["client"]);
+    assert!(header(&arrived[1], "x-request-id").is_empty());
+    assert_eq!(header(&arrived[1], "accept"), ["application/json"]);
+    assert_eq!(header(&arrived[1], "x-service-key"), [KEY]);
+}
+
+#[tokio::test]
+async fn headers_that_are_the_client_s_cannot_be_set_on_a_call() {
+    let service = Service::answering(200, &[], DEAL).await;
+    for name in [
+        "x-service-key",
+        "X-Service-Key",
+        "HOST",
+        "Content-Length",
+        "content-type",
+        "Transfer-Encoding",
+        "connection",
+        "expect",
+        "two words",
+        "",
+    ] {
+        let call = service
+            .client()
+            .deals()
+            .retrieve("CANARY")
+            .header(name, "CANARY");
+        let error = call.await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config, "{name}");
+        assert_eq!(error.delivery(), Delivery::NotSent);
+        assert!(!format!("{error} {error:?}").contains("CANARY"), "{error}");
+    }
+    for value in ["a\nb", "a\rb", "a\0b"] {
+        let call = service
+            .client()
+            .deals()
+            .retrieve("d_1")
+            .header("x-team", value);
+        assert_eq!(
+            call.await.unwrap_err().kind(),
+            ErrorKind::Config,
+            "{value:?}"
+        );
+    }
+    assert!(service.arrived().is_empty());
+}
+
+#[tokio::test]
+async fn base_urls_with_a_path_keep_it() {
+    let service = Service::answering(200, &[], DEAL).await;
+    let url = service.url();
+    for (base, path) in [
+        (url.clone(), "/v1/deals/d_1"),
+        (format!("{url}/"), "/v1/deals/d_1"),
+        (format!("{url}/api"), "/api/v1/deals/d_1"),
+        (format!("{url}/api/"), "/api/v1/deals/d_1"),
+        (format!("{url}/a%2Fb/c"), "/a%2Fb/c/v1/deals/d_1"),
+    ] {
+        client(base.as_str()).deals().retrieve("d_1").await.unwrap();
+        assert_eq!(target(service.arrived().last().unwrap()), path, "{base}");
+    }
+}
+
+#[tokio::test]
+async fn an_ipv6_loopback_is_called() {
+    let request = client("http://[::1]:8080")
+        .deals()
+        .retrieve("d_1")
+        .into_request()
+        .unwrap();
+    assert_eq!(request.uri(), "http://[::1]:8080/v1/deals/d_1");
+    // A machine without IPv6 can show no more than that.
+    let Ok(mut peer) = Peer::at("[::1]:0").await else {
+        return;
+    };
+    let client = client(peer.url.as_str());
+    let serve = async {
+        let heard = peer.next().await;
+        let host = heard.header("host").unwrap().to_owned();
+        heard.answer(200, DEAL);
+        host
+    };
+    let (deal, host) = tokio::join!(client.deals().retrieve("d_1").send(), serve);
+    assert_eq!(deal.unwrap().id, "d_1");
+    assert!(host.starts_with("[::1]:"), "{host}");
+}
+
+#[tokio::test]
+async fn other_operations_go_the_same_way() {
+    let service =
+        Service::answering(202, &[("x-request-id", "r-9")], r#"{"id":"a/1","n":10.10}"#).await;
+    let response = service
+        .client()
+        .request(Method::PATCH, ["agents", "a/1", "roles"])
+        .query("q", "ä b&c=d")
+        .query("q", "2")
+        .json(&json!({"first_name": "Ada"}))
+        .header("x-team", "blue")
+        .await
+        .unwrap();
+    assert_eq!(response.status(), 202);
+    assert_eq!(response.request_id(), Some("r-9"));
+    let json: Json = response.json().unwrap();
+    assert_eq!(json.as_str(), r#"{"id":"a/1","n":10.10}"#);
+    let request = service.only();
+    assert_eq!(request.method_str(), "PATCH");
+    let (path, _) = target(&request).split_once('?').unwrap();
+    assert_eq!(path, "/v1/agents/a%2F1/roles");
+    let url = url::Url::parse(&format!("http://h{}", target(&request))).unwrap();
+    let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+    assert_eq!(
+        pairs,
+        [("q".into(), "ä b&c=d".into()), ("q".into(), "2".into())]
+    );
+    assert_eq!(request.body_string(), r#"{"first_name":"Ada"}"#);
+    assert_eq!(header(&request, "content-type"), ["application/json"]);
+    assert_eq!(header(&request, "x-service-key"), [KEY]);
+    assert_eq!(header(&request, "x-team"), ["blue"]);
+}
+
+#[tokio::test]
+async fn other_operations_need_no_body_and_get_any() {
+    let service = Service::answering(204, &[], "").await;
+    let response = service
+        .client()
+        .request(Method::DELETE, ["agents", "a_1"])
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(response.status(), 204);
+    assert!(response.body().is_empty());
+    let error = response.json::<Value>().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Decode);
+    let request = service.only();
+    assert_eq!(request.method_str(), "DELETE");
+    assert_eq!(target(&request), "/v1/agents/a_1");
+    assert!(header(&request, "content-type").is_empty());
+
+    let service =
+        Service::answering(200, &[("content-type", "image/png")], b"\x89PNG\xff\x00").await;
+    let response = service
+        .client()
+        .request(Method::GET, ["agents", "a_1", "image"])
+        .await
+        .unwrap();
+    assert_eq!(&response.body()[..], b"\x89PNG\xff\x00");
+    assert_eq!(&response.into_value()[..], b"\x89PNG\xff\x00");
+}
+
+#[tokio::test]
+async fn a_body_that_cannot_be_written_is_not_sent() {
+    let service = Service::answering(200, &[], DEAL).await;
+    let keys_that_are_no_strings = std::collections::BTreeMap::from([(vec![1], 1)]);
+    let call = service
+        .client()
+        .request(Method::POST, ["x"])
+        .json(&keys_that_are_no_strings);
+    assert_eq!(call.await.unwrap_err().kind(), ErrorKind::Config);
+    assert!(service.arrived().is_empty());
+}
+
+#[tokio::test]
+async fn into_request_is_what_arrives() {
+    let service = Service::answering(200, &[], AGENT).await;
+    let client = builder(format!("{}/api/", service.url()))
+        .header("x-team", "blue")
+        .build()
+        .unwrap();
+    let patch = || {
+        client
+            .request(Method::PATCH, ["agents", "ä/1"])
+            .query("a b", "c&d")
+            .json(&json!({"n": [1, null]}))
+            .header("x-one", "1")
+    };
+    let requests = [
+        client.agents().create(ada()).into_request().unwrap(),
+        client
+            .deals()
+            .retrieve("a/b c")
+            .header("x-one", "1")
+            .into_request()
+            .unwrap(),
+        patch().into_request().unwrap(),
+    ];
+    client.agents().create(ada()).await.unwrap();
+    // The answer is an agent, and an agent has all that a deal must have.
+    client
+        .deals()
+        .retrieve("a/b c")
+        .header("x-one", "1")
+        .await
+        .unwrap();
+    patch().await.unwrap();
+    let arrived = service.arrived();
+    assert_eq!(arrived.len(), requests.len());
+    for (said, came) in requests.iter().zip(&arrived) {
+        assert_eq!(said.method().as_str(), came.method_str());
+        assert_eq!(said.uri().path_and_query().unwrap(), target(came));
+        assert_eq!(
+            format!("http://{}", said.uri().authority().unwrap()),
+            service.url()
+        );
+        assert_eq!(said.body(), came.body_ref());
+        let mut said: Vec<(String, String)> = said
+            .headers()
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
+            .collect();
+        said.sort();
+        // What the connection adds is not part of the request.
+        let mut came: Vec<(String, String)> = came
+            .headers_vec()
+            .iter()
+            .filter(|(name, _)| name != "host" && name != "content-length")
+            .cloned()
+            .collect();
+        came.sort();
+        assert_eq!(said, came);
+    }
+    let shown = format!("{:?}", requests[0].headers());
+    assert!(!shown.contains(KEY), "{shown}");
+}
+
+#[tokio::test]
+async fn into_request_refuses_what_sending_refuses() {
+    let client = client("http://127.0.0.1:9");
+    let error = client.deals().retrieve("..").into_request().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Validation);
+    let error = client
+        .deals()
+        .retrieve("d")
+        .header("host", "x")
+        .into_request()
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+}
+
+#[tokio::test]
+async fn a_call_shows_neither_key_nor_identifier() {
+    let client = client("http://127.0.0.1:9");
+    let shown = format!(
+        "{:?} {:?} {:?}",
+        client.deals().retrieve("CANARY"),
+        client
+            .request(Method::GET, ["CANARY"])
+            .query("CANARY", "CANARY")
+            .with_response(),
+        client.agents().create(ada()),
+    );
+    for secret in ["CANARY", KEY, "ada@example.com", "Lovelace"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn any_success_with_the_right_body_is_fine() {
+    for status in [200, 201, 202, 203, 206, 299] {
+        let deal = deal_from(status, DEAL).await.unwrap();
+        assert_eq!(deal.id, "d_1", "{status}");
+        let service = Service::answering(status, &[], AGENT).await;
+        let agent = service.client().agents().create(ada()).await.unwrap();
+        assert_eq!(agent.id, "a_1", "{status}");
+    }
+    // Nobody promises a content type.
+    let service = Service::answering(200, &[("content-type", "text/plain")], DEAL).await;
+    assert_eq!(
+        service.client().deals().retrieve("d_1").await.unwrap().id,
+        "d_1"
+    );
+}
+
+#[tokio::test]
+async fn a_success_without_a_body_says_so() {
+    for status in [200, 201, 204] {
+        let error = deal_from(status, "").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Decode, "{status}");
+        assert_eq!(error.delivery(), Delivery::Answered);
+        assert_eq!(error.attempts(), 1);
+        assert_eq!(error.status().unwrap(), status);
+        assert_eq!(error.body(), Some(&b""[..]));
+        let text = error.to_string();
+        assert!(text.starts_with("GET /v1/deals/{id}: "), "{text}");
+        assert!(
+            text.contains("empty body") && text.contains(&status.to_string()),
+            "{text}"
+        );
+        let service = Service::answering(status, &[], "").await;
+        let error = service.client().agents().create(ada()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Decode, "{status}");
+        assert!(error.to_string().contains("empty body"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_of_the_wrong_shape_is_kept_and_located() {
+    let body = r#"{"id":"CANARY","application":{"offers":[{"id":"o"},{"expiry_date_time":"soon CANARY"}]}}"#;
+    let error = deal_from(200, body).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Decode);
+    assert_eq!(error.delivery(), Delivery::Answered);
+    assert_eq!(error.status().unwrap(), 200);
+    assert_eq!(error.body(), Some(body.as_bytes()));
+    assert_eq!(error.headers().unwrap()["content-type"], "application/json");
+    let decode = error.decode_error().unwrap();
+    assert_eq!(decode.path(), "application.offers[1].expiry_date_time");
+    assert_eq!(decode.found(), "a string");
+    let text = format!("{error} {error:?}");
+    assert!(
+        text.contains("application.offers[1].expiry_date_time"),
+        "{text}"
+    );
+    assert!(!text.contains("CANARY") && !text.contains("soon"), "{text}");
+    assert!(!error.is_not_found() && !error.is_server_error() && !error.is_connection());
+
+    for (body, path, found) in [
+        ("[]", "", "an array"),
+        ("null", "", "null"),
+        ("{}", "id", "nothing"),
+        ("<html>", "", "not JSON"),
+        (r#"{"id":"d_1"} x"#, "", "not JSON"),
+        (r#"{"id":"d_1""#, "", "not JSON"),
+    ] {
+        let error = deal_from(200, body).await.unwrap_err();
+        let decode = error.decode_error().unwrap();
+        assert_eq!((decode.path(), decode.found()), (path, found), "{body}");
+        assert_eq!(error.body(), Some(body.as_bytes()));
+    }
+}
+
+#[tokio::test]
+async fn all_of_a_body_that_could_not_be_read_is_kept() {
+    // More than the 64 KiB that are kept of a status error's body.
+    let body = format!(
+        r#"{{"id":"d_1","status":5,"more":"{}"}}"#,
+        "x".repeat(100_000)
+    );
+    let error = deal_from(200, &body).await.unwrap_err();
+    assert_eq!(error.body(), Some(body.as_bytes()));
+}
+
+#[tokio::test]
+async fn with_response_keeps_the_whole_answer() {
+    let body = r#"{ "id" : "d_1", "sides": [{"side_percentage": 10.10}] }"#;
+    let headers = [
+        ("content-type", "application/json"),
+        ("x-request-id", "r-1"),
+        ("etag", "\"7\""),
+    ];
+    let service = Service::answering(203, &headers, body).await;
+    let response = service
+        .client()
+        .deals()
+        .retrieve("d_1")
+        .with_response()
+        .await
+        .unwrap();
+    assert_eq!(response.status(), 203);
+    assert_eq!(response.headers()["etag"], "\"7\"");
+    assert_eq!(response.request_id(), Some("r-1"));
+    assert_eq!(response.attempts(), 1);
+    assert_eq!(&response.body()[..], body.as_bytes());
+    assert_eq!(
+        response.value().sides[0]
+            .side_percentage
+            .unwrap()
+            .to_string(),
+        "10.10"
+    );
+    let shown = format!("{response:?}");
+    assert!(shown.contains("203") && !shown.contains("10.10"), "{shown}");
+    assert_eq!(response.into_value().id, "d_1");
+
+    let service = Service::answering(201, &[], AGENT).await;
+    let response = service
+        .client()
+        .agents()
+        .create(ada())
+        .with_response()
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(response.status(), 201);
+    assert_eq!(response.request_id(), None);
+    assert_eq!(response.value().email, "ada@example.com");
+    assert_eq!(&response.body()[..], AGENT.as_bytes());
+}
+
+#[tokio::test]
+async fn a_response_shows_no_key() {
+    let id = format!("r-{KEY}");
+    let service = Service::answering(200, &[("x-request-id", &id), ("x-echo", KEY)], DEAL).await;
+    let response = service
+        .client()
+        .deals()
+        .retrieve("d_1")
+        .with_response()
+        .await
+        .unwrap();
+    assert_eq!(response.request_id(), Some(id.as_str()));
+    let shown = format!("{response:?}");
+    assert!(!shown.contains(KEY), "{shown}");
+}
+
+/// Makes a call that is answered with exactly these bytes.
+async fn answered_with(method: Method, bytes: &str) -> Result<RawResponse, Error> {
+    let mut peer = Peer::start().await;
+    let client = client(peer.url.as_str());
+    let serve = async { peer.next().await.answer_and_close(bytes) };
+    tokio::join!(client.request(method, ["x"]).send(), serve).0
+}
+
+#[tokio::test]
+async fn a_head_is_answered_without_the_body_that_it_names() {
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nx-request-id: r-1\r\n\r\n";
+    let response = answered_with(Method::HEAD, head).await.unwrap();
+    assert_eq!(response.request_id(), Some("r-1"));
+    assert!(response.body().is_empty());
+}
+
+#[tokio::test]
+async fn bodies_come_in_every_framing_of_http() {
+    let hints = "HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n";
+    for bytes in [
+        format!("{hints}HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwhole"),
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nwh\r\n3;x=y\r\nole\r\n0\r\n\r\n"
+            .to_owned(),
+        "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nwhole".to_owned(),
+        "HTTP/1.0 200 OK\r\n\r\nwhole".to_owned(),
+    ] {
+        let response = answered_with(Method::GET, &bytes).await.unwrap();
+        assert_eq!(&response.body()[..], b"whole", "{bytes}");
+    }
+    let cut = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nwh\r\n";
+    let error = answered_with(Method::GET, cut).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted);
+    assert_eq!(error.body(), Some(&b"wh"[..]));
+}
+
+#[tokio::test]
+async fn a_chunked_body_larger_than_the_limit_is_cut_off() {
+    let mut peer = Peer::start().await;
+    let client = builder(peer.url.as_str())
+        .max_response_bytes(8)
+        .build()
+        .unwrap();
+    let bytes = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n123456789\r\n";
+    let serve = async { peer.next().await.answer_and_close(bytes) };
+    let (outcome, ()) = tokio::join!(client.request(Method::GET, ["x"]).send(), serve);
+    let error = outcome.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    assert!(error.body().is_none_or(|body| body.len() <= 8));
+}
+
+#[tokio::test]
+async fn an_agent_arrives_with_these_values() {
+    let body = r#"{
+        "id": "a_1", "email": "ada@example.com", "date_of_birth": "1990-02-28",
+        "first_name": "Ada", "last_name": "Lovelace",
+        "profile": {"onboarding_complete": true, "client_metadata": {"rate": 10.10, "huge": 1e400}, "external_id": "crm-17"},
+        "current_brokerage_id": "b_1",
+        "role_assignments": [{"brokerage_id": "b_1", "office_id": null, "collective_id": "c_1", "role": "OFFICE_ADMIN"},
+                             {"role": "SUPERVISOR"}],
+        "new": [1.0]
+    }"#;
+    let service = Service::answering(201, &[], body).await;
+    let agent = service.client().agents().create(ada()).await.unwrap();
+    assert_eq!(agent.id, "a_1");
+    assert_eq!(agent.email, "ada@example.com");
+    assert_eq!(agent.date_of_birth.unwrap().to_string(), "1990-02-28");
+    assert_eq!(
+        (agent.first_name.as_str(), agent.last_name.as_str()),
+        ("Ada", "Lovelace")
+    );
+    assert_eq!(agent.profile.onboarding_complete, Some(true));
+    assert_eq!(
+        agent.profile.client_metadata.as_ref().unwrap().as_str(),
+        r#"{"rate": 10.10, "huge": 1e400}"#
+    );
+    assert_eq!(agent.profile.external_id.as_deref(), Some("crm-17"));
+    assert_eq!(agent.current_brokerage_id.as_ref().unwrap(), &"b_1");
+    let [first, second] = &agent.role_assignments[..] else {
+        panic!("{agent:?}");
+    };
+    assert_eq!(first.brokerage_id.as_ref().unwrap(), &"b_1");
+    assert_eq!(first.office_id, None);
+    assert_eq!(first.collective_id.as_ref().unwrap(), &"c_1");
+    assert_eq!(first.role, Role::OfficeAdmin);
+    assert_eq!(second.role.as_str(), "SUPERVISOR");
+    assert_eq!(agent.extra["new"].as_str(), "[1.0]");
+    assert_eq!(agent, Agent::from_json(body).unwrap());
+}
+
+#[tokio::test]
+async fn a_deal_arrives_with_these_values() {
+    let body = r#"{
+        "id": "d_1", "status": "CLOSED", "phase": "APPLICATION", "expiry_date": "2024-12-31",
+        "created_at": "9999-12-31T23:59:59Z", "external_id": "x-1", "metadata": {"source": "import", "": ""},
+        "listing_contract": {
+            "id": "lc_1", "side": "SELL", "side_split": 50, "sale_price": 450000.0, "net_agent_commission": -1,
+            "gross_agent_commission": 9007199254740993, "commission_rate": 3, "expected_close_date": "2024-02-29",
+            "created_at": "2024-01-01T00:00:00+02:00",
+            "address": {"line1": "1 Way", "line2": "", "city": "Town", "state": "TX", "zip": "00501"},
+            "agent": {"id": "a_1", "email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace"}
+        },
+        "application": {
+            "id": "ap_1", "status": "PENDING", "decisioned_on": "yesterday", "created_at": "noon", "deal_id": "d_1",
+            "requested_amount": 12345678901234567890.12,
+            "offers": [{"id": "of_1", "expiry_date_time": "2024-06-30T12:00:00.5Z", "origination_fee_percent": 10.10,
+                        "percent_of_commission": 0.1, "created_at": "2024-01-01T00:00:00Z"}]
+        },
+        "quotes": [{"id": "q_1", "created_at": "2024-01-01T00:00:00Z", "estimated_percent_min": 1,
+                    "estimated_percent_max": 2, "estimated_amount_min": 3, "estimated_amount_max": 4}],
+        "contacts": [{"id": "c_1", "contactSchemaId": "cs_1", "type": "BUYER",
+                      "fields": [{"id": "f_1", "fieldSchemaId": "fs_1", "label": "Name", "type": "TEXT", "value": "Ada"}]}],
+        "sides": [{"contact_id": "c_1", "gross_commission": 100.00, "agent_units": 1.5, "side_percentage": 33.333}],
+        "new": {"n": 1.10}
+    }"#;
+    let deal = deal_from(200, body).await.unwrap();
+    assert_eq!(deal.id, "d_1");
+    assert_eq!(deal.status.as_ref().unwrap().as_str(), "CLOSED");
+    assert_eq!(deal.phase.as_ref().unwrap().as_str(), "APPLICATION");
+    assert_eq!(deal.expiry_date.unwrap().to_string(), "2024-12-31");
+    assert_eq!(
+        deal.created_at.unwrap().to_rfc3339(),
+        "9999-12-31T23:59:59+00:00"
+    );
+    assert_eq!(deal.external_id.as_deref(), Some("x-1"));
+    assert_eq!(deal.metadata.len(), 2);
+    assert_eq!(deal.metadata["source"], "import");
+
+    let contract = deal.listing_contract.as_ref().unwrap();
+    assert_eq!(contract.id.as_ref().unwrap(), &"lc_1");
+    assert_eq!(contract.side.as_ref().unwrap().as_str(), "SELL");
+    assert_eq!(contract.side_split, Some(50));
+    assert_eq!(contract.sale_price, Some(450_000));
+    assert_eq!(contract.net_agent_commission, Some(-1));
+    assert_eq!(contract.gross_agent_commission, Some(9_007_199_254_740_993));
+    assert_eq!(contract.commission_rate, Some(3));
+    assert_eq!(
+        contract.expected_close_date.unwrap().to_string(),
+        "2024-02-29"
+    );
+    assert_eq!(
+        contract.created_at.unwrap().to_rfc3339(),
+        "2023-12-31T22:00:00+00:00"
+    );
+    let address = contract.address.as_ref().unwrap();
+    assert_eq!(address.line1.as_deref(), Some("1 Way"));
+    assert_eq!(address.line2.as_deref(), Some(""));
+    assert_eq!(address.city.as_deref(), Some("Town"));
+    assert_eq!(address.state.as_deref(), Some("TX"));
+    assert_eq!(address.zip.as_deref(), Some("00501"));
+    let agent = contract.agent.as_ref().unwrap();
+    assert_eq!(agent.id.as_ref().unwrap(), &"a_1");
+    assert_eq!(agent.email.as_deref(), Some("ada@example.com"));
+    assert_eq!(agent.first_name.as_deref(), Some("Ada"));
+    assert_eq!(agent.last_name.as_deref(), Some("Lovelace"));
+
+    let application = deal.application.as_ref().unwrap();
+    assert_eq!(application.id.as_ref().unwrap(), &"ap_1");
+    assert_eq!(application.status.as_ref().unwrap().as_str(), "PENDING");
+    assert_eq!(application.decisioned_on.as_deref(), Some("yesterday"));
+    assert_eq!(application.created_at.as_deref(), Some("noon"));
+    assert_eq!(application.deal_id.as_ref().unwrap(), &"d_1");
+    assert_eq!(
+        application.requested_amount.unwrap().to_string(),
+        "12345678901234567890.12"
+    );
+    let offer = &application.offers[0];
+    assert_eq!(offer.id.as_ref().unwrap(), &"of_1");
+    assert_eq!(
+        offer.expiry_date_time.unwrap().to_rfc3339(),
+        "2024-06-30T12:00:00.500+00:00"
+    );
+    assert_eq!(offer.origination_fee_percent.unwrap().to_string(), "10.10");
+    assert_eq!(offer.percent_of_commission.unwrap().to_string(), "0.1");
+    assert!(offer.created_at.is_some());
+
+    let quote = &deal.quotes[0];
+    assert_eq!(quote.id.as_ref().unwrap(), &"q_1");
+    assert_eq!(
+        [
+            quote.estimated_percent_min,
+            quote.estimated_percent_max,
+            quote.estimated_amount_min,
+            quote.estimated_amount_max
+        ],
+        [Some(1), Some(2), Some(3), Some(4)]
+    );
+    let contact = &deal.contacts[0];
+    assert_eq!(contact.id.as_ref().unwrap(), &"c_1");
+    assert_eq!(contact.contact_schema_id.as_ref().unwrap(), &"cs_1");
+    let field = &contact.fields[0];
+    assert_eq!(field.field_schema_id.as_ref().unwrap(), &"fs_1");
+    assert_eq!(field.label.as_deref(), Some("Name"));
+    assert_eq!(field.value.as_deref(), Some("Ada"));
+    let side = &deal.sides[0];
+    assert_eq!(side.contact_id.as_ref().unwrap(), &"c_1");
+    assert_eq!(side.gross_commission.unwrap().to_string(), "100.00");
+    assert_eq!(side.agent_units.unwrap().to_string(), "1.5");
+    assert_eq!(side.side_percentage.unwrap().to_string(), "33.333");
+    assert_eq!(deal.extra["new"].as_str(), r#"{"n": 1.10}"#);
+}
+
+#[tokio::test]
+async fn a_body_larger_than_the_limit_is_not_read() {
+    let service = Service::answering(200, &[], DEAL).await;
+    let limited = |bytes| {
+        builder(service.url())
+            .max_response_bytes(bytes)
+            .build()
+            .unwrap()
+    };
+    let fits = limited(DEAL.len() as u64);
+    assert_eq!(fits.deals().retrieve("d_1").await.unwrap().id, "d_1");
+    let error = limited(DEAL.len() as u64 - 1)
+        .deals()
+        .retrieve("d_1")
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    assert_eq!(error.delivery(), Delivery::Answered);
+    assert_eq!(error.status().unwrap(), 200);
+    assert!(error.to_string().contains("max_response_bytes"), "{error}");
+}
+
+#[tokio::test]
+async fn clones_share_what_a_client_is() {
+    let service = Service::answering(200, &[], DEAL).await;
+    let client: Client = service.client();
+    let clone = client.clone();
+    let deals = client.deals();
+    drop(client);
+    assert_eq!(clone.deals().retrieve("d_1").await.unwrap().id, "d_1");
+    assert_eq!(deals.clone().retrieve("d_1").await.unwrap().id, "d_1");
+    assert_eq!(service.arrived().len(), 2);
+}

@@ -1,0 +1,631 @@
+//! What holds for any identifier, number, document, text and instant, not only for those that somebody
+//! thought of.
+#![cfg(feature = "client")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and its helpers too"
+)]
+
+mod mock;
+
+use std::sync::LazyLock;
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime, SecondsFormat, TimeDelta, Utc};
+use dealkit::{
+    Agent, AgentProfile, Client, CreateAgent, Deal, Decimal, ErrorKind, Json, Method, Nullable,
+    Problem, UnknownMembers, ViolationCode,
+};
+use mock::{DEAL, Peer, client};
+use percent_encoding::percent_decode_str;
+use proptest::{collection::vec, option, prelude::*, sample::select};
+use serde_json::{Value, json};
+
+/// Any string, and often one that a URL parser could trip over.
+fn text() -> impl Strategy<Value = String> {
+    let awkward = select(vec![
+        ".",
+        "..",
+        "/",
+        "?",
+        "#",
+        "%",
+        "%2e",
+        "%2F",
+        "\\",
+        " ",
+        "\t",
+        "\n",
+        "\r",
+        "\0",
+        "\u{7f}",
+        "+",
+        "&",
+        "=",
+        ";",
+        ":",
+        "@",
+        "//",
+        "\u{e4}",
+        "\u{1f600}",
+        "\u{202e}",
+        "\u{feff}",
+        "a",
+        "{id}",
+        "{}",
+        "'",
+        "\"",
+        "[",
+        "]",
+    ]);
+    prop_oneof![
+        any::<String>(),
+        vec(awkward.prop_map(str::to_owned), 0..6).prop_map(|parts| parts.concat()),
+        Just(String::new()),
+        Just(".".to_owned()),
+        Just("..".to_owned()),
+    ]
+}
+
+/// Nobody is called there; one for all cases, because making a client takes its time.
+static SOMEWHERE: LazyLock<Client> = LazyLock::new(|| client("http://127.0.0.1:9/api/"));
+
+/// The path as segments, each as it was sent.
+fn segments(path: &str) -> Vec<&str> {
+    path.split('/').skip(1).collect()
+}
+
+fn decoded(segment: &str) -> String {
+    percent_decode_str(segment)
+        .decode_utf8()
+        .unwrap()
+        .into_owned()
+}
+
+/// No HTTP client can send these as a segment.
+fn cannot_be_sent(id: &str) -> bool {
+    matches!(id, "" | "." | "..")
+}
+
+proptest! {
+    #[test]
+    fn any_identifier_is_one_segment_or_is_refused(id in text()) {
+        match SOMEWHERE.deals().retrieve(&id).into_request() {
+            Ok(request) => {
+                prop_assert!(!cannot_be_sent(&id));
+                let uri = request.uri();
+                prop_assert_eq!(uri.query(), None);
+                prop_assert!(!uri.to_string().contains('#'));
+                let segments = segments(uri.path());
+                prop_assert_eq!(segments.len(), 4, "{}", uri);
+                prop_assert_eq!(&segments[..3], ["api", "v1", "deals"]);
+                prop_assert_eq!(decoded(segments[3]), id);
+                // Another URL parser on the way makes nothing else of it.
+                let parsed = url::Url::parse(&uri.to_string()).unwrap();
+                prop_assert_eq!(parsed.path(), uri.path());
+            }
+            Err(error) => {
+                prop_assert!(cannot_be_sent(&id), "{}", error);
+                prop_assert_eq!(error.kind(), ErrorKind::Validation);
+                prop_assert_eq!(&error.violations()[0].code, &ViolationCode::InvalidId);
+            }
+        }
+    }
+
+    #[test]
+    fn any_segments_of_a_request_are_those_segments(parts in vec(text(), 0..4), pairs in vec((any::<String>(), any::<String>()), 0..3)) {
+        let mut call = SOMEWHERE.request(Method::GET, &parts);
+        for (name, value) in &pairs {
+            call = call.query(name, value);
+        }
+        match call.into_request() {
+            Ok(request) => {
+                prop_assert!(!parts.iter().any(|part| cannot_be_sent(part)));
+                let found: Vec<String> = segments(request.uri().path()).into_iter().map(decoded).collect();
+                let mut expected = vec!["api".to_owned(), "v1".to_owned()];
+                expected.extend(parts);
+                prop_assert_eq!(found, expected);
+                let url = url::Url::parse(&request.uri().to_string()).unwrap();
+                let found: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+                prop_assert_eq!(found, pairs);
+            }
+            Err(error) => {
+                prop_assert!(parts.iter().any(|part| cannot_be_sent(part)));
+                prop_assert_eq!(error.kind(), ErrorKind::Validation);
+            }
+        }
+    }
+}
+
+proptest! {
+    // Each case is a conversation over a socket.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_identifier_reaches_a_service_as_it_is(ids in vec(text(), 1..4)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let heard = runtime.block_on(async {
+            let mut peer = Peer::start().await;
+            let client = client(peer.url.as_str());
+            let mut heard = Vec::new();
+            for id in ids.iter().filter(|id| !cannot_be_sent(id)) {
+                let serve = async {
+                    let heard = peer.next().await;
+                    let target = heard.target().to_owned();
+                    heard.answer(200, DEAL);
+                    target
+                };
+                let (outcome, target) = tokio::join!(client.deals().retrieve(id).send(), serve);
+                outcome.unwrap();
+                heard.push((id, target));
+            }
+            heard
+        });
+        for (id, target) in heard {
+            let segments = segments(&target);
+            prop_assert_eq!(segments.len(), 3);
+            prop_assert_eq!(&decoded(segments[2]), id);
+        }
+    }
+}
+
+/// The text of a number with up to 28 digits, without an exponent.
+fn decimal() -> impl Strategy<Value = String> {
+    (any::<bool>(), "0|[1-9][0-9]{0,27}", "[0-9]{0,28}").prop_map(|(minus, whole, mut fraction)| {
+        let significant = if whole == "0" { 0 } else { whole.len() };
+        fraction.truncate(28 - significant);
+        let zero = whole == "0" && fraction.bytes().all(|digit| digit == b'0');
+        let sign = if minus && !zero { "-" } else { "" };
+        let point = if fraction.is_empty() { "" } else { "." };
+        format!("{sign}{whole}{point}{fraction}")
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_decimal_keeps_every_digit(text in decimal()) {
+        let decimal: Decimal = text.parse().unwrap();
+        prop_assert_eq!(decimal.to_string(), text.as_str());
+        prop_assert_eq!(serde_json::to_string(&decimal).unwrap(), text.as_str());
+        prop_assert_eq!(serde_json::from_str::<Decimal>(&text).unwrap().to_string(), text.as_str());
+
+        let document = format!(r#"{{"id":"d_1","application":{{"requested_amount":{text},"offers":[{{"percent_of_commission": {text} }}]}},"sides":[{{"agent_units":{text}}}],"more":{text}}}"#);
+        let deal = Deal::from_json(&document).unwrap();
+        prop_assert_eq!(deal.application.as_ref().unwrap().requested_amount.unwrap().to_string(), text.as_str());
+        prop_assert_eq!(deal.sides[0].agent_units.unwrap().to_string(), text.as_str());
+        let written = serde_json::to_string(&deal).unwrap();
+        prop_assert_eq!(written.matches(&format!(":{text}")).count(), 4, "{}", written);
+    }
+
+    /// Any JSON number is read exactly or refused; it is never rounded.
+    #[test]
+    fn any_number_is_exact_or_refused(text in "-?(0|[1-9][0-9]{0,40})([.][0-9]{1,40})?([eE][+-]?[0-9]{1,3})?") {
+        let Ok(decimal) = text.parse::<Decimal>() else {
+            // What plainly fits is not refused.
+            let digits = text.bytes().filter(u8::is_ascii_digit).count();
+            prop_assert!(digits > 28 || text.contains(['e', 'E']), "{} was refused", text);
+            prop_assert!(serde_json::from_str::<Decimal>(&text).is_err());
+            return Ok(());
+        };
+        prop_assert_eq!(value_of(&decimal.to_string()), value_of(&text), "{} became {}", text, decimal);
+        prop_assert_eq!(serde_json::from_str::<Decimal>(&text).unwrap(), decimal);
+    }
+
+    #[test]
+    fn any_text_is_a_decimal_only_if_it_is_a_json_number(text in "[-+0-9.eE_ ]{0,8}") {
+        let is_number = serde_json::from_str::<Value>(&text).is_ok_and(|value| value.is_number())
+            && text.trim() == text;
+        if text.parse::<Decimal>().is_ok() {
+            prop_assert!(is_number, "{:?}", text);
+        }
+    }
+}
+
+/// A number as digits and the power of ten to multiply them with, in one way for each value.
+fn value_of(text: &str) -> (bool, String, i64) {
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let digits = digits.trim_start_matches(['-', '0']);
+    let short = digits.trim_end_matches('0');
+    if short.is_empty() {
+        return (false, "0".to_owned(), 0);
+    }
+    let dropped = i64::try_from(digits.len() - short.len()).unwrap();
+    let places = i64::try_from(fraction.len()).unwrap();
+    let exponent: i64 = exponent.parse().unwrap();
+    (
+        text.starts_with('-'),
+        short.to_owned(),
+        exponent - places + dropped,
+    )
+}
+
+/// Any JSON document as text, with numbers and white space that a tidy writer would not write.
+fn json_text() -> impl Strategy<Value = String> {
+    let space = || select(vec!["", "", "", " ", "\n", "\t \r\n"]);
+    let string = any::<String>().prop_map(|text| Value::from(text).to_string());
+    let leaf = prop_oneof![
+        select(vec![
+            "null",
+            "true",
+            "false",
+            "0",
+            "-0",
+            "-0.0",
+            "1e400",
+            "10.10",
+            "1E+5",
+            "\"\\u0041\\/\"",
+            "\"\\ud83d\\ude00\""
+        ])
+        .prop_map(str::to_owned),
+        "-?(0|[1-9][0-9]{0,40})([.][0-9]{1,40})?([eE][+-]?[0-9]{1,3})?",
+        string.clone(),
+    ];
+    leaf.prop_recursive(4, 24, 5, move |inner| {
+        prop_oneof![
+            (vec(inner.clone(), 0..5), space(), space()).prop_map(|(items, one, two)| format!(
+                "[{one}{}{two}]",
+                items.join(&format!("{one},{two}"))
+            )),
+            (vec((string.clone(), inner), 0..5), space(), space()).prop_map(
+                |(members, one, two)| {
+                    let members: Vec<String> = members
+                        .into_iter()
+                        .map(|(name, value)| format!("{name}{one}:{two}{value}"))
+                        .collect();
+                    format!("{{{one}{}{two}}}", members.join(&format!("{two},{one}")))
+                }
+            ),
+        ]
+    })
+}
+
+/// A deal with every member that the specification shows, written as it would be written back.
+fn whole_deal() -> Value {
+    json!({
+        "id": "d_1", "status": "CLOSED", "phase": "APPLICATION", "expiry_date": "2024-12-31",
+        "created_at": "2024-01-01T00:00:00Z", "external_id": "x-1", "metadata": {"source": "import", "": ""},
+        "listing_contract": {
+            "id": "lc_1", "side": "SELL", "side_split": 50, "sale_price": 450_000, "net_agent_commission": -1,
+            "gross_agent_commission": 2, "commission_rate": 3, "expected_close_date": "2024-02-29",
+            "created_at": "2024-01-01T00:00:00.500Z",
+            "address": {"line1": "1 Way", "line2": "", "city": "Town", "state": "TX", "zip": "00501"},
+            "agent": {"id": "a_1", "email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace"}
+        },
+        "application": {
+            "id": "ap_1", "status": "PENDING", "decisioned_on": "yesterday", "created_at": "noon", "deal_id": "d_1",
+            "requested_amount": 1.5,
+            "offers": [{"id": "of_1", "expiry_date_time": "2024-06-30T12:00:00Z", "origination_fee_percent": 2.25,
+                        "percent_of_commission": 0.5, "created_at": "2024-01-01T00:00:00Z"}, {"id": "of_2"}]
+        },
+        "quotes": [{"id": "q_1", "created_at": "2024-01-01T00:00:00Z", "estimated_percent_min": 1,
+                    "estimated_percent_max": 2, "estimated_amount_min": 3, "estimated_amount_max": 4}],
+        "contacts": [{"id": "c_1", "contactSchemaId": "cs_1", "type": "BUYER",
+                      "fields": [{"id": "f_1", "fieldSchemaId": "fs_1", "label": "Name", "type": "TEXT", "value": "Ada"}]}],
+        "sides": [{"contact_id": "c_1", "gross_commission": 100, "agent_units": 1.5, "side_percentage": 33.5}],
+    })
+}
+
+/// An agent with every member that the specification shows.
+fn whole_agent() -> Value {
+    json!({
+        "id": "a_1", "email": "ada@example.com", "date_of_birth": "1990-02-28", "first_name": "Ada", "last_name": "L",
+        "profile": {"onboarding_complete": true, "client_metadata": {"k": [1, null]}, "external_id": "crm-17"},
+        "current_brokerage_id": "b_1",
+        "role_assignments": [{"brokerage_id": "b_1", "office_id": "o_1", "collective_id": "c_1", "role": "AGENT"}],
+    })
+}
+
+/// What a mutation does to one member.
+#[derive(Clone, Debug)]
+enum Change {
+    Keep,
+    Remove,
+    Null,
+}
+
+/// Takes members out or sets them to null, and adds some that nobody knows. Members in `fixed` stay, and
+/// so does all that is inside members in `free`, whose content is the caller's.
+fn mutate(
+    value: &mut Value,
+    changes: &mut impl Iterator<Item = Change>,
+    fixed: &[&str],
+    free: &[&str],
+) {
+    match value {
+        Value::Array(items) => {
+            for item in items {
+                mutate(item, changes, fixed, free);
+            }
+        }
+        Value::Object(members) => {
+            for name in members.keys().cloned().collect::<Vec<_>>() {
+                let change = changes.next().unwrap();
+                match change {
+                    Change::Remove if !fixed.contains(&name.as_str()) => {
+                        drop(members.remove(&name))
+                    }
+                    Change::Null if !fixed.contains(&name.as_str()) => {
+                        drop(members.insert(name, Value::Null))
+                    }
+                    _ if free.contains(&name.as_str()) => {}
+                    _ => mutate(&mut members[&name], changes, fixed, free),
+                }
+            }
+            if matches!(changes.next(), Some(Change::Null)) {
+                members.insert("not shown".to_owned(), json!({"a": [1, null, {"b": 1.5}]}));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn changes() -> impl Strategy<Value = Vec<Change>> {
+    vec(
+        prop_oneof![6 => Just(Change::Keep), 1 => Just(Change::Remove), 1 => Just(Change::Null)],
+        200,
+    )
+}
+
+/// Whether what was read holds what the document holds: a member that is there and not null is there
+/// with its value, and nothing else is there but what stands for nothing.
+fn agrees(document: &Value, read: &Value, free: &[&str]) -> Result<(), String> {
+    let nothing = |value: &Value| value.is_null() || *value == json!([]) || *value == json!({});
+    match (document, read) {
+        (Value::Object(document), Value::Object(read)) => {
+            for (name, value) in document.iter().filter(|(_, value)| !value.is_null()) {
+                let found = read.get(name).ok_or_else(|| format!("{name} is lost"))?;
+                if free.contains(&name.as_str()) || name == "not shown" {
+                    if value != found {
+                        return Err(format!("{name} has changed"));
+                    }
+                } else {
+                    agrees(value, found, free)?;
+                }
+            }
+            for (name, value) in read {
+                if document.get(name).is_none_or(Value::is_null) && !nothing(value) {
+                    return Err(format!("{name} comes from nowhere"));
+                }
+            }
+            Ok(())
+        }
+        (Value::Array(document), Value::Array(read)) if document.len() == read.len() => document
+            .iter()
+            .zip(read)
+            .try_for_each(|(one, other)| agrees(one, other, free)),
+        (Value::Number(one), Value::Number(other)) if one.as_f64() == other.as_f64() => Ok(()),
+        _ if document == read => Ok(()),
+        _ => Err(format!("{document} became {read}")),
+    }
+}
+
+/// A document with a few bytes replaced, doubled or taken out.
+fn damaged(document: String) -> impl Strategy<Value = Vec<u8>> {
+    let edits = vec(
+        (
+            any::<prop::sample::Index>(),
+            option::of(any::<u8>()),
+            any::<bool>(),
+        ),
+        0..4,
+    );
+    edits.prop_map(move |edits| {
+        let mut bytes = document.clone().into_bytes();
+        for (at, byte, insert) in edits {
+            let at = at.index(bytes.len());
+            match byte {
+                Some(byte) if insert => bytes.insert(at, byte),
+                Some(byte) => bytes[at] = byte,
+                None if bytes.len() > 1 => drop(bytes.remove(at)),
+                None => {}
+            }
+        }
+        bytes
+    })
+}
+
+fn documents() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        vec(any::<u8>(), 0..200),
+        json_text().prop_map(String::into_bytes),
+        damaged(whole_deal().to_string()),
+        damaged(whole_agent().to_string()),
+        damaged(r#"{"type":"about:blank","title":"Bad","status":400,"errors":[{"pointer":"/a","code":"required"}]}"#.to_owned()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in documents()) {
+        if let Err(error) = Deal::from_json(&bytes) {
+            prop_assert_eq!(error.body(), bytes.as_slice());
+            prop_assert!(!error.to_string().is_empty());
+        }
+        if let Ok(deal) = Deal::from_json(&bytes) {
+            let written = serde_json::to_string(&deal).unwrap();
+            prop_assert_eq!(Deal::from_json(&written).unwrap(), deal);
+        }
+        if let Ok(agent) = Agent::from_json(&bytes) {
+            let written = serde_json::to_string(&agent).unwrap();
+            prop_assert_eq!(Agent::from_json(&written).unwrap(), agent);
+        }
+        if let Some(problem) = Problem::from_json(&bytes) {
+            let written = serde_json::to_string(&problem).unwrap();
+            prop_assert_eq!(Problem::from_json(&written), Some(problem));
+        }
+        if let Ok(text) = String::from_utf8(bytes)
+            && let Ok(json) = Json::parse(text)
+        {
+            for unknown in [UnknownMembers::Ignore, UnknownMembers::Reject] {
+                if let Ok(request) = CreateAgent::from_json(&json, unknown) {
+                    prop_assert!(CreateAgent::from_json(&request.to_json(), unknown).unwrap() == request);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_deal_has_the_members_that_its_document_has(changes in changes()) {
+        let mut document = whole_deal();
+        mutate(&mut document, &mut changes.into_iter().chain(std::iter::repeat(Change::Keep)), &["id"], &["metadata"]);
+        let deal = Deal::from_json(document.to_string()).unwrap();
+        let read = serde_json::to_value(&deal).unwrap();
+        prop_assert_eq!(agrees(&document, &read, &["metadata"]), Ok(()), "{}", document);
+    }
+
+    #[test]
+    fn an_agent_has_the_members_that_its_document_has(changes in changes()) {
+        let mut document = whole_agent();
+        let fixed = ["id", "email", "first_name", "last_name", "profile", "role_assignments", "role"];
+        let free = ["client_metadata"];
+        mutate(&mut document, &mut changes.into_iter().chain(std::iter::repeat(Change::Keep)), &fixed, &free);
+        let agent = Agent::from_json(document.to_string()).unwrap();
+        let read = serde_json::to_value(&agent).unwrap();
+        prop_assert_eq!(agrees(&document, &read, &free), Ok(()), "{}", document);
+    }
+
+    #[test]
+    fn any_json_is_kept_exactly(text in json_text()) {
+        let json = Json::parse(text.as_str()).unwrap();
+        prop_assert_eq!(json.as_str(), text.as_str());
+        prop_assert_eq!(json.to_string(), text.as_str());
+        prop_assert_eq!(serde_json::to_string(&json).unwrap(), text.as_str());
+
+        let request = CreateAgent::builder()
+            .email("ada@example.com")
+            .first_name("Ada")
+            .last_name("Lovelace")
+            .profile(AgentProfile::new().extra("more", json.clone()))
+            .build()
+            .unwrap();
+        let member = format!(r#""more":{text}"#);
+        prop_assert!(request.to_json().as_str().contains(&member));
+        let again = CreateAgent::from_json(&request.to_json(), UnknownMembers::Ignore).unwrap();
+        prop_assert_eq!(again.profile().get("more").unwrap().as_str(), text.as_str());
+
+        let deal = Deal::from_json(format!(r#"{{"id":"d_1","more": {text} }}"#)).unwrap();
+        prop_assert_eq!(deal.extra["more"].as_str(), text.as_str());
+        prop_assert_eq!(serde_json::to_string(&deal).unwrap().matches(&format!(r#""more":{text}"#)).count(), 1);
+    }
+
+    #[test]
+    fn a_request_s_rules_are_the_same_from_both_sides(
+        email in prop_oneof!["[a-z]{1,5}@[a-z]{1,5}[.]co", text()],
+        first_name in prop_oneof![text(), "\\PC{250,260}"],
+        last_name in text(),
+        phone in option::of(prop_oneof!["[+]?[0-9]{0,12}", text()]),
+        image_url in option::of(prop_oneof!["https://[a-z]{1,5}/ ?", text()]),
+        date_of_birth in option::of(prop_oneof!["[0-9]{4}-[0-2][0-9]-[0-3][0-9]", text()]),
+        office_id in option::of(text()),
+        members in vec((text(), text()), 0..3),
+    ) {
+        let profile = members.iter().fold(AgentProfile::new(), |profile, (name, value)| {
+            profile.extra(name.as_str(), value.as_str())
+        });
+        let fresh = || {
+            CreateAgent::builder()
+                .email(&email)
+                .first_name(&first_name)
+                .last_name(&last_name)
+                .profile(profile.clone())
+                .maybe_phone(phone.clone())
+                .image_url(Nullable::from(image_url.clone()))
+                .date_of_birth(Nullable::from(date_of_birth.clone()))
+                .office_id(office_id.clone().map_or(Nullable::Absent, Nullable::from))
+        };
+        let request = fresh().build_unvalidated();
+        let validated = request.validate();
+        let read = CreateAgent::from_json(&request.to_json(), UnknownMembers::Ignore);
+        prop_assert_eq!(read.as_ref().map(|_| ()), validated.as_ref().map(|_| ()));
+        prop_assert_eq!(fresh().build().err(), validated.clone().err());
+        if let Ok(read) = read {
+            prop_assert!(read == request);
+        }
+
+        // The rules that can be said in one line, said once more.
+        let broken = |pointer: &str| {
+            validated.as_ref().err().is_some_and(|error| {
+                error.violations().iter().any(|violation| violation.pointer == pointer)
+            })
+        };
+        prop_assert_eq!(broken("/first_name"), !(1..=255).contains(&first_name.chars().count()));
+        prop_assert_eq!(broken("/last_name"), !(1..=255).contains(&last_name.chars().count()));
+        let is_phone = |text: &String| {
+            text.len() > 1 && text.starts_with('+') && text[1..].bytes().all(|byte| byte.is_ascii_digit())
+        };
+        prop_assert_eq!(broken("/phone"), phone.as_ref().is_some_and(|text| !is_phone(text)));
+        let is_date = |text: &String| {
+            text.len() == 10 && !text.starts_with("0000") && !text.contains('+')
+                && NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok_and(|date| date.format("%Y-%m-%d").to_string() == *text)
+        };
+        prop_assert_eq!(broken("/date_of_birth"), date_of_birth.as_ref().is_some_and(|text| !is_date(text)));
+        prop_assert!(!broken("/office_id"));
+        if let Err(error) = &validated {
+            // Nothing that was given comes out, as far as it is long enough to tell.
+            for given in [&email, &first_name, &last_name].into_iter().chain(&phone).chain(&image_url) {
+                prop_assert!(given.chars().count() < 12 || !error.to_string().contains(given.as_str()));
+            }
+        }
+    }
+
+    #[test]
+    fn any_instant_is_read_as_that_instant(
+        (year, month, day) in prop_oneof![
+            3 => (1_i32..=9999, 1_u32..=12, 1_u32..=31),
+            1 => select(vec![(1, 1, 1), (9999, 12, 31)]), // Where an offset leads out of the range.
+        ],
+        (hour, minute, second) in (0_u32..24, 0_u32..60, 0_u32..60),
+        fraction in "[0-9]{0,9}",
+        offset in option::of((any::<bool>(), 0_i64..24, 0_i64..60)),
+        (between, zulu) in (select(vec!['T', 't', ' ']), select(vec!["Z", "z", "", "+00:00", "-00:00"])),
+    ) {
+        let Some(date) = NaiveDate::from_ymd_opt(year, month, day) else {
+            return Ok(());
+        };
+        let nanos = format!("{fraction:0<9}").parse().unwrap();
+        let local = date.and_hms_nano_opt(hour, minute, second, nanos).unwrap();
+        let point = if fraction.is_empty() { "" } else { "." };
+        let (suffix, shift) = match offset {
+            Some((minus, hours, minutes)) => {
+                let sign = if minus { -1 } else { 1 };
+                let suffix = format!("{}{hours:02}:{minutes:02}", if minus { '-' } else { '+' });
+                (suffix, TimeDelta::minutes(sign * (hours * 60 + minutes)))
+            }
+            None => (zulu.to_owned(), TimeDelta::zero()),
+        };
+        let text = format!(
+            "{year:04}-{month:02}-{day:02}{between}{hour:02}:{minute:02}:{second:02}{point}{fraction}{suffix}"
+        );
+        let read = Deal::from_json(format!(r#"{{"id":"d_1","created_at":"{text}"}}"#));
+        let expected: NaiveDateTime = local - shift;
+        let in_range = expected >= NaiveDate::from_ymd_opt(1, 1, 1).unwrap().into()
+            && expected < NaiveDate::from_ymd_opt(10_000, 1, 1).unwrap().into();
+        match read {
+            Ok(deal) => {
+                prop_assert!(in_range, "{} is out of range", text);
+                let found: DateTime<Utc> = deal.created_at.unwrap();
+                prop_assert_eq!(found, expected.and_utc(), "{}", text);
+                // Written back, it is the same instant, with no more digits than it needs.
+                let written = serde_json::to_value(&deal).unwrap();
+                prop_assert_eq!(
+                    written["created_at"].as_str().unwrap(),
+                    expected.and_utc().to_rfc3339_opts(SecondsFormat::AutoSi, true)
+                );
+                prop_assert_eq!(Deal::from_json(written.to_string()).unwrap(), deal);
+            }
+            Err(error) => {
+                prop_assert!(!in_range, "{}: {}", text, error);
+                prop_assert_eq!(error.path(), "created_at");
+                prop_assert!(!error.to_string().contains(&text));
+            }
+        }
+    }
+}

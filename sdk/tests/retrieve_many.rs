@@ -1,0 +1,459 @@
+//! Many deals at a time: their order, how many are on their way, and what becomes of those that fail.
+#![cfg(all(feature = "client", feature = "blocking"))]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and its helpers too"
+)]
+
+mod mock;
+
+use std::{
+    cell::Cell,
+    collections::{BTreeSet, VecDeque},
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use dealkit::{Delivery, ErrorKind, blocking};
+use mock::{Heard, KEY, Peer, Service, client, target};
+
+/// Lets everything run that can run: both ends share the test's one thread.
+async fn settle() {
+    for _ in 0..500 {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn ids(range: std::ops::Range<usize>) -> Vec<String> {
+    range.map(|number| format!("d_{number}")).collect()
+}
+
+#[tokio::test]
+async fn deals_come_in_the_order_of_the_identifiers() {
+    let mut peer = Peer::start().await;
+    let client = client(peer.url.as_str());
+    let mut deals = client
+        .deals()
+        .retrieve_many(ids(0..6))
+        .concurrency(6)
+        .stream();
+    let serve = async {
+        let mut heard = Vec::new();
+        for _ in 0..6 {
+            heard.push(peer.next().await);
+        }
+        // The last asked for is answered first.
+        heard.sort_by(|one, other| other.segment().cmp(one.segment()));
+        for heard in heard {
+            heard.answer_deal();
+            settle().await;
+        }
+    };
+    let read = async {
+        let mut came = Vec::new();
+        while let Some(item) = deals.next().await {
+            assert_eq!(item.index, came.len());
+            assert_eq!(item.result.unwrap().id, item.id.as_str());
+            came.push(item.id);
+        }
+        came
+    };
+    let ((), came) = tokio::join!(serve, read);
+    assert_eq!(came, ids(0..6));
+    assert!(deals.next().await.is_none());
+}
+
+#[tokio::test]
+async fn deals_come_as_they_are_completed() {
+    let mut peer = Peer::start().await;
+    let client = client(peer.url.as_str());
+    let many = client
+        .deals()
+        .retrieve_many(ids(0..5))
+        .concurrency(3)
+        .as_completed();
+    let mut deals = many.stream();
+    let (first, mut held) = tokio::join!(deals.next(), async {
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(peer.next().await);
+        }
+        held.sort_by(|one, other| one.segment().cmp(other.segment()));
+        held.pop().unwrap().answer_deal();
+        held
+    });
+    let mut came = vec![first.unwrap()];
+    // Its place is free: the next is asked for, and is answered before the others.
+    let (second, heard) = tokio::join!(deals.next(), async {
+        let heard = peer.next().await;
+        let segment = heard.segment().to_owned();
+        heard.answer_deal();
+        segment
+    });
+    assert_eq!(heard, "d_3");
+    came.push(second.unwrap());
+    let (third, ()) = tokio::join!(deals.next(), async { held.remove(1).answer_deal() });
+    came.push(third.unwrap());
+    let (fourth, ()) = tokio::join!(deals.next(), async { peer.next().await.answer_deal() });
+    came.push(fourth.unwrap());
+    let (fifth, ()) = tokio::join!(deals.next(), async { held.remove(0).answer_deal() });
+    came.push(fifth.unwrap());
+    assert!(deals.next().await.is_none());
+    let order: Vec<usize> = came.iter().map(|item| item.index).collect();
+    assert_eq!(order, [2, 3, 1, 4, 0]);
+    for item in came {
+        assert_eq!(item.id, format!("d_{}", item.index));
+        assert_eq!(item.result.unwrap().id, item.id.as_str());
+    }
+}
+
+/// How many of `total` retrievals the service saw at the same time, at most; it answers none before
+/// as many are there as there can be.
+async fn most_in_flight(total: usize, concurrency: usize, as_completed: bool) -> usize {
+    let mut peer = Peer::start().await;
+    let client = client(peer.url.as_str());
+    let mut many = client
+        .deals()
+        .retrieve_many(ids(0..total))
+        .concurrency(concurrency);
+    if as_completed {
+        many = many.as_completed();
+    }
+    let mut deals = many.stream();
+    let read = async {
+        let mut came = 0;
+        while let Some(item) = deals.next().await {
+            item.result.unwrap();
+            came += 1;
+        }
+        came
+    };
+    let serve = async {
+        let (mut held, mut answered, mut most) = (VecDeque::<Heard>::new(), 0, 0);
+        while answered < total {
+            let possible = concurrency.max(1).min(total - answered);
+            while held.len() < possible {
+                held.push_back(peer.next().await);
+            }
+            // One too many would be here by now.
+            settle().await;
+            while let Some(heard) = peer.waiting() {
+                held.push_back(heard);
+            }
+            most = most.max(held.len());
+            held.pop_front().unwrap().answer_deal();
+            answered += 1;
+        }
+        most
+    };
+    let (came, most) = tokio::join!(read, serve);
+    assert_eq!(came, total);
+    most
+}
+
+#[tokio::test]
+async fn as_many_are_on_their_way_as_was_said_and_no_more() {
+    for as_completed in [false, true] {
+        assert_eq!(most_in_flight(12, 4, as_completed).await, 4);
+        assert_eq!(most_in_flight(4, 1, as_completed).await, 1);
+        // More than there are.
+        assert_eq!(most_in_flight(3, 1000, as_completed).await, 3);
+    }
+}
+
+#[tokio::test]
+async fn nothing_at_a_time_means_one_at_a_time() {
+    assert_eq!(most_in_flight(3, 0, false).await, 1);
+    assert_eq!(most_in_flight(3, 0, true).await, 1);
+}
+
+#[tokio::test]
+async fn sixteen_are_on_their_way_unless_it_is_said_otherwise() {
+    let mut peer = Peer::start().await;
+    let client = client(peer.url.as_str());
+    let mut deals = client.deals().retrieve_many(ids(0..40)).stream();
+    let serve = async {
+        let mut held = Vec::new();
+        for _ in 0..16 {
+            held.push(peer.next().await);
+        }
+        settle().await;
+        assert!(peer.waiting().is_none());
+        held
+    };
+    tokio::select! {
+        _ = deals.next() => panic!("nothing was answered"),
+        held = serve => assert_eq!(held.len(), 16),
+    }
+}
+
+/// In order, what was answered and waits for its turn counts too: memory is bounded.
+#[tokio::test]
+async fn one_slow_deal_does_not_let_the_others_pile_up() {
+    let mut peer = Peer::start().await;
+    let client = client(peer.url.as_str());
+    let taken = Cell::new(0);
+    let endless = (0..).map(|number| {
+        taken.set(number + 1);
+        format!("d_{number}")
+    });
+    let mut deals = client
+        .deals()
+        .retrieve_many(endless)
+        .concurrency(4)
+        .stream();
+    let serve = async {
+        let mut held = Vec::new();
+        for _ in 0..4 {
+            held.push(peer.next().await);
+        }
+        held.sort_by(|one, other| other.segment().cmp(one.segment()));
+        let slow = held.pop().unwrap();
+        assert_eq!(slow.segment(), "d_0");
+        for heard in held {
+            heard.answer_deal();
+        }
+        settle().await;
+        assert!(peer.waiting().is_none());
+        assert_eq!(taken.get(), 4);
+        slow.answer_deal();
+    };
+    let (first, ()) = tokio::join!(deals.next(), serve);
+    assert_eq!(first.unwrap().index, 0);
+}
+
+#[tokio::test]
+async fn an_endless_iterator_is_asked_only_as_far_as_need_be() {
+    let service = Service::answering(200, &[], mock::DEAL).await;
+    let client = service.client();
+    for as_completed in [false, true] {
+        let taken = Cell::new(0);
+        let endless = (0..).map(|number| {
+            taken.set(number + 1);
+            format!("d_{number}")
+        });
+        let mut many = client.deals().retrieve_many(endless).concurrency(3);
+        if as_completed {
+            many = many.as_completed();
+        }
+        let mut deals = many.stream();
+        settle().await;
+        assert_eq!(
+            taken.get(),
+            0,
+            "nothing is asked for before the stream is read"
+        );
+        for at in 0..10 {
+            let item = deals.next().await.unwrap();
+            assert!(as_completed || item.index == at);
+            assert!(
+                (at + 1..=at + 3).contains(&taken.get()),
+                "{} taken for the {at}th",
+                taken.get()
+            );
+        }
+        drop(deals);
+        settle().await;
+        assert!(taken.get() <= 12);
+    }
+}
+
+#[tokio::test]
+async fn no_identifiers_are_no_deals() {
+    let client = client("http://127.0.0.1:9");
+    let mut deals = client.deals().retrieve_many(Vec::<String>::new()).stream();
+    assert!(deals.next().await.is_none());
+    assert!(deals.next().await.is_none());
+}
+
+#[tokio::test]
+async fn one_that_fails_is_one_item() {
+    let mut peer = Peer::start().await;
+    let client = client(peer.url.as_str());
+    let asked = ["d_0", "missing", "..", "broken", "odd", "", "d_6", "d_6"];
+    for as_completed in [false, true] {
+        let mut many = client.deals().retrieve_many(asked).concurrency(3);
+        if as_completed {
+            many = many.as_completed();
+        }
+        let mut deals = many.stream();
+        let serve = async {
+            for _ in 0..6 {
+                let heard = peer.next().await;
+                match heard.segment() {
+                    "missing" => heard.answer(404, r#"{"title":"Not found"}"#),
+                    "broken" => drop(heard),
+                    "odd" => heard.answer(200, "[]"),
+                    _ => heard.answer_deal(),
+                }
+            }
+        };
+        let read = async {
+            let mut items = Vec::new();
+            while let Some(item) = deals.next().await {
+                items.push(item);
+            }
+            items
+        };
+        let ((), mut items) = tokio::join!(serve, read);
+        items.sort_by_key(|item| item.index);
+        let ids: Vec<&str> = items.iter().map(|item| item.id.as_str()).collect();
+        assert_eq!(ids, asked);
+        let kinds: Vec<Option<ErrorKind>> = items
+            .iter()
+            .map(|item| item.result.as_ref().err().map(dealkit::Error::kind))
+            .collect();
+        assert_eq!(
+            kinds,
+            [
+                None,
+                Some(ErrorKind::Status),
+                Some(ErrorKind::Validation),
+                Some(ErrorKind::Interrupted),
+                Some(ErrorKind::Decode),
+                Some(ErrorKind::Validation),
+                None,
+                None,
+            ]
+        );
+        let refused = items[2].result.as_ref().unwrap_err();
+        assert_eq!(refused.delivery(), Delivery::NotSent);
+        assert_eq!(refused.violations()[0].code.as_str(), "invalid_id");
+        assert!(items[1].result.as_ref().unwrap_err().is_not_found());
+        assert!(peer.waiting().is_none());
+    }
+}
+
+#[tokio::test]
+async fn dropping_the_stream_cancels_what_is_on_its_way() {
+    let mut peer = Peer::start().await;
+    let client = client(peer.url.as_str());
+    let mut deals = client
+        .deals()
+        .retrieve_many(ids(0..10))
+        .concurrency(3)
+        .stream();
+    let serve = async {
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(peer.next().await);
+        }
+        held
+    };
+    let held = tokio::select! {
+        _ = deals.next() => panic!("nothing was answered"),
+        held = serve => held,
+    };
+    drop(deals);
+    for heard in held {
+        heard.gone().await;
+    }
+    settle().await;
+    assert!(peer.waiting().is_none(), "more was asked for");
+}
+
+#[tokio::test]
+async fn dropping_a_call_cancels_it() {
+    let mut peer = Peer::start().await;
+    let client = client(peer.url.as_str());
+    let call = client.deals().retrieve("d_1").send();
+    let heard = tokio::select! {
+        _ = call => panic!("nothing was answered"),
+        heard = peer.next() => heard,
+    };
+    heard.gone().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_deal_has_its_own_time() {
+    // Nobody answers; the clock runs on as soon as nothing else can happen.
+    let peer = Peer::start().await;
+    let client = client(peer.url.as_str());
+    let before = tokio::time::Instant::now();
+    let many = client.deals().retrieve_many(ids(0..4)).concurrency(2);
+    let mut deals = many.timeout(Duration::from_secs(2)).stream();
+    for _ in 0..4 {
+        let error = deals.next().await.unwrap().result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout);
+    }
+    let taken = before.elapsed();
+    assert!(
+        taken >= Duration::from_secs(4) && taken < Duration::from_secs(5),
+        "{taken:?}"
+    );
+    drop(peer);
+}
+
+#[tokio::test]
+async fn what_is_shown_holds_no_key() {
+    let client = client("http://127.0.0.1:9");
+    let many = client.deals().retrieve_many(["CANARY"]);
+    let shown = format!(
+        "{many:?} {:?}",
+        client.deals().retrieve_many(["CANARY"]).stream()
+    );
+    assert!(!shown.contains(KEY) && !shown.contains("CANARY"), "{shown}");
+}
+
+#[test]
+fn the_blocking_iterator_has_the_same_names() {
+    let service = Service::answering_blocking(200, mock::DEAL);
+    let client = blocking::Client::new(service.client()).unwrap();
+    let many = client.deals().retrieve_many(["d_1", "..", "d_2"]);
+    let mut items = Vec::new();
+    for item in many.concurrency(2).timeout(Duration::from_secs(30)) {
+        items.push((
+            item.index,
+            item.id,
+            item.result
+                .map(|deal| deal.id)
+                .map_err(|error| error.kind()),
+        ));
+    }
+    assert_eq!(
+        items,
+        [
+            (0, "d_1".to_owned(), Ok("d_1".into())),
+            (1, "..".to_owned(), Err(ErrorKind::Validation)),
+            (2, "d_2".to_owned(), Ok("d_1".into())),
+        ]
+    );
+    let targets: BTreeSet<String> = service
+        .arrived()
+        .iter()
+        .map(|request| target(request).to_owned())
+        .collect();
+    assert_eq!(
+        targets,
+        BTreeSet::from(["/v1/deals/d_1".to_owned(), "/v1/deals/d_2".to_owned()])
+    );
+
+    let many = client.deals().retrieve_many(ids(0..20));
+    let mut indexes: Vec<usize> = many
+        .as_completed()
+        .into_iter()
+        .map(|item| item.index)
+        .collect();
+    indexes.sort_unstable();
+    assert_eq!(indexes, Vec::from_iter(0..20));
+}
+
+#[test]
+fn the_blocking_iterator_may_be_endless_and_be_left() {
+    let service = Service::answering_blocking(200, mock::DEAL);
+    let client = blocking::Client::new(service.client()).unwrap();
+    let taken = AtomicUsize::new(0);
+    let endless = (0..).map(|number| {
+        taken.store(number + 1, Ordering::Relaxed);
+        format!("d_{number}")
+    });
+    let many = client.deals().retrieve_many(endless).concurrency(0);
+    let first: Vec<usize> = many.into_iter().take(3).map(|item| item.index).collect();
+    assert_eq!(first, [0, 1, 2]);
+    assert_eq!(taken.load(Ordering::Relaxed), 3);
+    assert_eq!(service.arrived().len(), 3);
+}

@@ -1,0 +1,343 @@
+//! What dealkit tells a tracing subscriber: the names of OpenTelemetry, and nothing that is secret or
+//! personal.
+//!
+//! Everything at TRACE is captured, whoever emits it. What dealkit's HTTP client writes through the
+//! `log` crate is not bridged into `tracing`, so it is not seen here.
+#![cfg(feature = "client")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and its helpers too"
+)]
+
+mod mock;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex},
+};
+
+use dealkit::{AgentProfile, CreateAgent, Error, Method};
+use mock::{AGENT, DEAL, KEY, Peer, client};
+use tracing::{
+    Event, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+    subscriber::DefaultGuard,
+};
+use tracing_subscriber::{
+    layer::{Context, Layer, SubscriberExt as _},
+    registry::LookupSpan,
+};
+
+/// What a call gives, each with a mark: none of it may come out.
+const PERSONAL: [&str; 8] = [
+    "CANARY-id",
+    "CANARY-first",
+    "CANARY-last",
+    "canary-mail",
+    "15550100155501001",
+    "CANARY-profile",
+    "CANARY-header",
+    "CANARY-query",
+];
+
+/// A span or an event, with its fields as text.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    target: String,
+    fields: BTreeMap<String, String>,
+}
+
+impl Visit for Seen {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.fields
+            .insert(field.name().to_owned(), format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.fields
+            .insert(field.name().to_owned(), value.to_owned());
+    }
+}
+
+/// Keeps every span and every event.
+#[derive(Clone, Default)]
+struct Capture(Arc<Mutex<Captured>>);
+
+#[derive(Default)]
+struct Captured {
+    spans: Vec<(Id, Seen)>,
+    events: Vec<Seen>,
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Capture {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
+        let mut seen = Seen {
+            target: attributes.metadata().target().to_owned(),
+            ..Seen::default()
+        };
+        attributes.record(&mut seen);
+        self.0.lock().unwrap().spans.push((id.clone(), seen));
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, _: Context<'_, S>) {
+        // An id is used again when its span has ended: the last one is meant.
+        let mut captured = self.0.lock().unwrap();
+        let span = captured
+            .spans
+            .iter_mut()
+            .rev()
+            .find(|(found, _)| found == id);
+        values.record(&mut span.unwrap().1);
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut seen = Seen {
+            target: event.metadata().target().to_owned(),
+            ..Seen::default()
+        };
+        event.record(&mut seen);
+        self.0.lock().unwrap().events.push(seen);
+    }
+}
+
+impl Capture {
+    /// Captures what this thread does from now on: both ends of every connection run on it.
+    fn start() -> (Self, DefaultGuard) {
+        let capture = Self::default();
+        let subscriber = tracing_subscriber::registry().with(capture.clone());
+        (capture, tracing::subscriber::set_default(subscriber))
+    }
+
+    /// Spans and events; of dealkit alone, or of all.
+    fn seen(&self, dealkit_only: bool) -> Vec<Seen> {
+        let captured = self.0.lock().unwrap();
+        let spans = captured.spans.iter().map(|(_, seen)| seen);
+        spans
+            .chain(&captured.events)
+            .filter(|seen| !dealkit_only || seen.target.starts_with("dealkit"))
+            .cloned()
+            .collect()
+    }
+
+    /// The spans that dealkit made for calls.
+    fn calls(&self) -> Vec<BTreeMap<String, String>> {
+        let captured = self.0.lock().unwrap();
+        captured
+            .spans
+            .iter()
+            .filter(|(_, seen)| {
+                seen.target == "dealkit" && seen.fields.contains_key("url.template")
+            })
+            .map(|(_, seen)| seen.fields.clone())
+            .collect()
+    }
+
+    fn is_discreet(&self) {
+        let own = format!("{:?}", self.seen(true));
+        assert!(own.contains("url.template"), "{own}");
+        for secret in PERSONAL {
+            assert!(!own.contains(secret), "{secret}: {own}");
+        }
+        let all = format!("{:?}", self.seen(false));
+        assert!(!all.contains(KEY), "{all}");
+    }
+}
+
+fn marked() -> CreateAgent {
+    CreateAgent::builder()
+        .email("canary-mail@example.com")
+        .first_name("CANARY-first")
+        .last_name("CANARY-last")
+        .phone("+15550100155501001")
+        .profile(AgentProfile::new().external_id("CANARY-profile"))
+        .brokerage_id("CANARY-id")
+        .build()
+        .unwrap()
+}
+
+/// Makes every kind of call, each answered with `status` and `body`.
+async fn call_everything(status: u16, body: &str) -> (u16, Vec<Option<Error>>) {
+    let mut peer = Peer::start().await;
+    let port = peer.url.rsplit(':').next().unwrap().parse().unwrap();
+    let client = client(peer.url.as_str());
+    let calls = async {
+        let retrieve = client
+            .deals()
+            .retrieve("CANARY-id")
+            .header("x-mark", "CANARY-header");
+        let request = client
+            .request(Method::PATCH, ["deals", "CANARY-id"])
+            .query("q", "CANARY-query");
+        let json = serde_json::json!({"name": "CANARY-first"});
+        let mut many = client.deals().retrieve_many(["CANARY-id"]).stream();
+        vec![
+            client.agents().create(marked()).await.err(),
+            retrieve.await.err(),
+            request.json(&json).await.err(),
+            many.next().await.unwrap().result.err(),
+        ]
+    };
+    let serve = async {
+        loop {
+            peer.next().await.answer(status, body);
+        }
+    };
+    tokio::select! {
+        errors = calls => (port, errors),
+        () = serve => panic!("serves for ever"),
+    }
+}
+
+fn field<'a>(span: &'a BTreeMap<String, String>, name: &str) -> Option<&'a str> {
+    span.get(name).map(String::as_str)
+}
+
+#[tokio::test]
+async fn a_success_is_one_span_with_these_fields() {
+    let (capture, guard) = Capture::start();
+    let (port, errors) = call_everything(200, AGENT).await;
+    drop(guard);
+    assert!(errors.iter().all(Option::is_none), "{errors:?}");
+    let spans = capture.calls();
+    let port = port.to_string();
+    let expected = [
+        ("POST", "/v1/agents"),
+        ("GET", "/v1/deals/{id}"),
+        ("PATCH", "/v1/{}/{}"),
+        ("GET", "/v1/deals/{id}"),
+    ];
+    assert_eq!(spans.len(), expected.len(), "{spans:?}");
+    for (span, (method, template)) in spans.iter().zip(expected) {
+        let name = format!("{method} {template}");
+        for (field_name, value) in [
+            ("otel.name", name.as_str()),
+            ("otel.kind", "client"),
+            ("http.request.method", method),
+            ("url.template", template),
+            ("url.scheme", "http"),
+            ("server.address", "127.0.0.1"),
+            ("server.port", &port),
+            ("http.response.status_code", "200"),
+        ] {
+            assert_eq!(
+                field(span, field_name),
+                Some(value),
+                "{field_name} in {span:?}"
+            );
+        }
+        assert_eq!(field(span, "error.type"), None, "{span:?}");
+    }
+    capture.is_discreet();
+}
+
+#[tokio::test]
+async fn an_error_answer_is_the_error_s_type() {
+    let (capture, guard) = Capture::start();
+    let problem = format!(
+        r#"{{"title":"{KEY} CANARY-id","detail":"CANARY-first {KEY}","request_id":"{KEY}"}}"#
+    );
+    let (_, errors) = call_everything(404, &problem).await;
+    drop(guard);
+    assert!(
+        errors
+            .iter()
+            .all(|error| error.as_ref().unwrap().is_not_found())
+    );
+    for span in capture.calls() {
+        assert_eq!(
+            field(&span, "http.response.status_code"),
+            Some("404"),
+            "{span:?}"
+        );
+        assert_eq!(field(&span, "error.type"), Some("404"), "{span:?}");
+    }
+    capture.is_discreet();
+}
+
+#[tokio::test]
+async fn a_body_that_cannot_be_read_is_the_error_s_type() {
+    let (capture, guard) = Capture::start();
+    let mut peer = Peer::start().await;
+    let client = client(peer.url.as_str());
+    let (outcome, ()) = tokio::join!(client.deals().retrieve("CANARY-id").send(), async {
+        peer.next()
+            .await
+            .answer(200, r#"{"id":"CANARY-id","status":["CANARY-first"]}"#);
+    });
+    drop(guard);
+    outcome.unwrap_err();
+    let spans = capture.calls();
+    assert_eq!(spans.len(), 1);
+    assert_eq!(field(&spans[0], "http.response.status_code"), Some("200"));
+    // A success by its status; what failed is reading it.
+    let kind = field(&spans[0], "error.type").unwrap();
+    assert!(kind.eq_ignore_ascii_case("decode"), "{kind}");
+    capture.is_discreet();
+}
+
+#[tokio::test]
+async fn a_failure_without_an_answer_is_the_error_s_type() {
+    let (capture, guard) = Capture::start();
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let client = client(format!("http://{closed}"));
+    client.agents().create(marked()).await.unwrap_err();
+    client
+        .deals()
+        .retrieve("CANARY-id")
+        .header("x", "CANARY-header\n")
+        .await
+        .unwrap_err();
+    client.deals().retrieve("..").await.unwrap_err();
+    drop(guard);
+    let spans = capture.calls();
+    let kinds: Vec<String> = spans
+        .iter()
+        .map(|span| field(span, "error.type").unwrap().to_lowercase())
+        .collect();
+    assert_eq!(kinds, ["connect", "config", "validation"]);
+    for span in &spans {
+        assert_eq!(field(span, "http.response.status_code"), None, "{span:?}");
+    }
+    capture.is_discreet();
+}
+
+#[tokio::test]
+async fn a_client_that_is_made_tells_nothing_secret() {
+    let (capture, guard) = Capture::start();
+    let (_, errors) = call_everything(200, DEAL).await;
+    mock::builder("http://127.0.0.1:9")
+        .header("x-mark", "CANARY-header")
+        .build()
+        .unwrap();
+    mock::builder("http://deals.example.com")
+        .build()
+        .unwrap_err();
+    drop(guard);
+    assert!(errors[1].is_none());
+    capture.is_discreet();
+}
+
+/// The capture itself sees what it should see: without this, silence would prove nothing.
+#[tokio::test]
+async fn the_capture_sees_what_is_told() {
+    let (capture, guard) = Capture::start();
+    let span = tracing::trace_span!(target: "dealkit::x", "x", url.template = "CANARY-id", late = tracing::field::Empty);
+    span.record("late", KEY);
+    tracing::trace!(target: "dealkit::x", parent: &span, mark = %"CANARY-first", "text");
+    drop(guard);
+    let all = format!("{:?}", capture.seen(true));
+    assert!(
+        all.contains("CANARY-id") && all.contains(KEY) && all.contains("CANARY-first"),
+        "{all}"
+    );
+}
