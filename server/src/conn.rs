@@ -11,13 +11,14 @@ use std::{
     pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, Version, header};
+use http::{HeaderValue, Method, Request, Response, Version, header};
 use hyper::{
     body::{Body, Incoming},
     server::conn::{http1, http2},
@@ -67,8 +68,9 @@ pub(crate) async fn serve(
     let pace = Arc::new(Pace::new());
     let head_deadline = pace.start + shared.head_deadline;
     let detected = tokio::select! {
+        biased;
         detected = timeout_at(head_deadline, preface::detect(stream)) => detected,
-        _ = stopping.wait_for(|stopping| *stopping) => return,
+        () = asked_to_stop(&mut stopping) => return,
     };
     // Silence, an end before the first request, or a broken connection: nobody to answer.
     let Ok(Ok(Some((protocol, io)))) = detected else {
@@ -78,6 +80,14 @@ pub(crate) async fn serve(
         Protocol::Http1 => http1(io, shared, pace, stopping).await,
         Protocol::Http2 => http2(io, shared, pace, stopping).await,
     }
+}
+
+/// Resolves when the server was asked to stop, and not before what had arrived by then could be read: whoever
+/// waits for both (`biased`, the connection first) sees a request that was there before it stops.
+async fn asked_to_stop(stopping: &mut watch::Receiver<bool>) {
+    // The sender is gone only when everything is about to be dropped.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+    tokio::task::yield_now().await;
 }
 
 async fn http1(
@@ -99,26 +109,48 @@ async fn http1(
         .max_buf_size(shared.max_head_bytes)
         .serve_connection(TokioIo::new(io), exchange);
 
-    let mut asked_to_stop = false;
+    let mut is_stopping = false;
+    let mut is_idle = false;
     let ended = loop {
         tokio::select! {
+            biased;
             ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => break ended,
             () = pace.overdue(shared.head_deadline) => return,
-            _ = stopping.wait_for(|stopping| *stopping), if !asked_to_stop => {
-                asked_to_stop = true;
+            () = asked_to_stop(&mut stopping), if !is_stopping => {
+                is_stopping = true;
                 std::pin::Pin::new(&mut connection).graceful_shutdown();
+                if let Poll::Ready(ended) = poll_fn(|cx| Poll::Ready(connection.poll_without_shutdown(cx))).await {
+                    is_idle = true;
+                    break ended;
+                }
             }
         }
     };
-    // A malformed head was answered by hyper, and what follows it is unread like the body of a refused request.
-    if ended.is_err() || pace.has_unread() {
-        let parts = connection.into_parts();
-        linger(parts.io.into_inner().into_inner(), pace.unread_deadline()).await;
+    let parts = connection.into_parts();
+    let stream = parts.io.into_inner().into_inner();
+    // The caller may still be sending: the rest of a refused request, whatever follows a head that hyper found
+    // malformed, or more requests than it was told are answered. One that is idle is not, or it would show.
+    if ended.is_err() || !is_idle || has_unread(&stream) {
+        linger(stream, pace.unread_deadline()).await;
+    }
+}
+
+/// Whether the system holds bytes of the caller that nobody has read. Known on Unix only.
+fn has_unread(stream: &TcpStream) -> bool {
+    #[cfg(unix)]
+    {
+        rustix::io::ioctl_fionread(stream).is_ok_and(|length| length > 0)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = stream;
+        false
     }
 }
 
 /// Ends a connection whose caller may still be sending: closing at once would make the system answer the
-/// rest with a reset, which destroys an answer that the caller has not read yet.
+/// rest with a reset, which destroys an answer that the caller has not read yet. A caller with nothing to send
+/// closes when it sees the end, and so ends the waiting.
 async fn linger(mut stream: TcpStream, deadline: Instant) {
     let ending = async {
         stream.shutdown().await?;
@@ -129,7 +161,7 @@ async fn linger(mut stream: TcpStream, deadline: Instant) {
 }
 
 async fn http2(
-    io: Replay<TcpStream>,
+    mut io: Replay<TcpStream>,
     shared: Arc<Shared>,
     pace: Arc<Pace>,
     mut stopping: watch::Receiver<bool>,
@@ -138,26 +170,34 @@ async fn http2(
         let (shared, pace) = (Arc::clone(&shared), Arc::clone(&pace));
         service_fn(move |request| exchange(request, Arc::clone(&shared), Arc::clone(&pace)))
     };
+    // Lent, for the connection to be given back at its end.
     let connection = http2::Builder::new(TokioExecutor::new())
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(u32::try_from(shared.max_head_bytes).unwrap_or(u32::MAX))
-        .serve_connection(TokioIo::new(io), exchange);
-    let mut connection = pin!(connection);
-
-    let mut asked_to_stop = false;
-    loop {
-        tokio::select! {
-            _ = connection.as_mut() => return,
-            () = pace.overdue(shared.head_deadline) => break,
-            _ = stopping.wait_for(|stopping| *stopping), if !asked_to_stop => {
-                asked_to_stop = true;
-                connection.as_mut().graceful_shutdown();
+        .serve_connection(TokioIo::new(&mut io), exchange);
+    {
+        let mut connection = pin!(connection);
+        let mut is_stopping = false;
+        loop {
+            tokio::select! {
+                biased;
+                _ = connection.as_mut() => break,
+                () = pace.overdue(shared.head_deadline) => {
+                    // Idle: say goodbye, so that a request that is just being sent is known not to have been
+                    // acted on.
+                    connection.as_mut().graceful_shutdown();
+                    let _ = timeout_at(Instant::now() + LAST_WORDS, connection).await;
+                    return;
+                }
+                () = asked_to_stop(&mut stopping), if !is_stopping => {
+                    is_stopping = true;
+                    connection.as_mut().graceful_shutdown();
+                }
             }
         }
     }
-    // Idle: say goodbye, so that a request that is just being sent is known not to have been acted on.
-    connection.as_mut().graceful_shutdown();
-    let _ = timeout_at(Instant::now() + LAST_WORDS, connection).await;
+    // The caller of an answer that is still on its way goes on sending window updates.
+    linger(io.into_inner(), pace.instant(0)).await;
 }
 
 /// One request and its answer.
@@ -188,7 +228,9 @@ async fn exchange(
         }
     };
 
-    if unread {
+    // What follows a refused CONNECT may be meant for a tunnel, and must not be taken for the next request.
+    let is_last = unread || head.method == Method::CONNECT;
+    if is_last {
         if head.version == Version::HTTP_2 {
             // The other requests of the connection go on; this one's body is read beside them.
             tokio::spawn(async move {
@@ -217,7 +259,6 @@ pub(crate) struct Pace {
     progressed: AtomicU64,
     /// Requests whose bodies are being read. They have their own deadline.
     receiving: AtomicUsize,
-    unread: AtomicBool,
     /// Milliseconds from the start to the end of the body deadline of what is unread.
     unread_until: AtomicU64,
 }
@@ -228,7 +269,6 @@ impl Pace {
             start: Instant::now(),
             progressed: AtomicU64::new(0),
             receiving: AtomicUsize::new(0),
-            unread: AtomicBool::new(false),
             unread_until: AtomicU64::new(0),
         }
     }
@@ -261,11 +301,6 @@ impl Pace {
     fn leave_unread(&self, deadline: Instant) {
         self.unread_until
             .store(self.offset(deadline), Ordering::Relaxed);
-        self.unread.store(true, Ordering::Relaxed);
-    }
-
-    fn has_unread(&self) -> bool {
-        self.unread.load(Ordering::Relaxed)
     }
 
     fn unread_deadline(&self) -> Instant {

@@ -1,6 +1,6 @@
 //! The accept loop: how many connections at once, what an accept error means, and how it all ends.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, iter, sync::Arc, time::Duration};
 
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -35,10 +35,17 @@ pub(crate) async fn serve(
             }
         }
     };
-    // New connections are refused before the old ones are told: a caller that finds its connection closed
-    // and comes back must not be let in again.
-    drop(listener);
     if stopped.is_ok() {
+        // Callers whom the system has let in already have perhaps sent their requests.
+        for stream in waiting(listener).take(max_connections.saturating_sub(connections.len())) {
+            connections.spawn(conn::serve(
+                stream,
+                Arc::clone(&shared),
+                asked_to_stop.clone(),
+            ));
+        }
+        // New connections are refused before the old ones are told: a caller that finds its connection closed
+        // and comes back must not be let in again.
         stopping.send_replace(true);
         let all_ended = async { while connections.join_next().await.is_some() {} };
         let _ = timeout(drain_deadline, all_ended).await;
@@ -58,6 +65,17 @@ async fn accept(listener: &TcpListener) -> TcpStream {
             Err(_) => sleep(PAUSE).await,
         }
     }
+}
+
+/// The connections that are there already; after them `listener` is gone.
+fn waiting(listener: TcpListener) -> impl Iterator<Item = TcpStream> {
+    let listener = listener.into_std().ok();
+    iter::from_fn(move || {
+        let (stream, _) = listener.as_ref()?.accept().ok()?;
+        stream.set_nonblocking(true).ok()?;
+        let _ = stream.set_nodelay(true);
+        TcpStream::from_std(stream).ok()
+    })
 }
 
 /// Whether the error concerns a caller that was gone before it was accepted. Everything else is about us,

@@ -5,8 +5,9 @@ use std::{fmt, sync::Arc};
 use bytes::Bytes;
 use dealkit::{Agent, CreateAgent, Json, RoleAssignment, UnknownMembers, wire};
 use http::{
-    HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header, request::Parts,
-    uri::Authority,
+    HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header,
+    request::Parts,
+    uri::{Authority, Scheme},
 };
 
 use crate::{
@@ -308,7 +309,7 @@ fn finish(mut answer: Response<Bytes>, request_id: &RequestId, is_head: bool) ->
     answer
 }
 
-/// Check 1: one host, and a target that is a path on it.
+/// Check 1: one host, a target that is a path on it, and a body whose end everybody sees in the same place.
 fn check_target(head: &Parts) -> Result<(), &'static str> {
     let has_path = head.uri.path().starts_with('/');
     if head.version >= Version::HTTP_2 {
@@ -322,6 +323,12 @@ fn check_target(head: &Parts) -> Result<(), &'static str> {
     let is_absolute_form = head.uri.scheme().is_some();
     if !has_path || !(is_origin_form || is_absolute_form) {
         return Err("The request target must be a path, or an absolute URL.");
+    }
+    if !is_web_scheme(head.uri.scheme()) {
+        return Err("An absolute request target must begin with http:// or https://.");
+    }
+    if !is_only_chunked(head) {
+        return Err("The only Transfer-Encoding that this server takes is chunked, once.");
     }
     let mut hosts = head.headers.get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
@@ -339,6 +346,21 @@ fn check_target(head: &Parts) -> Result<(), &'static str> {
             Err("The header Host must be the host of the request target.")
         }
         _ => Ok(()),
+    }
+}
+
+fn is_web_scheme(scheme: Option<&Scheme>) -> bool {
+    scheme.is_none_or(|scheme| *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS)
+}
+
+/// Whether the transfer coding, if there is one, is plainly `chunked`. hyper takes whatever ends with it and
+/// would let `gzip, chunked` pass for JSON, and codings that another server reads differently through.
+fn is_only_chunked(head: &Parts) -> bool {
+    let mut codings = head.headers.get_all(header::TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => true,
+        (Some(coding), None) => coding.as_bytes().eq_ignore_ascii_case(b"chunked"),
+        (Some(_), Some(_)) => false,
     }
 }
 

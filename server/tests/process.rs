@@ -2,25 +2,13 @@
 
 mod support;
 
-use std::{
-    io::{BufRead, BufReader, Read},
-    net::SocketAddr,
-    process::{Child, Command, Output, Stdio},
+use std::process::Output;
+
+use support::{
+    get_deal,
+    process::{Running, command},
+    send,
 };
-
-use support::{get_deal, send};
-
-/// The binary, in an environment without settings of its own.
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dealkit-server"));
-    for (name, _) in
-        std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("DEALKIT_"))
-    {
-        command.env_remove(name);
-    }
-    command.args(arguments);
-    command
-}
 
 fn refused(arguments: &[&str]) -> String {
     let Output {
@@ -31,63 +19,6 @@ fn refused(arguments: &[&str]) -> String {
     assert_eq!(status.code(), Some(2), "{arguments:?}");
     assert!(stdout.is_empty(), "{arguments:?} wrote to standard output");
     String::from_utf8(stderr).unwrap()
-}
-
-/// A running server. Killed when the test ends, however it ends.
-struct Running {
-    child: Child,
-    address: SocketAddr,
-    first_line: String,
-}
-
-impl Running {
-    fn start(mut command: Command) -> Self {
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut first_line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap())
-            .read_line(&mut first_line)
-            .unwrap();
-        let address = first_line
-            .trim_end()
-            .rsplit_once('/')
-            .expect(&first_line)
-            .1
-            .parse()
-            .unwrap();
-        Self {
-            child,
-            address,
-            first_line,
-        }
-    }
-
-    #[cfg(unix)]
-    fn signal(&self, signal: rustix::process::Signal) {
-        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal)
-            .unwrap();
-    }
-
-    fn stderr(&mut self) -> String {
-        let mut text = String::new();
-        self.child
-            .stderr
-            .as_mut()
-            .unwrap()
-            .read_to_string(&mut text)
-            .unwrap();
-        text
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
+pub mod process;
+
 use std::{
     collections::BTreeMap,
     io::{Read, Write},

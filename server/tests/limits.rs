@@ -1,0 +1,625 @@
+//! Every limit of the server, reached: deadlines, connections, descriptors, memory, and its end.
+
+#![cfg(unix)]
+
+mod support;
+
+use std::{
+    collections::BTreeSet,
+    io::{self, BufRead, BufReader, Read, Write},
+    net::{Shutdown, SocketAddr, TcpStream},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use dealkit_server::Sandbox;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use support::{
+    AGENT, Answer, KEY, assert_closed, connect, create_agent, get_deal, post_head,
+    process::{Running, command, command_with_descriptors},
+    read_answer, send,
+};
+
+const SHORT: Duration = Duration::from_millis(300);
+
+/// Longer than any test takes: a deadline of this is none.
+const NEVER: Duration = Duration::from_secs(120);
+
+/// How late an event may be on a busy machine.
+const LATE: Duration = Duration::from_secs(5);
+
+fn served(address: SocketAddr) {
+    assert_eq!(send(address, get_deal("d_1").as_bytes()).status, 200);
+}
+
+/// Nothing arrives on `stream` for a while: whoever is behind it is not served.
+fn assert_silent(stream: &mut TcpStream) {
+    stream.set_read_timeout(Some(SHORT)).unwrap();
+    let error = stream.read(&mut [0]).expect_err("served beyond the limit");
+    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    stream.set_read_timeout(Some(NEVER)).unwrap();
+}
+
+/// A connection on which a request was answered, and that is kept open.
+fn kept(address: SocketAddr) -> TcpStream {
+    let mut stream = connect(address);
+    stream.write_all(get_deal("d_1").as_bytes()).unwrap();
+    assert_eq!(read_answer(&mut stream, false).status, 200);
+    stream
+}
+
+/// Raises the number of files that this process may open, for tests with thousands of connections.
+fn allow_descriptors(needed: u64) {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_some_and(|current| current < needed) {
+        let raised = Rlimit {
+            current: maximum.or(Some(needed)).map(|maximum| maximum.max(needed)),
+            maximum,
+        };
+        setrlimit(Resource::Nofile, raised).unwrap_or_else(|error| {
+            panic!("this test needs {needed} open files, see ulimit -Hn: {error}")
+        });
+    }
+}
+
+// ---- deadlines -----------------------------------------------------------------------------------------
+
+/// Whatever a caller begins with, it has one head deadline, and closing its half ends it at once.
+#[test]
+fn silent_and_half_open_connections_end() {
+    let sandbox = Sandbox::builder().head_deadline(SHORT).start().unwrap();
+    let patient = Sandbox::builder().head_deadline(NEVER).start().unwrap();
+    for beginning in [
+        "",
+        "P",
+        "PR",
+        "PRI * HT",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r",
+        "PO",
+        "G",
+        "GET /v1",
+        "GET /v1/deals/d_1 HTTP/1.1\r\n",
+        "GET /v1/deals/d_1 HTTP/1.1\r\nhost: h\r\n\r",
+        "\r\n",
+    ] {
+        let began = Instant::now();
+        let mut stream = connect(sandbox.address());
+        stream.write_all(beginning.as_bytes()).unwrap();
+        assert_closed(&mut stream);
+        let took = began.elapsed();
+        assert!(
+            (SHORT..SHORT + LATE).contains(&took),
+            "{beginning:?}: {took:?}"
+        );
+
+        let began = Instant::now();
+        let mut stream = connect(patient.address());
+        stream.write_all(beginning.as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        assert!(
+            answer.is_empty() || answer.starts_with(b"HTTP/1.1 400 "),
+            "{beginning:?}"
+        );
+        assert!(began.elapsed() < LATE, "{beginning:?}");
+    }
+    served(sandbox.address());
+}
+
+/// The head deadline begins with the last answer, and neither pieces of the next head nor empty lines extend it.
+#[test]
+fn the_next_head_has_the_deadline_too() {
+    let sandbox = Sandbox::builder().head_deadline(SHORT).start().unwrap();
+    for pieces in ["x: y\r\n", "\r\n", "a"] {
+        let mut stream = kept(sandbox.address());
+        let began = Instant::now();
+        stream.set_read_timeout(Some(SHORT / 10)).unwrap();
+        if pieces != "\r\n" {
+            stream
+                .write_all(b"GET /v1/deals/d_1 HTTP/1.1\r\nx:")
+                .unwrap();
+        }
+        // Reading paces the writing, and sees the end.
+        while stream
+            .read(&mut [0])
+            .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        {
+            let _ = stream.write_all(pieces.as_bytes());
+            assert!(began.elapsed() < SHORT + LATE, "{pieces:?}");
+        }
+        assert!(began.elapsed() > SHORT / 2, "{pieces:?}");
+    }
+}
+
+/// Neither bytes nor chunks extend the body deadline, and the answer says what happened.
+#[test]
+fn dripping_a_body_does_not_extend_its_deadline() {
+    let sandbox = Sandbox::builder().body_deadline(SHORT).start().unwrap();
+    for (head, piece) in [
+        (post_head("content-length: 1000\r\n"), "x"),
+        (post_head("transfer-encoding: chunked\r\n"), "1\r\nx\r\n"),
+        (post_head("transfer-encoding: chunked\r\n"), "0"),
+    ] {
+        let mut stream = connect(sandbox.address());
+        let began = Instant::now();
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.set_read_timeout(Some(SHORT / 10)).unwrap();
+        while stream.peek(&mut [0]).is_err() {
+            stream.write_all(piece.as_bytes()).unwrap();
+            assert!(began.elapsed() < SHORT + LATE, "{piece:?}");
+        }
+        assert!(began.elapsed() >= SHORT);
+        stream.set_read_timeout(Some(NEVER)).unwrap();
+        let answer = read_answer(&mut stream, false);
+        assert_eq!(
+            (answer.status, answer.header("connection")),
+            (408, Some("close")),
+            "{piece:?}"
+        );
+        assert_closed(&mut stream);
+    }
+    assert!(sandbox.agents().is_empty());
+}
+
+/// One connection after another that sends requests and reads no answer: each ends, and others are served.
+#[test]
+fn readers_that_never_read_end() {
+    let text = format!(
+        r#"{{"id": "big", "external_id": "{}"}}"#,
+        "x".repeat(20_000_000)
+    );
+    let sandbox = Sandbox::builder()
+        .deals([text.as_str(), r#"{"id": "d_1"}"#])
+        .head_deadline(SHORT)
+        .max_connections(4)
+        .start()
+        .unwrap();
+    let mut stuck: Vec<_> = (0..4).map(|_| connect(sandbox.address())).collect();
+    for stream in &mut stuck {
+        stream
+            .write_all(get_deal("big").repeat(10).as_bytes())
+            .unwrap();
+    }
+    let began = Instant::now();
+    let inside: Vec<_> = (0..4).map(|_| kept(sandbox.address())).collect();
+    assert!(began.elapsed() < SHORT + LATE);
+    drop(inside);
+    // What they find, should they ever look, ends before its announced length.
+    for mut stream in stuck {
+        let mut length = 0;
+        let mut piece = vec![0; 1 << 20];
+        while let Ok(read @ 1..) = stream.read(&mut piece) {
+            length += read;
+        }
+        assert!(length < text.len(), "{length} bytes");
+    }
+}
+
+// ---- connections ---------------------------------------------------------------------------------------
+
+#[test]
+fn further_connections_wait_and_each_end_lets_one_in() {
+    let sandbox = Sandbox::builder()
+        .max_connections(3)
+        .head_deadline(NEVER)
+        .start()
+        .unwrap();
+    let mut inside: Vec<_> = (0..3).map(|_| kept(sandbox.address())).collect();
+    let mut waiting: Vec<_> = (0..5).map(|_| connect(sandbox.address())).collect();
+    for stream in &mut waiting {
+        stream.write_all(get_deal("d_1").as_bytes()).unwrap();
+    }
+    assert_silent(&mut waiting[0]);
+    // In the order of their coming, one for one.
+    for mut stream in waiting {
+        drop(inside.remove(0));
+        assert_eq!(read_answer(&mut stream, false).status, 200);
+        inside.push(stream);
+    }
+    // Those inside were never disturbed.
+    for stream in &mut inside {
+        stream.write_all(get_deal("d_1").as_bytes()).unwrap();
+        assert_eq!(read_answer(stream, false).status, 200);
+    }
+}
+
+#[test]
+fn a_thousand_silent_connections_and_a_live_one() {
+    allow_descriptors(1_200);
+    let server = Running::quiet(&["--head-deadline", "4"]);
+    let began = Instant::now();
+    let beginnings = [
+        "",
+        "P",
+        "PRI * HT",
+        "GET /v1/deals/d_1 HTTP/1.1\r\nhost: h\r\n",
+    ];
+    let mut silent: Vec<_> = beginnings
+        .iter()
+        .cycle()
+        .take(1_000)
+        .map(|beginning| {
+            let mut stream = connect(server.address);
+            stream.write_all(beginning.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    let mut live = connect(server.address);
+    let mut slowest = Duration::ZERO;
+    for request in [get_deal("d_1"), create_agent(AGENT)]
+        .iter()
+        .cycle()
+        .take(200)
+    {
+        let asked = Instant::now();
+        live.write_all(request.as_bytes()).unwrap();
+        assert!(matches!(read_answer(&mut live, false).status, 200 | 201));
+        slowest = slowest.max(asked.elapsed());
+    }
+    assert!(
+        slowest < Duration::from_secs(1),
+        "the slowest answer took {slowest:?}"
+    );
+    served(server.address);
+    #[cfg(target_os = "linux")]
+    assert!(
+        server.memory("VmHWM") < 64 << 20,
+        "{} bytes",
+        server.memory("VmHWM")
+    );
+    // All were there the whole time, and all end.
+    for stream in &mut silent {
+        assert_closed(stream);
+    }
+    assert!(began.elapsed() < Duration::from_secs(4) + LATE);
+    served(server.address);
+}
+
+/// 32 descriptors fewer than the process may have, at least 1, at most 1,024.
+#[test]
+fn the_default_of_max_connections() {
+    allow_descriptors(1_200);
+    let basics = ["--listen", "127.0.0.1:0", "--log", "off"];
+    for (descriptors, connections) in [(33, 1), (20, 1), (64, 32), (1_500, 1_024)] {
+        let server = Running::start(command_with_descriptors(descriptors, &basics));
+        let mut inside: Vec<_> = (0..connections).map(|_| kept(server.address)).collect();
+        let mut waiting = connect(server.address);
+        waiting.write_all(get_deal("d_1").as_bytes()).unwrap();
+        assert_silent(&mut waiting);
+        inside.pop();
+        assert_eq!(
+            read_answer(&mut waiting, false).status,
+            200,
+            "{descriptors}"
+        );
+    }
+}
+
+/// More connections allowed than descriptors there are: the server waits, without spinning, until some end.
+#[test]
+fn running_out_of_descriptors() {
+    let server = Running::start(command_with_descriptors(
+        40,
+        &[
+            "--listen",
+            "127.0.0.1:0",
+            "--log",
+            "off",
+            "--max-connections",
+            "1000",
+            "--head-deadline",
+            "60",
+        ],
+    ));
+    let mut streams: Vec<_> = (0..100).map(|_| connect(server.address)).collect();
+    for stream in &mut streams {
+        stream.write_all(get_deal("d_1").as_bytes()).unwrap();
+    }
+    let mut waiting = streams.split_off(50);
+    #[cfg(target_os = "linux")]
+    let ticks = server.ticks();
+    assert_silent(&mut waiting[0]);
+    // Accepting again and again would have taken all of the 300 ms.
+    #[cfg(target_os = "linux")]
+    assert!(
+        server.ticks() - ticks < 15,
+        "{} ticks",
+        server.ticks() - ticks
+    );
+    // Some of the first were served, and their end lets the last in.
+    assert_eq!(read_answer(&mut streams[0], false).status, 200);
+    drop(streams);
+    while let Some(mut stream) = waiting.pop() {
+        if waiting.len() >= 25 {
+            continue; // Closed unserved: there is not room for all at once.
+        }
+        assert_eq!(read_answer(&mut stream, false).status, 200);
+    }
+    served(server.address);
+}
+
+// ---- memory --------------------------------------------------------------------------------------------
+
+#[cfg(target_os = "linux")]
+#[test]
+fn slow_bodies_take_no_more_than_twice_their_limit() {
+    const MIB: usize = 1 << 20;
+    let server = Running::quiet(&["--body-deadline", "3"]);
+    let before = server.memory("VmHWM");
+    let piece = vec![b' '; MIB / 2 - 1];
+    let heads = [
+        post_head(&format!("content-length: {MIB}\r\n")),
+        post_head("transfer-encoding: chunked\r\n") + &format!("{MIB:x}\r\n"),
+        // Refused before its body: nothing of it is kept.
+        post_head("transfer-encoding: chunked\r\n").replace(KEY, "wrong") + &format!("{MIB:x}\r\n"),
+    ];
+    let mut slow: Vec<_> = (0..150)
+        .map(|number| {
+            let mut stream = connect(server.address);
+            stream.write_all(heads[number % 3].as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    for _ in 0..2 {
+        for stream in &mut slow {
+            stream.write_all(&piece).unwrap();
+        }
+    }
+    served(server.address);
+    for (number, stream) in slow.iter_mut().enumerate() {
+        let status = read_answer(stream, false).status;
+        assert_eq!(status, if number % 3 == 2 { 401 } else { 408 });
+    }
+    let taken = server.memory("VmHWM").saturating_sub(before);
+    assert!(taken < 100 * 2 * MIB + 32 * MIB, "{} MiB", taken / MIB);
+    served(server.address);
+}
+
+/// A body in the smallest pieces that there are costs time in proportion, and no more memory than its bytes.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_body_in_one_byte_chunks() {
+    let server = Running::quiet(&["--body-deadline", "60"]);
+    let before = server.memory("VmHWM");
+    let chunks = "1\r\n \r\n".repeat(100_000);
+    let last = format!("{:x}\r\n{AGENT}\r\n0\r\n\r\n", AGENT.len());
+    let request = post_head("transfer-encoding: chunked\r\n") + &chunks + &last;
+    assert_eq!(send(server.address, request.as_bytes()).status, 201);
+    let taken = server.memory("VmHWM").saturating_sub(before);
+    assert!(taken < 8 << 20, "{taken} bytes");
+}
+
+// ---- the end -------------------------------------------------------------------------------------------
+
+/// What one caller saw of the server's end.
+#[derive(Default)]
+struct Seen {
+    /// The ids of requests whose answers arrived whole.
+    answered: Mutex<BTreeSet<String>>,
+    count: AtomicUsize,
+}
+
+impl Seen {
+    /// Sends requests until there is no server any more: on one connection, or on a new one each time.
+    fn call(&self, address: SocketAddr, caller: usize) {
+        let is_keeping = caller.is_multiple_of(2);
+        let mut kept = None;
+        for number in 0.. {
+            let id = format!("c{caller}-{number}");
+            let mut stream = match kept.take() {
+                Some(stream) => stream,
+                None => match TcpStream::connect(address) {
+                    Ok(stream) => stream,
+                    Err(_) => return,
+                },
+            };
+            let header = format!("\r\nx-request-id: {id}\r\n\r\n");
+            let request = match number % 3 {
+                0 => get_deal("d_1").replace("\r\n\r\n", &header),
+                1 => create_agent(AGENT).replace("\r\n\r\n", &header),
+                _ => get_deal("big").replace("\r\n\r\n", &header),
+            };
+            if stream.write_all(request.as_bytes()).is_err() {
+                continue;
+            }
+            let Some(last) = whole_answer(&mut stream, &id) else {
+                continue;
+            };
+            self.answered.lock().unwrap().insert(id);
+            self.count.fetch_add(1, Ordering::Relaxed);
+            kept = (is_keeping && !last).then_some(stream);
+        }
+    }
+}
+
+/// Reads an answer: `None` when there is none at all, a failure when there is a part of one. Says whether it
+/// is the connection's last.
+fn whole_answer(stream: &mut TcpStream, id: &str) -> Option<bool> {
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    match stream.peek(&mut [0]) {
+        Ok(0) => None,
+        Ok(_) => {
+            let answer = read_answer(stream, false);
+            assert!(matches!(answer.status, 200 | 201), "{}", answer.status);
+            assert_eq!(answer.header("x-request-id"), Some(id));
+            Some(answer.header("connection") == Some("close"))
+        }
+        Err(error) => {
+            assert_ne!(error.kind(), io::ErrorKind::WouldBlock, "{id} hangs");
+            None
+        }
+    }
+}
+
+/// 24 callers in full swing when the signal comes. The log has a line for each request that was acted on:
+/// each of those must have its whole answer.
+#[test]
+fn shutdown_under_load_loses_no_accepted_request() {
+    let directory = tempfile("shutdown-under-load.json");
+    let big = format!(
+        r#"[{{"id": "d_1"}}, {{"id": "big", "external_id": "{}"}}]"#,
+        "x".repeat(1_000_000)
+    );
+    std::fs::write(&directory, big).unwrap();
+    for signal in [Signal::TERM, Signal::INT, Signal::TERM] {
+        let mut server = Running::start(command(&[
+            "--listen",
+            "127.0.0.1:0",
+            "--log",
+            "json",
+            "--deals",
+            directory.to_str().unwrap(),
+        ]));
+        let log = BufReader::new(server.child.stderr.take().unwrap());
+        let seen = Seen::default();
+        let address = server.address;
+        let logged = thread::scope(|scope| {
+            let log = scope.spawn(move || {
+                let ids = log.lines().map(|line| {
+                    let line: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+                    line["request_id"].as_str().unwrap().to_owned()
+                });
+                ids.collect::<BTreeSet<_>>()
+            });
+            for caller in 0..24 {
+                let seen = &seen;
+                scope.spawn(move || seen.call(address, caller));
+            }
+            while seen.count.load(Ordering::Relaxed) < 1_000 {
+                thread::yield_now();
+            }
+            server.signal(signal);
+            let began = Instant::now();
+            assert_eq!(server.wait(Duration::from_secs(10)).code(), Some(0));
+            assert!(
+                began.elapsed() < Duration::from_secs(5),
+                "{:?}",
+                began.elapsed()
+            );
+            log.join().unwrap()
+        });
+        let answered = seen.answered.into_inner().unwrap();
+        let lost: Vec<_> = logged.difference(&answered).collect();
+        assert!(lost.is_empty(), "acted on but not answered: {lost:?}");
+        assert!(answered.is_subset(&logged), "the log has lost lines");
+        assert!(answered.len() >= 1_000);
+    }
+    std::fs::remove_file(directory).unwrap();
+}
+
+fn tempfile(name: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// Requests that were there before the signal are answered, whether or not the server had looked at them. The
+/// server is stopped in its tracks while they arrive, so this is no matter of luck.
+#[test]
+fn requests_that_were_there_before_the_signal_are_answered() {
+    let mut server = Running::quiet(&[]);
+    let mut kept: Vec<_> = (0..20).map(|_| kept(server.address)).collect();
+    // Half of a head, half of a body; the rest follows after the signal.
+    let mut half_head = connect(server.address);
+    half_head
+        .write_all(&get_deal("d_1").as_bytes()[..40])
+        .unwrap();
+    let mut half_body = connect(server.address);
+    let request = create_agent(AGENT);
+    let (first, rest) = request.split_at(request.len() - 10);
+    half_body.write_all(first.as_bytes()).unwrap();
+    served(server.address);
+
+    server.signal(Signal::STOP);
+    let mut fresh: Vec<_> = (0..20).map(|_| connect(server.address)).collect();
+    for stream in kept.iter_mut().chain(&mut fresh) {
+        stream.write_all(create_agent(AGENT).as_bytes()).unwrap();
+    }
+    server.signal(Signal::TERM);
+    server.signal(Signal::CONT);
+    // Whether the server had seen the signal when it answered is left open; the connection ends in any case.
+    for (number, stream) in kept.iter_mut().chain(&mut fresh).enumerate() {
+        println!("connection {number}");
+        assert_eq!(read_answer(stream, false).status, 201);
+        assert_closed(stream);
+    }
+    let last = |answer: &Answer, status| {
+        assert_eq!(
+            (answer.status, answer.header("connection")),
+            (status, Some("close"))
+        );
+    };
+    // Nobody new comes in, while those inside are waited for.
+    while TcpStream::connect(server.address).is_ok() {}
+    half_head
+        .write_all(&get_deal("d_1").as_bytes()[40..])
+        .unwrap();
+    last(&read_answer(&mut half_head, false), 200);
+    half_body.write_all(rest.as_bytes()).unwrap();
+    last(&read_answer(&mut half_body, false), 201);
+    assert_closed(&mut half_head);
+    assert_closed(&mut half_body);
+    assert_eq!(server.wait(LATE).code(), Some(0));
+}
+
+/// A connection whose request never ends: here a body that does not come.
+fn stuck(address: SocketAddr) -> TcpStream {
+    let mut stream = connect(address);
+    let expecting = post_head("content-length: 100\r\nexpect: 100-continue\r\n");
+    stream.write_all(expecting.as_bytes()).unwrap();
+    assert_eq!(read_answer(&mut stream, false).status, 100);
+    stream
+}
+
+#[test]
+fn a_stuck_request_does_not_hold_the_end_beyond_the_drain_deadline() {
+    let drain = Duration::from_secs(1);
+    let mut server = Running::quiet(&["--drain-deadline", "1", "--body-deadline", "60"]);
+    let mut idle = kept(server.address);
+    let stuck = stuck(server.address);
+    let began = Instant::now();
+    server.signal(Signal::TERM);
+    // Idle connections end at once.
+    assert_closed(&mut idle);
+    assert!(began.elapsed() < drain);
+    while TcpStream::connect(server.address).is_ok() {}
+    assert!(began.elapsed() < drain);
+    assert_eq!(server.wait(drain + LATE).code(), Some(0));
+    assert!(began.elapsed() >= drain);
+    drop(stuck);
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    for second in [Signal::TERM, Signal::INT] {
+        let mut server = Running::quiet(&["--drain-deadline", "60", "--body-deadline", "60"]);
+        let stuck = stuck(server.address);
+        server.signal(Signal::INT);
+        while TcpStream::connect(server.address).is_ok() {}
+        assert!(server.child.try_wait().unwrap().is_none(), "it waits");
+        server.signal(second);
+        assert_eq!(server.wait(LATE).code(), Some(0));
+        drop(stuck);
+    }
+}
+
+/// An end without anybody inside takes no time.
+#[test]
+fn an_idle_server_ends_at_once() {
+    let mut server = Running::quiet(&["--drain-deadline", "60"]);
+    let _kept: Vec<_> = (0..10).map(|_| kept(server.address)).collect();
+    let _silent: Vec<_> = (0..10).map(|_| connect(server.address)).collect();
+    let began = Instant::now();
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(LATE).code(), Some(0));
+    assert!(
+        began.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        began.elapsed()
+    );
+}

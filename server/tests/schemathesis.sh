@@ -1,0 +1,47 @@
+#!/bin/sh
+# Schemathesis, all phases, against a server of its own and the contract's openapi.json; any failure is a failure.
+#
+#   server/tests/schemathesis.sh SERVER_BINARY SCHEMATHESIS MAX_EXAMPLES [more arguments of schemathesis run]
+#
+# MAX_EXAMPLES is for each operation and phase. The random seed is printed by schemathesis; --seed repeats a run.
+set -eu
+
+if [ "$#" -lt 3 ]; then
+    echo "usage: $0 SERVER_BINARY SCHEMATHESIS MAX_EXAMPLES [argument ...]" >&2
+    exit 2
+fi
+server=$1 schemathesis=$2 examples=$3
+shift 3
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+pid=
+
+# Ends the server that this script has started, whatever happens, and leaves nothing behind.
+finish() {
+    if [ -n "$pid" ]; then
+        kill "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+    fi
+    rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# The server's first line says where it listens. Reading from a pipe waits for it.
+mkfifo "$work/stdout"
+"$server" --listen 127.0.0.1:0 --log off >"$work/stdout" &
+pid=$!
+read -r line <"$work/stdout"
+url=${line##* }
+
+"$schemathesis" --config-file "$here/schemathesis.toml" run "$here/../../sdk/contract/openapi.json" \
+    --url "$url/v1" --header "x-service-key: sandbox-key" \
+    --phases examples,coverage,fuzzing,stateful --checks all --max-examples "$examples" \
+    --generation-database none --no-color "$@"
+
+# It has survived: one more request is answered, and it ends as it should.
+kill -0 "$pid"
+kill "$pid"
+wait "$pid"
+pid=

@@ -1,0 +1,141 @@
+//! The real binary as a child process.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    net::SocketAddr,
+    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+/// The binary, in an environment without settings of its own.
+pub fn command(arguments: &[&str]) -> Command {
+    clean(
+        Command::new(env!("CARGO_BIN_EXE_dealkit-server")),
+        arguments,
+    )
+}
+
+/// The binary, allowed to open no more than `descriptors` files.
+#[cfg(unix)]
+pub fn command_with_descriptors(descriptors: u64, arguments: &[&str]) -> Command {
+    let mut shell = Command::new("sh");
+    // `sh -c SCRIPT NAME ARGUMENTS`: the shell becomes the binary, so that signals reach it.
+    shell.args(["-c", r#"ulimit -n "$0" && exec "$@""#]);
+    shell.arg(descriptors.to_string());
+    shell.arg(env!("CARGO_BIN_EXE_dealkit-server"));
+    clean(shell, arguments)
+}
+
+fn clean(mut command: Command, arguments: &[&str]) -> Command {
+    for (name, _) in
+        std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("DEALKIT_"))
+    {
+        command.env_remove(name);
+    }
+    command.args(arguments);
+    command
+}
+
+/// A running server. Killed when the test ends, however it ends.
+pub struct Running {
+    pub child: Child,
+    pub address: SocketAddr,
+    pub first_line: String,
+    _stdout: BufReader<ChildStdout>,
+}
+
+impl Running {
+    pub fn start(mut command: Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut first_line = String::new();
+        stdout.read_line(&mut first_line).unwrap();
+        let address = first_line
+            .trim_end()
+            .rsplit_once('/')
+            .expect(&first_line)
+            .1
+            .parse()
+            .unwrap();
+        Self {
+            child,
+            address,
+            first_line,
+            _stdout: stdout,
+        }
+    }
+
+    /// On a free port, without a log, with these arguments besides.
+    pub fn quiet(arguments: &[&str]) -> Self {
+        let basics = ["--listen", "127.0.0.1:0", "--log", "off"];
+        Self::start(command(&[&basics, arguments].concat()))
+    }
+
+    #[cfg(unix)]
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal)
+            .unwrap();
+    }
+
+    pub fn stderr(&mut self) -> String {
+        let mut text = String::new();
+        self.child
+            .stderr
+            .as_mut()
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
+        text
+    }
+
+    /// Waits for the end; longer than `limit` is a failure.
+    pub fn wait(&mut self, limit: Duration) -> ExitStatus {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(began.elapsed() < limit, "still running after {limit:?}");
+            std::thread::yield_now();
+        }
+    }
+
+    /// A number of `/proc/PID/status` in bytes: `VmHWM` is the most memory that the process ever had
+    /// (by a count that the kernel keeps roughly: a later answer can be a little less).
+    #[cfg(target_os = "linux")]
+    pub fn memory(&self, line: &str) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status
+            .lines()
+            .find_map(|text| text.strip_prefix(line))
+            .unwrap();
+        let kib = line
+            .trim_matches([':', ' ', '\t'])
+            .trim_end_matches(" kB")
+            .trim();
+        kib.parse::<usize>().unwrap() * 1024
+    }
+
+    /// Processor time used so far, in the system's ticks (100 a second).
+    #[cfg(target_os = "linux")]
+    pub fn ticks(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let (_, fields) = stat.rsplit_once(") ").unwrap();
+        let mut times = fields
+            .split(' ')
+            .skip(11)
+            .map(|field| field.parse::<u64>().unwrap());
+        times.next().unwrap() + times.next().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
