@@ -326,6 +326,7 @@ impl ClientBuilder {
         }
         let pools = Pools::new(Settings {
             connect_timeout: self.connect_timeout,
+            attempt_timeout: self.attempt_timeout,
             max_kept: self.max_connections,
             http2_prior_knowledge: self.http2_prior_knowledge,
             route: self.route(&base)?,
@@ -337,7 +338,7 @@ impl ClientBuilder {
                 prefix,
                 base,
                 headers,
-                redactor: Redactor::new(key),
+                redactor: Redactor::new(&key),
                 total_timeout: self.total_timeout,
                 bounds: Bounds {
                     connect: self.connect_timeout,
@@ -378,7 +379,7 @@ impl ClientBuilder {
         if url.scheme() == "http" && !is_loopback(&url) && !self.allow_http {
             return Err(Error::config(
                 "base_url is plain http to another machine, where everybody on the way can read the service key: \
-                 use https, or allow_http(true) if the network is yours",
+                 use https, or set allow_http if the network is yours",
             ));
         }
         if url.scheme() == "https" && cfg!(not(feature = "rustls")) {
@@ -430,7 +431,7 @@ impl ClientBuilder {
 
     fn route(&self, base: &Url) -> Result<Route, Error> {
         let proxy = match &self.proxy {
-            Some(proxy) => Some(reqwest::Proxy::all(proxy).map_err(|_| {
+            Some(proxy) => Some(checked_proxy(proxy).ok_or_else(|| {
                 Error::config("proxy is no URL such as http://proxy.example.com:3128")
             })?),
             None => None,
@@ -457,6 +458,14 @@ fn more_than_zero(name: &str, limit: Duration) -> Result<(), Error> {
 impl fmt::Debug for ClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientBuilder").finish_non_exhaustive()
+    }
+}
+
+/// A proxy that speaks HTTP: others are refused here, and not when the first call cannot go through.
+fn checked_proxy(proxy: &str) -> Option<reqwest::Proxy> {
+    match proxy.split_once("://") {
+        Some(("http" | "https", _)) | None => reqwest::Proxy::all(proxy).ok(),
+        Some(_) => None,
     }
 }
 

@@ -70,6 +70,13 @@ impl DecodeError {
     pub fn body(&self) -> &[u8] {
         &self.body
     }
+
+    /// Takes out of the path what must not be shown: its names are the sender's.
+    #[cfg(feature = "client")]
+    pub(crate) fn mask(&mut self, mask: impl Fn(&str) -> String) {
+        self.path = mask(&self.path);
+        self.pointer = mask(&self.pointer);
+    }
 }
 
 impl fmt::Display for DecodeError {

@@ -126,7 +126,8 @@ pub enum ErrorKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Delivery {
-    /// Nothing of it reached the service: sending it again is safe.
+    /// It is certain that the service did not act on it: nothing of it was sent, or what was sent was
+    /// refused with 429 before. Sending it again is safe.
     NotSent,
     /// It may have reached the service, which may have acted on it.
     Unknown,
@@ -220,6 +221,7 @@ impl Error {
     /// Keeps what came of an answer that was a success, but for its body.
     pub(crate) fn with_success(mut self, mut answer: Answer) -> Self {
         answer.body.truncate(BODY_KEPT);
+        self.mask_path(&answer.redactor);
         self.0.attempts = answer.attempts;
         self.0.answer = Some(Answered {
             answer,
@@ -236,6 +238,7 @@ impl Error {
             .as_ref()
             .and_then(|problem| answer.redactor.summary(problem));
         answer.body.truncate(BODY_KEPT);
+        self.mask_path(&answer.redactor);
         self.0.attempts = answer.attempts;
         self.0.answer = Some(Answered {
             answer,
@@ -243,6 +246,13 @@ impl Error {
             shown,
         });
         self
+    }
+
+    /// A service may put the key into the name of a member.
+    fn mask_path(&mut self, redactor: &redact::Redactor) {
+        if let Cause::Decode(error) = &mut self.0.cause {
+            error.mask(|text| redactor.mask(text));
+        }
     }
 
     fn answer(&self) -> Option<&Answer> {

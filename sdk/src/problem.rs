@@ -1,5 +1,7 @@
 //! Error bodies: problem details (RFC 9457), and whatever else a service answers an error with.
 
+use std::fmt;
+
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
@@ -22,7 +24,7 @@ use crate::{
 /// assert!(problem.extra.contains_key("hint"));
 /// assert_eq!(Problem::from_json(b"<h1>Bad gateway</h1>"), None);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Problem {
     /// `type`: a URI that names the kind of problem.
@@ -87,6 +89,21 @@ fn violation(entry: &Json) -> Option<Violation> {
         code,
         text("detail").unwrap_or_default(),
     ))
+}
+
+impl fmt::Debug for Problem {
+    /// Shows the status and where what is wrong, and none of the service's words: they may repeat what
+    /// was sent.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let errors = self
+            .errors
+            .iter()
+            .map(|error| (&error.pointer, &error.code));
+        f.debug_struct("Problem")
+            .field("status", &self.status)
+            .field("errors", &errors.collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Serialize for Problem {

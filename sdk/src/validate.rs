@@ -164,6 +164,18 @@ impl ValidationError {
         &self.violations
     }
 
+    /// An error of these violations, if there are any; for rules that are checked somewhere else.
+    ///
+    /// # Errors
+    /// When `violations` is not empty.
+    pub fn unless_empty(violations: Vec<Violation>) -> Result<(), Self> {
+        if violations.is_empty() {
+            Ok(())
+        } else {
+            Err(Self { violations })
+        }
+    }
+
     #[cfg(feature = "client")]
     pub(crate) fn one(violation: Violation) -> Self {
         Self {
@@ -288,7 +300,10 @@ fn profile(
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Null {
     Allowed,
+    /// It must be left out instead.
     Forbidden,
+    /// The member must be there.
+    Required,
 }
 
 /// The members of an object that no rule has looked at yet.
@@ -328,7 +343,10 @@ impl<'a> Members<'a> {
             Kind::Null => out.push(Violation::new(
                 self.pointer(name),
                 ViolationCode::NullNotAllowed,
-                format!("must be {}, got null; leave it out instead", kind.name()),
+                match null {
+                    Null::Required => format!("must be {}, got null", kind.name()),
+                    _ => format!("must be {}, got null; leave it out instead", kind.name()),
+                },
             )),
             found => out.push(Violation::new(
                 self.pointer(name),
@@ -353,7 +371,7 @@ impl<'a> Members<'a> {
                 "is required and missing",
             ));
         }
-        self.take(name, kind, Null::Forbidden, out).value()
+        self.take(name, kind, Null::Required, out).value()
     }
 
     fn required_text(&mut self, name: &str, rule: Rule, out: &mut Vec<Violation>) -> String {

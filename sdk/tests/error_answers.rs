@@ -643,3 +643,27 @@ async fn a_timeout_reads_as_it_was_given() {
     );
     drop(peer);
 }
+
+/// A status says what there is to know: a body that is too large, or breaks off, takes nothing from it.
+#[tokio::test]
+async fn a_status_counts_however_much_of_its_body_came() {
+    let mut peer = mock::Peer::start().await;
+    let client = mock::builder(peer.url.as_str())
+        .max_response_bytes(8)
+        .build()
+        .unwrap();
+    let answers = [
+        "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 99\r\n\r\ntoo large for the limit",
+        "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 7\r\n\r\ncut",
+        "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n123456789\r\n",
+    ];
+    for text in answers {
+        let serve = async { peer.next().await.answer_and_close(text) };
+        let (outcome, ()) = tokio::join!(client.agents().create(mock::ada()).send(), serve);
+        let error = outcome.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Status, "{text}");
+        assert!(error.is_rate_limited(), "{text}");
+        assert_eq!(error.retry_after(), Some(std::time::Duration::from_secs(7)));
+        assert!(error.body().unwrap().len() <= 8);
+    }
+}

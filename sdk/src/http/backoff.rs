@@ -18,7 +18,8 @@ impl Backoff {
     pub(crate) fn wait(self, retry: u32, share: f64) -> Duration {
         let doubled = 2_u32.checked_pow(retry).unwrap_or(u32::MAX);
         let span = self.first.saturating_mul(doubled).min(self.longest);
-        span.mul_f64(share.clamp(0.0, 1.0))
+        // A span too long for a float's precision is waited for in full.
+        Duration::try_from_secs_f64(span.as_secs_f64() * share.clamp(0.0, 1.0)).unwrap_or(span)
     }
 }
 
@@ -45,5 +46,16 @@ mod tests {
         assert_eq!(BACKOFF.wait(0, 0.0), Duration::ZERO);
         assert_eq!(BACKOFF.wait(1, 0.5), Duration::from_millis(200));
         assert_eq!(BACKOFF.wait(1, f64::MAX), Duration::from_millis(400));
+        assert_eq!(BACKOFF.wait(1, -1.0), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_longest_span_there_is_does_not_overflow() {
+        let backoff = Backoff {
+            first: Duration::MAX,
+            longest: Duration::MAX,
+        };
+        assert_eq!(backoff.wait(3, 1.0), Duration::MAX);
+        assert!(backoff.wait(0, 0.999_999) < Duration::MAX);
     }
 }

@@ -1,6 +1,7 @@
 //! Sending a request and reading its answer. Knows no agent and no deal.
 
 mod backoff;
+mod cause;
 pub(crate) mod path;
 pub(crate) mod pools;
 pub(crate) mod progress;

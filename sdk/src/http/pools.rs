@@ -14,6 +14,10 @@ use crate::error::Error;
 /// How long an unused connection is kept.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long a connection over HTTP/2 may be silent before it is asked for a sign of life, and how long it
+/// may take to give it; less, where an attempt has less than four times that.
+const LONGEST_SILENCE: Duration = Duration::from_secs(10);
+
 /// For how many runtimes connections are kept. Programs have one or two; a test suite has many, one after
 /// the other, and those that are gone need none.
 const RUNTIMES: usize = 8;
@@ -22,6 +26,7 @@ const RUNTIMES: usize = 8;
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
+    pub(crate) attempt_timeout: Duration,
     pub(crate) max_kept: usize,
     pub(crate) http2_prior_knowledge: bool,
     pub(crate) route: Route,
@@ -93,6 +98,15 @@ impl Settings {
             .pool_idle_timeout(IDLE_TIMEOUT);
         if self.http2_prior_knowledge {
             pool = pool.http2_prior_knowledge();
+        }
+        if kept > 0 {
+            // Over HTTP/2 many requests share a connection, and one that has died in silence would take
+            // every later request with it. So it is asked for a sign of life while a request waits, and
+            // given up within half the time of an attempt.
+            let patience = (self.attempt_timeout / 4).min(LONGEST_SILENCE);
+            pool = pool
+                .http2_keep_alive_interval(patience)
+                .http2_keep_alive_timeout(patience);
         }
         pool = match &self.route {
             Route::Loopback { tls: true } => pool.no_proxy(),

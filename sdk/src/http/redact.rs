@@ -1,9 +1,11 @@
 //! What may be shown of an answer, and how it is shown.
 
+use std::sync::Arc;
+
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use url::Url;
 
-use crate::problem::Problem;
+use crate::{problem::Problem, validate::pointer_token};
 
 /// The most characters of the service's own words that an error text shows.
 const SHOWN: usize = 200;
@@ -11,12 +13,30 @@ const SHOWN: usize = 200;
 /// Takes the service key out of texts that the service sent.
 #[derive(Clone)]
 pub(crate) struct Redactor {
-    key: HeaderValue,
+    /// The key in the ways in which a text may write it.
+    forms: Arc<[String]>,
 }
 
 impl Redactor {
-    pub(crate) fn new(key: HeaderValue) -> Self {
-        Self { key }
+    pub(crate) fn new(key: &HeaderValue) -> Self {
+        // Visible ASCII, as the client has checked.
+        let key = key.to_str().unwrap_or_default();
+        let mut forms = vec![
+            key.to_owned(),
+            key.escape_debug().to_string(),
+            pointer_token(key),
+        ];
+        // How a URL's host would write it; of a key of a few letters, words would be full.
+        if key.len() >= 8 {
+            forms.push(key.to_ascii_lowercase());
+        }
+        forms.retain(|form| !form.is_empty());
+        // The longest first: none may leave a part of another.
+        forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+        forms.dedup();
+        Self {
+            forms: forms.into(),
+        }
     }
 
     /// The title and the detail of a problem, fit for an error text.
@@ -33,10 +53,9 @@ impl Redactor {
 
     /// `text` with every occurrence of the key masked.
     pub(crate) fn mask(&self, text: &str) -> String {
-        match self.key.to_str() {
-            Ok(key) => text.replace(key, "[service key]"),
-            Err(_) => text.to_owned(),
-        }
+        self.forms.iter().fold(text.to_owned(), |text, form| {
+            text.replace(form, "[service key]")
+        })
     }
 }
 
@@ -72,4 +91,34 @@ pub(crate) fn redirect_target(
     } else {
         format!("a URL of the scheme {}", target.scheme())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_is_masked_in_whatever_way_it_is_written() {
+        let key = r#"Key/with~"odd\signs"#;
+        let redactor = Redactor::new(&HeaderValue::from_str(key).unwrap());
+        for text in [
+            key.to_owned(),
+            format!("{key:?}"),
+            format!("metadata[{key:?}]"),
+            format!("/metadata/{}", pointer_token(key)),
+            key.to_ascii_lowercase(),
+            format!("{key}{key}"),
+        ] {
+            let masked = redactor.mask(&text);
+            assert!(masked.contains("[service key]"), "{masked}");
+            assert!(!masked.to_lowercase().contains("odd"), "{masked}");
+        }
+    }
+
+    #[test]
+    fn a_short_key_leaves_words_alone() {
+        let redactor = Redactor::new(&HeaderValue::from_static("THE"));
+        assert_eq!(redactor.mask("the connection"), "the connection");
+        assert_eq!(redactor.mask("is THE it?"), "is [service key] it?");
+    }
 }

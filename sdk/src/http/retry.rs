@@ -208,3 +208,385 @@ where
         surroundings.sleep(wait).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::VecDeque,
+        future::ready,
+        sync::Mutex,
+        time::{Duration, SystemTime, UNIX_EPOCH},
+    };
+
+    use bytes::Bytes;
+    use futures_util::FutureExt as _;
+    use http::{HeaderMap, HeaderValue, StatusCode, header};
+    use proptest::prelude::*;
+    use url::Url;
+
+    use super::*;
+    use crate::http::redact::Redactor;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const TOTAL: Duration = Duration::from_secs(60);
+
+    /// Time that passes only when somebody waits, and chance that is no chance.
+    struct Fake {
+        now: Mutex<Duration>,
+        share: f64,
+        slept: Mutex<Vec<Duration>>,
+    }
+
+    impl Fake {
+        fn pass(&self, time: Duration) {
+            let mut now = self.now.lock().unwrap();
+            *now = now.saturating_add(time);
+        }
+    }
+
+    impl Surroundings for Fake {
+        fn elapsed(&self) -> Duration {
+            *self.now.lock().unwrap()
+        }
+
+        fn time_of_day(&self) -> SystemTime {
+            // Sun, 06 Nov 1994 08:49:37 GMT
+            UNIX_EPOCH + Duration::from_secs(784_111_777) + self.elapsed()
+        }
+
+        fn share(&self) -> f64 {
+            self.share
+        }
+
+        fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send {
+            self.slept.lock().unwrap().push(wait);
+            self.pass(wait);
+            ready(())
+        }
+    }
+
+    /// What the loop did.
+    struct Run {
+        outcome: Result<Answer, Error>,
+        slept: Vec<Duration>,
+        /// The time that each attempt was given.
+        left: Vec<Duration>,
+    }
+
+    impl Run {
+        fn error(self) -> Error {
+            match self.outcome {
+                Ok(_) => panic!("it succeeded"),
+                Err(error) => error,
+            }
+        }
+    }
+
+    /// Runs the loop over these outcomes; each attempt takes the time that stands with it.
+    fn run(
+        policy: RetryPolicy,
+        method: &Method,
+        share: f64,
+        outcomes: impl IntoIterator<Item = (Duration, Result<Answer, Error>)>,
+    ) -> Run {
+        let fake = Fake {
+            now: Mutex::default(),
+            share,
+            slept: Mutex::default(),
+        };
+        let mut outcomes: VecDeque<_> = outcomes.into_iter().collect();
+        let mut left = Vec::new();
+        let attempt = |time| {
+            left.push(time);
+            let (takes, outcome) = outcomes.pop_front().expect("one attempt too many");
+            fake.pass(takes);
+            ready(outcome)
+        };
+        // Nothing here waits for anything real.
+        let outcome = with_retries(policy, method, TOTAL, &fake, attempt)
+            .now_or_never()
+            .unwrap();
+        let slept = fake.slept.into_inner().unwrap();
+        Run {
+            outcome,
+            slept,
+            left,
+        }
+    }
+
+    /// The same failure as often as it is asked for, in no time.
+    fn always(policy: RetryPolicy, method: &Method, failure: impl Fn() -> Error) -> Run {
+        run(
+            policy,
+            method,
+            0.0,
+            (0..20).map(|_| (Duration::ZERO, Err(failure()))),
+        )
+    }
+
+    fn answer(status: u16, retry_after: Option<&str>) -> Answer {
+        let mut headers = HeaderMap::new();
+        if let Some(value) = retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_str(value).unwrap());
+        }
+        Answer {
+            status: StatusCode::from_u16(status).unwrap(),
+            headers,
+            body: Bytes::new(),
+            attempts: 1,
+            redactor: Redactor::new(&HeaderValue::from_static("key")),
+        }
+    }
+
+    fn status(status: u16) -> Error {
+        asking(status, None)
+    }
+
+    fn asking(status: u16, retry_after: Option<&str>) -> Error {
+        let url = Url::parse("https://deals.example.com").unwrap();
+        Error::answered(answer(status, retry_after), &url)
+    }
+
+    fn refused() -> Error {
+        Error::connect("refused")
+    }
+
+    fn timeout(delivery: Delivery) -> Error {
+        Error::timeout(SECOND, delivery)
+    }
+
+    fn broken(delivery: Delivery) -> Error {
+        Error::interrupted("reset", delivery)
+    }
+
+    fn at_once(failures: Vec<Error>) -> Vec<(Duration, Result<Answer, Error>)> {
+        failures
+            .into_iter()
+            .map(|failure| (Duration::ZERO, Err(failure)))
+            .collect()
+    }
+
+    #[test]
+    fn every_status_is_tried_again_as_the_contract_says() {
+        for code in 100..1000 {
+            let passes = [408, 429, 500, 502, 503, 504].contains(&code);
+            for (method, attempts) in [
+                (Method::GET, if passes { 3 } else { 1 }),
+                (Method::HEAD, if passes { 3 } else { 1 }),
+                (Method::POST, if code == 429 { 3 } else { 1 }),
+                (Method::PUT, if code == 429 { 3 } else { 1 }),
+                (Method::DELETE, if code == 429 { 3 } else { 1 }),
+                (Method::OPTIONS, if code == 429 { 3 } else { 1 }),
+            ] {
+                let error = always(RetryPolicy::new(), &method, || status(code)).error();
+                assert_eq!(error.attempts(), attempts, "{method} {code}");
+                assert_eq!(error.delivery(), Delivery::Answered, "{method} {code}");
+            }
+            let opted = RetryPolicy::new().even_if_it_may_have_acted(true);
+            let error = always(opted, &Method::POST, || status(code)).error();
+            assert_eq!(error.attempts(), if passes { 3 } else { 1 }, "{code}");
+        }
+    }
+
+    #[test]
+    fn failures_without_an_answer_are_tried_again_as_the_contract_says() {
+        use Delivery::{Answered, NotSent, Unknown};
+        type Failure = fn() -> Error;
+        let failures: [(Failure, u32, u32); 9] = [
+            (refused, 3, 3),
+            (|| timeout(NotSent), 3, 3),
+            (|| timeout(Unknown), 3, 1),
+            (|| timeout(Answered), 3, 1),
+            (|| broken(Unknown), 3, 1),
+            (|| broken(Answered), 3, 1),
+            (|| Error::too_large(1), 1, 1),
+            (|| Error::config("no"), 1, 1),
+            (
+                || Error::decode(crate::Deal::from_json("1").unwrap_err()),
+                1,
+                1,
+            ),
+        ];
+        for (index, (failure, get, post)) in failures.into_iter().enumerate() {
+            let attempts = |policy, method| always(policy, &method, failure).error().attempts();
+            let opted = RetryPolicy::new().even_if_it_may_have_acted(true);
+            assert_eq!(attempts(RetryPolicy::new(), Method::GET), get, "{index}");
+            assert_eq!(attempts(RetryPolicy::new(), Method::POST), post, "{index}");
+            assert_eq!(attempts(opted, Method::POST), get, "{index}");
+            assert_eq!(attempts(RetryPolicy::never(), Method::GET), 1, "{index}");
+            assert_eq!(attempts(opted.max_retries(0), Method::POST), 1, "{index}");
+        }
+    }
+
+    #[test]
+    fn retries_are_counted_and_a_success_says_how_many_there_were() {
+        for retries in [0, 1, 2, 7] {
+            let policy = RetryPolicy::new().max_retries(retries);
+            assert_eq!(
+                always(policy, &Method::GET, refused).error().attempts(),
+                retries + 1
+            );
+        }
+        let mut outcomes = at_once(vec![refused(), status(503)]);
+        outcomes.push((Duration::ZERO, Ok(answer(200, None))));
+        let run = run(RetryPolicy::new(), &Method::GET, 0.0, outcomes);
+        assert_eq!(run.left.len(), 3);
+        assert_eq!(
+            run.outcome
+                .unwrap_or_else(|error| panic!("{error}"))
+                .attempts,
+            3
+        );
+    }
+
+    #[test]
+    fn the_wait_is_jittered_in_full() {
+        let millis = |share| -> Vec<u128> {
+            let policy = RetryPolicy::new().max_retries(6);
+            let failures = at_once((0..7).map(|_| refused()).collect());
+            let run = run(policy, &Method::GET, share, failures);
+            run.slept.iter().map(Duration::as_millis).collect()
+        };
+        assert_eq!(millis(0.0), [0; 6]);
+        assert_eq!(millis(0.5), [100, 200, 400, 800, 1600, 2500]);
+        assert_eq!(millis(1.0), [200, 400, 800, 1600, 3200, 5000]);
+    }
+
+    #[test]
+    fn retry_after_is_a_floor() {
+        for (value, share, waits) in [
+            ("3", 1.0, [3000, 3000]),
+            ("0", 1.0, [200, 400]),
+            ("0", 0.0, [0, 0]),
+            // It is counted from the answer: the second comes when it is nearly over.
+            ("Sun, 06 Nov 1994 08:49:41 GMT", 0.0, [4000, 0]),
+            ("Sun, 06 Nov 1994 08:49:36 GMT", 0.5, [100, 200]),
+            ("1e30", 0.5, [100, 200]),
+            ("-7", 0.5, [100, 200]),
+            ("soon", 0.5, [100, 200]),
+        ] {
+            for method in [Method::GET, Method::POST] {
+                let failures = (0..3).map(|_| asking(429, Some(value))).collect();
+                let run = run(RetryPolicy::new(), &method, share, at_once(failures));
+                let slept: Vec<u128> = run.slept.iter().map(Duration::as_millis).collect();
+                assert_eq!(slept, waits, "{value} {share}");
+            }
+        }
+        // Another failure's wait is its own.
+        let failures = vec![asking(503, Some("2")), refused(), status(500)];
+        let run = run(RetryPolicy::new(), &Method::GET, 0.0, at_once(failures));
+        assert_eq!(run.slept, [2 * SECOND, Duration::ZERO]);
+        assert_eq!(run.error().retry_after(), None);
+    }
+
+    #[test]
+    fn a_wait_that_does_not_fit_ends_the_call_at_once() {
+        for (value, attempts) in [
+            ("59", 2),
+            // Nothing could be sent in no time.
+            ("60", 1),
+            ("61", 1),
+            ("18446744073709551615", 1),
+            ("99999999999999999999999999999999", 1),
+            ("Sun, 06 Nov 1994 09:49:37 GMT", 1),
+        ] {
+            let failures = vec![asking(429, Some(value)), status(404)];
+            let run = run(RetryPolicy::new(), &Method::POST, 0.0, at_once(failures));
+            assert_eq!(run.left.len(), attempts, "{value}");
+            assert_eq!(run.slept.len(), attempts - 1, "{value}");
+            if attempts == 1 {
+                assert!(run.error().retry_after().unwrap() >= TOTAL, "{value}");
+            }
+        }
+        let policy = RetryPolicy::new().backoff(TOTAL, TOTAL);
+        let run = run(policy, &Method::GET, 1.0, at_once(vec![refused()]));
+        assert_eq!(run.slept, []);
+    }
+
+    #[test]
+    fn the_total_bounds_all_attempts() {
+        let thirty = Duration::from_secs(30);
+        let failures = (0..9).map(|_| (thirty, Err(timeout(Delivery::Unknown))));
+        let policy = RetryPolicy::new().max_retries(u32::MAX);
+        let run = run(policy, &Method::GET, 1.0, failures);
+        // The second attempt has what the first and the wait have left of a minute.
+        assert_eq!(run.left, [TOTAL, thirty - Duration::from_millis(200)]);
+        assert_eq!(run.error().attempts(), 2);
+    }
+
+    #[test]
+    fn an_earlier_attempt_that_may_have_been_acted_on_is_not_forgotten() {
+        use Delivery::{Answered, NotSent, Unknown};
+        let opted = RetryPolicy::new().even_if_it_may_have_acted(true);
+        for (failures, delivery) in [
+            (vec![refused(), refused(), refused()], NotSent),
+            (vec![timeout(Unknown), refused(), refused()], Unknown),
+            (vec![refused(), broken(Unknown), refused()], Unknown),
+            (vec![broken(Unknown), refused(), timeout(NotSent)], Unknown),
+            (vec![status(503), refused(), refused()], Unknown),
+            (vec![broken(Answered), refused(), refused()], Unknown),
+            // It said that it did not act.
+            (vec![status(429), refused(), refused()], NotSent),
+            (vec![refused(), refused(), broken(Unknown)], Unknown),
+            (vec![refused(), refused(), status(404)], Answered),
+        ] {
+            let name = format!("{failures:?}");
+            let error = run(opted, &Method::POST, 0.0, at_once(failures)).error();
+            assert_eq!(
+                (error.delivery(), error.attempts()),
+                (delivery, 3),
+                "{name}"
+            );
+        }
+    }
+
+    fn any_failure() -> impl Strategy<Value = (u8, u16, u32)> {
+        (0..6_u8, 100..600_u16, 0..90_u32)
+    }
+
+    fn failure((kind, code, seconds): (u8, u16, u32)) -> Error {
+        match kind {
+            0 => refused(),
+            1 => timeout(Delivery::NotSent),
+            2 => timeout(Delivery::Unknown),
+            3 => broken(Delivery::Answered),
+            4 => asking(429, Some(&seconds.to_string())),
+            _ => asking(code, Some(&seconds.to_string())),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_happens(
+            failures in proptest::collection::vec((any_failure(), 0..40_000_u64), 30),
+            post in any::<bool>(),
+            retries in 0..20_u32,
+            share in 0.0..=1.0_f64,
+        ) {
+            let method = if post { Method::POST } else { Method::GET };
+            let policy = RetryPolicy::new().max_retries(retries);
+            let outcomes = failures.iter().map(|(shape, takes)| {
+                (Duration::from_millis(*takes), Err(failure(*shape)))
+            });
+            let run = run(policy, &method, share, outcomes);
+            let attempts = run.left.len();
+            prop_assert!(attempts <= retries as usize + 1);
+            prop_assert_eq!(run.slept.len(), attempts - 1);
+            // No attempt begins when the time is over.
+            prop_assert!(run.left.iter().all(|left| !left.is_zero()));
+            for (index, wait) in run.slept.iter().enumerate() {
+                let failed = failure(failures[index].0);
+                // POST goes on only after what the service certainly did not act on.
+                prop_assert!(!post || did_not_act(&failed));
+                let longest = policy.backoff.wait(u32::try_from(index).unwrap(), 1.0);
+                let asked = failed.headers().and_then(|headers| retry_after(headers, UNIX_EPOCH));
+                let asked = asked.unwrap_or_default();
+                prop_assert!(*wait >= asked && *wait <= asked.max(longest), "{wait:?}");
+            }
+            let before = failures[..attempts - 1].iter().any(|(shape, _)| !did_not_act(&failure(*shape)));
+            let error = run.error();
+            prop_assert_eq!(error.attempts() as usize, attempts);
+            prop_assert!(!before || error.delivery() != Delivery::NotSent);
+        }
+    }
+}

@@ -7,7 +7,7 @@ use http::{HeaderMap, Method, StatusCode};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use super::{progress::Progress, redact::Redactor};
+use super::{cause::Cause, progress::Progress, redact::Redactor};
 use crate::{
     error::{Delivery, Error},
     wire,
@@ -72,7 +72,7 @@ pub(crate) async fn attempt(
     let sent = progress.watch(http.execute(request.to_reqwest()));
     let mut response = match deadline.bound(sent).await {
         Some(Ok(response)) => response,
-        Some(Err(error)) => return Err(transport_error(error, bounds.connect)),
+        Some(Err(error)) => return Err(transport_error(error, bounds.connect, redactor)),
         None if progress.is_connecting() => return Err(deadline.missed(Delivery::NotSent)),
         None => return Err(deadline.missed(Delivery::Unknown)),
     };
@@ -83,13 +83,20 @@ pub(crate) async fn attempt(
         attempts: 1,
         redactor: redactor.clone(),
     };
-    let (body, failure) = read_body(&mut response, bounds.max_response_bytes, &deadline).await;
+    let (body, failure) = read_body(
+        &mut response,
+        bounds.max_response_bytes,
+        &deadline,
+        redactor,
+    )
+    .await;
     answer.body = body;
     match failure {
+        // The status says what there is to know, however much of its body came.
+        _ if !answer.status.is_success() => Err(Error::answered(answer, &request.url)),
         // What came is kept, also where more should have come.
         Some(error) => Err(error.with_answer(answer)),
-        None if answer.status.is_success() => Ok(answer),
-        None => Err(Error::answered(answer, &request.url)),
+        None => Ok(answer),
     }
 }
 
@@ -123,6 +130,7 @@ async fn read_body(
     response: &mut reqwest::Response,
     limit: u64,
     deadline: &Deadline,
+    redactor: &Redactor,
 ) -> (Bytes, Option<Error>) {
     let mut body = BytesMut::new();
     if let Some(length) = response.content_length() {
@@ -140,7 +148,8 @@ async fn read_body(
             Some(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
             Some(Ok(None)) => break None,
             Some(Err(error)) => {
-                break Some(Error::interrupted(error.without_url(), Delivery::Answered));
+                let cause = Cause::of(&error.without_url(), redactor);
+                break Some(Error::interrupted(cause, Delivery::Answered));
             }
             None => break Some(deadline.missed(Delivery::Answered)),
         }
@@ -149,16 +158,17 @@ async fn read_body(
 }
 
 /// Tells the failures apart that have no answer.
-fn transport_error(error: reqwest::Error, connect_timeout: Duration) -> Error {
+fn transport_error(error: reqwest::Error, connect_timeout: Duration, redactor: &Redactor) -> Error {
     // The URL holds the identifier, which error texts never show.
     let error = error.without_url();
+    let cause = Cause::of(&error, redactor);
     if error.is_connect() && error.is_timeout() {
         Error::timeout(connect_timeout, Delivery::NotSent)
     } else if error.is_connect() {
-        Error::connect(error)
+        Error::connect(cause)
     } else if error.is_builder() {
-        Error::config(format!("the request cannot be sent: {error}"))
+        Error::config(format!("the request cannot be sent: {cause}"))
     } else {
-        Error::interrupted(error, Delivery::Unknown)
+        Error::interrupted(cause, Delivery::Unknown)
     }
 }

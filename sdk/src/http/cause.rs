@@ -1,0 +1,50 @@
+//! Why a connection failed, as texts alone.
+
+use std::{error::Error, fmt};
+
+use super::redact::{Redactor, short};
+
+/// A failure of the transport and what caused it, without what the service said.
+///
+/// The transport's own errors cannot be handed on: over HTTP/2 they repeat the text with which a service
+/// closes the connection, and that may hold anything, the key too.
+pub(crate) struct Cause {
+    text: String,
+    source: Option<Box<Cause>>,
+}
+
+impl Cause {
+    pub(crate) fn of(error: &dyn Error, redactor: &Redactor) -> Self {
+        let text = error.to_string();
+        // How h2 writes the text of a GOAWAY.
+        let own = text.split(" (b\"").next().unwrap_or_default();
+        Self {
+            text: short(&redactor.mask(own)),
+            source: error
+                .source()
+                .map(|source| Box::new(Self::of(source, redactor))),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.text)?;
+        match &self.source {
+            Some(source) => write!(f, ", caused by {source:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Error for Cause {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}

@@ -1,0 +1,608 @@
+//! A marked key and marked personal data go through every kind of failure and of success, with every log
+//! record of every crate caught: the marks never show. And the environment's proxy never gets them from a
+//! call to this machine.
+#![cfg(feature = "client")]
+
+mod peer;
+
+use std::{
+    error::Error as StdError,
+    fmt::{Debug, Write as _},
+    panic::{self, AssertUnwindSafe},
+    process::Command,
+    sync::{Mutex, Once, PoisonError},
+    time::Duration,
+};
+
+use dealkit::{AgentProfile, Client, CreateAgent, Deal, Error, Method};
+use peer::{
+    BOTH, FINE, Http1, Http2, Peer, Protocol, Script, Step, answer,
+    catalogue::{self, LIMIT},
+    refused,
+};
+use tracing::{
+    Event, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+
+/// In every key here.
+const SECRET: &str = "c4n4ryS3cr3t";
+/// In everything personal: what is sent, and what a deal or an agent comes back with.
+const PERSONAL: &str = "c4n4ryP3rson";
+/// The same, where only digits may stand.
+const DIGITS: &str = "5550100733";
+
+fn key() -> String {
+    format!("k-{SECRET}-k")
+}
+
+/// Everything that was shown: log records of all crates, error texts, `Debug`.
+static SHOWN: Mutex<String> = Mutex::new(String::new());
+
+/// Keeps a line of what was shown.
+fn show(line: &str) {
+    let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    shown.push_str(line);
+    shown.push('\n');
+}
+
+/// Every span and every event of `tracing`, every record of `log`, and every panic's message.
+struct Ear;
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let _ = write!(self.0, " {field}={value:?}");
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let _ = write!(self.0, " {field}={value}");
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Ear {
+    fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
+        let metadata = attributes.metadata();
+        let mut line = Line(format!("tracing {} {}", metadata.target(), metadata.name()));
+        attributes.record(&mut line);
+        show(&line.0);
+    }
+
+    fn on_record(&self, _: &Id, values: &Record<'_>, _: Context<'_, S>) {
+        let mut line = Line("tracing".to_owned());
+        values.record(&mut line);
+        show(&line.0);
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut line = Line(format!("tracing {}", event.metadata().target()));
+        event.record(&mut line);
+        show(&line.0);
+    }
+}
+
+impl log::Log for Ear {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        show(&format!("log {} {}", record.target(), record.args()));
+    }
+
+    fn flush(&self) {}
+}
+
+fn listen() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Ear)).unwrap();
+        log::set_boxed_logger(Box::new(Ear)).unwrap();
+        log::set_max_level(log::LevelFilter::Trace);
+        let told = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            show(&format!("panic {info}"));
+            told(info);
+        }));
+    });
+}
+
+fn shown() -> String {
+    SHOWN.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Nothing that was shown so far has a mark.
+fn nothing_shows(case: &str) {
+    // A copy: the message of a panic is itself shown.
+    let shown = shown();
+    for line in shown.lines() {
+        let lower = line.to_lowercase();
+        for mark in [SECRET, PERSONAL, DIGITS] {
+            assert!(!lower.contains(&mark.to_lowercase()), "{case}: {line}");
+        }
+    }
+}
+
+/// Shows an error in every way there is, its causes too. The answer's headers, body and problem are the
+/// service's own, handed over as they are.
+fn show_error(error: &Error) {
+    show(&format!("{error} {error:?} {error:#?}"));
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        show(&format!("cause {error} {error:?} {error:#?}"));
+        cause = error.source();
+    }
+    show_debug(&error.decode_error());
+}
+
+fn show_debug(thing: &impl Debug) {
+    show(&format!("{thing:?} {thing:#?}"));
+}
+
+/// A request in which everything personal is marked.
+fn marked() -> CreateAgent {
+    let builder = CreateAgent::builder();
+    show_debug(&builder);
+    let builder = builder
+        .email(format!("{PERSONAL}@example.com"))
+        .first_name(PERSONAL)
+        .last_name(PERSONAL)
+        .phone(format!("+{DIGITS}"))
+        .image_url(format!("https://example.com/{PERSONAL}"))
+        .profile(AgentProfile::new().tier(PERSONAL).external_id(PERSONAL));
+    show_debug(&builder);
+    let request = builder.build().unwrap();
+    show_debug(&request);
+    request
+}
+
+/// An answer, as agent and as deal, in which everything personal is marked.
+fn marked_answer() -> String {
+    let contact = format!(
+        r#"{{"id":"c","fields":[{{"id":"f","value":"{PERSONAL}"}}],"name":"{PERSONAL}","email":"{PERSONAL}"}}"#
+    );
+    format!(
+        r#"{{"id":"x_1","email":"{PERSONAL}@example.com","first_name":"{PERSONAL}","last_name":"{PERSONAL}",
+        "phone":"+{DIGITS}","image_url":"{PERSONAL}","date_of_birth":null,"profile":{{"tier":"{PERSONAL}","{PERSONAL}":1}},
+        "role_assignments":[{{"role":"AGENT"}}],"address":{{"street":"{PERSONAL}"}},"metadata":{{"{PERSONAL}":"{PERSONAL}"}},
+        "contacts":[{contact}],"sides":[],"{PERSONAL}":"{PERSONAL}"}}"#
+    )
+}
+
+/// Makes every kind of call, and shows what comes of it.
+async fn call_everything(client: &Client) -> Vec<Error> {
+    let id = format!("{PERSONAL}/{PERSONAL}?{DIGITS}");
+    let header = format!("{PERSONAL} {SECRET}");
+    let create = client.agents().create(marked()).header("x-mark", &header);
+    let retrieve = client.deals().retrieve(&id).header("x-mark", &header);
+    let json = serde_json::json!({"first_name": PERSONAL});
+    let patch = client
+        .request(Method::PATCH, ["agents", &id])
+        .json(&json)
+        .query(PERSONAL, &id);
+    show_debug(&(
+        client,
+        &create,
+        &retrieve,
+        &patch,
+        client.agents(),
+        client.deals(),
+    ));
+    let mut many = client.deals().retrieve_many([id.clone()]);
+    show_debug(&many);
+    many = many.concurrency(2);
+    let mut many = many.stream();
+    let mut errors = Vec::new();
+    match create.with_response().await {
+        Ok(response) => show_debug(&(&response, response.value())),
+        Err(error) => errors.push(error),
+    }
+    match retrieve.with_response().await {
+        Ok(response) => show_debug(&(&response, response.value())),
+        Err(error) => errors.push(error),
+    }
+    match patch.await {
+        Ok(response) => show_debug(&response),
+        Err(error) => errors.push(error),
+    }
+    show_debug(&many);
+    match many.next().await.unwrap().result {
+        Ok(deal) => show_debug(&deal),
+        Err(error) => errors.push(error),
+    }
+    errors.iter().for_each(show_error);
+    errors
+}
+
+/// Answers everything with one script, of either protocol.
+async fn against(protocol: Protocol, script: Script, slow: bool) -> Vec<Error> {
+    let peer = Peer::start(protocol, vec![script]);
+    let builder = peer
+        .builder()
+        .service_key(key())
+        .header("x-mark-all", PERSONAL)
+        .max_response_bytes(8 * LIMIT);
+    show_debug(&builder);
+    let builder = if slow {
+        builder.attempt_timeout(Duration::from_millis(100))
+    } else {
+        builder
+    };
+    let client = builder.build().unwrap();
+    let errors = call_everything(&client).await;
+    drop(client);
+    let counts = peer.finish().await;
+    if protocol == Http1 && counts.requests > 0 {
+        let heard = String::from_utf8(counts.heard.concat()).unwrap();
+        assert!(
+            heard.contains(SECRET) && heard.contains(PERSONAL),
+            "the marks were not even sent"
+        );
+    }
+    errors
+}
+
+#[tokio::test]
+async fn no_fault_shows_a_mark() {
+    listen();
+    for protocol in BOTH {
+        for fault in catalogue::faults(protocol) {
+            // One of the silent ones is enough: each takes its deadline.
+            if !fault.slow || fault.name == "silence in the body" {
+                against(protocol, fault.script, fault.slow).await;
+            }
+        }
+    }
+    let client = peer::builder(&refused())
+        .service_key(key())
+        .build()
+        .unwrap();
+    assert_eq!(call_everything(&client).await.len(), 4);
+    nothing_shows("faults");
+    // Everybody was listened to: silence would prove nothing.
+    let shown = shown();
+    for speaker in [
+        "tracing dealkit",
+        "tracing h2::",
+        "tracing hyper_util::",
+        "log reqwest::",
+    ] {
+        assert!(shown.contains(speaker), "{speaker} says nothing");
+    }
+}
+
+#[tokio::test]
+async fn no_success_shows_a_mark() {
+    listen();
+    for protocol in BOTH {
+        let errors = against(
+            protocol,
+            vec![Step::Hear, answer(200, &marked_answer())],
+            false,
+        )
+        .await;
+        assert_eq!(errors.len(), 0, "{errors:?}");
+    }
+    nothing_shows("success");
+}
+
+/// A body that is not what it should be: its error names the place and the kind, and no value.
+#[tokio::test]
+async fn no_body_that_cannot_be_read_shows_a_mark() {
+    listen();
+    for body in [
+        format!(r#"{{"id":["{PERSONAL}"]}}"#),
+        format!(r#"{{"id":"x","created_at":"{PERSONAL}"}}"#),
+        format!(r#"{{"id":"x","sides":"{PERSONAL}"}}"#),
+        format!(r#"{{"id":"x","application":{{"offers":[{{"expiry_date_time":"{PERSONAL}"}}]}}}}"#),
+        format!(
+            r#"{{"id":"x","price":"{PERSONAL}","application":{{"offers":[{{"price":"{DIGITS}"}}]}}}}"#
+        ),
+        format!(r#""{PERSONAL}""#),
+        format!(r#"{{"{PERSONAL}"#),
+        PERSONAL.to_owned(),
+        format!("<html>{PERSONAL}</html>"),
+        DIGITS.to_owned(),
+        format!(r#"{{"id":"x"}}{PERSONAL}"#),
+    ] {
+        for protocol in BOTH {
+            against(protocol, vec![Step::Hear, answer(200, &body)], false).await;
+        }
+    }
+    nothing_shows("bodies");
+}
+
+/// A service that sends the key back wherever an answer has room for it.
+#[tokio::test]
+async fn a_key_that_the_service_sends_back_is_not_shown() {
+    listen();
+    let key = key();
+    let problem = format!(
+        r#"{{"type":"{key}","title":"{key}","detail":"what is {key}?","request_id":"{key}","errors":[{{"pointer":"/{key}","code":"{key}","detail":"{key}"}}],"{key}":"{key}"}}"#
+    );
+    let echoed = |name| Step::Answer(400, vec![(name, key.clone())], Vec::new());
+    let located = |location: String| Step::Answer(302, vec![("location", location)], Vec::new());
+    let mut scripts = vec![
+        vec![Step::Hear, answer(400, &problem)],
+        vec![Step::Hear, answer(422, &problem)],
+        vec![Step::Hear, answer(500, &key)],
+        vec![
+            Step::Hear,
+            answer(200, &format!(r#"{{"id":"x","metadata":{{"{key}":1}}}}"#)),
+        ],
+        vec![Step::Hear, answer(200, &format!(r#"{{"id":"x","{key}":"#))],
+        vec![Step::Hear, answer(200, &key)],
+        vec![Step::Hear, echoed("x-request-id")],
+        vec![Step::Hear, echoed("retry-after")],
+        vec![Step::Hear, echoed("www-authenticate")],
+        vec![Step::Hear, echoed("set-cookie")],
+        vec![Step::Hear, located(format!("http://{key}.example.com/"))],
+        vec![Step::Hear, located(format!("http://example.com/{key}"))],
+        vec![Step::Hear, located(format!("{key}:{key}"))],
+        vec![Step::Hear, located(key.clone())],
+    ];
+    for script in scripts.clone() {
+        against(Http2, script, false).await;
+    }
+    scripts.push(vec![
+        Step::Hear,
+        Step::Raw(format!("{key}\r\n\r\n").into_bytes()),
+        Step::End,
+    ]);
+    scripts.push(vec![
+        Step::Hear,
+        Step::Raw(format!("HTTP/1.1 200 {key}\r\n{key}\r\n\r\n").into_bytes()),
+        Step::End,
+    ]);
+    scripts.push(vec![
+        Step::Hear,
+        Step::Raw(
+            format!("HTTP/1.1 404 {key}\r\n{key}: {key}\r\ncontent-length: 0\r\n\r\n").into_bytes(),
+        ),
+    ]);
+    scripts.push(vec![
+        Step::Hear,
+        Step::Raw(format!("HTTP/1.1 200 OK\r\ncontent-length: {key}\r\n\r\n").into_bytes()),
+        Step::End,
+    ]);
+    for script in scripts {
+        against(Http1, script, false).await;
+    }
+    nothing_shows("echo");
+}
+
+/// What is refused before a byte leaves.
+#[cfg(feature = "rustls")]
+#[tokio::test]
+async fn nothing_that_is_refused_shows_a_mark() {
+    listen();
+    let fine = || {
+        Client::builder()
+            .base_url("https://deals.example.com")
+            .service_key(key())
+    };
+    let refused = [
+        fine().service_key(format!("{} \n", key())),
+        fine().service_key(format!("{}é", key())),
+        fine().service_key(SECRET.repeat(1000)),
+        fine().base_url(format!("http://{PERSONAL}.example.com/{PERSONAL}")),
+        fine().base_url(format!("https://{PERSONAL}:{SECRET}@example.com")),
+        fine().base_url(format!("https://example.com/?{SECRET}")),
+        fine().base_url(SECRET),
+        fine().base_url(format!("https://[{SECRET}")),
+        fine().base_url(format!("{SECRET}://example.com")),
+        fine().header("x-mark", format!("{PERSONAL}\n")),
+        fine().header(format!("{PERSONAL}\n"), "x"),
+        fine().header("x-service-key", SECRET),
+        fine().user_agent(format!("{PERSONAL}\n")),
+        fine().proxy(format!("{PERSONAL}:{SECRET}")),
+        fine().proxy(format!("http://[{SECRET}")),
+    ];
+    for builder in refused {
+        show_debug(&builder);
+        let error = builder.build().unwrap_err();
+        assert_eq!(error.kind(), dealkit::ErrorKind::Config, "{error}");
+        show_error(&error);
+    }
+    let client = fine().build().unwrap();
+    for error in [
+        client
+            .deals()
+            .retrieve("d")
+            .header("x-mark", format!("{PERSONAL}\n"))
+            .await
+            .unwrap_err(),
+        client
+            .deals()
+            .retrieve("d")
+            .header(format!("{PERSONAL}\n"), "x")
+            .await
+            .unwrap_err(),
+        client
+            .deals()
+            .retrieve("d")
+            .header("x-service-key", SECRET)
+            .await
+            .unwrap_err(),
+        client.deals().retrieve("..").await.unwrap_err(),
+        client
+            .request(Method::GET, [PERSONAL, "."])
+            .await
+            .unwrap_err(),
+    ] {
+        show_error(&error);
+    }
+    let invalid = CreateAgent::builder()
+        .email(format!("{PERSONAL} {PERSONAL}"))
+        .first_name(PERSONAL.repeat(100))
+        .last_name("")
+        .phone(format!("{DIGITS}{PERSONAL}"))
+        .image_url(format!("{PERSONAL} {PERSONAL}"))
+        .date_of_birth(PERSONAL)
+        .profile(AgentProfile::new())
+        .build()
+        .unwrap_err();
+    assert!(invalid.violations().len() >= 5, "{invalid:?}");
+    show_debug(&invalid);
+    show_error(&Error::from(invalid));
+    nothing_shows("refused");
+}
+
+/// The message of a panic.
+fn caught(code: impl FnOnce()) -> String {
+    let message = panic::catch_unwind(AssertUnwindSafe(code)).unwrap_err();
+    *message.downcast().unwrap()
+}
+
+/// A user's own code panics with everything it has at hand.
+#[tokio::test]
+async fn no_panic_shows_a_mark() {
+    listen();
+    let peer = Peer::start(Http1, vec![vec![Step::Hear, answer(200, &marked_answer())]]);
+    let client = peer.builder().service_key(key()).build().unwrap();
+    let deal = client.deals().retrieve(PERSONAL).await.unwrap();
+    let agent = client.agents().create(marked()).await.unwrap();
+    let request = client.deals().retrieve("x_1").into_request().unwrap();
+    let headers = request.headers();
+    assert_eq!(headers["x-service-key"], key().as_str());
+    let refused: Result<Deal, Error> =
+        Deal::from_json(marked_answer().replace("[]", "{}")).map_err(Error::from);
+    let told = [
+        caught(|| panic!("{client:?} {deal:?} {agent:?} {headers:?}")),
+        caught(|| drop(refused.unwrap())),
+        caught(|| assert_eq!(deal, Deal::from_json(FINE).unwrap())),
+    ];
+    for message in told {
+        show(&message);
+    }
+    nothing_shows("panics");
+    drop(client);
+    peer.finish().await;
+}
+
+/// What makes the tests above worth something: a mark that is shown is found.
+#[test]
+fn a_mark_that_shows_is_found() {
+    if std::env::var_os(CHILD).is_none() {
+        return;
+    }
+    listen();
+    match std::env::var(CHILD).unwrap().as_str() {
+        "tracing" => tracing::trace!(text = %key(), "x"),
+        "log" => log::trace!("{}", key().to_uppercase()),
+        "span" => drop(tracing::trace_span!("x", text = PERSONAL)),
+        "panic" => drop(panic::catch_unwind(|| panic!("{DIGITS}"))),
+        _ => {}
+    }
+    nothing_shows("control");
+}
+
+/// Set in the child processes of the tests here.
+const CHILD: &str = "DEALKIT_TEST_CHILD";
+
+/// Runs one test of this file in a process of its own; whether it passed.
+fn child(test: &str, mode: &str, environment: &[(&str, &str)]) -> bool {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(CHILD, mode)
+        .envs(environment.iter().copied())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("running 1 test"), "{text}");
+    if !output.status.success() {
+        // Shown when the caller finds that it should have passed.
+        println!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    }
+    output.status.success()
+}
+
+#[test]
+fn every_way_to_show_a_mark_is_watched() {
+    assert!(child("a_mark_that_shows_is_found", "nothing", &[]));
+    for way in ["tracing", "log", "span", "panic"] {
+        assert!(!child("a_mark_that_shows_is_found", way, &[]), "{way}");
+    }
+}
+
+/// In the child process: calls this machine by all its names, and one that is not this machine.
+#[tokio::test]
+async fn calls_of_a_child() {
+    let Ok(proxied) = std::env::var(CHILD) else {
+        return;
+    };
+    let fine = || vec![vec![Step::Hear, answer(200, FINE)]];
+    if proxied == "far" {
+        // The control: a service elsewhere is called through the proxy.
+        let client = peer::builder("http://deals.example.com")
+            .allow_http(true)
+            .build()
+            .unwrap();
+        client.deals().retrieve("x_1").await.unwrap();
+        return;
+    }
+    for protocol in BOTH {
+        for host in [
+            "127.0.0.1",
+            "localhost",
+            "LOCALHOST",
+            "127.0.0.2",
+            "127.1",
+            "[::1]",
+        ] {
+            let bind = match host {
+                "[::1]" => "[::1]:0",
+                "127.0.0.2" => "127.0.0.2:0",
+                _ => "127.0.0.1:0",
+            };
+            // A machine without IPv6 has no such name.
+            if std::net::TcpListener::bind(bind).is_err() {
+                continue;
+            }
+            let peer = Peer::at(bind, protocol, fine());
+            let port = peer.url.rsplit(':').next().unwrap();
+            let builder = |url: &str| peer::builder(url).http2_prior_knowledge(protocol == Http2);
+            let plain = builder(&format!("http://{host}:{port}"));
+            let told = builder(&format!("http://{host}:{port}")).proxy(proxied.clone());
+            for builder in [plain, told] {
+                let client = builder.build().unwrap();
+                client
+                    .deals()
+                    .retrieve("x_1")
+                    .await
+                    .unwrap_or_else(|error| panic!("{host}: {error:?}"));
+                client.agents().create(peer::ada()).await.unwrap();
+            }
+            assert_eq!(peer.finish().await.requests, 4, "{host}");
+        }
+    }
+}
+
+#[test]
+fn calls_to_this_machine_never_go_through_a_proxy() {
+    let names = [
+        "HTTP_PROXY",
+        "http_proxy",
+        "HTTPS_PROXY",
+        "https_proxy",
+        "ALL_PROXY",
+        "all_proxy",
+    ];
+    let proxy = Peer::start(Http1, vec![vec![Step::Hear, answer(200, FINE)]]);
+    let mut environment: Vec<(&str, &str)> = names
+        .iter()
+        .map(|name| (*name, proxy.url.as_str()))
+        .collect();
+    environment.extend([("NO_PROXY", ""), ("no_proxy", "")]);
+    assert!(child("calls_of_a_child", &proxy.url, &environment));
+    assert_eq!(proxy.so_far().connections, 0, "the proxy was called");
+    assert!(
+        child("calls_of_a_child", "far", &environment),
+        "the proxy was not used where it should be"
+    );
+    let counts = proxy.finish_blocking();
+    assert_eq!((counts.connections, counts.requests), (1, 1));
+}

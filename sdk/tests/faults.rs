@@ -1,0 +1,653 @@
+//! Whatever a service or the network does to a call, the error says what happened, how far the request
+//! got, and keeps what came; and the service is reached just as often as the error says.
+#![cfg(feature = "client")]
+
+mod peer;
+
+use std::{error::Error as _, time::Duration};
+
+use dealkit::{Client, Delivery, Error, ErrorKind, Method};
+use futures_util::future::join_all;
+use peer::{
+    BOTH, Blackhole, Counts, FINE, Http1, Http2, KEY, PATIENCE, Peer, Protocol, Script, Step, ada,
+    answer, builder,
+    catalogue::{self, Expected, Fault, Kept, LIMIT, SHORT},
+    refused,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Get,
+    Post,
+}
+
+const VERBS: [Verb; 2] = [Verb::Get, Verb::Post];
+
+async fn call(client: &Client, verb: Verb) -> Result<(), Error> {
+    match verb {
+        Verb::Get => client.deals().retrieve("x_1").await.map(drop),
+        Verb::Post => client.agents().create(ada()).await.map(drop),
+    }
+}
+
+/// Checks all that an error says of itself.
+fn check(case: &str, verb: Verb, error: &Error, expected: &Expected) {
+    let text = format!("{case}: {error:?}");
+    let kind = match verb {
+        Verb::Get => expected.get_kind.unwrap_or(expected.kind),
+        Verb::Post => expected.kind,
+    };
+    assert_eq!(error.kind(), kind, "{text}");
+    assert_eq!(error.delivery(), expected.delivery, "{text}");
+    assert_eq!(
+        error.status().map(|status| status.as_u16()),
+        expected.status,
+        "{text}"
+    );
+    assert_eq!(error.retry_after(), expected.retry_after, "{text}");
+    let attempts = match verb {
+        Verb::Get => expected.get_attempts,
+        Verb::Post => expected.post_attempts,
+    };
+    assert_eq!(error.attempts(), attempts, "{text}");
+    match (&expected.body, error.body()) {
+        (Kept::Nothing, None) => {}
+        (Kept::Exactly(whole), Some(kept)) if kept == whole => {}
+        (Kept::SomeOf(whole), Some(kept))
+            if whole.starts_with(kept) && kept.len() < whole.len() => {}
+        (_, kept) => panic!("{text}: kept {kept:?}"),
+    }
+}
+
+async fn run(protocol: Protocol, verb: Verb, fault: Fault) {
+    let case = format!("{} ({verb:?}, {protocol:?})", fault.name);
+    let peer = Peer::start(protocol, vec![fault.script.clone()]);
+    let mut builder = peer.builder().max_response_bytes(LIMIT);
+    if fault.slow {
+        builder = builder.attempt_timeout(SHORT);
+    }
+    let client = builder.build().unwrap();
+    let error = call(&client, verb).await.expect_err(&case);
+    drop(client);
+    check(&case, verb, &error, &fault.expected);
+    let counts = peer.finish().await;
+    let reached = if fault.expected.heard {
+        error.attempts() as usize
+    } else {
+        0
+    };
+    assert_eq!(counts.requests, reached, "{case}");
+    if verb == Verb::Post {
+        // A connection of its own for each.
+        assert_eq!(counts.connections, error.attempts() as usize, "{case}");
+    }
+}
+
+async fn run_all(protocol: Protocol) {
+    let (slow, quick): (Vec<_>, Vec<_>) = catalogue::faults(protocol)
+        .into_iter()
+        .partition(|fault| fault.slow);
+    for fault in quick {
+        for verb in VERBS {
+            run(protocol, verb, fault.clone()).await;
+        }
+    }
+    let slow = slow
+        .iter()
+        .flat_map(|fault| VERBS.map(|verb| run(protocol, verb, fault.clone())));
+    join_all(slow).await;
+}
+
+#[tokio::test]
+async fn faults_over_http1() {
+    run_all(Http1).await;
+}
+
+#[tokio::test]
+async fn faults_over_http2() {
+    run_all(Http2).await;
+}
+
+/// What a call comes to that never had a connection.
+fn unconnected(kind: ErrorKind) -> Expected {
+    Expected {
+        kind,
+        get_kind: None,
+        delivery: Delivery::NotSent,
+        status: None,
+        body: Kept::Nothing,
+        retry_after: None,
+        get_attempts: 3,
+        post_attempts: 3,
+        heard: false,
+    }
+}
+
+#[tokio::test]
+async fn a_refused_connection_is_tried_again_whatever_the_method() {
+    for (protocol, verb) in every() {
+        let client = builder(&refused())
+            .http2_prior_knowledge(protocol == Http2)
+            .build()
+            .unwrap();
+        let error = call(&client, verb).await.unwrap_err();
+        check("refused", verb, &error, &unconnected(ErrorKind::Connect));
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_never_made_is_a_timeout_and_was_not_sent() {
+    let blackhole = Blackhole::start().await;
+    let short = Duration::from_millis(50);
+    for (protocol, verb) in every() {
+        let builder = || builder(&blackhole.url).http2_prior_knowledge(protocol == Http2);
+        for (which, builder) in [
+            ("connect", builder().connect_timeout(short)),
+            ("attempt", builder().attempt_timeout(short)),
+        ] {
+            let error = call(&builder.build().unwrap(), verb).await.unwrap_err();
+            check(which, verb, &error, &unconnected(ErrorKind::Timeout));
+            assert!(
+                error.to_string().contains("no answer within 0.05 s"),
+                "{error}"
+            );
+        }
+        let client = builder().timeout(short).build().unwrap();
+        let error = call(&client, verb).await.unwrap_err();
+        let expected = Expected {
+            get_attempts: 1,
+            post_attempts: 1,
+            ..unconnected(ErrorKind::Timeout)
+        };
+        check("total", verb, &error, &expected);
+    }
+}
+
+/// Making the connection includes TLS: the request waits for it, so it was not sent.
+#[cfg(feature = "rustls")]
+#[tokio::test]
+async fn tls_that_fails_or_stalls_was_not_sent() {
+    for (name, script, kind) in [
+        ("end", vec![Step::Glance, Step::End], ErrorKind::Connect),
+        ("reset", vec![Step::Glance, Step::Reset], ErrorKind::Connect),
+        (
+            "plain",
+            vec![
+                Step::Glance,
+                Step::Raw(b"HTTP/1.1 400 Bad\r\n\r\n".to_vec()),
+                Step::End,
+            ],
+            ErrorKind::Connect,
+        ),
+        ("silence", vec![Step::Silence], ErrorKind::Timeout),
+    ] {
+        for verb in VERBS {
+            let peer = Peer::start(Http1, vec![script.clone()]);
+            let mut builder = builder(&peer.url.replace("http:", "https:"));
+            if kind == ErrorKind::Timeout {
+                builder = builder.connect_timeout(SHORT);
+            }
+            let client = builder.build().unwrap();
+            let error = call(&client, verb).await.unwrap_err();
+            drop(client);
+            check(name, verb, &error, &unconnected(kind));
+            let counts = peer.finish().await;
+            assert_eq!((counts.connections, counts.requests), (3, 0), "{name}");
+        }
+    }
+}
+
+fn every() -> impl Iterator<Item = (Protocol, Verb)> {
+    BOTH.into_iter()
+        .flat_map(|protocol| VERBS.map(|verb| (protocol, verb)))
+}
+
+/// One call of each verb over each protocol that must succeed; what reached the peer.
+async fn succeeds(case: &str, script: impl Fn(Protocol) -> Vec<Step>) {
+    for (protocol, verb) in every() {
+        let peer = Peer::start(protocol, vec![script(protocol)]);
+        let client = peer.builder().max_response_bytes(LIMIT).build().unwrap();
+        let outcome = call(&client, verb).await;
+        drop(client);
+        outcome.unwrap_or_else(|error| panic!("{case} ({verb:?}, {protocol:?}): {error:?}"));
+        let counts = peer.finish().await;
+        assert_eq!(
+            (counts.connections, counts.requests),
+            (1, 1),
+            "{case} ({verb:?}, {protocol:?})"
+        );
+    }
+}
+
+#[tokio::test]
+async fn interim_answers_are_passed_over() {
+    let interim = |protocol, status| match protocol {
+        Http1 => answer(status, ""),
+        Http2 => Step::Head(status, Vec::new()),
+    };
+    succeeds("100", |protocol| {
+        vec![Step::Hear, interim(protocol, 100), answer(200, FINE)]
+    })
+    .await;
+    succeeds("several", |protocol| {
+        let interim = |status| interim(protocol, status);
+        vec![
+            Step::Hear,
+            interim(100),
+            interim(102),
+            interim(103),
+            interim(103),
+            answer(201, FINE),
+        ]
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_answer_may_come_one_byte_at_a_time() {
+    let dripped = |step| Step::Slowly(Duration::ZERO, Box::new(step));
+    succeeds("drip", |_| vec![Step::Hear, dripped(answer(200, FINE))]).await;
+}
+
+/// Each byte is a frame of its own.
+#[tokio::test]
+async fn a_body_that_drips_over_http2_is_a_timeout_that_keeps_what_came() {
+    let drip = Step::Raw([0, 0, 1, 0, 0, 0, 0, 0, 1, b'x'].repeat(200));
+    let drip = Step::Slowly(Duration::from_millis(10), Box::new(drip));
+    let peer = Peer::start(
+        Http2,
+        vec![vec![Step::Hear, Step::Head(200, Vec::new()), drip]],
+    );
+    let client = peer.builder().attempt_timeout(SHORT).build().unwrap();
+    let error = call(&client, Verb::Post).await.unwrap_err();
+    drop(client);
+    assert_eq!(
+        (error.kind(), error.delivery()),
+        (ErrorKind::Timeout, Delivery::Answered),
+        "{error:?}"
+    );
+    let kept = error.body().unwrap();
+    assert!(
+        kept.len() < 200 && kept.iter().all(|byte| *byte == b'x'),
+        "{kept:?}"
+    );
+    peer.finish().await;
+}
+
+#[tokio::test]
+async fn a_body_at_the_limit_is_read() {
+    let padded = format!(
+        "{FINE}{}",
+        " ".repeat(usize::try_from(LIMIT).unwrap() - FINE.len())
+    );
+    succeeds("at the limit", |_| vec![Step::Hear, answer(200, &padded)]).await;
+    succeeds("at the limit, without a length", |protocol| {
+        let headers = if protocol == Http1 {
+            vec![("connection", "close".to_owned())]
+        } else {
+            Vec::new()
+        };
+        let body = Step::Body(padded.clone().into_bytes(), true);
+        let mut script = vec![Step::Hear, Step::Head(200, headers), body];
+        if protocol == Http1 {
+            script.push(Step::End);
+        }
+        script
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_answer_before_the_whole_request_is_taken() {
+    // The service has not read the request when it says no.
+    for (protocol, verb) in every().filter(|(protocol, _)| *protocol == Http1) {
+        let peer = Peer::start(
+            protocol,
+            vec![vec![Step::Glance, answer(413, ""), Step::End]],
+        );
+        let client = peer.client();
+        let error = call(&client, verb).await.unwrap_err();
+        drop(client);
+        assert_eq!(error.status().unwrap().as_u16(), 413, "{error:?}");
+        assert_eq!(
+            (error.delivery(), error.attempts()),
+            (Delivery::Answered, 1)
+        );
+        peer.finish().await;
+    }
+}
+
+/// Makes two calls of `verb` in a row on one client; what the second came to, and what reached the peer.
+async fn second(
+    protocol: Protocol,
+    first: Verb,
+    verb: Verb,
+    scripts: Vec<Script>,
+) -> (Result<u32, Error>, Counts) {
+    let peer = Peer::start(protocol, scripts);
+    let client = peer.client();
+    call(&client, first).await.unwrap();
+    let outcome = match verb {
+        Verb::Get => client
+            .deals()
+            .retrieve("x_1")
+            .with_response()
+            .await
+            .map(|response| response.attempts()),
+        Verb::Post => client
+            .agents()
+            .create(ada())
+            .with_response()
+            .await
+            .map(|response| response.attempts()),
+    };
+    drop(client);
+    (outcome, peer.finish().await)
+}
+
+/// The service hangs up on a kept connection just as the next request arrives on it.
+#[tokio::test]
+async fn a_stale_connection_costs_a_get_nothing_and_never_meets_a_post() {
+    let fine = || vec![Step::Hear, answer(200, FINE)];
+    for protocol in BOTH {
+        for (name, hangs_up) in [("reset", Step::Reset), ("end", Step::End)] {
+            let stale = vec![
+                Step::Hear,
+                answer(200, FINE),
+                Step::Sync,
+                Step::Glance,
+                hangs_up,
+            ];
+            let scripts = vec![stale, fine()];
+            let (outcome, counts) = second(protocol, Verb::Get, Verb::Get, scripts.clone()).await;
+            // Once on the connection that died, once more on one that lives.
+            let attempts =
+                outcome.unwrap_or_else(|error| panic!("{name}, {protocol:?}: {error:?}"));
+            assert!(attempts <= 2, "{name}, {protocol:?}: {attempts}");
+            assert_eq!(
+                (counts.connections, counts.requests),
+                (2, 2),
+                "{name}, {protocol:?}"
+            );
+
+            let (outcome, counts) = second(protocol, Verb::Get, Verb::Post, scripts.clone()).await;
+            assert_eq!(outcome.unwrap(), 1, "{name}, {protocol:?}");
+            assert_eq!(
+                (counts.connections, counts.requests),
+                (2, 2),
+                "{name}, {protocol:?}"
+            );
+
+            let (outcome, counts) = second(protocol, Verb::Post, Verb::Post, scripts).await;
+            assert_eq!(outcome.unwrap(), 1, "{name}, {protocol:?}");
+            assert_eq!(
+                (counts.connections, counts.requests),
+                (2, 2),
+                "{name}, {protocol:?}"
+            );
+        }
+    }
+}
+
+/// The service hangs up on a kept connection while nobody uses it.
+#[tokio::test]
+async fn a_connection_closed_while_idle_is_not_used_again() {
+    for protocol in BOTH {
+        for last in [Step::End, Step::Reset] {
+            let scripts = vec![
+                vec![Step::Hear, answer(200, FINE), Step::Sync, last],
+                vec![Step::Hear, answer(200, FINE)],
+            ];
+            let (outcome, counts) = second(protocol, Verb::Get, Verb::Get, scripts).await;
+            assert!(outcome.unwrap() <= 2, "{protocol:?}");
+            assert_eq!(
+                (counts.connections, counts.requests),
+                (2, 2),
+                "{protocol:?}"
+            );
+        }
+    }
+}
+
+/// An answer nobody asked for, such as the 408 of a server that hangs up, is no answer to the next request.
+#[tokio::test]
+async fn an_unasked_answer_is_not_taken_for_the_next_one() {
+    let unasked =
+        Step::Raw(b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\n{\"id\":\"bad\"}".to_vec());
+    let scripts = vec![
+        vec![Step::Hear, answer(200, FINE), unasked, Step::Silence],
+        vec![Step::Hear, answer(200, FINE)],
+    ];
+    let peer = Peer::start(Http1, scripts);
+    let client = peer.client();
+    call(&client, Verb::Get).await.unwrap();
+    // The client hangs up when it sees what nobody asked for.
+    peer.an_end().await;
+    let deal = client.deals().retrieve("x_1").await.unwrap();
+    assert_eq!(deal.id.as_str(), "x_1");
+    drop(client);
+    peer.finish().await;
+}
+
+#[tokio::test]
+async fn a_kept_connection_serves_many_gets() {
+    for protocol in BOTH {
+        let peer = Peer::start(protocol, vec![vec![Step::Hear, answer(200, FINE)]]);
+        let client = peer.client();
+        for _ in 0..5 {
+            call(&client, Verb::Get).await.unwrap();
+        }
+        drop(client);
+        let counts = peer.finish().await;
+        assert_eq!(
+            (counts.connections, counts.requests),
+            (1, 5),
+            "{protocol:?}"
+        );
+    }
+}
+
+/// A connection over HTTP/2 that has died in silence would swallow every later request.
+#[tokio::test]
+async fn a_dead_connection_over_http2_is_given_up() {
+    let scripts = vec![
+        vec![Step::Hear, answer(200, FINE), Step::Hear, Step::Silence],
+        vec![Step::Hear, answer(200, FINE)],
+    ];
+    let peer = Peer::start(Http2, scripts);
+    let client = peer.builder().attempt_timeout(SHORT).build().unwrap();
+    call(&client, Verb::Get).await.unwrap();
+    let outcome = call(&client, Verb::Get).await;
+    drop(client);
+    outcome.unwrap();
+    let counts = peer.finish().await;
+    assert_eq!(counts.connections, 2);
+}
+
+#[tokio::test]
+async fn the_longest_timeouts_there_are_mean_never() {
+    for (protocol, verb) in every() {
+        let peer = Peer::start(protocol, vec![vec![Step::Hear, answer(200, FINE)]]);
+        let longest = Duration::MAX;
+        let builder = peer.builder().timeout(longest).attempt_timeout(longest);
+        let client = builder.connect_timeout(longest).build().unwrap();
+        call(&client, verb).await.unwrap();
+        drop(client);
+        peer.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_is_never_followed_and_only_its_origin_is_named() {
+    for (protocol, verb) in every() {
+        let elsewhere = Peer::start(protocol, vec![vec![Step::Hear, answer(200, FINE)]]);
+        let port = elsewhere.url.rsplit(':').next().unwrap();
+        for (location, named) in [
+            (
+                format!("{}/v1/deals/SECRET?q=SECRET#SECRET", elsewhere.url),
+                elsewhere.url.clone(),
+            ),
+            (
+                format!("http://SECRET:SECRET@localhost:{port}/SECRET"),
+                format!("http://localhost:{port}"),
+            ),
+            (
+                format!("//localhost:{port}/SECRET"),
+                format!("http://localhost:{port}"),
+            ),
+            (
+                format!("\\\\localhost:{port}\\SECRET"),
+                format!("http://localhost:{port}"),
+            ),
+            (
+                "https://deals.example.com/SECRET".to_owned(),
+                "https://deals.example.com".to_owned(),
+            ),
+            (
+                "/SECRET".to_owned(),
+                "another path of the same host".to_owned(),
+            ),
+            (
+                "SECRET?SECRET".to_owned(),
+                "another path of the same host".to_owned(),
+            ),
+            ("".to_owned(), "another path of the same host".to_owned()),
+            ("mailto:SECRET@example.com".to_owned(), "".to_owned()),
+            ("javascript:SECRET".to_owned(), "".to_owned()),
+        ] {
+            for status in [301, 302, 303, 307, 308] {
+                let script = vec![
+                    Step::Hear,
+                    Step::Answer(status, vec![("location", location.clone())], Vec::new()),
+                ];
+                let peer = Peer::start(protocol, vec![script]);
+                let client = peer.client();
+                let error = call(&client, verb).await.unwrap_err();
+                drop(client);
+                let text = error.to_string();
+                assert_eq!(error.kind(), ErrorKind::Status, "{text}");
+                assert_eq!(error.status().unwrap().as_u16(), status, "{text}");
+                assert_eq!(
+                    (error.delivery(), error.attempts()),
+                    (Delivery::Answered, 1),
+                    "{text}"
+                );
+                assert!(
+                    text.contains(&named) && text.contains("never followed"),
+                    "{location}: {text}"
+                );
+                assert!(
+                    !format!("{text}{error:?}").contains("SECRET"),
+                    "{location}: {text}"
+                );
+                assert_eq!(peer.finish().await.requests, 1);
+            }
+        }
+        assert_eq!(elsewhere.finish().await, Counts::default());
+    }
+}
+
+/// The wait that the service asks for does not fit: the error comes at once, not at the deadline.
+#[tokio::test]
+async fn a_retry_after_past_the_deadline_is_not_waited_for() {
+    let later = httpdate::fmt_http_date(std::time::SystemTime::now() + Duration::from_secs(7200));
+    for (protocol, verb) in every() {
+        for value in ["3600", "18446744073709551615", &later] {
+            let script = vec![
+                Step::Hear,
+                Step::Answer(429, vec![("retry-after", value.to_owned())], Vec::new()),
+            ];
+            let peer = Peer::start(protocol, vec![script]);
+            // Waiting would not end within the test's patience.
+            let client = peer
+                .builder()
+                .timeout(Duration::from_secs(3000))
+                .build()
+                .unwrap();
+            let error = tokio::time::timeout(PATIENCE, call(&client, verb))
+                .await
+                .unwrap()
+                .unwrap_err();
+            drop(client);
+            assert!(error.is_rate_limited());
+            assert!(
+                error.retry_after().unwrap() >= Duration::from_secs(3600),
+                "{error:?}"
+            );
+            assert_eq!((error.attempts(), peer.finish().await.requests), (1, 1));
+        }
+    }
+}
+
+/// The answer has come, so the service did act on no more than that: its body alone is lost.
+#[tokio::test]
+async fn a_limit_of_one_byte_and_an_endless_body_end_the_call() {
+    for protocol in BOTH {
+        let headers = if protocol == Http1 {
+            vec![("connection", "close".to_owned())]
+        } else {
+            Vec::new()
+        };
+        let script = vec![
+            Step::Hear,
+            Step::Head(200, headers),
+            Step::Body(vec![b'x'; 1 << 20], false),
+            Step::Silence,
+        ];
+        let peer = Peer::start(protocol, vec![script]);
+        let client = peer.builder().max_response_bytes(1).build().unwrap();
+        let error = call(&client, Verb::Get).await.unwrap_err();
+        drop(client);
+        assert_eq!(
+            (error.kind(), error.attempts()),
+            (ErrorKind::TooLarge, 1),
+            "{error:?}"
+        );
+        assert!(error.to_string().contains("limit of 1 bytes"), "{error}");
+        peer.finish().await;
+    }
+}
+
+/// HEAD is retried as GET is, and the length it is told is no body to wait for.
+#[tokio::test]
+async fn head_has_no_body_whatever_its_length_says() {
+    let head = Step::Head(200, vec![("content-length", "999999".to_owned())]);
+    let peer = Peer::start(
+        Http1,
+        vec![vec![Step::Hear, Step::Reset], vec![Step::Hear, head]],
+    );
+    let client = peer.builder().max_response_bytes(LIMIT).build().unwrap();
+    let response = client
+        .request(Method::HEAD, ["deals", "x_1"])
+        .send()
+        .await
+        .unwrap();
+    assert_eq!((response.attempts(), response.body().len()), (2, 0));
+    drop(client);
+    assert_eq!(peer.finish().await.requests, 2);
+}
+
+/// GOAWAY may hold a text of the service's. dealkit's error does not repeat it; h2's own TRACE records of
+/// the frames that it receives do, and no client can keep it from that.
+#[tokio::test]
+async fn a_key_in_a_goaway_is_not_shown_by_an_error() {
+    let mut payload = vec![0, 0, 0, 0, 0, 0, 0, 2];
+    payload.extend(KEY.bytes());
+    let script = vec![Step::Hear, Step::Frame(7, 0, false, payload), Step::End];
+    let peer = Peer::start(Http2, vec![script]);
+    let client = peer.client();
+    let error = call(&client, Verb::Post).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.delivery()),
+        (ErrorKind::Interrupted, Delivery::Unknown)
+    );
+    let mut texts = format!("{error} {error:?} {error:#?}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        texts.push_str(&format!(" {error} {error:?} {error:#?}"));
+        cause = error.source();
+    }
+    assert!(!texts.contains(KEY), "{texts}");
+    drop(client);
+    peer.finish().await;
+}

@@ -1,0 +1,482 @@
+//! Every fault that a service, or the network before it, was made to show: its script, and what a client
+//! must say about it.
+
+use std::time::Duration;
+
+use dealkit::{Delivery, ErrorKind};
+
+use super::{FINE, Http1, Http2, Protocol, Script, Step, answer};
+
+/// The deadline of an attempt against a service that is silent or slow.
+pub(crate) const SHORT: Duration = Duration::from_millis(500);
+
+/// The largest body that the clients of the catalogue read.
+pub(crate) const LIMIT: u64 = 1024;
+
+/// A fault; the script is the same for every connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) name: &'static str,
+    pub(crate) script: Script,
+    /// Whether it is the deadline that ends an attempt.
+    pub(crate) slow: bool,
+    pub(crate) expected: Expected,
+}
+
+/// What the call comes to, with the default policy.
+#[derive(Clone, Debug)]
+pub(crate) struct Expected {
+    pub(crate) kind: ErrorKind,
+    /// What it is for a GET, if that differs.
+    pub(crate) get_kind: Option<ErrorKind>,
+    pub(crate) delivery: Delivery,
+    pub(crate) status: Option<u16>,
+    /// What is kept of the body.
+    pub(crate) body: Kept,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) get_attempts: u32,
+    pub(crate) post_attempts: u32,
+    /// Whether each attempt is a whole request that the service has read.
+    pub(crate) heard: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Kept {
+    Nothing,
+    Exactly(Vec<u8>),
+    /// The beginning of this, and not all of it.
+    SomeOf(Vec<u8>),
+}
+
+impl Fault {
+    fn new(name: &'static str, script: Script, kind: ErrorKind, delivery: Delivery) -> Self {
+        let passes = matches!(kind, ErrorKind::Interrupted | ErrorKind::Timeout);
+        let heard = script.iter().any(|step| matches!(step, Step::Hear));
+        let expected = Expected {
+            kind,
+            get_kind: None,
+            delivery,
+            status: None,
+            body: Kept::Nothing,
+            retry_after: None,
+            get_attempts: if passes { 3 } else { 1 },
+            post_attempts: 1,
+            heard,
+        };
+        Self {
+            name,
+            script,
+            slow: kind == ErrorKind::Timeout,
+            expected,
+        }
+    }
+
+    /// The connection breaks before a head is there: nobody knows what the service did.
+    fn broken(name: &'static str, script: Script) -> Self {
+        Self::new(name, script, ErrorKind::Interrupted, Delivery::Unknown)
+    }
+
+    /// The connection breaks in the body of a 200.
+    fn broken_body(name: &'static str, script: Script, kept: &[u8]) -> Self {
+        Self::new(name, script, ErrorKind::Interrupted, Delivery::Answered).with(200, kept)
+    }
+
+    fn silent(name: &'static str, script: Script) -> Self {
+        Self::new(name, script, ErrorKind::Timeout, Delivery::Unknown)
+    }
+
+    /// The service gives no sign of life. A GET over HTTP/2 asks for one, and gives the connection up
+    /// before its deadline.
+    fn dead(protocol: Protocol, name: &'static str, script: Script) -> Self {
+        let mut fault = Self::silent(name, script);
+        fault.expected.get_kind = (protocol == Http2).then_some(ErrorKind::Interrupted);
+        fault
+    }
+
+    fn silent_body(name: &'static str, script: Script, kept: &[u8]) -> Self {
+        Self::new(name, script, ErrorKind::Timeout, Delivery::Answered).with(200, kept)
+    }
+
+    /// The whole answer is there, and is no good.
+    fn answered(name: &'static str, step: Step, kind: ErrorKind, kept: &[u8]) -> Self {
+        let Step::Answer(status, ..) = &step else {
+            panic!("{step:?} is no answer")
+        };
+        let status = *status;
+        Self::new(name, vec![Step::Hear, step], kind, Delivery::Answered).with(status, kept)
+    }
+
+    fn with(mut self, status: u16, kept: &[u8]) -> Self {
+        self.expected.status = Some(status);
+        self.expected.body = Kept::Exactly(kept.to_vec());
+        self
+    }
+
+    fn attempts(mut self, get: u32, post: u32) -> Self {
+        self.expected.get_attempts = get;
+        self.expected.post_attempts = post;
+        self
+    }
+}
+
+/// The faults of this protocol.
+pub(crate) fn faults(protocol: Protocol) -> Vec<Fault> {
+    let mut faults = both(protocol);
+    faults.extend(statuses());
+    faults.extend(match protocol {
+        Http1 => http1(),
+        Http2 => http2(),
+    });
+    faults
+}
+
+fn head(length: usize) -> Step {
+    Step::Head(200, vec![("content-length", length.to_string())])
+}
+
+/// Only HTTP/1.1 has to say how the body ends.
+fn head_without_length(protocol: Protocol) -> Step {
+    let close = vec![("connection", "close".to_owned())];
+    Step::Head(200, if protocol == Http1 { close } else { Vec::new() })
+}
+
+fn part(bytes: &[u8]) -> Step {
+    Step::Body(bytes.to_vec(), false)
+}
+
+fn last(bytes: &[u8]) -> Step {
+    Step::Body(bytes.to_vec(), true)
+}
+
+fn raw(bytes: impl AsRef<[u8]>) -> Step {
+    Step::Raw(bytes.as_ref().to_vec())
+}
+
+fn both(protocol: Protocol) -> Vec<Fault> {
+    use Step::{End, Glance, Hear, Mute, Reset, Silence, Sync};
+    let begun = &br#"{"id":"x"#[..];
+    let long = vec![b' '; 5000];
+    let slowly = |step: Step| Step::Slowly(Duration::from_millis(20), Box::new(step));
+    vec![
+        Fault::broken("reset before the request is read", vec![Glance, Reset]),
+        Fault::broken("reset after the request is read", vec![Hear, Reset]),
+        Fault::broken("end before the head", vec![Hear, End]),
+        Fault::broken("garbage", vec![Hear, raw([0xfe; 64]), End]),
+        Fault::broken(
+            "another protocol",
+            vec![Hear, raw("SSH-2.0-OpenSSH_9.6\r\n"), End],
+        ),
+        Fault::broken_body(
+            "reset in the body",
+            vec![Hear, head(100), part(begun), Sync, Reset],
+            begun,
+        ),
+        Fault::broken_body(
+            "end in the body",
+            vec![Hear, head(100), part(begun), Sync, End],
+            begun,
+        ),
+        Fault::broken_body("end after the head", vec![Hear, head(100), End], b""),
+        Fault::dead(protocol, "silence after accepting", vec![Silence]),
+        Fault::silent("silence after the request", vec![Hear]),
+        Fault::dead(protocol, "silence from the first byte on", vec![Mute, Hear]),
+        Fault::dead(
+            protocol,
+            "drip in the head",
+            vec![
+                Hear,
+                slowly(Step::Head(200, vec![("x-long", "x".repeat(200))])),
+                End,
+            ],
+        ),
+        Fault::silent_body("silence after the head", vec![Hear, head(100)], b""),
+        Fault::silent_body(
+            "silence in the body",
+            vec![Hear, head(100), part(begun)],
+            begun,
+        ),
+        Fault::answered("no content", answer(204, ""), ErrorKind::Decode, b""),
+        Fault::answered(
+            "success and an empty body",
+            answer(200, ""),
+            ErrorKind::Decode,
+            b"",
+        ),
+        Fault::answered(
+            "success and HTML",
+            answer(200, "<p>Hello</p>"),
+            ErrorKind::Decode,
+            b"<p>Hello</p>",
+        ),
+        Fault::answered(
+            "a body over the limit, with a length",
+            answer(200, &" ".repeat(5000)),
+            ErrorKind::TooLarge,
+            b"",
+        ),
+        {
+            let script = vec![Hear, head_without_length(protocol), last(&long), End];
+            let mut fault = Fault::new(
+                "a body over the limit, without a length",
+                script,
+                ErrorKind::TooLarge,
+                Delivery::Answered,
+            );
+            fault.expected.status = Some(200);
+            fault.expected.body = Kept::SomeOf(long);
+            fault
+        },
+        Fault::broken(
+            "a head too large",
+            vec![
+                Hear,
+                Step::Head(
+                    200,
+                    (0..300).map(|_| ("x-more", "x".repeat(2000))).collect(),
+                ),
+                last(FINE.as_bytes()),
+                End,
+            ],
+        ),
+    ]
+}
+
+fn statuses() -> Vec<Fault> {
+    let status = |name, status, body: &'static str| {
+        Fault::answered(
+            name,
+            answer(status, body),
+            ErrorKind::Status,
+            body.as_bytes(),
+        )
+    };
+    let asks = |name, status, value: &str, read: Option<Duration>| {
+        let step = Step::Answer(status, vec![("retry-after", value.to_owned())], Vec::new());
+        let mut fault = Fault::answered(name, step, ErrorKind::Status, b"");
+        fault.expected.retry_after = read;
+        fault
+    };
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    let problem = r#"{"title":"No","detail":"not this way","status":404}"#;
+    let sent_on = vec![(
+        "location",
+        "http://elsewhere.example.com/v1/deals/x".to_owned(),
+    )];
+    let redirect = |name, status| {
+        let step = Step::Answer(status, sent_on.clone(), Vec::new());
+        Fault::answered(name, step, ErrorKind::Status, b"")
+    };
+    let long_ago = "Sun, 06 Nov 1994 08:49:37 GMT";
+    vec![
+        status("300", 300, ""),
+        redirect("301", 301),
+        redirect("302", 302),
+        redirect("303", 303),
+        status("304", 304, ""),
+        redirect("307", 307),
+        redirect("308", 308),
+        status("400", 400, problem),
+        status("401", 401, problem),
+        status("403", 403, ""),
+        status("404", 404, problem),
+        status("408", 408, "").attempts(3, 1),
+        status("409", 409, ""),
+        status("422", 422, problem),
+        status("429", 429, "").attempts(3, 3),
+        status("500", 500, problem).attempts(3, 1),
+        status("501", 501, ""),
+        status("502 and HTML", 502, "<h1>Bad gateway</h1>").attempts(3, 1),
+        status("503", 503, "").attempts(3, 1),
+        status("504", 504, "").attempts(3, 1),
+        status("505", 505, ""),
+        status("599", 599, ""),
+        status("a status that nobody knows", 799, ""),
+        asks("429, at once", 429, "0", seconds(0)).attempts(3, 3),
+        asks("429, since long", 429, long_ago, seconds(0)).attempts(3, 3),
+        asks("503, at once", 503, "0", seconds(0)).attempts(3, 1),
+        asks("429, after the deadline", 429, "3600", seconds(3600)),
+        asks(
+            "429, absurdly late",
+            429,
+            &format!("1{}", "0".repeat(30)),
+            seconds(u64::MAX),
+        ),
+        asks("429, 1e30", 429, "1e30", None).attempts(3, 3),
+        asks("429, negative", 429, "-5", None).attempts(3, 3),
+        asks("429, soon", 429, "soon", None).attempts(3, 3),
+        asks("404 that asks to wait", 404, "1", seconds(1)),
+    ]
+}
+
+fn http1() -> Vec<Fault> {
+    use Step::{End, Hear, Reset};
+    let partial = "HTTP/1.1 200 OK\r\ncontent-le";
+    let chunked = || Step::Head(200, vec![("transfer-encoding", "chunked".to_owned())]);
+    let lengths = |lengths: &str| Step::Head(200, vec![("content-length", lengths.to_owned())]);
+    let fine = || part(FINE.as_bytes());
+    let mut faults = vec![
+        Fault::broken("reset in the head", vec![Hear, raw(partial), Reset]),
+        Fault::broken("end in the head", vec![Hear, raw(partial), End]),
+        Fault::broken(
+            "a version that does not exist",
+            vec![Hear, raw("HTTP/3.7 200 OK\r\n\r\n"), End],
+        ),
+        Fault::broken(
+            "a head that is none",
+            vec![Hear, raw("HTTP/1.1 200 OK\r\nno colon here\r\n\r\n"), End],
+        ),
+        Fault::broken("two lengths", vec![Hear, lengths("5, 6"), fine(), End]),
+        Fault::broken("a negative length", vec![Hear, lengths("-5"), fine(), End]),
+        Fault::broken(
+            "a length that is none",
+            vec![Hear, lengths("many"), fine(), End],
+        ),
+        Fault::broken_body(
+            "end between chunks",
+            vec![Hear, chunked(), part(b"3\r\nabc\r\n"), End],
+            b"abc",
+        ),
+        Fault::broken_body(
+            "a chunk's length that is none",
+            vec![Hear, chunked(), part(b"zz\r\nabc\r\n"), End],
+            b"",
+        ),
+        Fault::broken_body(
+            "a length that is too long",
+            vec![Hear, lengths(&(FINE.len() + 1).to_string()), fine(), End],
+            FINE.as_bytes(),
+        ),
+        Fault::new(
+            "a length that is too short",
+            vec![Hear, lengths("5"), fine(), End],
+            ErrorKind::Decode,
+            Delivery::Answered,
+        )
+        .with(200, &FINE.as_bytes()[..5]),
+        // Nobody asked for another protocol.
+        Fault::new(
+            "switching protocols",
+            vec![Hear, answer(101, ""), End],
+            ErrorKind::Status,
+            Delivery::Answered,
+        )
+        .with(101, b""),
+        Fault::broken(
+            "end after an interim answer",
+            vec![Hear, answer(100, ""), End],
+        ),
+    ];
+    faults.push({
+        let drip = Step::Slowly(Duration::from_millis(20), Box::new(part(&[b'x'; 200])));
+        let mut fault =
+            Fault::silent_body("drip in the body", vec![Hear, head(200), drip, End], b"");
+        fault.expected.body = Kept::SomeOf(vec![b'x'; 200]);
+        fault
+    });
+    faults.push({
+        let interim = Step::Raw("HTTP/1.1 103 Early\r\n\r\n".repeat(1000).into_bytes());
+        Fault::silent("interim answers for ever", vec![Hear, interim])
+    });
+    faults
+}
+
+fn http2() -> Vec<Fault> {
+    use Step::{End, Hear, Reset};
+    const RST_STREAM: u8 = 3;
+    const GOAWAY: u8 = 7;
+    const PROTOCOL_ERROR: u32 = 1;
+    const INTERNAL_ERROR: u32 = 2;
+    const REFUSED_STREAM: u32 = 7;
+    const CANCEL: u32 = 8;
+    const CALM: u32 = 11;
+    let reset_stream = |code: u32| Step::Frame(RST_STREAM, 0, true, code.to_be_bytes().to_vec());
+    let go_away = |last_stream: u32, code: u32, text: &str| {
+        let mut payload = last_stream.to_be_bytes().to_vec();
+        payload.extend(code.to_be_bytes());
+        payload.extend(text.bytes());
+        Step::Frame(GOAWAY, 0, false, payload)
+    };
+    let begun = &br#"{"id":"x"#[..];
+    // HEADERS that say that more of them follow.
+    let partial = || Step::Frame(1, 0, true, vec![0x88]);
+    vec![
+        Fault::broken(
+            "RST_STREAM: refused",
+            vec![Hear, reset_stream(REFUSED_STREAM)],
+        ),
+        Fault::broken(
+            "RST_STREAM: internal error",
+            vec![Hear, reset_stream(INTERNAL_ERROR)],
+        ),
+        Fault::broken(
+            "RST_STREAM: protocol error",
+            vec![Hear, reset_stream(PROTOCOL_ERROR)],
+        ),
+        Fault::broken("RST_STREAM: cancel", vec![Hear, reset_stream(CANCEL)]),
+        Fault::broken_body(
+            "RST_STREAM in the body",
+            vec![Hear, head(100), part(begun), reset_stream(INTERNAL_ERROR)],
+            begun,
+        ),
+        Fault::broken(
+            "GOAWAY that leaves the request out",
+            vec![Hear, go_away(0, 0, ""), End],
+        ),
+        Fault::broken(
+            "GOAWAY: internal error",
+            vec![Hear, go_away(1, INTERNAL_ERROR, "broken"), End],
+        ),
+        Fault::broken(
+            "GOAWAY: calm",
+            vec![Hear, go_away(0, CALM, "too_many_pings"), End],
+        ),
+        Fault::broken(
+            "GOAWAY and then nothing",
+            vec![Hear, go_away(1, 0, ""), End],
+        ),
+        Fault::broken_body(
+            "GOAWAY in the body",
+            vec![
+                Hear,
+                head(100),
+                part(begun),
+                go_away(1, INTERNAL_ERROR, ""),
+                End,
+            ],
+            begun,
+        ),
+        Fault::broken("reset in the head", vec![Hear, partial(), Reset]),
+        Fault::broken("end in the head", vec![Hear, partial(), End]),
+        Fault::broken(
+            "a head that is none",
+            vec![Hear, Step::Frame(1, 4, true, vec![0xff; 20]), End],
+        ),
+        Fault::broken(
+            "a head without a status",
+            vec![Hear, Step::Frame(1, 4, true, vec![0x82]), End],
+        ),
+        Fault::broken(
+            "HTTP/1.1",
+            vec![
+                Hear,
+                raw("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"),
+                End,
+            ],
+        ),
+        Fault::broken(
+            "a frame that is too large",
+            vec![Hear, Step::Frame(0, 0, true, vec![0; 1 << 20]), End],
+        ),
+        Fault::broken("data before the head", vec![Hear, part(b"x"), End]),
+        Fault::broken_body(
+            "a length that is too long",
+            vec![Hear, head(FINE.len() + 1), last(FINE.as_bytes())],
+            FINE.as_bytes(),
+        ),
+        Fault::broken_body(
+            "a length that is too short",
+            vec![Hear, head(5), last(FINE.as_bytes())],
+            b"",
+        ),
+    ]
+}

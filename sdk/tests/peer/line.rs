@@ -1,0 +1,314 @@
+//! One connection of the peer: reads requests and writes answers, in HTTP/1.1 and in HTTP/2.
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::sleep,
+};
+
+use super::{Counts, Headers, Http1, Http2, Protocol, Script, Step};
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const CONTINUATION: u8 = 9;
+const ACK: u8 = 1;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+const PREFACE: usize = 24;
+const LARGEST_FRAME: usize = 16_384;
+
+pub(crate) struct Line {
+    stream: TcpStream,
+    protocol: Protocol,
+    counts: Arc<Mutex<Counts>>,
+    /// Which of the peer's connections this is.
+    index: usize,
+    /// Read, and not yet used.
+    buffer: Vec<u8>,
+    /// Whether the last request was a POST; true before there was one.
+    post: bool,
+    /// HTTP/2: the last request's stream; whether the preface was read; what the peer says by itself.
+    stream_id: u32,
+    prefaced: bool,
+    greeted: bool,
+    mute: bool,
+}
+
+impl Line {
+    pub(crate) fn new(stream: TcpStream, protocol: Protocol, counts: Arc<Mutex<Counts>>) -> Self {
+        let index = {
+            let mut counts = counts.lock().unwrap();
+            counts.connections += 1;
+            counts.heard.push(Vec::new());
+            counts.connections - 1
+        };
+        // Every write is to leave at once, as a packet of its own.
+        stream.set_nodelay(true).unwrap();
+        Self {
+            stream,
+            protocol,
+            counts,
+            index,
+            buffer: Vec::new(),
+            post: true,
+            stream_id: 1,
+            prefaced: false,
+            greeted: false,
+            mute: false,
+        }
+    }
+
+    /// Goes through the script until a step ends the connection, or the client does.
+    pub(crate) async fn play(mut self, script: Script) {
+        loop {
+            for step in &script {
+                match self.take(step).await {
+                    Ok(true) => {}
+                    Ok(false) | Err(_) => return,
+                }
+            }
+        }
+    }
+
+    /// `false` when the connection has ended.
+    async fn take(&mut self, step: &Step) -> io::Result<bool> {
+        match step {
+            Step::Hear => {
+                match self.protocol {
+                    Http1 => self.hear_http1().await?,
+                    Http2 => self.hear_http2().await?,
+                }
+                self.counts.lock().unwrap().requests += 1;
+            }
+            Step::Glance if !self.buffer.is_empty() => {}
+            Step::Glance => {
+                self.stream.peek(&mut [0]).await?;
+            }
+            Step::Mute => self.mute = true,
+            Step::Sync if self.protocol == Http1 => {}
+            Step::Sync => {
+                self.stream.write_all(&frame(PING, 0, 0, &[0; 8])).await?;
+                while {
+                    let (kind, flags, _, _) = self.read_frame().await?;
+                    (kind, flags & ACK) != (PING, ACK)
+                } {}
+            }
+            Step::Act => self.counts.lock().unwrap().agents += usize::from(self.post),
+            Step::Slowly(pause, step) => {
+                for byte in self.encode(step) {
+                    self.stream.write_all(&[byte]).await?;
+                    sleep(*pause).await;
+                }
+            }
+            Step::Reset => {
+                self.stream.set_zero_linger()?;
+                return Ok(false);
+            }
+            Step::End => {
+                self.stream.shutdown().await?;
+                // Closing with something unread would be a reset.
+                while self.read().await.is_ok() {}
+                return Ok(false);
+            }
+            Step::Silence => {
+                while self.read().await.is_ok() {}
+                return Ok(false);
+            }
+            Step::Answer(..) | Step::Head(..) | Step::Body(..) | Step::Raw(_) | Step::Frame(..) => {
+                let bytes = self.encode(step);
+                self.stream.write_all(&bytes).await?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads some more; the end of the connection is an error.
+    async fn read(&mut self) -> io::Result<()> {
+        let mut chunk = [0; 16 * 1024];
+        let count = self.stream.read(&mut chunk).await?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.buffer.extend(&chunk[..count]);
+        let mut counts = self.counts.lock().unwrap();
+        counts.bytes += count;
+        counts.heard[self.index].extend(&chunk[..count]);
+        Ok(())
+    }
+
+    async fn read_exactly(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        while self.buffer.len() < count {
+            self.read().await?;
+        }
+        Ok(self.buffer.drain(..count).collect())
+    }
+
+    /// Type, flags, stream and payload of the next HTTP/2 frame.
+    async fn read_frame(&mut self) -> io::Result<(u8, u8, u32, Vec<u8>)> {
+        let head = self.read_exactly(9).await?;
+        let number = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .fold(0, |number, byte| number << 8 | u32::from(*byte))
+        };
+        let payload = self.read_exactly(number(&head[..3]) as usize).await?;
+        Ok((head[3], head[4], number(&head[5..]), payload))
+    }
+
+    async fn hear_http1(&mut self) -> io::Result<()> {
+        let end = loop {
+            if let Some(at) = self
+                .buffer
+                .windows(4)
+                .position(|bytes| bytes == b"\r\n\r\n")
+            {
+                break at + 4;
+            }
+            self.read().await?;
+        };
+        let head = String::from_utf8(self.read_exactly(end).await?)
+            .unwrap()
+            .to_lowercase();
+        let length = head.split("\r\ncontent-length: ").nth(1);
+        let length = length.map_or(0, |rest| rest.lines().next().unwrap().parse().unwrap());
+        self.read_exactly(length).await?;
+        self.post = head.starts_with("post ");
+        Ok(())
+    }
+
+    async fn hear_http2(&mut self) -> io::Result<()> {
+        if !self.prefaced {
+            self.read_exactly(PREFACE).await?;
+            self.prefaced = true;
+        }
+        if !self.greeted && !self.mute {
+            self.stream.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
+            self.greeted = true;
+        }
+        loop {
+            let (kind, flags, stream_id, payload) = self.read_frame().await?;
+            match kind {
+                HEADERS => {
+                    self.stream_id = stream_id;
+                    // The method comes first: entries 2 and 3 of HPACK's static table are GET and POST, and
+                    // any other is a literal with the name of entry 2.
+                    assert!(matches!(payload[0], 0x82 | 0x83 | 0x42), "{payload:?}");
+                    self.post = payload[0] == 0x83;
+                }
+                SETTINGS | PING if flags & ACK == 0 && !self.mute => {
+                    let echo = if kind == PING { &*payload } else { &[] };
+                    self.stream.write_all(&frame(kind, ACK, 0, echo)).await?;
+                }
+                _ => {}
+            }
+            if matches!(kind, HEADERS | DATA) && flags & END_STREAM != 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn encode(&self, step: &Step) -> Vec<u8> {
+        match (step, self.protocol) {
+            (Step::Raw(bytes), _) => bytes.clone(),
+            (Step::Frame(kind, flags, on_stream, payload), _) => {
+                let stream_id = if *on_stream { self.stream_id } else { 0 };
+                frame(*kind, *flags, stream_id, payload)
+            }
+            (Step::Answer(status, headers, body), Http1) => {
+                let mut headers = headers.clone();
+                // These have no body, and a length would speak of another answer.
+                if !matches!(status, 100..200 | 204 | 304) {
+                    headers.push(("content-length", body.len().to_string()));
+                }
+                let mut bytes = head_http1(*status, &headers);
+                bytes.extend(body);
+                bytes
+            }
+            (Step::Answer(status, headers, body), Http2) => {
+                let mut bytes = self.head_http2(*status, headers);
+                bytes.extend(self.data(body, true));
+                bytes
+            }
+            (Step::Head(status, headers), Http1) => head_http1(*status, headers),
+            (Step::Head(status, headers), Http2) => self.head_http2(*status, headers),
+            (Step::Body(bytes, _), Http1) => bytes.clone(),
+            (Step::Body(bytes, last), Http2) => self.data(bytes, *last),
+            _ => panic!("{step:?} is no bytes"),
+        }
+    }
+
+    fn data(&self, bytes: &[u8], last: bool) -> Vec<u8> {
+        let mut frames = Vec::new();
+        for chunk in bytes.chunks(LARGEST_FRAME) {
+            frames.extend(frame(DATA, 0, self.stream_id, chunk));
+        }
+        if last {
+            frames.extend(frame(DATA, END_STREAM, self.stream_id, &[]));
+        }
+        frames
+    }
+
+    fn head_http2(&self, status: u16, headers: &Headers) -> Vec<u8> {
+        // A literal with the name of entry 8 of the static table, `:status`.
+        let mut block = vec![0x08];
+        block.extend(literal(&status.to_string()));
+        for (name, value) in headers {
+            block.push(0x00);
+            block.extend(literal(name));
+            block.extend(literal(value));
+        }
+        let mut frames = Vec::new();
+        let chunks = block.chunks(LARGEST_FRAME);
+        let last = chunks.len() - 1;
+        for (index, chunk) in chunks.enumerate() {
+            let kind = if index == 0 { HEADERS } else { CONTINUATION };
+            let flags = if index == last { END_HEADERS } else { 0 };
+            frames.extend(frame(kind, flags, self.stream_id, chunk));
+        }
+        frames
+    }
+}
+
+fn head_http1(status: u16, headers: &Headers) -> Vec<u8> {
+    let mut head = format!("HTTP/1.1 {status} Said\r\n");
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    head.push_str("\r\n");
+    head.into_bytes()
+}
+
+fn frame(kind: u8, flags: u8, stream_id: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = length[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream_id.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// A string of HPACK (RFC 7541, section 5.2), not compressed.
+fn literal(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match text.len() {
+        length @ 0..127 => bytes.push(length as u8),
+        length => {
+            bytes.push(127);
+            let mut rest = length - 127;
+            while rest >= 128 {
+                bytes.push((rest % 128) as u8 | 128);
+                rest /= 128;
+            }
+            bytes.push(rest as u8);
+        }
+    }
+    bytes.extend(text.bytes());
+    bytes
+}

@@ -1,0 +1,283 @@
+//! A service that keeps to a script, byte for byte, and breaks where the script says so. It counts what
+//! reaches it.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+pub(crate) mod catalogue;
+mod line;
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
+
+use dealkit::{AgentProfile, Client, ClientBuilder, CreateAgent, RetryPolicy};
+use tokio::{
+    net::{TcpListener, TcpSocket, TcpStream},
+    sync::oneshot,
+    task::JoinSet,
+    time::timeout,
+};
+
+/// The key of every client here; nothing else looks like it.
+pub(crate) const KEY: &str = "K3Y-canary-7e91";
+
+/// Reads as an agent and as a deal.
+pub(crate) const FINE: &str = r#"{"id":"x_1","email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{},"role_assignments":[{"role":"AGENT"}]}"#;
+
+/// The longest that anything here waits: it ends a test that would hang.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http1,
+    /// Without TLS and without an upgrade: HTTP/2 from the first byte.
+    Http2,
+}
+
+pub(crate) use Protocol::{Http1, Http2};
+
+pub(crate) const BOTH: [Protocol; 2] = [Http1, Http2];
+
+type Headers = Vec<(&'static str, String)>;
+
+/// What the peer does next on a connection. After the last step it begins again with the first.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// Reads one whole request.
+    Hear,
+    /// Waits for the first byte of a request, and leaves it unread.
+    Glance,
+    /// HTTP/2: sends no SETTINGS and acknowledges nothing from here on.
+    Mute,
+    /// HTTP/2: waits until the client has read all that was sent (PING). HTTP/1.1 has nothing of the kind.
+    Sync,
+    /// Does what the last request asked for: a POST makes an agent.
+    Act,
+    /// A whole answer.
+    Answer(u16, Headers, Vec<u8>),
+    /// The head of an answer; what its length is, the headers say.
+    Head(u16, Headers),
+    /// A part of the body; `true` if HTTP/2 calls it the last.
+    Body(Vec<u8>, bool),
+    /// These bytes.
+    Raw(Vec<u8>),
+    /// An HTTP/2 frame on the request's stream, or on stream 0: type, flags, whether on the stream, payload.
+    Frame(u8, u8, bool, Vec<u8>),
+    /// The bytes of another step, one at a time, with this much time between them.
+    Slowly(Duration, Box<Step>),
+    /// Breaks the connection off (RST).
+    Reset,
+    /// Ends its own side of the connection (FIN).
+    End,
+    /// Says nothing more, until the client gives up.
+    Silence,
+}
+
+pub(crate) type Script = Vec<Step>;
+
+/// An answer with a body and no headers but those that frame it.
+pub(crate) fn answer(status: u16, body: &str) -> Step {
+    Step::Answer(status, Vec::new(), body.into())
+}
+
+/// What reached the peer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) connections: usize,
+    /// Connections that are over.
+    pub(crate) ended: usize,
+    /// Whole requests read.
+    pub(crate) requests: usize,
+    /// Agents made.
+    pub(crate) agents: usize,
+    pub(crate) bytes: usize,
+    /// Everything read, connection by connection.
+    pub(crate) heard: Vec<Vec<u8>>,
+}
+
+pub(crate) struct Peer {
+    pub(crate) url: String,
+    pub(crate) protocol: Protocol,
+    counts: Arc<Mutex<Counts>>,
+    stop: Option<oneshot::Sender<()>>,
+    ended: oneshot::Receiver<()>,
+}
+
+impl Peer {
+    /// The first connection gets the first script, and so on; those after the last get the last again.
+    ///
+    /// It lives on a thread of its own: blocking clients need it, and a client's log is then its own.
+    pub(crate) fn start(protocol: Protocol, scripts: Vec<Script>) -> Self {
+        Self::at("127.0.0.1:0", protocol, scripts)
+    }
+
+    pub(crate) fn at(address: &str, protocol: Protocol, scripts: Vec<Script>) -> Self {
+        let listener = std::net::TcpListener::bind(address).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let counts = Arc::new(Mutex::new(Counts::default()));
+        let (stop, stopped) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
+        let serve = serve(listener, protocol, scripts, counts.clone(), stopped);
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            runtime.unwrap().block_on(serve);
+            let _ = end.send(());
+        });
+        Self {
+            url,
+            protocol,
+            counts,
+            stop: Some(stop),
+            ended,
+        }
+    }
+
+    /// A builder for a client of this peer, whose retries do not wait.
+    pub(crate) fn builder(&self) -> ClientBuilder {
+        builder(&self.url).http2_prior_knowledge(self.protocol == Http2)
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.builder().build().unwrap()
+    }
+
+    /// What has reached the peer so far; complete as far as the client has had answers.
+    pub(crate) fn so_far(&self) -> Counts {
+        self.counts.lock().unwrap().clone()
+    }
+
+    /// Waits until a connection has ended.
+    pub(crate) async fn an_end(&self) {
+        let wait = async {
+            while self.so_far().ended == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, wait).await.expect("no connection ends");
+    }
+
+    /// What reached the peer in all, once every connection has ended: the client must be gone.
+    pub(crate) async fn finish(mut self) -> Counts {
+        let _ = self.stop.take().unwrap().send(());
+        timeout(PATIENCE, &mut self.ended)
+            .await
+            .expect("a connection stays open")
+            .unwrap();
+        self.so_far()
+    }
+
+    /// [`finish`](Self::finish) for a test that is not async.
+    pub(crate) fn finish_blocking(mut self) -> Counts {
+        let _ = self.stop.take().unwrap().send(());
+        self.ended.blocking_recv().unwrap();
+        let counts = self.counts.lock().unwrap();
+        counts.clone()
+    }
+}
+
+/// A builder for a client of `url`, whose retries do not wait.
+pub(crate) fn builder(url: &str) -> ClientBuilder {
+    Client::builder()
+        .base_url(url)
+        .service_key(KEY)
+        .retry(at_once())
+        .timeout(PATIENCE)
+        .attempt_timeout(PATIENCE)
+}
+
+/// The default policy without its waits.
+pub(crate) fn at_once() -> RetryPolicy {
+    RetryPolicy::new().backoff(Duration::ZERO, Duration::ZERO)
+}
+
+/// A request that keeps every rule.
+pub(crate) fn ada() -> CreateAgent {
+    CreateAgent::builder()
+        .email("ada@example.com")
+        .first_name("Ada")
+        .last_name("Lovelace")
+        .profile(AgentProfile::new())
+        .build()
+        .unwrap()
+}
+
+/// A port that nobody listens on.
+pub(crate) fn refused() -> String {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    format!("http://{closed}")
+}
+
+/// An address where connections are neither made nor refused: the listener's queue is full, so the
+/// kernel drops what asks for more.
+pub(crate) struct Blackhole {
+    pub(crate) url: String,
+    _listener: TcpListener,
+    _waiting: Vec<TcpStream>,
+}
+
+impl Blackhole {
+    pub(crate) async fn start() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(stream) =
+            timeout(Duration::from_millis(100), TcpStream::connect(address)).await
+        {
+            waiting.push(stream.unwrap());
+            assert!(waiting.len() < 100, "the queue never fills");
+        }
+        Self {
+            url: format!("http://{address}"),
+            _listener: listener,
+            _waiting: waiting,
+        }
+    }
+}
+
+async fn serve(
+    listener: std::net::TcpListener,
+    protocol: Protocol,
+    scripts: Vec<Script>,
+    counts: Arc<Mutex<Counts>>,
+    mut stopped: oneshot::Receiver<()>,
+) {
+    let listener = TcpListener::from_std(listener).unwrap();
+    let mut scripts = VecDeque::from(scripts);
+    let mut connections = JoinSet::new();
+    let mut play = |stream: TcpStream| {
+        let script = if scripts.len() > 1 {
+            scripts.pop_front().unwrap()
+        } else {
+            scripts[0].clone()
+        };
+        let line = line::Line::new(stream, protocol, counts.clone());
+        let counts = counts.clone();
+        connections.spawn(async move {
+            line.play(script).await;
+            counts.lock().unwrap().ended += 1;
+        });
+    };
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => play(accepted.unwrap().0),
+            _ = &mut stopped => break,
+        }
+    }
+    // Connections that the kernel has made and nobody has taken yet.
+    let listener = listener.into_std().unwrap();
+    while let Ok((stream, _)) = listener.accept() {
+        stream.set_nonblocking(true).unwrap();
+        play(TcpStream::from_std(stream).unwrap());
+    }
+    connections.join_all().await;
+}

@@ -1,0 +1,349 @@
+//! A create is acted on at most once for each call, whatever breaks and whenever: over all faults, against
+//! a service that acts first and breaks then.
+#![cfg(feature = "client")]
+
+mod peer;
+
+use std::time::Duration;
+
+use dealkit::{Client, Delivery, Error};
+use futures_util::future::join_all;
+use peer::{
+    BOTH, Blackhole, Counts, FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer,
+    at_once, builder,
+    catalogue::{self, LIMIT, SHORT},
+    refused,
+};
+use proptest::{prelude::*, test_runner::TestRunner};
+
+/// A case: what each connection meets, and whether the deadline ends it.
+#[derive(Clone, Debug)]
+struct Case {
+    name: String,
+    scripts: Vec<Script>,
+    slow: bool,
+}
+
+/// The service makes the agent as soon as it has the request.
+fn acting(script: &Script) -> Script {
+    let acts = |step: &Step| match step {
+        Step::Hear => vec![Step::Hear, Step::Act],
+        step => vec![step.clone()],
+    };
+    script.iter().flat_map(acts).collect()
+}
+
+fn fine() -> Script {
+    acting(&vec![Step::Hear, answer(201, FINE)])
+}
+
+fn cases(protocol: Protocol) -> Vec<Case> {
+    let busy = |script: &Script| {
+        script
+            .iter()
+            .any(|step| matches!(step, Step::Answer(429, ..)))
+    };
+    let mut cases = Vec::new();
+    for fault in catalogue::faults(protocol) {
+        let name = fault.name;
+        // 429 says that the service did not act.
+        let script = if busy(&fault.script) {
+            fault.script
+        } else {
+            acting(&fault.script)
+        };
+        let mut add = |how: &str, scripts| {
+            cases.push(Case {
+                name: format!("{name}{how}"),
+                scripts,
+                slow: fault.slow,
+            });
+        };
+        add("", vec![script.clone()]);
+        // What comes next would gladly act again.
+        add(
+            ", then a service that is fine",
+            vec![script.clone(), fine()],
+        );
+        if !fault.slow {
+            add(
+                ", after 429",
+                vec![vec![Step::Hear, answer(429, "")], script],
+            );
+        }
+    }
+    let also = [
+        (
+            "acts on the first byte, and resets",
+            vec![Step::Glance, Step::Act, Step::Reset],
+        ),
+        (
+            "acts on the first byte, and ends",
+            vec![Step::Glance, Step::Act, Step::End],
+        ),
+        ("resets at once", vec![Step::Reset]),
+        ("ends at once", vec![Step::End]),
+        (
+            "speaks first",
+            vec![
+                Step::Raw(b"220 mail.example.com ESMTP\r\n".to_vec()),
+                Step::Hear,
+                Step::Act,
+                Step::End,
+            ],
+        ),
+        (
+            "answers before it is asked",
+            vec![answer(408, ""), Step::Hear, Step::Act, Step::Reset],
+        ),
+    ];
+    cases.extend(also.map(|(name, script)| Case {
+        name: name.to_owned(),
+        scripts: vec![script, fine()],
+        slow: false,
+    }));
+    cases
+}
+
+fn client(peer: &Peer, case: &Case) -> Client {
+    let builder = peer.builder().max_response_bytes(LIMIT);
+    let builder = if case.slow {
+        builder.attempt_timeout(SHORT)
+    } else {
+        builder
+    };
+    builder.build().unwrap()
+}
+
+fn judge(case: &str, outcome: Result<(), Error>, counts: &Counts) {
+    let said = match &outcome {
+        Ok(()) => "a success".to_owned(),
+        Err(error) => format!("{error:?}"),
+    };
+    assert!(
+        counts.agents <= 1,
+        "{case}: {} agents, {said}",
+        counts.agents
+    );
+    match outcome {
+        Err(error) if error.delivery() == Delivery::NotSent => {
+            assert_eq!(counts.agents, 0, "{case}: {said}")
+        }
+        Err(_) => {}
+        Ok(()) => assert_eq!(counts.agents, 1, "{case}: {said}"),
+    }
+}
+
+async fn run(protocol: Protocol, case: Case) -> usize {
+    let peer = Peer::start(protocol, case.scripts.clone());
+    let client = client(&peer, &case);
+    let outcome = client.agents().create(ada()).await.map(drop);
+    drop(client);
+    let counts = peer.finish().await;
+    judge(&format!("{} ({protocol:?})", case.name), outcome, &counts);
+    counts.agents
+}
+
+#[tokio::test]
+async fn the_async_client() {
+    for protocol in BOTH {
+        let (slow, quick): (Vec<_>, Vec<_>) =
+            cases(protocol).into_iter().partition(|case| case.slow);
+        let mut agents = 0;
+        for case in quick {
+            agents += run(protocol, case).await;
+        }
+        agents += join_all(slow.into_iter().map(|case| run(protocol, case)))
+            .await
+            .iter()
+            .sum::<usize>();
+        // The service did act, and often.
+        assert!(agents > 80, "{agents}");
+    }
+}
+
+#[cfg(feature = "blocking")]
+#[test]
+fn the_blocking_client() {
+    let run = |protocol, case: Case| {
+        let peer = Peer::start(protocol, case.scripts.clone());
+        let client = dealkit::blocking::Client::new(client(&peer, &case)).unwrap();
+        let outcome = client.agents().create(ada()).send().map(drop);
+        drop(client);
+        judge(
+            &format!("{} ({protocol:?}, blocking)", case.name),
+            outcome,
+            &peer.finish_blocking(),
+        );
+    };
+    for protocol in BOTH {
+        let (slow, quick): (Vec<_>, Vec<_>) =
+            cases(protocol).into_iter().partition(|case| case.slow);
+        quick.into_iter().for_each(|case| run(protocol, case));
+        std::thread::scope(|scope| {
+            for case in slow {
+                scope.spawn(|| run(protocol, case));
+            }
+        });
+    }
+}
+
+/// Reads that went before have left kept connections; a create must not touch them.
+#[tokio::test]
+async fn after_reads_on_kept_connections() {
+    for protocol in BOTH {
+        for breaks in [Step::Reset, Step::End] {
+            // Whatever comes second on a connection is acted on, and the connection then broken.
+            let script = vec![
+                Step::Hear,
+                Step::Act,
+                answer(200, FINE),
+                Step::Hear,
+                Step::Act,
+                breaks,
+            ];
+            let peer = Peer::start(protocol, vec![script]);
+            let client = peer.client();
+            for _ in 0..3 {
+                client.deals().retrieve("x_1").await.unwrap();
+                client.agents().create(ada()).await.unwrap();
+            }
+            drop(client);
+            assert_eq!(peer.finish().await.agents, 3, "{protocol:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn many_at_once_share_no_connection() {
+    for protocol in BOTH {
+        let broken = vec![Step::Hear, Step::Act, Step::Reset];
+        let peer = Peer::start(protocol, vec![broken]);
+        let client = peer.client();
+        let calls = (0..16).map(|_| client.agents().create(ada()).send());
+        let outcomes = join_all(calls).await;
+        drop(client);
+        assert!(
+            outcomes
+                .iter()
+                .all(|outcome| outcome.as_ref().unwrap_err().attempts() == 1)
+        );
+        let counts = peer.finish().await;
+        assert_eq!(
+            (counts.connections, counts.agents),
+            (16, 16),
+            "{protocol:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn where_no_connection_is_made_the_service_is_never_reached() {
+    let blackhole = Blackhole::start().await;
+    for protocol in BOTH {
+        for url in [refused(), blackhole.url.clone()] {
+            let builder = builder(&url).http2_prior_knowledge(protocol == Http2);
+            let client = builder
+                .attempt_timeout(Duration::from_millis(50))
+                .build()
+                .unwrap();
+            let error = client.agents().create(ada()).await.unwrap_err();
+            assert_eq!(
+                (error.delivery(), error.attempts()),
+                (Delivery::NotSent, 3),
+                "{error:?}"
+            );
+        }
+    }
+}
+
+/// The count can be more than one: without the default's caution it is.
+#[tokio::test]
+async fn whoever_opts_in_may_get_more() {
+    for protocol in BOTH {
+        let peer = Peer::start(protocol, vec![vec![Step::Hear, Step::Act, Step::Reset]]);
+        let client = peer.client();
+        let call = client
+            .agents()
+            .create(ada())
+            .retry(at_once().even_if_it_may_have_acted(true));
+        let error = call.await.unwrap_err();
+        drop(client);
+        assert_eq!((error.attempts(), error.delivery()), (3, Delivery::Unknown));
+        assert_eq!(peer.finish().await.agents, 3, "{protocol:?}");
+    }
+}
+
+fn any_script() -> impl Strategy<Value = Script> {
+    let step = prop_oneof![
+        3 => Just(vec![Step::Hear, Step::Act]),
+        1 => Just(vec![Step::Glance]),
+        1 => Just(vec![Step::Hear, answer(429, "")]),
+        1 => Just(vec![answer(503, "")]),
+        1 => Just(vec![answer(201, FINE)]),
+        1 => Just(vec![answer(307, "")]),
+        1 => Just(vec![answer(100, "")]),
+        1 => Just(vec![Step::Head(200, vec![("content-length", "9".to_owned())])]),
+        1 => Just(vec![Step::Body(b"12345".to_vec(), false)]),
+        1 => Just(vec![Step::Raw(b"HTTP/1.1 2".to_vec())]),
+        1 => Just(vec![Step::Frame(3, 0, true, vec![0, 0, 0, 7])]),
+        1 => Just(vec![Step::Frame(7, 0, false, vec![0; 8])]),
+    ];
+    let last = prop_oneof![Just(Step::Reset), Just(Step::End)];
+    (proptest::collection::vec(step, 0..5), last).prop_map(|(steps, last)| {
+        let mut script = steps.concat();
+        script.push(last);
+        script
+    })
+}
+
+#[test]
+fn over_scripts_that_chance_writes() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let config = ProptestConfig {
+        cases: 150,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    for protocol in [Http1, Http2] {
+        let scripts = proptest::collection::vec(any_script(), 1..4);
+        TestRunner::new(config.clone())
+            .run(&scripts, |scripts| {
+                let case = Case {
+                    name: format!("{scripts:?}"),
+                    scripts,
+                    slow: false,
+                };
+                runtime.block_on(run_loosely(protocol, case));
+                Ok(())
+            })
+            .unwrap();
+    }
+}
+
+/// Such a service may say that it has made an agent and have made none.
+async fn run_loosely(protocol: Protocol, case: Case) {
+    let peer = Peer::start(protocol, case.scripts.clone());
+    // Many of these wait for a second request, which never comes.
+    let client = peer
+        .builder()
+        .attempt_timeout(Duration::from_millis(30))
+        .build()
+        .unwrap();
+    let outcome = client.agents().create(ada()).await.map(drop);
+    drop(client);
+    let counts = peer.finish().await;
+    assert!(
+        counts.agents <= 1,
+        "{} ({protocol:?}): {outcome:?}",
+        case.name
+    );
+    if let Err(error) = outcome
+        && error.delivery() == Delivery::NotSent
+    {
+        assert_eq!(counts.agents, 0, "{} ({protocol:?}): {error:?}", case.name);
+    }
+}

@@ -1,0 +1,338 @@
+//! What is tried again over real connections, how often, and within what time: by default, by the client's
+//! policy and by the call's.
+#![cfg(feature = "client")]
+
+mod peer;
+
+use std::time::Duration;
+
+use dealkit::{Delivery, ErrorKind};
+use peer::{
+    BOTH, FINE, PATIENCE, Peer, Script, Step, ada, answer, at_once, catalogue::SHORT, refused,
+};
+
+fn fine() -> Script {
+    vec![Step::Hear, answer(200, FINE)]
+}
+
+fn breaks() -> Script {
+    vec![Step::Hear, Step::Reset]
+}
+
+#[tokio::test]
+async fn a_get_survives_two_failures_and_not_three() {
+    for protocol in BOTH {
+        // An answer leaves the connection as it is; the others break it.
+        let status = |status| vec![Step::Hear, answer(status, "")];
+        let ends = vec![Step::Hear, Step::End];
+        let failures = [breaks(), ends, status(503), status(408), status(429)];
+        for (broken, failure) in failures.into_iter().enumerate() {
+            let broken = broken < 2;
+            let after = |count: usize| {
+                let mut scripts = vec![failure.clone(); count];
+                scripts.push(fine());
+                if broken {
+                    scripts
+                } else {
+                    vec![scripts.concat()]
+                }
+            };
+            let name = format!("{failure:?} {protocol:?}");
+            let peer = Peer::start(protocol, after(2));
+            let client = peer.client();
+            let call = client.deals().retrieve("x_1").with_response();
+            let response = call.await.expect(&name);
+            assert_eq!(response.attempts(), 3, "{name}");
+            drop((client, response));
+            assert_eq!(peer.finish().await.requests, 3, "{name}");
+
+            let peer = Peer::start(protocol, after(3));
+            let client = peer.client();
+            let error = client.deals().retrieve("x_1").await.expect_err(&name);
+            assert_eq!(error.attempts(), 3, "{name}");
+            assert!(error.to_string().contains("(after 3 attempts)"), "{error}");
+            drop(client);
+            assert_eq!(peer.finish().await.requests, 3, "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_post_goes_on_after_429_and_after_nothing_else() {
+    for protocol in BOTH {
+        let busy = vec![Step::Hear, answer(429, "")];
+        let peer = Peer::start(protocol, vec![busy.clone(), busy.clone(), fine()]);
+        let client = peer.client();
+        let response = client.agents().create(ada()).with_response().await.unwrap();
+        assert_eq!(response.attempts(), 3);
+        drop(client);
+        assert_eq!(peer.finish().await.requests, 3);
+
+        for (failure, delivery) in [
+            (breaks(), Delivery::Unknown),
+            (vec![Step::Hear, answer(503, "")], Delivery::Answered),
+        ] {
+            let peer = Peer::start(protocol, vec![busy.clone(), failure, fine()]);
+            let client = peer.client();
+            let error = client.agents().create(ada()).await.unwrap_err();
+            assert_eq!(
+                (error.attempts(), error.delivery()),
+                (2, delivery),
+                "{error:?}"
+            );
+            drop(client);
+            assert_eq!(peer.finish().await.requests, 2);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_policy_is_the_default_s_then_the_client_s_then_the_call_s() {
+    for protocol in BOTH {
+        for (clients, calls, attempts) in [
+            (None, None, 3),
+            (Some(0), None, 1),
+            (Some(4), None, 5),
+            (None, Some(1), 2),
+            (Some(4), Some(0), 1),
+            (Some(0), Some(3), 4),
+        ] {
+            let peer = Peer::start(protocol, vec![breaks()]);
+            let mut builder = peer.builder();
+            if let Some(retries) = clients {
+                builder = builder.retry(at_once().max_retries(retries));
+            }
+            let client = builder.build().unwrap();
+            let mut call = client.deals().retrieve("x_1");
+            let mut many = client.deals().retrieve_many(["x_1"]);
+            if let Some(retries) = calls {
+                call = call.retry(at_once().max_retries(retries));
+                many = many.retry(at_once().max_retries(retries));
+            }
+            let one = call.await.unwrap_err();
+            let of_many = many.stream().next().await.unwrap().result.unwrap_err();
+            assert_eq!((one.attempts(), of_many.attempts()), (attempts, attempts));
+            drop(client);
+            assert_eq!(peer.finish().await.requests, 2 * attempts as usize);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_post_is_tried_again_by_whoever_asks_for_it() {
+    for protocol in BOTH {
+        for (clients, calls, attempts) in [
+            (at_once(), None, 1),
+            (at_once().even_if_it_may_have_acted(true), None, 3),
+            (
+                at_once(),
+                Some(at_once().even_if_it_may_have_acted(true)),
+                3,
+            ),
+            (
+                at_once().even_if_it_may_have_acted(true),
+                Some(at_once()),
+                1,
+            ),
+        ] {
+            for failure in [breaks(), vec![Step::Hear, answer(500, "")]] {
+                let peer = Peer::start(protocol, vec![failure]);
+                let client = peer.builder().retry(clients).build().unwrap();
+                let mut call = client.agents().create(ada());
+                if let Some(policy) = calls {
+                    call = call.retry(policy);
+                }
+                assert_eq!(call.await.unwrap_err().attempts(), attempts);
+                drop(client);
+                assert_eq!(peer.finish().await.requests, attempts as usize);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_total_bounds_all_attempts() {
+    let total = Duration::from_millis(300);
+    for protocol in BOTH {
+        let peer = Peer::start(protocol, vec![vec![Step::Hear]]);
+        let builder = || {
+            peer.builder()
+                .attempt_timeout(Duration::from_millis(100))
+                .retry(at_once().max_retries(u32::MAX))
+        };
+        let by_client = builder().timeout(total).build().unwrap();
+        let by_call = builder().build().unwrap();
+        for call in [
+            by_client.deals().retrieve("x_1"),
+            by_call.deals().retrieve("x_1").timeout(total),
+        ] {
+            let error = tokio::time::timeout(PATIENCE, call.send())
+                .await
+                .unwrap()
+                .unwrap_err();
+            assert_eq!(
+                (error.kind(), error.delivery()),
+                (ErrorKind::Timeout, Delivery::Unknown)
+            );
+            // Three of 0.1 s each, and perhaps what the clock's grain has left over.
+            assert!((2..=5).contains(&error.attempts()), "{error}");
+        }
+        drop((by_client, by_call));
+        peer.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_has_no_more_time_than_the_call() {
+    for protocol in BOTH {
+        let peer = Peer::start(protocol, vec![vec![Step::Hear]]);
+        let client = peer.client();
+        let short = Duration::from_millis(50);
+        let error = client
+            .deals()
+            .retrieve("x_1")
+            .timeout(short)
+            .await
+            .unwrap_err();
+        assert_eq!((error.kind(), error.attempts()), (ErrorKind::Timeout, 1));
+        assert!(
+            error.to_string().contains("no answer within 0.05 s"),
+            "{error}"
+        );
+        drop(client);
+        peer.finish().await;
+    }
+}
+
+/// The service hears the first attempt, says nothing, and is gone when the next comes.
+#[tokio::test]
+async fn what_an_earlier_attempt_may_have_done_stays_in_doubt() {
+    for protocol in BOTH {
+        let peer = Peer::start(protocol, vec![vec![Step::Hear, Step::Silence]]);
+        let client = peer.builder().attempt_timeout(SHORT).build().unwrap();
+        let opted = at_once().even_if_it_may_have_acted(true);
+        let call = client.agents().create(ada()).retry(opted);
+        let gone = async {
+            while peer.so_far().requests == 0 {
+                tokio::task::yield_now().await;
+            }
+            peer.finish().await
+        };
+        let (outcome, counts) = tokio::join!(call.send(), gone);
+        let error = outcome.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.attempts()),
+            (ErrorKind::Connect, 3),
+            "{error:?}"
+        );
+        assert_eq!(error.delivery(), Delivery::Unknown);
+        assert_eq!((counts.connections, counts.requests), (1, 1));
+    }
+}
+
+/// Dropping a call ends it: nothing goes on in the background.
+#[tokio::test]
+async fn a_call_that_is_dropped_is_not_tried_again() {
+    for protocol in BOTH {
+        let peer = Peer::start(protocol, vec![vec![Step::Hear, Step::Silence]]);
+        let client = peer.client();
+        let heard = async {
+            while peer.so_far().requests == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            outcome = client.deals().retrieve("x_1").send() => panic!("{outcome:?}"),
+            () = heard => {}
+        }
+        drop(client);
+        let counts = peer.finish().await;
+        assert_eq!((counts.connections, counts.requests), (1, 1));
+    }
+}
+
+/// Without a pause between them, so many refusals would be one tight loop: the default policy pauses.
+#[tokio::test(start_paused = true)]
+async fn the_default_policy_waits_between_attempts() {
+    let client = dealkit::Client::builder()
+        .base_url(refused())
+        .service_key("k")
+        .build()
+        .unwrap();
+    let mut waited = Duration::ZERO;
+    for _ in 0..20 {
+        let began = tokio::time::Instant::now();
+        let error = client.deals().retrieve("x_1").await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.attempts()),
+            (ErrorKind::Connect, 3),
+            "{error:?}"
+        );
+        waited += began.elapsed();
+    }
+    // 0.3 s on average for each; less than a tenth of that is less likely than one in a billion.
+    assert!(waited > Duration::from_millis(600), "{waited:?}");
+}
+
+#[cfg(feature = "blocking")]
+mod blocking {
+    use dealkit::{RetryPolicy, blocking::Client};
+
+    use super::{
+        peer::{Http1, Http2},
+        *,
+    };
+
+    #[test]
+    fn the_blocking_client_retries_alike() {
+        for protocol in BOTH {
+            let peer = Peer::start(protocol, vec![breaks(), breaks(), fine()]);
+            let client = Client::new(peer.client()).unwrap();
+            let response = client
+                .deals()
+                .retrieve("x_1")
+                .with_response()
+                .send()
+                .unwrap();
+            assert_eq!(response.attempts(), 3);
+            drop((client, response));
+            assert_eq!(peer.finish_blocking().requests, 3);
+
+            let peer = Peer::start(protocol, vec![breaks(), fine()]);
+            let client = Client::new(peer.client()).unwrap();
+            let once = client.agents().create(ada()).send().unwrap_err();
+            assert_eq!(once.attempts(), 1);
+            let once = client
+                .deals()
+                .retrieve("x_1")
+                .retry(RetryPolicy::never())
+                .send();
+            assert!(once.is_ok());
+            drop(client);
+            assert_eq!(peer.finish_blocking().requests, 2);
+        }
+    }
+
+    /// Between calls nobody drives a blocking client's kept connections: one that was closed meanwhile must
+    /// not fail the next call.
+    #[test]
+    fn the_blocking_client_survives_a_connection_that_closed_between_calls() {
+        for (protocol, last) in [
+            (Http1, Step::End),
+            (Http1, Step::Reset),
+            // Without the client's help the peer cannot tell when a reset would hit the first answer.
+            (Http2, Step::End),
+        ] {
+            let closes = vec![Step::Hear, answer(200, FINE), last];
+            let peer = Peer::start(protocol, vec![closes, fine()]);
+            let client = Client::new(peer.client()).unwrap();
+            client.deals().retrieve("x_1").send().unwrap();
+            let again = client.deals().retrieve("x_1").with_response();
+            let response = again.send().unwrap();
+            assert!(response.attempts() <= 2);
+            drop((client, response));
+            let counts = peer.finish_blocking();
+            assert_eq!((counts.connections, counts.requests), (2, 2));
+        }
+    }
+}
