@@ -1,44 +1,120 @@
 # Everything here runs the same on a developer's machine and in CI. Needs Rust, Python 3.11+ and make.
 
 PYTHON ?= python3
+# The package and what tests it, and apart from them the tools that check the contract.
 VENV := target/venv
-CHECK_OPENAPI := $(VENV)/bin/openapi-spec-validator
+TOOLS := target/tools
+PIP_OPTIONS := --quiet --disable-pip-version-check
 
 # What a test may do and the product may not.
 IN_TESTS := $(addprefix -A clippy::,unwrap_used expect_used panic indexing_slicing unreachable print_stdout print_stderr)
 
-.PHONY: demo test lint docs fmt
+# The interpreter that PyO3 is built for: the same for cargo and for pip, or each would build it again.
+export PYO3_PYTHON := $(abspath $(VENV)/bin/python)
+
+# Where cargo puts what it builds.
+BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
+
+# How many examples of each operation and phase schemathesis tries.
+SCHEMATHESIS_EXAMPLES ?= 400
+
+.PHONY: demo test test-rust test-contract test-python lint docs fmt wheel bench fuzz soak
 
 ## The project's main job, shown: a sandbox on a free port, an agent created, a deal read.
-demo:
+demo: $(VENV)/package
 	cargo build --package dealkit-server --package dealkit-examples --bins --examples
-	sh examples/demo.sh
+	sh examples/demo.sh $(VENV)/bin/python
 
 ## All tests.
-test: $(CHECK_OPENAPI)
-	$(CHECK_OPENAPI) sdk/contract/openapi.json
+test: test-rust test-contract test-python
+	@echo "make test: all tests of Rust, of the contract and of Python have passed"
+
+test-rust: $(VENV)/bin/python
 	cargo test --workspace --all-features
 	cargo test --package dealkit --no-default-features
 
-## Formatting, clippy, documentation; warnings are errors.
-lint:
+# Validators and a fuzzer of OpenAPI documents that are not ours.
+test-contract: $(TOOLS)/installed
+	$(TOOLS)/bin/openapi-spec-validator sdk/contract/openapi.json
+	cargo build --package dealkit-server
+	server/tests/schemathesis.sh $(BUILT)/dealkit-server $(TOOLS)/bin/schemathesis $(SCHEMATHESIS_EXAMPLES)
+
+test-python: $(VENV)/package
+	$(VENV)/bin/python -m pytest
+
+## Formatting, clippy, documentation; warnings are errors. Types are checked by the tests of Python.
+lint: $(VENV)/package
 	cargo fmt --all --check
 	cargo clippy --workspace --all-features -- -D warnings
 	cargo clippy --workspace --all-features --all-targets -- -D warnings $(IN_TESTS)
 	cargo clippy --package dealkit --no-default-features -- -D warnings
 	cargo clippy --package dealkit --no-default-features --features client -- -D warnings
+	$(VENV)/bin/python bindings/stubs.py --check
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
 	$(MAKE) docs
 
 ## The documentation, into target/doc.
-docs:
+docs: $(VENV)/bin/python
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps
 
-fmt:
+fmt: $(VENV)/package
 	cargo fmt --all
+	$(VENV)/bin/ruff format
 
-$(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV) || { echo "make: Python 3.11 or newer with the module venv is needed (Debian: apt-get install python3-venv)" >&2; exit 1; }
+## About 15 minutes of schemathesis.
+soak: $(TOOLS)/installed
+	cargo build --package dealkit-server
+	nice -n 19 server/tests/schemathesis.sh $(BUILT)/dealkit-server $(TOOLS)/bin/schemathesis 1000 --max-time 900
 
-# A validator of OpenAPI documents that is not ours.
-$(CHECK_OPENAPI): $(VENV)/bin/python
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check "openapi-spec-validator==0.9.0"
+# Executions over all targets, and each target's share of them in percent: cheap ones get more. A target ends
+# earlier when its time is over.
+FUZZ_RUNS ?= 10200000
+FUZZ_SECONDS ?= 900
+FUZZ_SHARES := deal=10 agent=10 create_agent=8 identifier=14 target=14 retry_after=39 seed=5
+FUZZ_BINARIES := target/cargo-fuzz/$(shell rustc -vV | sed -n 's/^host: //p')/release
+CARGO_FUZZ := target/cargo-tools/bin/cargo-fuzz
+
+## Fuzzing on nightly, from the contract's vectors; what is found stays in target/fuzz/found. On stable,
+## `cargo run --package dealkit-fuzz --bin TARGET -- FILE` shows it again.
+fuzz: export PATH := $(CURDIR)/$(dir $(CARGO_FUZZ)):$(PATH)
+# One program for each target: fat LTO would take minutes for each.
+fuzz: export CARGO_PROFILE_RELEASE_LTO := off
+fuzz: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
+fuzz: $(CARGO_FUZZ)
+	@cargo +nightly --version >/dev/null 2>&1 || { echo "make: fuzzing needs a nightly toolchain: rustup toolchain install nightly --profile minimal" >&2; exit 1; }
+	cargo run --quiet --package dealkit-fuzz --example corpus -- target/fuzz-corpus
+	cargo +nightly fuzz build --fuzz-dir sdk/fuzz -O -s none --target-dir target/cargo-fuzz
+	mkdir -p target/fuzz/found
+	@set -e; for share in $(FUZZ_SHARES); do \
+		name=$${share%=*}; runs=$$(( $(FUZZ_RUNS) * $${share#*=} / 100 )); mkdir -p target/fuzz/$$name; \
+		echo "fuzz: $$name, $$runs executions"; \
+		$(FUZZ_BINARIES)/$$name -runs=$$runs -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 \
+			-dict=target/fuzz-corpus/$$name.dict -artifact_prefix=target/fuzz/found/$$name- \
+			-print_final_stats=1 target/fuzz/$$name target/fuzz-corpus/$$name >target/fuzz/$$name.log 2>&1 \
+			|| { tail -n 60 target/fuzz/$$name.log; exit 1; }; \
+		grep -E 'number_of_executed|average_exec' target/fuzz/$$name.log; \
+	done
+
+$(CARGO_FUZZ):
+	cargo install --quiet --locked --root target/cargo-tools cargo-fuzz@0.13.2
+
+## A wheel for each Python interpreter found, and the sources, into target/wheels.
+wheel: $(VENV)/package
+	$(VENV)/bin/maturin build --release --find-interpreter --sdist --out target/wheels
+
+$(VENV)/bin/python $(TOOLS)/bin/python:
+	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	  || { echo "make: Python 3.11 or newer with the module venv is needed (Debian: apt-get install python3-venv)" >&2; exit 1; }
+	$(PYTHON) -m venv $(dir $(@D))
+	$@ -m pip install $(PIP_OPTIONS) --upgrade pip
+
+$(TOOLS)/installed: $(TOOLS)/bin/python
+	$< -m pip install $(PIP_OPTIONS) "openapi-spec-validator==0.9.0" "schemathesis==4.32.5"
+	@touch $@
+
+# The package as pip installs it, but compiled as tests are: a release build takes many minutes.
+$(VENV)/package: $(VENV)/bin/python pyproject.toml Cargo.lock $(shell find bindings/src bindings/python sdk/src server/src -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.json')
+	$< -m pip install $(PIP_OPTIONS) --group test
+	$< -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps --config-settings=build-args="--profile dev" .
+	@touch $@

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Starts the sandbox on a free port, runs the quickstart against it, and stops it again.
-# `make demo` builds the programs first.
+# Starts the sandbox on a free port, runs the quickstart against it in Rust and in Python, and stops it
+# again. `make demo` builds the programs first, and names the Python that has the package.
 set -eu
 
+python=$1
 programs=${CARGO_TARGET_DIR:-target}/debug
 scratch=$(mktemp -d)
 "$programs/dealkit-server" --listen 127.0.0.1:0 >"$scratch/line" 2>"$scratch/log" &
@@ -28,5 +29,7 @@ export DEALKIT_BASE_URL DEALKIT_SERVICE_KEY
 
 printf '\n== Rust: examples/rust/quickstart.rs ==\n\n'
 "$programs/examples/quickstart"
+printf '\n== Python: examples/python/quickstart.py ==\n\n'
+"$python" examples/python/quickstart.py
 printf '\nThe sandbox saw:\n'
 sed 's/^/  /' "$scratch/log"

@@ -57,7 +57,8 @@ impl DecodeError {
     }
 
     /// What stands at the path: `null`, `a boolean`, `a number`, `a string`, `an array`, `an object`,
-    /// `nothing` for a missing member, or `not JSON`.
+    /// `nothing` for a missing member, or `not JSON`. Of a member that stands twice in its object it is the last
+    /// one's kind, and `something else` where that cannot be told.
     pub fn found(&self) -> &'static str {
         match &self.reason {
             Reason::NotJson(_) => "not JSON",
@@ -132,6 +133,19 @@ fn explain<T: DeserializeOwned>(
         // Only what follows the value is wrong, so the document as a whole is.
         Ok(_) => Vec::new(),
     };
+    // serde_json hands over raw text as a member of a name of its own, which is in no document.
+    if let Some(Step::Member(name)) = segments.last()
+        && name.starts_with("$serde_json::")
+        && find(json, &segments).is_none()
+    {
+        segments.pop();
+    }
+    // A value may be wrong before the place where the text breaks: that is no JSON all the same.
+    let broken = serde_json::from_slice::<&RawValue>(json).err();
+    if broken.is_some() && error.is_data() {
+        segments.clear();
+    }
+    let error = broken.as_ref().unwrap_or(error);
     let reason = match error.classify() {
         Category::Data => match reason_of(&error.to_string()) {
             Told::Missing(name) => {
@@ -143,6 +157,13 @@ fn explain<T: DeserializeOwned>(
                 found: find(json, &segments),
             },
         },
+        // serde_json says no more of a number beyond a binary float that stands where no number can.
+        Category::Syntax if broken.is_none() && find(json, &segments) == Some(Kind::Number) => {
+            Reason::Unexpected {
+                expected: "another value".to_owned(),
+                found: Some(Kind::Number),
+            }
+        }
         Category::Io | Category::Syntax | Category::Eof => Reason::NotJson(error.to_string()),
     };
     DecodeError {
@@ -163,11 +184,8 @@ impl Step {
     fn of(segment: &Segment) -> Option<Self> {
         match segment {
             Segment::Seq { index } => Some(Step::Item(*index)),
-            // The names that serde_json gives to raw values are of no use to anybody.
-            Segment::Map { key } if !key.starts_with("$serde_json::") => {
-                Some(Step::Member(key.clone()))
-            }
-            Segment::Map { .. } | Segment::Enum { .. } | Segment::Unknown => None,
+            Segment::Map { key } => Some(Step::Member(key.clone())),
+            Segment::Enum { .. } | Segment::Unknown => None,
         }
     }
 }

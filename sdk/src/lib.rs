@@ -2,7 +2,8 @@
 //!
 //! # Quickstart
 //!
-//! ```no_run
+#![cfg_attr(feature = "client", doc = "```no_run")]
+#![cfg_attr(not(feature = "client"), doc = "```ignore")]
 //! use dealkit::{AgentProfile, Client, CreateAgent, Role};
 //!
 //! # async fn quickstart() -> Result<(), dealkit::Error> {

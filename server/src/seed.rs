@@ -246,7 +246,7 @@ impl Seeds {
         let lines = bytes.split(|byte| *byte == b'\n').zip(1..);
         for (line, number) in lines.filter(|(line, _)| !line.trim_ascii().is_empty()) {
             let place = Place::FileLine(path.to_owned(), number);
-            let text = json::check(line.trim_ascii_end()).map_err(|error| {
+            let text = json::check(line.strip_suffix(b"\r").unwrap_or(line)).map_err(|error| {
                 let mut reason = format!(
                     "is not strict JSON: it has {} at column {}",
                     error.reason(),

@@ -21,6 +21,10 @@ pub(crate) fn parse_date(text: &str) -> Option<NaiveDate> {
 
 /// Reads an RFC 3339 timestamp; any offset is converted to UTC, and none means UTC.
 pub(crate) fn parse_timestamp(text: &str) -> Option<DateTime<Utc>> {
+    // chrono takes U+2212, the minus sign of typesetting, for that of an offset.
+    if !text.is_ascii() {
+        return None;
+    }
     // The date's shape is checked first: chrono takes signs and other separators in places.
     parse_date(text.get(..10)?)?;
     if !matches!(text.as_bytes().get(10), Some(b'T' | b't' | b' ')) {

@@ -1,0 +1,225 @@
+"""A typical deal, and the models that a careful user of msgspec or pydantic would write for it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from decimal import Decimal
+
+import msgspec
+import pydantic
+from pydantic.alias_generators import to_camel
+
+
+def document(contacts: int = 4) -> bytes:
+    """2 offers, 2 quotes, 2 sides and so many contacts of 5 fields."""
+    deal = {
+        "id": "d_1f0c2a9e-5c1b-4a1c-9a51-0d6b6a2f4a11",
+        "status": "CLOSED",
+        "phase": "APPLICATION",
+        "expiry_date": "2026-03-31",
+        "created_at": "2025-11-03T14:25:09.120Z",
+        "external_id": "crm-000017",
+        "listing_contract": {
+            "id": "lc_1",
+            "side": "BUYER",
+            "side_split": 50,
+            "sale_price": 450000,
+            "net_agent_commission": 5400,
+            "gross_agent_commission": 6750,
+            "commission_rate": 3,
+            "expected_close_date": "2026-01-15",
+            "created_at": "2025-11-03T14:25:09Z",
+            "address": {"line1": "17 Harbor View", "city": "Burlington", "state": "VT", "zip": "05401"},
+            "agent": {"id": "a_1", "email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace"},
+        },
+        "application": {
+            "id": "app_1",
+            "status": "PENDING",
+            "decisioned_on": "2025-11-05",
+            "created_at": "2025-11-04",
+            "deal_id": "d_1f0c2a9e-5c1b-4a1c-9a51-0d6b6a2f4a11",
+            "requested_amount": 7500.25,
+            "offers": [
+                {
+                    "id": f"o_{n}",
+                    "expiry_date_time": "2025-11-19T23:59:59Z",
+                    "origination_fee_percent": 1.5,
+                    "percent_of_commission": 55.125,
+                    "created_at": "2025-11-05T09:00:00.000Z",
+                }
+                for n in range(2)
+            ],
+        },
+        "quotes": [
+            {
+                "id": f"q_{n}",
+                "created_at": "2025-11-04T10:00:00Z",
+                "estimated_percent_min": 40,
+                "estimated_percent_max": 60,
+                "estimated_amount_min": 3780,
+                "estimated_amount_max": 5670,
+            }
+            for n in range(2)
+        ],
+        "contacts": [
+            {
+                "id": f"c_{n}",
+                "contactSchemaId": "schema-buyer",
+                "type": "BUYER",
+                "fields": [
+                    {
+                        "id": f"c_{n}_f_{field}",
+                        "fieldSchemaId": f"schema-{label}",
+                        "label": label,
+                        "type": "TEXT",
+                        "value": f"{label} of contact {n}",
+                    }
+                    for field, label in enumerate(["name", "email", "phone", "address", "note"])
+                ],
+            }
+            for n in range(contacts)
+        ],
+        "sides": [
+            {"contact_id": f"c_{n}", "gross_commission": 6750.5, "agent_units": 0.5, "side_percentage": 50.25}
+            for n in range(2)
+        ],
+        "metadata": {"source": "import", "office": "Burlington"},
+    }
+    return json.dumps(deal).encode()
+
+
+class Struct(msgspec.Struct, frozen=True, kw_only=True):
+    pass
+
+
+class Address(Struct, frozen=True, kw_only=True):
+    line1: str | None = None
+    line2: str | None = None
+    city: str | None = None
+    state: str | None = None
+    zip: str | None = None
+
+
+class ListingAgent(Struct, frozen=True, kw_only=True):
+    id: str | None = None
+    email: str | None = None
+    first_name: str | None = None
+    last_name: str | None = None
+
+
+class ListingContract(Struct, frozen=True, kw_only=True):
+    id: str | None = None
+    side: str | None = None
+    side_split: int | None = None
+    sale_price: int | None = None
+    net_agent_commission: int | None = None
+    gross_agent_commission: int | None = None
+    commission_rate: int | None = None
+    expected_close_date: datetime.date | None = None
+    created_at: datetime.datetime | None = None
+    address: Address | None = None
+    agent: ListingAgent | None = None
+
+
+class Offer(Struct, frozen=True, kw_only=True):
+    id: str | None = None
+    expiry_date_time: datetime.datetime | None = None
+    origination_fee_percent: Decimal | None = None
+    percent_of_commission: Decimal | None = None
+    created_at: datetime.datetime | None = None
+
+
+class Application(Struct, frozen=True, kw_only=True):
+    id: str | None = None
+    status: str | None = None
+    decisioned_on: str | None = None
+    created_at: str | None = None
+    deal_id: str | None = None
+    requested_amount: Decimal | None = None
+    offers: tuple[Offer, ...] = ()
+
+
+class Quote(Struct, frozen=True, kw_only=True):
+    id: str | None = None
+    created_at: datetime.datetime | None = None
+    estimated_percent_min: int | None = None
+    estimated_percent_max: int | None = None
+    estimated_amount_min: int | None = None
+    estimated_amount_max: int | None = None
+
+
+class ContactField(Struct, frozen=True, kw_only=True, rename="camel"):
+    id: str | None = None
+    field_schema_id: str | None = None
+    label: str | None = None
+    type: str | None = None
+    value: str | None = None
+
+
+class Contact(Struct, frozen=True, kw_only=True, rename="camel"):
+    id: str | None = None
+    contact_schema_id: str | None = None
+    type: str | None = None
+    fields: tuple[ContactField, ...] = ()
+
+
+class Side(Struct, frozen=True, kw_only=True):
+    contact_id: str | None = None
+    gross_commission: Decimal | None = None
+    agent_units: Decimal | None = None
+    side_percentage: Decimal | None = None
+
+
+class Deal(Struct, frozen=True, kw_only=True):
+    id: str
+    status: str | None = None
+    phase: str | None = None
+    expiry_date: datetime.date | None = None
+    created_at: datetime.datetime | None = None
+    listing_contract: ListingContract | None = None
+    application: Application | None = None
+    quotes: tuple[Quote, ...] = ()
+    contacts: tuple[Contact, ...] = ()
+    sides: tuple[Side, ...] = ()
+    metadata: dict[str, str] = {}
+    external_id: str | None = None
+
+
+def _pydantic(struct: type[msgspec.Struct]) -> type[pydantic.BaseModel]:
+    """The same model for pydantic."""
+    if struct in _made:
+        return _made[struct]
+    is_camel = struct in (Contact, ContactField)
+    config = pydantic.ConfigDict(frozen=True, alias_generator=to_camel if is_camel else None)
+    fields = {
+        field.name: (_translated(field.type), ... if field.required else _default(field))
+        for field in msgspec.structs.fields(struct)
+    }
+    _made[struct] = pydantic.create_model(struct.__name__, __config__=config, **fields)  # type: ignore[call-overload]
+    return _made[struct]
+
+
+_made: dict[type[msgspec.Struct], type[pydantic.BaseModel]] = {}
+
+
+def _default(field: msgspec.structs.FieldInfo) -> object:
+    return {} if field.default_factory is not msgspec.NODEFAULT else field.default
+
+
+def _translated(kind: object) -> object:
+    inner = msgspec.inspect.type_info(kind)
+    match inner:
+        case msgspec.inspect.UnionType(types=types):
+            for one in types:
+                if isinstance(one, msgspec.inspect.StructType):
+                    return _pydantic(one.cls) | None
+        case msgspec.inspect.VarTupleType(item_type=msgspec.inspect.StructType(cls=struct)):
+            return tuple[_pydantic(struct), ...]  # type: ignore[misc]
+        case _:
+            pass
+    return kind
+
+
+decode_msgspec = msgspec.json.Decoder(Deal).decode
+decode_pydantic = _pydantic(Deal).model_validate_json

@@ -1,0 +1,149 @@
+"""dealkit creates real-estate agents and reads deals over the Agent and Deal interface.
+
+>>> from dealkit import Client, Role
+>>> with Client(base_url="https://deals.example.com", service_key="my-key") as client:
+...     agent = client.agents.create(
+...         email="ada@example.com", first_name="Ada", last_name="Lovelace", profile={"tier": "A"}, role=Role.AGENT
+...     )
+...     deal = client.deals.retrieve("d_1")
+
+``AsyncClient`` is the same for asyncio, ``dealkit.testing`` has a server to test against, and every
+exception is a ``DealkitError``.
+"""
+
+from dealkit._native import (
+    Address,
+    Agent,
+    AgentProfileResponse,
+    Application,
+    Contact,
+    ContactField,
+    Deal,
+    ListingAgent,
+    ListingContract,
+    Offer,
+    Quote,
+    RawResponse,
+    RoleAssignment,
+    Side,
+    __version__,
+)
+
+# What follows is for type checkers: importing typing takes longer than all of dealkit.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dealkit._client import AsyncClient, Client
+    from dealkit._headers import Headers
+    from dealkit._many import AsyncDealIterator, DealIterator
+    from dealkit._options import OMITTED, Omitted, Timeout
+    from dealkit.enums import Role
+    from dealkit.exceptions import (
+        APIConnectionError,
+        APIStatusError,
+        APITimeoutError,
+        AuthenticationError,
+        BadRequestError,
+        ConfigError,
+        ConflictError,
+        DealkitError,
+        DecodeError,
+        InternalServerError,
+        NotFoundError,
+        PermissionDeniedError,
+        Problem,
+        RateLimitError,
+        UnprocessableEntityError,
+        ValidationError,
+        Violation,
+    )
+    from dealkit.params import AgentProfileParams
+
+__all__ = [
+    "OMITTED",
+    "APIConnectionError",
+    "APIStatusError",
+    "APITimeoutError",
+    "Address",
+    "Agent",
+    "AgentProfileParams",
+    "AgentProfileResponse",
+    "Application",
+    "AsyncClient",
+    "AsyncDealIterator",
+    "AuthenticationError",
+    "BadRequestError",
+    "Client",
+    "ConfigError",
+    "ConflictError",
+    "Contact",
+    "ContactField",
+    "Deal",
+    "DealIterator",
+    "DealkitError",
+    "DecodeError",
+    "Headers",
+    "InternalServerError",
+    "ListingAgent",
+    "ListingContract",
+    "NotFoundError",
+    "Offer",
+    "Omitted",
+    "PermissionDeniedError",
+    "Problem",
+    "Quote",
+    "RateLimitError",
+    "RawResponse",
+    "Role",
+    "RoleAssignment",
+    "Side",
+    "Timeout",
+    "UnprocessableEntityError",
+    "ValidationError",
+    "Violation",
+    "__version__",
+]
+
+# Where a name lives that is not imported before somebody asks for it: importing dealkit must not take time.
+_MODULES = {
+    "_client": ("AsyncClient", "Client"),
+    "_headers": ("Headers",),
+    "_many": ("AsyncDealIterator", "DealIterator"),
+    "_options": ("OMITTED", "Omitted", "Timeout"),
+    "enums": ("Role",),
+    "params": ("AgentProfileParams",),
+    "exceptions": (
+        "APIConnectionError",
+        "APIStatusError",
+        "APITimeoutError",
+        "AuthenticationError",
+        "BadRequestError",
+        "ConfigError",
+        "ConflictError",
+        "DealkitError",
+        "DecodeError",
+        "InternalServerError",
+        "NotFoundError",
+        "PermissionDeniedError",
+        "Problem",
+        "RateLimitError",
+        "UnprocessableEntityError",
+        "ValidationError",
+        "Violation",
+    ),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module 'dealkit' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"dealkit.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

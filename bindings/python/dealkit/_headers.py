@@ -1,0 +1,39 @@
+"""The headers of an answer."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+
+class Headers(Mapping[str, str]):
+    """The headers of an answer: names in any case, a value for each.
+
+    Of a header that came more than once, the values are joined with a comma; ``get_list`` keeps them
+    apart.
+    """
+
+    __slots__ = ("_values",)
+
+    _values: dict[str, list[str]]
+
+    def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
+        self._values = {}
+        for name, value in pairs:
+            self._values.setdefault(name.lower(), []).append(value)
+
+    def __getitem__(self, name: str) -> str:
+        return ", ".join(self._values[name.lower()])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.lower() in self._values
+
+    def get_list(self, name: str) -> list[str]:
+        """All values of a header, in the order in which they came."""
+        return list(self._values.get(name.lower(), ()))
+
+    def __repr__(self) -> str:
+        return f"Headers({sorted(self._values)})"

@@ -1,0 +1,200 @@
+"""Many deals: the iterators of ``retrieve_many``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from dealkit._progress import begin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import TracebackType
+
+    from dealkit import _native
+    from dealkit._client import BaseClient
+    from dealkit._resources import Progress
+
+T = TypeVar("T")
+
+
+class _Window(Generic[T]):
+    """What both iterators have in common: identifiers go in, deals come out, a bounded number between."""
+
+    __slots__ = ("_concurrency", "_ids", "_many", "_out", "_progress", "_pushed", "_returns_errors")
+
+    _ids: Iterator[str] | None
+    _many: _native.Many | None
+
+    def __init__(
+        self,
+        client: BaseClient,
+        ids: Iterable[str],
+        concurrency: int,
+        ordered: bool,
+        on_error: str,
+        progress: Progress,
+    ) -> None:
+        if isinstance(ids, str | bytes):
+            raise TypeError(f"ids must be an iterable of str, not a {type(ids).__name__}; for one deal use retrieve()")
+        if isinstance(concurrency, bool) or not isinstance(concurrency, int):
+            raise TypeError(f"concurrency must be an int, not {type(concurrency).__name__}")
+        if concurrency < 1:
+            raise ValueError(f"concurrency must be at least 1, not {concurrency}")
+        if not isinstance(ordered, bool):
+            raise TypeError(f"ordered must be a bool, not {type(ordered).__name__}")
+        if on_error not in ("raise", "return"):
+            raise ValueError('on_error must be "raise" or "return"')
+        try:
+            self._ids = iter(ids)
+        except TypeError:
+            raise TypeError(f"ids must be an iterable of str, not {type(ids).__name__}") from None
+        engine = client._open()
+        self._progress = begin(progress, ids)
+        self._many = engine.many(ordered, client._timeout, client._max_retries)
+        self._concurrency = concurrency
+        self._returns_errors = on_error == "return"
+        # How many identifiers were pushed, and how many of them have no deal yet.
+        self._pushed = 0
+        self._out = 0
+
+    def _fill(self) -> _native.Many:
+        """Sends identifiers on their way. Raises StopIteration when there is nothing to wait for."""
+        many = self._many
+        if many is None:
+            raise StopIteration
+        ids = self._ids
+        while ids is not None and self._out < self._concurrency:
+            try:
+                id = next(ids)
+                many.push(id, self._pushed)
+            except StopIteration:
+                ids = self._ids = None
+            except BaseException:
+                self._close()
+                raise
+            else:
+                self._pushed += 1
+                self._out += 1
+        if self._out == 0:
+            self._close()
+            raise StopIteration
+        return many
+
+    def _hand_over(self, index: int, id: str, value: Any) -> T:
+        self._out -= 1
+        if isinstance(value, BaseException):
+            value.index, value.id = index, id  # type: ignore[attr-defined]
+            if not self._returns_errors:
+                self._close()
+                try:
+                    raise value
+                finally:
+                    # The exception holds on to this frame, which must not hold on to the exception.
+                    del value
+        try:
+            self._progress.advance()
+        except BaseException:
+            self._close()
+            raise
+        return value  # type: ignore[no-any-return]
+
+    def _close(self) -> None:
+        many, self._many, self._ids = self._many, None, None
+        if many is not None:
+            many.close()
+            self._progress.end()
+
+    def __del__(self) -> None:
+        # The attributes are not there when the arguments were refused.
+        if getattr(self, "_many", None) is not None and not sys.is_finalizing():
+            self._close()
+
+
+class DealIterator(_Window[T]):
+    """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels what is on its way."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T:
+        many = self._fill()
+        try:
+            while (item := many.take()) is None:
+                many.wait()
+        except BaseException:
+            self._close()
+            raise
+        try:
+            return self._hand_over(*item)
+        finally:
+            # See _hand_over.
+            del item
+
+    def close(self) -> None:
+        """Cancels what is on its way. The iterator has then ended."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._close()
+
+
+class AsyncDealIterator(_Window[T]):
+    """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels what is on its way."""
+
+    __slots__ = ()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        try:
+            many = self._fill()
+        except StopIteration:
+            raise StopAsyncIteration from None
+        try:
+            while (item := many.take()) is None:
+                await self._news(many)
+        except BaseException:
+            self._close()
+            raise
+        try:
+            return self._hand_over(*item)
+        finally:
+            # See _hand_over.
+            del item
+
+    async def _news(self, many: _native.Many) -> None:
+        import asyncio
+
+        from dealkit._async import mailbox
+
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        many.tell(mailbox(loop), future)
+        await future
+
+    async def aclose(self) -> None:
+        """Cancels what is on its way. The iterator has then ended."""
+        self._close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._close()

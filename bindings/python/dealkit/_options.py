@@ -1,0 +1,95 @@
+"""How a client is set up: its arguments, and what of them a call can have in its place."""
+
+from __future__ import annotations
+
+# What follows is for type checkers: importing typing takes longer than all of dealkit.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Final
+
+
+class Timeout:
+    """How long things may take, in seconds. What is not given keeps its default.
+
+    ``connect`` bounds making a connection (5), ``attempt`` one attempt, connecting included (30), and
+    ``total`` the whole call, all attempts included (60).
+    """
+
+    __slots__ = ("attempt", "connect", "total")
+
+    def __init__(
+        self,
+        *,
+        connect: float | None = None,
+        attempt: float | None = None,
+        total: float | None = None,
+    ) -> None:
+        self.connect: Final = connect
+        self.attempt: Final = attempt
+        self.total: Final = total
+
+    def _key(self) -> tuple[float | None, float | None, float | None]:
+        return (self.connect, self.attempt, self.total)
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Timeout) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"Timeout(connect={self.connect}, attempt={self.attempt}, total={self.total})"
+
+
+class Omitted:
+    """The type of ``OMITTED``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "OMITTED"
+
+    def __reduce__(self) -> str:
+        return "OMITTED"
+
+
+OMITTED: Final = Omitted()
+"""The default of an argument that is not sent: omitted is not the same as None, which is sent as null."""
+
+
+# What can differ between clients that share their connections.
+_OF_CALLS = frozenset({"timeout", "max_retries"})
+
+
+def settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a client as the native half takes them."""
+    settings = {name: value for name, value in given.items() if value is not None}
+    timeout = settings.pop("timeout", None)
+    if isinstance(timeout, Timeout):
+        settings.update(connect=timeout.connect, attempt=timeout.attempt, timeout=timeout.total)
+    elif timeout is not None:
+        settings["timeout"] = timeout
+    if "headers" in settings:
+        settings["headers"] = pairs("headers", settings["headers"])
+    return settings
+
+
+def pairs(what: str, value: Any) -> list[tuple[Any, Any]]:
+    """The items of a mapping, or the pairs that an iterable holds."""
+    if value is None:
+        return []
+    if hasattr(value, "items"):
+        return list(value.items())
+    try:
+        return [(name, value) for name, value in value]
+    except (TypeError, ValueError):
+        kind = type(value).__name__
+        raise TypeError(f"{what} must be a mapping or an iterable of pairs, not {kind}") from None
+
+
+def shares_connections(changes: Mapping[str, Any]) -> bool:
+    """Whether a client with these changes can use the connections of the one that it is made of."""
+    timeout = changes.get("timeout")
+    is_plain = timeout is None or isinstance(timeout, int | float)
+    return is_plain and _OF_CALLS.issuperset(changes)

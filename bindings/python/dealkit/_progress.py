@@ -1,0 +1,104 @@
+"""How far ``retrieve_many`` has come, shown as the caller wants it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sized
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from dealkit._resources import Progress
+
+
+class Display(Protocol):
+    """What is told of progress."""
+
+    def advance(self) -> None:
+        """One more deal has come."""
+
+    def end(self) -> None:
+        """No more will come."""
+
+
+def begin(progress: Progress, ids: Iterable[str]) -> Display:
+    """The display that the argument ``progress`` asks for."""
+    if progress is False:
+        return _Nothing()
+    total = len(ids) if isinstance(ids, Sized) else None
+    if callable(progress):
+        return _Callback(progress, total)
+    if progress is not True:
+        raise TypeError(f"progress must be a bool or a callable, not {type(progress).__name__}")
+    try:
+        from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
+    except ImportError:
+        return _Line(total)
+    return _Bar(tqdm(total=total, unit="deal"))
+
+
+class _Nothing:
+    def advance(self) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+class _Callback:
+    def __init__(self, callback: Callable[[int, int | None], object], total: int | None) -> None:
+        self._callback = callback
+        self._total = total
+        self._done = 0
+
+    def advance(self) -> None:
+        self._done += 1
+        self._callback(self._done, self._total)
+
+    def end(self) -> None:
+        pass
+
+
+class _TqdmBar(Protocol):
+    def update(self) -> object: ...
+
+    def close(self) -> None: ...
+
+
+class _Bar:
+    def __init__(self, bar: _TqdmBar) -> None:
+        self._bar = bar
+
+    def advance(self) -> None:
+        self._bar.update()
+
+    def end(self) -> None:
+        self._bar.close()
+
+
+class _Line:
+    """One line on standard error, written over again a few times a second."""
+
+    _INTERVAL = 0.2
+
+    def __init__(self, total: int | None) -> None:
+        self._of = "" if total is None else f"/{total}"
+        self._done = 0
+        self._shown_at = 0.0
+
+    def advance(self) -> None:
+        self._done += 1
+        now = time.monotonic()
+        if now - self._shown_at >= self._INTERVAL:
+            self._shown_at = now
+            self._show("")
+
+    def end(self) -> None:
+        self._show("\n")
+
+    def _show(self, end: str) -> None:
+        # A program without a console has no standard error.
+        if sys.stderr is not None:
+            print(f"\r{self._done}{self._of} deals", end=end, file=sys.stderr, flush=True)

@@ -1,0 +1,19 @@
+"""Closed sets of the specification."""
+
+from enum import StrEnum
+
+__all__ = ["Role"]
+
+
+class Role(StrEnum):
+    """The role of an agent.
+
+    The set is closed in a request. A response may name others: they stay the strings that they are.
+    """
+
+    COLLECTIVE_ADMIN = "COLLECTIVE_ADMIN"
+    BROKER_ADMIN = "BROKER_ADMIN"
+    OFFICE_ADMIN = "OFFICE_ADMIN"
+    ADMIN = "ADMIN"
+    AGENT = "AGENT"
+    """The role of a request that names none."""

@@ -1,0 +1,274 @@
+"""What a call can fail with: one tree, every exception of which pickles and keeps its attributes.
+
+``DealkitError`` is the root. Its text is one line: method, path template, what happened and, if the
+service answered, its status, title, detail and request id. The service key never stands in it, and of
+dealkit's own words never a value that was given or read.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple
+
+from dealkit._headers import Headers
+
+__all__ = [
+    "APIConnectionError",
+    "APIStatusError",
+    "APITimeoutError",
+    "AuthenticationError",
+    "BadRequestError",
+    "ConfigError",
+    "ConflictError",
+    "DealkitError",
+    "DecodeError",
+    "InternalServerError",
+    "NotFoundError",
+    "PermissionDeniedError",
+    "Problem",
+    "RateLimitError",
+    "UnprocessableEntityError",
+    "ValidationError",
+    "Violation",
+]
+
+Delivery = Literal["not_sent", "unknown", "answered"]
+
+
+class Violation(NamedTuple):
+    """One way in which a request breaks the rules."""
+
+    pointer: str
+    """Where, as a JSON pointer (RFC 6901) into the request body; empty for the body itself."""
+    code: str
+    """Which rule: ``required``, ``wrong_type``, ``too_long``, ``invalid_email`` and so on."""
+    detail: str
+    """What is wrong and what would be right, for a person."""
+
+    def __str__(self) -> str:
+        return f"{self.pointer or 'the body'}: {self.detail} ({self.code})"
+
+
+class Problem(NamedTuple):
+    """The body of an error answer, as RFC 9457 names its members. The texts are the service's own."""
+
+    type: str | None
+    """A URI that names the kind of problem."""
+    title: str | None
+    """What kind of problem it is, in a few words."""
+    status: int | None
+    """The HTTP status."""
+    detail: str | None
+    """What went wrong this time."""
+    request_id: str | None
+    """The request, as the service's logs name it."""
+    errors: tuple[Violation, ...]
+    """What is wrong with the request, member by member."""
+    extra: dict[str, Any]
+    """Members that are none of these, by name."""
+
+
+class DealkitError(Exception):
+    """The root of everything that dealkit raises of its own."""
+
+    delivery: Delivery
+    """How far the request got: ``not_sent``, ``unknown`` (the service may have acted on it) or ``answered``."""
+    attempts: int
+    """How many times the request was tried; 0 if it never came to that."""
+    request_id: str | None
+    """The request's id in the service's logs: worth naming when asking the service's people."""
+    retry_after: float | None
+    """How many seconds the service asks to wait before the next try, if it said so."""
+    index: int | None
+    """In ``retrieve_many``: the place of the identifier among those given, from 0."""
+    id: str | None
+    """In ``retrieve_many``: the identifier, as it was given."""
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        delivery: Delivery = "not_sent",
+        attempts: int = 0,
+        request_id: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.delivery = delivery
+        self.attempts = attempts
+        self.request_id = request_id
+        self.retry_after = retry_after
+        self.index = None
+        self.id = None
+
+
+class ConfigError(DealkitError, ValueError):
+    """The client or the call is set up in a way that cannot work. The text names the setting."""
+
+
+class ValidationError(DealkitError, ValueError):
+    """The request breaks the rules, so it was not sent: ``errors`` has every violation, not the first."""
+
+    errors: tuple[Violation, ...]
+    """What is wrong, in the order of the specification's tables."""
+
+    def __init__(self, message: str = "", *, errors: Iterable[Violation] = (), **told: Any) -> None:
+        super().__init__(message, **told)
+        self.errors = tuple(errors)
+
+
+class APIConnectionError(DealkitError, ConnectionError):
+    """No connection could be made, or it broke before the whole answer was there."""
+
+
+class APITimeoutError(APIConnectionError, TimeoutError):
+    """No answer in time. ``delivery`` says whether the service may have acted."""
+
+
+class DecodeError(DealkitError, ValueError):
+    """A document is not what it should be: the text names the path and the kind of JSON value found."""
+
+    path: str
+    """Where, such as ``application.offers[1].expiry_date_time``; empty for the whole document."""
+    pointer: str
+    """The same place as a JSON pointer, such as ``/application/offers/1/expiry_date_time``."""
+    found: str
+    """What stands there: ``null``, ``a string`` and so on, ``nothing``, or ``not JSON``."""
+    body: bytes
+    """The whole document, as it came."""
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        path: str = "",
+        pointer: str = "",
+        found: str = "",
+        body: bytes = b"",
+        **told: Any,
+    ) -> None:
+        super().__init__(message, **told)
+        self.path = path
+        self.pointer = pointer
+        self.found = found
+        self.body = body
+
+
+class APIStatusError(DealkitError):
+    """The service answered with a status that is not a success. A redirect is one, too: it is never followed."""
+
+    status_code: int
+    """The status."""
+    headers: Headers
+    """The headers; names in any case."""
+    body: bytes
+    """The first 64 KiB of the body."""
+    problem: Problem | None
+    """The body as problem details (RFC 9457), if it was that."""
+    errors: tuple[Violation, ...]
+    """What the service says is wrong with the request, member by member."""
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        status_code: int = 0,
+        headers: Headers | None = None,
+        body: bytes = b"",
+        problem: Problem | None = None,
+        errors: Iterable[Violation] = (),
+        **told: Any,
+    ) -> None:
+        super().__init__(message, **told)
+        self.status_code = status_code
+        self.headers = Headers() if headers is None else headers
+        self.body = body
+        self.problem = problem
+        self.errors = tuple(errors)
+
+
+class BadRequestError(APIStatusError):
+    """400: the service could not make sense of the request."""
+
+
+class AuthenticationError(APIStatusError):
+    """401: the service key is missing or unknown. Is it the key of this service?"""
+
+
+class PermissionDeniedError(APIStatusError):
+    """403: the key may not do this."""
+
+
+class NotFoundError(APIStatusError):
+    """404: the service knows no such thing. Does the base URL end in ``/v1``, which dealkit adds?"""
+
+
+class ConflictError(APIStatusError):
+    """409: the request conflicts with what is there."""
+
+
+class UnprocessableEntityError(APIStatusError):
+    """422: the service refuses the request's content; see ``errors``."""
+
+
+class RateLimitError(APIStatusError):
+    """429: too many requests; see ``retry_after``."""
+
+
+class InternalServerError(APIStatusError):
+    """5xx: the service failed."""
+
+
+_BY_STATUS: dict[int, type[APIStatusError]] = {
+    400: BadRequestError,
+    401: AuthenticationError,
+    403: PermissionDeniedError,
+    404: NotFoundError,
+    409: ConflictError,
+    422: UnprocessableEntityError,
+    429: RateLimitError,
+}
+
+_BY_KIND: dict[str, type[DealkitError]] = {
+    "config": ConfigError,
+    "validation": ValidationError,
+    "connection": APIConnectionError,
+    "timeout": APITimeoutError,
+    "decode": DecodeError,
+}
+
+# What only some of the classes have.
+_OWN_ATTRIBUTES: dict[type[DealkitError], frozenset[str]] = {
+    ValidationError: frozenset({"errors"}),
+    DecodeError: frozenset({"path", "pointer", "found", "body"}),
+    APIStatusError: frozenset({"status_code", "headers", "body", "problem", "errors"}),
+}
+_SHARED_ATTRIBUTES = frozenset({"delivery", "attempts", "request_id", "retry_after"})
+
+
+def _violations(violations: Iterable[tuple[str, str, str]]) -> tuple[Violation, ...]:
+    return tuple(Violation(*violation) for violation in violations)
+
+
+def _problem(members: Mapping[str, Any]) -> Problem:
+    from dealkit._json import loads
+
+    extra = {name: loads(text) for name, text in members["extra"].items()}
+    return Problem(**{**members, "errors": _violations(members["errors"]), "extra": extra})
+
+
+def _make(kind: str, message: str, **told: Any) -> DealkitError:
+    """The exception of an error of the core, which calls this."""
+    if kind == "status":
+        status: int = told["status_code"]
+        by_class = InternalServerError if status >= 500 else APIStatusError
+        of_class: type[DealkitError] = _BY_STATUS.get(status, by_class)
+    else:
+        of_class = _BY_KIND[kind]
+    if "errors" in told:
+        told["errors"] = _violations(told["errors"])
+    if "headers" in told:
+        told["headers"] = Headers(told["headers"])
+    if "problem" in told:
+        told["problem"] = _problem(told["problem"])
+    own = (names for parent, names in _OWN_ATTRIBUTES.items() if issubclass(of_class, parent))
+    wanted = _SHARED_ATTRIBUTES.union(*own)
+    return of_class(message, **{name: value for name, value in told.items() if name in wanted})

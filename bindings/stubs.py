@@ -1,0 +1,319 @@
+"""Writes `_native.pyi`: the models from the fields that the built module states, the rest from this file.
+
+    python bindings/stubs.py            # writes the file
+    python bindings/stubs.py --check    # fails if it is not what would be written
+
+The rest is what the Python half calls; stubtest holds it against the module.
+"""
+
+import inspect
+import sys
+import textwrap
+from pathlib import Path
+
+from dealkit import _native
+
+STUB = Path(__file__).parent / "python" / "dealkit" / "_native.pyi"
+
+# How a field of each kind is read, and what its argument may be.
+READ = {
+    "text": "str",
+    "role": "Role | str",
+    "boolean": "bool",
+    "integer": "int",
+    "decimal": "Decimal",
+    "date": "datetime.date",
+    "timestamp": "datetime.datetime",
+    "object": "Mapping[str, Any]",
+    "strings": "Mapping[str, str]",
+}
+GIVEN = READ | {"role": "str", "decimal": "Decimal | int"}
+
+HEAD = """\
+# Written by bindings/stubs.py: do not change it here.
+import datetime
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any, Final, Generic, Literal, Self, TypeVar, final, overload
+
+from dealkit._headers import Headers
+from dealkit.enums import Role
+
+__version__: Final[str]
+
+_T = TypeVar("_T")
+_T_co = TypeVar("_T_co", covariant=True)
+"""
+
+TAIL = '''
+@final
+class RawResponse(Generic[_T_co]):
+    """{RawResponse}"""
+
+    @property
+    def status_code(self) -> int:
+        """{RawResponse.status_code}"""
+
+    @property
+    def headers(self) -> Headers:
+        """{RawResponse.headers}"""
+
+    @property
+    def request_id(self) -> str | None:
+        """{RawResponse.request_id}"""
+
+    @property
+    def attempts(self) -> int:
+        """{RawResponse.attempts}"""
+
+    @property
+    def body(self) -> bytes:
+        """{RawResponse.body}"""
+
+    def parse(self) -> _T_co:
+        """{RawResponse.parse}"""
+
+    def json(self) -> Any:
+        """{RawResponse.json}"""
+
+@final
+class Call(Generic[_T_co]):
+    """{Call}"""
+
+def retrieve_deal(id: str) -> Call[Deal]:
+    """{retrieve_deal}"""
+
+def create_agent(members: dict[str, Any], validate: bool) -> Call[Agent]:
+    """{create_agent}"""
+
+def other(
+    method: str,
+    segments: Iterable[str],
+    json: tuple[object] | None,
+    query: list[tuple[str, str]],
+    headers: list[tuple[str, str]],
+) -> Call[Any]:
+    """{other}"""
+
+def note_log(is_read: bool) -> None:
+    """{note_log}"""
+
+def check_options(settings: dict[str, Any]) -> None:
+    """{check_options}"""
+
+@final
+class Engine:
+    """{Engine}"""
+
+    def __new__(cls, settings: dict[str, Any], awaits: bool) -> Self: ...
+    @property
+    def base_url(self) -> str:
+        """{Engine.base_url}"""
+
+    @property
+    def service_key(self) -> str:
+        """{Engine.service_key}"""
+
+    @overload
+    def send(
+        self, call: Call[_T], timeout: float | None, max_retries: int | None, raw: Literal[False]
+    ) -> _T:
+        """{Engine.send}"""
+
+    @overload
+    def send(
+        self, call: Call[_T], timeout: float | None, max_retries: int | None, raw: Literal[True]
+    ) -> RawResponse[_T]: ...
+
+    def start(
+        self,
+        call: Call[Any],
+        timeout: float | None,
+        max_retries: int | None,
+        raw: bool,
+        mailbox: Mailbox,
+        future: Any,
+    ) -> Pending:
+        """{Engine.start}"""
+
+    def many(self, ordered: bool, timeout: float | None, max_retries: int | None) -> Many:
+        """{Engine.many}"""
+
+@final
+class Mailbox:
+    """{Mailbox}"""
+
+    def __new__(cls, event_loop: Any, deliver: Any) -> Self: ...
+    def take(self) -> list[tuple[Any, Parcel]]:
+        """{Mailbox.take}"""
+
+@final
+class Parcel:
+    """{Parcel}"""
+
+    def open(self) -> tuple[Any, BaseException | None]:
+        """{Parcel.open}"""
+
+@final
+class Pending:
+    """{Pending}"""
+
+    def abort(self) -> None:
+        """{Pending.abort}"""
+
+@final
+class Many:
+    """{Many}"""
+
+    def push(self, id: str, index: int) -> None:
+        """{Many.push}"""
+
+    def take(self) -> tuple[int, str, Any] | None:
+        """{Many.take}"""
+
+    def wait(self) -> None:
+        """{Many.wait}"""
+
+    def tell(self, mailbox: Mailbox, future: Any) -> None:
+        """{Many.tell}"""
+
+    def close(self) -> None:
+        """{Many.close}"""
+
+@final
+class NativeSandbox:
+    """{NativeSandbox}"""
+
+    def __new__(cls, deals: list[Any] | None, settings: dict[str, Any]) -> Self: ...
+    @property
+    def url(self) -> str:
+        """{NativeSandbox.url}"""
+
+    @property
+    def service_key(self) -> str:
+        """{NativeSandbox.service_key}"""
+
+    def agents(self) -> list[Agent]:
+        """{NativeSandbox.agents}"""
+
+    def insert_deal(self, deal: Any) -> None:
+        """{NativeSandbox.insert_deal}"""
+
+    def reset(self) -> None:
+        """{NativeSandbox.reset}"""
+
+    def close(self) -> None:
+        """{NativeSandbox.close}"""
+
+def run_server(arguments: list[str]) -> int:
+    """{run_server}"""
+'''
+
+
+def models() -> list[type]:
+    """The models, in the order of their names."""
+    found = [value for value in vars(_native).values() if hasattr(value, "__dealkit_fields__")]
+    return sorted(found, key=lambda model: model.__name__)
+
+
+def doc(of: object, indent: str) -> str:
+    """A docstring, indented as the code around it."""
+    text = inspect.getdoc(of)
+    if text is None:
+        raise SystemExit(f"{of} has no docstring")
+    return textwrap.indent(text, indent).strip()
+
+
+def read_type(kind: str, need: str) -> str:
+    """The type of an attribute."""
+    if kind.startswith("["):
+        return f"tuple[{kind[1:-1]}, ...]"
+    of = READ.get(kind, kind)
+    return of if need == "required" or kind == "strings" else f"{of} | None"
+
+
+def given_type(kind: str, need: str) -> str:
+    """The type of an argument."""
+    of = f"Iterable[{kind[1:-1]}]" if kind.startswith("[") else GIVEN.get(kind, kind)
+    return of if need == "required" else f"{of} | None = None"
+
+
+def model_stub(model: type) -> str:
+    """The stub of one model."""
+    fields = model.__dealkit_fields__  # type: ignore[attr-defined]
+    arguments = "".join(f"        {name}: {given_type(kind, need)},\n" for name, _, kind, need, _, _ in fields)
+    properties = "".join(
+        f"    @property\n    def {name}(self) -> {read_type(kind, need)}:\n"
+        f'        """{textwrap.indent(text, " " * 8).strip()}"""\n\n'
+        for name, _, kind, need, _, text in fields
+    )
+    names = ", ".join(f'"{name}"' for name, *_ in fields)
+    method = {name: doc(getattr(model, name), " " * 8) for name in ("from_json", "to_json", "to_dict", "extra")}
+    return f'''
+@final
+class {model.__name__}:
+    """{doc(model, " " * 4)}"""
+
+    __match_args__: Final = ({names},)
+    __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
+
+    def __new__(
+        cls,
+        *,
+{arguments}        extra: Mapping[str, object] | None = None,
+    ) -> Self: ...
+{properties}    @property
+    def extra(self) -> Mapping[str, Any]:
+        """{method["extra"]}"""
+
+    @staticmethod
+    def from_json(document: str | bytes | bytearray, /) -> {model.__name__}:
+        """{method["from_json"]}"""
+
+    @staticmethod
+    def _by_the_core(document: str | bytes | bytearray, /) -> str: ...
+    def to_json(self) -> str:
+        """{method["to_json"]}"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """{method["to_dict"]}"""
+
+    def _repr_html_(self) -> str: ...
+    def __replace__(self, **changes: Any) -> Self: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __copy__(self) -> Self: ...
+    def __deepcopy__(self, _memo: Any) -> Self: ...
+'''
+
+
+def tail() -> str:
+    """The rest, with the docstrings of the module."""
+    lines = []
+    for line in TAIL.splitlines():
+        start = line.find('"""{')
+        if start >= 0:
+            path = line[start + 4 : line.index("}")]
+            of: object = _native
+            for name in path.split("."):
+                of = getattr(of, name)
+            line = line[: start + 3] + doc(of, " " * start) + '"""'
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Writes or checks the file."""
+    text = HEAD + "".join(map(model_stub, models())) + tail()
+    if "--check" in sys.argv[1:]:
+        if STUB.read_text() != text:
+            print(f"{STUB.name} is out of date: run bindings/stubs.py", file=sys.stderr)
+            return 1
+        return 0
+    STUB.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+"""The client for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import pickle
+import time
+from typing import Any
+
+import pytest
+from conftest import after, answer, run, until
+
+from dealkit import APIConnectionError, APITimeoutError, AsyncClient, ConfigError, Deal, NotFoundError
+from dealkit.testing import Sandbox
+
+ADA: Any = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
+
+
+def test_create_and_retrieve(dealkit_sandbox: Sandbox) -> None:
+    async def main() -> None:
+        async with AsyncClient(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key) as client:
+            agent = await client.agents.create(**ADA, role="ADMIN")
+            assert dealkit_sandbox.agents == [agent]
+            assert (await client.deals.retrieve("d_1")).id == "d_1"
+            with pytest.raises(NotFoundError):
+                await client.deals.retrieve("nope")
+            assert (await client.request("GET", "deals", "d_2")).json()["id"] == "d_2"
+            response = await client.with_raw_response.deals.retrieve("d_1")
+            assert response.status_code == 200 and response.parse().id == "d_1"
+            assert (await client.with_raw_response.agents.create(**ADA)).status_code == 201
+        with pytest.raises(ConfigError, match="closed"):
+            await client.deals.retrieve("d_1")
+
+    run(main())
+
+
+def test_many_at_once(async_client: AsyncClient) -> None:
+    async def main() -> None:
+        ids = [f"d_{n % 3 + 1}" for n in range(300)]
+        deals = await asyncio.gather(*map(async_client.deals.retrieve, ids))
+        assert [deal.id for deal in deals] == ids
+
+    run(main())
+
+
+def test_one_client_in_several_event_loops(async_client: AsyncClient) -> None:
+    for _ in range(3):
+        assert run(async_client.deals.retrieve("d_1")).id == "d_1"
+    again = pickle.loads(pickle.dumps(async_client))
+    assert repr(again) == repr(async_client) == f"AsyncClient(base_url='{async_client.base_url}')"
+    assert run(again.deals.retrieve("d_1")).id == "d_1"
+
+
+def test_cancelling_aborts_the_request(peer: Any) -> None:
+    server = peer(b"")
+
+    async def main() -> None:
+        client = AsyncClient(base_url=server.url, service_key="k")
+        task = asyncio.create_task(client.deals.retrieve("d_1"))
+        while not server.requests:
+            await asyncio.sleep(0.005)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.to_thread(until, server.closed.is_set)
+
+    run(main())
+
+
+def test_wait_for(peer: Any) -> None:
+    server = peer(b"")
+
+    async def main() -> None:
+        client = AsyncClient(base_url=server.url, service_key="k")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(client.deals.retrieve("d_1"), 0.2)
+        await asyncio.to_thread(until, server.closed.is_set)
+        with pytest.raises(APITimeoutError):
+            await client.with_options(timeout=0.1).deals.retrieve("d_1")
+
+    run(main())
+
+
+def test_a_task_group_cancels_the_others(peer: Any) -> None:
+    def respond(request: bytes) -> bytes:
+        return answer(404) if b"/bad " in request else b""
+
+    server = peer(respond)
+
+    async def main() -> None:
+        client = AsyncClient(base_url=server.url, service_key="k")
+        with pytest.raises(ExceptionGroup) as caught:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(client.deals.retrieve("good"))
+                while not server.requests:
+                    await asyncio.sleep(0.005)
+                group.create_task(client.deals.retrieve("bad"))
+        assert isinstance(caught.value.exceptions[0], NotFoundError)
+        await asyncio.to_thread(until, server.closed.is_set)
+
+    run(main())
+
+
+def test_a_loop_that_is_closed_with_calls_in_flight(peer: Any) -> None:
+    server = peer(after(0.2, answer(200, '{"id": "d_1"}')))
+    client = AsyncClient(base_url=server.url, service_key="k")
+    loop = asyncio.new_event_loop()
+    call = client.deals.retrieve("d_1")
+
+    async def begin() -> None:
+        nonlocal call
+        task = asyncio.ensure_future(call)
+        while not server.requests:
+            await asyncio.sleep(0.005)
+        assert not task.done()
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+    loop.run_until_complete(begin())
+    loop.close()
+    time.sleep(0.3)
+    del call
+    gc.collect()
+    assert run(client.deals.retrieve("d_1")).id == "d_1"
+
+
+def test_the_loop_is_not_blocked(peer: Any) -> None:
+    server = peer(after(0.3, answer(200, '{"id": "d_1"}')))
+
+    async def main() -> int:
+        client = AsyncClient(base_url=server.url, service_key="k")
+        task = asyncio.create_task(client.deals.retrieve("d_1"))
+        ticks = 0
+        while not task.done():
+            ticks += 1
+            await asyncio.sleep(0.01)
+        assert (await task).id == "d_1"
+        return ticks
+
+    assert run(main()) > 5
+
+
+def test_without_a_loop(async_client: AsyncClient) -> None:
+    coroutine = async_client.deals.retrieve("d_1")
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        coroutine.send(None)
+
+
+def test_no_connection(dealkit_sandbox: Sandbox) -> None:
+    client = AsyncClient(base_url=dealkit_sandbox.url, service_key="k", max_retries=0)
+    dealkit_sandbox.close()
+    with pytest.raises(APIConnectionError) as caught:
+        run(client.deals.retrieve("d_1"))
+    assert caught.value.delivery == "not_sent" and isinstance(caught.value, ConnectionError)
+
+
+def test_retrieve_many(async_client: AsyncClient) -> None:
+    async def main() -> None:
+        ids = [f"d_{n % 3 + 1}" for n in range(50)]
+        deals = [deal async for deal in async_client.deals.retrieve_many(ids, concurrency=7)]
+        assert [deal.id for deal in deals] == ids
+        outcomes = [o async for o in async_client.deals.retrieve_many(["d_1", "no", "d_2"], on_error="return")]
+        assert isinstance(outcomes[1], NotFoundError)
+        assert (outcomes[1].id, outcomes[1].index) == ("no", 1)
+        assert [o.id for o in outcomes] == ["d_1", "no", "d_2"]
+        with pytest.raises(NotFoundError):
+            _ = [deal async for deal in async_client.deals.retrieve_many(["d_1", "no"])]
+        with pytest.raises(TypeError, match="iterable"):
+            async_client.deals.retrieve_many(5)  # type: ignore[call-overload]
+
+    run(main())
+
+
+def test_leaving_retrieve_many_early_cancels(peer: Any) -> None:
+    def respond(request: bytes) -> bytes:
+        return answer(200, '{"id": "d_0"}') if b"/d_0 " in request else b""
+
+    server = peer(respond)
+
+    async def main() -> None:
+        client = AsyncClient(base_url=server.url, service_key="k")
+        async with client.deals.retrieve_many((f"d_{n}" for n in range(10**9)), concurrency=3) as deals:
+            async for deal in deals:
+                assert isinstance(deal, Deal)
+                break
+        await asyncio.to_thread(until, server.closed.is_set)
+        waiting = asyncio.create_task(anext(client.deals.retrieve_many(["d_1"])))
+        await asyncio.sleep(0.1)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    run(main())

@@ -1,0 +1,122 @@
+"""The service key and personal data in every text that somebody might read: they must not be there."""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from typing import Any
+
+import pytest
+from conftest import answer, run
+
+from dealkit import AsyncClient, Client, DealkitError
+from dealkit.testing import Sandbox
+
+KEY = "sk-canary-0b5e1f"
+PERSON = "Canary Lovelace"
+ID = "d_canary"
+
+ADA: Any = {"email": "canary@example.com", "first_name": PERSON, "last_name": PERSON, "profile": {"tier": PERSON}}
+CANARIES = (KEY, PERSON, ID, "canary@example.com")
+
+
+def check(*texts: str) -> None:
+    for text in texts:
+        for canary in CANARIES:
+            assert canary not in text
+
+
+def texts_of(error: BaseException) -> list[str]:
+    lines = traceback.TracebackException.from_exception(error)
+    return [str(error), repr(error), "".join(lines.format_exception_only())]
+
+
+def provoke(client: Client) -> list[str]:
+    """The texts of what goes wrong, of every kind."""
+    texts = [repr(client), str(client), repr(client.deals), repr(client.with_raw_response)]
+    calls = (
+        lambda: client.deals.retrieve(ID),
+        lambda: client.agents.create(**ADA),
+        lambda: client.agents.create(**{**ADA, "first_name": PERSON * 100, "email": PERSON}),
+        lambda: client.request("GET", "x", ID),
+        lambda: list(client.deals.retrieve_many([ID])),
+    )
+    for call in calls:
+        try:
+            value = call()
+        except DealkitError as error:
+            texts += texts_of(error)
+        else:
+            texts.append(repr(value))
+    return texts
+
+
+@pytest.mark.parametrize("status", [200, 201, 204, 302, 400, 401, 404, 422, 429, 500, 503])
+@pytest.mark.parametrize(
+    "body",
+    [
+        json.dumps({"id": ID, "expiry_date": PERSON}),
+        json.dumps({"title": f"key {KEY} wrong", "detail": "x"}),
+        "",
+        f"<h1>{PERSON}</h1>",
+        json.dumps({"id": ID, "metadata": {PERSON: PERSON}, "external_id": PERSON}),
+        json.dumps({"id": "a", **ADA, "role_assignments": []}),
+    ],
+)
+def test_every_text(status: int, body: str, peer: Any, caplog: pytest.LogCaptureFixture) -> None:
+    headers = {"Location": f"https://other.example.com/{ID}"}
+    server = peer(answer(status, body, headers))
+    with caplog.at_level(logging.DEBUG):
+        with Client(base_url=server.url, service_key=KEY, max_retries=0) as client:
+            texts = provoke(client)
+    echoes_id = [text for text in texts if text.startswith(("Deal(", "Agent(", "[Deal("))]
+    check(*(text for text in texts if text not in echoes_id), caplog.text)
+    for text in echoes_id:
+        assert PERSON not in text and KEY not in text
+    assert "dealkit" in {record.name for record in caplog.records}
+
+
+def test_the_log_says_what_happened(caplog: pytest.LogCaptureFixture, peer: Any) -> None:
+    answers = iter([answer(503), answer(200, json.dumps({"id": ID}))])
+    server = peer(lambda _: next(answers))
+
+    async def retrieve() -> Any:
+        async with AsyncClient(base_url=server.url, service_key=KEY) as client:
+            return await client.deals.retrieve(ID)
+
+    with caplog.at_level(logging.DEBUG, "dealkit"):
+        run(retrieve())
+    text = caplog.text
+    assert "trying again" in text and "/v1/deals/{id}" in text and "200" in text and "GET" in text
+    check(text)
+    assert {record.name for record in caplog.records if record.name.startswith("dealkit")} == {"dealkit"}
+
+
+def test_nothing_is_logged_unless_asked(caplog: pytest.LogCaptureFixture, client: Client) -> None:
+    with caplog.at_level(logging.INFO, "dealkit"):
+        client.deals.retrieve("d_1")
+    assert [record for record in caplog.records if record.name == "dealkit"] == []
+
+
+def test_reprs_of_models_and_sandbox() -> None:
+    deal = {"id": "d", "metadata": {"a": PERSON}, "contacts": [{"fields": [{"value": PERSON, "label": PERSON}]}]}
+    with Sandbox([deal], service_key=KEY) as sandbox:
+        with Client(base_url=sandbox.url, service_key=KEY) as client:
+            found = client.deals.retrieve("d")
+            agent = client.agents.create(**ADA)
+            check(repr(found), found._repr_html_(), repr(agent), agent._repr_html_(), repr(agent.profile))
+            check(repr(found.contacts), repr(sandbox), repr(sandbox.agents))
+
+
+def test_wrong_keys() -> None:
+    for wrong in (f"{KEY} ", f"{KEY}\n", f"{KEY}\u00e9"):
+        with pytest.raises(DealkitError) as caught:
+            Client(base_url="http://127.0.0.1:1", service_key=wrong)
+        check(*texts_of(caught.value))
+    with pytest.raises(TypeError) as type_error:
+        Client(base_url="http://127.0.0.1:1", service_key=KEY.encode())  # type: ignore[arg-type]
+    check(*texts_of(type_error.value))
+    with pytest.raises(DealkitError) as caught:
+        Client(base_url=f"https://{KEY}:x@deals.example.com", service_key="k")
+    check(*texts_of(caught.value))

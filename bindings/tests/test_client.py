@@ -1,0 +1,447 @@
+"""The client that waits: its configuration, its calls, and what is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+import threading
+import time
+from collections import OrderedDict
+from datetime import date, datetime
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from conftest import after, answer, run
+
+from dealkit import (
+    APITimeoutError,
+    AsyncClient,
+    AuthenticationError,
+    Client,
+    ConfigError,
+    DecodeError,
+    NotFoundError,
+    Role,
+    Timeout,
+    ValidationError,
+)
+from dealkit.testing import Sandbox
+
+ADA: Any = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
+AGENT = json.dumps({"id": "a_1", **ADA, "role_assignments": []})
+
+
+def sent_body(request: bytes) -> Any:
+    return json.loads(request.partition(b"\r\n\r\n")[2], parse_float=str)
+
+
+def test_create_and_retrieve(client: Client, dealkit_sandbox: Sandbox) -> None:
+    agent = client.agents.create(
+        **{**ADA, "profile": {"tier": "A", "external_id": "crm-1", "client_metadata": {"rate": Decimal("1.10")}}},
+        role=Role.BROKER_ADMIN,
+        phone="+15550100",
+        image_url=None,
+        date_of_birth=date(1990, 2, 28),
+        brokerage_id="b_1",
+    )
+    assert agent.id == "a_1" and agent.date_of_birth == date(1990, 2, 28)
+    assert agent.profile.external_id == "crm-1"
+    assert agent.profile.client_metadata is not None
+    assert str(agent.profile.client_metadata["rate"]) == "1.10"
+    assert agent.role_assignments[0].role is Role.BROKER_ADMIN
+    assert agent.current_brokerage_id == "b_1"
+    assert dealkit_sandbox.agents == [agent]
+    assert client.deals.retrieve("d_1").id == "d_1"
+    with pytest.raises(NotFoundError):
+        client.deals.retrieve("nope")
+
+
+def test_what_is_sent(peer: Any) -> None:
+    server = peer(answer(201, AGENT))
+    with Client(base_url=server.url + "/base/", service_key="k", headers={"X-Team": "north"}) as client:
+        client.agents.create(
+            **{
+                **ADA,
+                "profile": {
+                    "user_id": "u",
+                    "partner_uuid": "p",
+                    "partnerMlsId": "as it is",
+                    "unknown_key": 1,
+                    "client_metadata": {
+                        "n": 2**70,
+                        "d": Decimal("10.10"),
+                        "f": 0.5,
+                        "t": (1, [True, None]),
+                        "m": MappingProxyType({"a": "ü"}),
+                    },
+                },
+            },
+            role="ADMIN",
+            office_id=None,
+        )
+    request = server.requests[0]
+    head = request.partition(b"\r\n\r\n")[0].decode().lower()
+    assert request.startswith(b"POST /base/v1/agents HTTP/1.1")
+    assert "x-service-key: k" in head and "x-team: north" in head and "content-type: application/json" in head
+    assert sent_body(request) == {
+        "email": "ada@example.com",
+        "first_name": "Ada",
+        "last_name": "Lovelace",
+        "profile": {
+            "userId": "u",
+            "partnerUUID": "p",
+            "partnerMlsId": "as it is",
+            "unknown_key": 1,
+            "clientMetadata": {"n": 2**70, "d": "10.10", "f": "0.5", "t": [1, [True, None]], "m": {"a": "ü"}},
+        },
+        "role": "ADMIN",
+        "office_id": None,
+    }
+
+
+def test_every_violation_at_once_and_nothing_sent(peer: Any) -> None:
+    server = peer(answer(201, AGENT))
+    wrong: Any = {
+        "email": "not an address",
+        "first_name": "",
+        "last_name": 5,
+        "profile": {"tier": 1, "client_metadata": {"rate": float("nan"), "x": [object()], "y": {1: 2}}},
+        "role": "KING",
+        "phone": None,
+        "date_of_birth": datetime(1990, 2, 28),
+        "brokerage_id": b"bytes",
+    }
+    with Client(base_url=server.url, service_key="k") as client:
+        with pytest.raises(ValidationError) as caught:
+            client.agents.create(**wrong)
+        found = {error.pointer: error.code for error in caught.value.errors}
+        assert found == {
+            "/email": "invalid_email",
+            "/first_name": "too_short",
+            "/last_name": "wrong_type",
+            "/profile/tier": "wrong_type",
+            "/profile/clientMetadata/rate": "wrong_type",
+            "/profile/clientMetadata/x/0": "wrong_type",
+            "/profile/clientMetadata/y": "wrong_type",
+            "/role": "unknown_value",
+            "/phone": "null_not_allowed",
+            "/date_of_birth": "invalid_date",
+            "/brokerage_id": "wrong_type",
+        }
+        assert isinstance(caught.value, ValueError) and caught.value.delivery == "not_sent"
+        for value in ("not an address", "KING", "bytes'"):
+            assert value not in str(caught.value)
+        assert server.requests == []
+        # What cannot be written cannot be sent, validated or not.
+        with pytest.raises(ValidationError):
+            client.agents.create(**wrong, validate=False)
+        client.agents.create(**{**ADA, "email": "whatever", "role": "KING"}, validate=False)
+        assert sent_body(server.requests[0])["role"] == "KING"
+
+
+@pytest.mark.parametrize("profile", [None, 5, [], "text", [("tier", "A")]])
+def test_a_profile_that_is_no_mapping(client: Client, profile: Any) -> None:
+    with pytest.raises(ValidationError) as caught:
+        client.agents.create(**{**ADA, "profile": profile})
+    assert [error.pointer for error in caught.value.errors] == ["/profile"]
+
+
+def test_other_mappings_are_profiles(client: Client) -> None:
+    for profile in (MappingProxyType({"external_id": "x"}), OrderedDict(external_id="x")):
+        assert client.agents.create(**{**ADA, "profile": profile}).profile.external_id == "x"
+
+
+def test_a_member_named_twice(client: Client) -> None:
+    with pytest.raises(TypeError, match="user_id is userId"):
+        client.agents.create(**{**ADA, "profile": {"user_id": "a", "userId": "b"}})
+
+
+def test_circular_metadata_is_refused(client: Client) -> None:
+    loop: dict[str, Any] = {}
+    loop["again"] = loop
+    with pytest.raises(ValidationError, match="128 levels"):
+        client.agents.create(**{**ADA, "profile": {"client_metadata": loop}})
+
+
+def test_arguments_are_keywords(client: Client) -> None:
+    with pytest.raises(TypeError):
+        client.agents.create("ada@example.com")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="last_name"):
+        client.agents.create(email="a@b.co", first_name="A", profile={})  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        Client("https://deals.example.com")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("id", [5, None, b"d_1", ["d_1"]])
+def test_an_id_is_a_str(client: Client, async_client: AsyncClient, id: Any) -> None:
+    with pytest.raises(TypeError, match="id must be a str, not"):
+        client.deals.retrieve(id)
+    with pytest.raises(TypeError, match="id must be a str, not"):
+        run(async_client.deals.retrieve(id))
+    with pytest.raises(ValueError, match="surrogate"):
+        client.deals.retrieve("\ud800")
+
+
+def test_request(client: Client, peer: Any) -> None:
+    assert client.request("get", "deals", "d_1").json()["id"] == "d_1"
+    server = peer(answer(200, '{"rate": 1.10, "ok": true}', {"X-Request-Id": "r-1", "A": "1"}))
+    with Client(base_url=server.url, service_key="k") as other:
+        response = other.request(
+            "PATCH", "agents", "a/b ü", json={"a": Decimal("1.50")}, query={"q": "x y"}, headers={"X-B": "2"}
+        )
+        assert response.json() == {"rate": Decimal("1.10"), "ok": True} == response.parse()
+        assert (response.status_code, response.request_id, response.attempts) == (200, "r-1", 1)
+        assert response.headers["x-request-ID"] == "r-1" and "nope" not in response.headers
+        assert response.body == b'{"rate": 1.10, "ok": true}'
+        assert "1.10" not in repr(response)
+        request = server.requests[0]
+        assert request.startswith(b"PATCH /v1/agents/a%2Fb%20%C3%BC?q=x+y HTTP/1.1")
+        assert b"x-b: 2" in request.lower() and request.endswith(b'{"a":1.50}')
+        other.request("DELETE", "agents", "a_1")
+        assert b"content-type" not in server.requests[1].lower()
+        other.request("POST", "agents", json=None, query=[("a", "1"), ("a", "2")])
+        assert server.requests[2].endswith(b"\r\n\r\nnull") and b"?a=1&a=2 " in server.requests[2]
+
+
+def test_an_empty_answer_is_the_callers_to_read(peer: Any) -> None:
+    server = peer(answer(204))
+    with Client(base_url=server.url, service_key="k") as client:
+        response = client.request("DELETE", "agents", "a_1")
+        assert (response.status_code, response.body) == (204, b"")
+        with pytest.raises(DecodeError) as caught:
+            response.json()
+        assert "DELETE" in str(caught.value) and caught.value.delivery == "answered"
+        with pytest.raises(DecodeError, match="204"):
+            client.deals.retrieve("d_1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        (("GET", "deals", 5), TypeError, r"segments\[1\] must be a str, not int"),
+        ((5, "deals"), TypeError, "method must be a str, not int"),
+        (("G ET", "deals"), ConfigError, "method"),
+        (("GET", "deals", ".."), ValidationError, "invalid_id"),
+    ],
+)
+def test_wrong_requests(client: Client, arguments: Any, error: Any, text: str) -> None:
+    with pytest.raises(error, match=text):
+        client.request(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"json": {"a": object()}}, ValidationError, "/a"),
+        ({"json": {1: 2}}, ValidationError, "names"),
+        ({"query": 5}, TypeError, "query must be a mapping"),
+        ({"query": {"a": 1}}, TypeError, "the value of a in query must be a str, not int"),
+        ({"headers": {"x-service-key": "stolen"}}, ConfigError, "x-service-key"),
+        ({"headers": {"a b": "1"}}, ConfigError, "header"),
+        ({"headers": [("a", "1", "2")]}, TypeError, "headers must be a mapping"),
+    ],
+)
+def test_wrong_options(client: Client, options: Any, error: Any, text: str) -> None:
+    with pytest.raises(error, match=text) as caught:
+        client.request("POST", "agents", **options)
+    assert "stolen" not in str(caught.value)
+
+
+def test_with_raw_response(client: Client) -> None:
+    response = client.with_raw_response.deals.retrieve("d_1")
+    assert response.status_code == 200 and response.attempts == 1
+    assert response.parse() == client.deals.retrieve("d_1")
+    assert response.json()["id"] == "d_1"
+    assert response.request_id == response.headers["X-Request-Id"]
+    created = client.with_raw_response.agents.create(**ADA)
+    assert created.status_code == 201 and created.parse().email == "ada@example.com"
+
+
+def test_from_the_environment(monkeypatch: pytest.MonkeyPatch, dealkit_sandbox: Sandbox) -> None:
+    monkeypatch.delenv("DEALKIT_BASE_URL", raising=False)
+    monkeypatch.delenv("DEALKIT_SERVICE_KEY", raising=False)
+    with pytest.raises(ConfigError, match="base_url is missing.*DEALKIT_BASE_URL"):
+        Client()
+    monkeypatch.setenv("DEALKIT_BASE_URL", dealkit_sandbox.url)
+    with pytest.raises(ConfigError, match="service_key is missing.*DEALKIT_SERVICE_KEY"):
+        Client()
+    monkeypatch.setenv("DEALKIT_SERVICE_KEY", dealkit_sandbox.service_key)
+    with Client() as client:
+        assert client.deals.retrieve("d_1").id == "d_1"
+        monkeypatch.delenv("DEALKIT_SERVICE_KEY")
+        assert pickle.loads(pickle.dumps(client)).deals.retrieve("d_1").id == "d_1"
+    with Client(service_key="other") as client, pytest.raises(AuthenticationError):
+        client.deals.retrieve("d_1")
+
+
+@pytest.mark.parametrize("of_class", [Client, AsyncClient])
+@pytest.mark.parametrize(
+    ("settings", "error", "text"),
+    [
+        ({"base_url": 5}, TypeError, "base_url must be a str, not int"),
+        ({"base_url": "deals.example.com"}, ConfigError, "base_url"),
+        ({"base_url": "ftp://deals.example.com"}, ConfigError, "https://"),
+        ({"base_url": "http://deals.example.com"}, ConfigError, "plain http"),
+        ({"base_url": "https://u:p@deals.example.com"}, ConfigError, "user name"),
+        ({"base_url": "https://deals.example.com?a=b"}, ConfigError, "query"),
+        ({"service_key": 5}, TypeError, "service_key must be a str, not int"),
+        ({"service_key": "with space"}, ConfigError, "visible ASCII"),
+        ({"service_key": ""}, ConfigError, "visible ASCII"),
+        ({"service_key": "k\n"}, ConfigError, "visible ASCII"),
+        ({"timeout": "5"}, TypeError, "timeout must be a number of seconds, not str"),
+        ({"timeout": 0}, ConfigError, "timeout"),
+        ({"timeout": -1}, ConfigError, "timeout"),
+        ({"timeout": float("nan")}, ConfigError, "timeout"),
+        ({"timeout": float("inf")}, ConfigError, "timeout"),
+        ({"timeout": True}, TypeError, "not bool"),
+        ({"timeout": Timeout(connect="x")}, TypeError, "connect must be a number"),  # type: ignore[arg-type]
+        ({"timeout": Timeout(attempt=0)}, ConfigError, "attempt"),
+        ({"max_retries": -1}, ConfigError, "max_retries must be a whole number, 0 or more, not -1"),
+        ({"max_retries": 1.5}, TypeError, "max_retries must be a whole number, 0 or more, not float"),
+        ({"max_retries": "2"}, TypeError, "not str"),
+        ({"max_connections": -1}, ConfigError, "max_connections"),
+        ({"max_response_bytes": 2.5}, TypeError, "max_response_bytes"),
+        ({"allow_http": 1}, TypeError, "allow_http must be a bool, not int"),
+        ({"headers": 5}, TypeError, "headers must be a mapping or an iterable of pairs, not int"),
+        ({"headers": {"a": 1}}, TypeError, "the value of a in headers must be a str, not int"),
+        ({"headers": {"X-Service-Key": "stolen"}}, ConfigError, "x-service-key"),
+        ({"headers": {"a": "x\ny"}}, ConfigError, "header a"),
+        ({"proxy": 5}, TypeError, "proxy must be a str, not int"),
+        ({"proxy": "::", "base_url": "https://deals.example.com"}, ConfigError, "proxy"),
+        ({"user_agent": "a\nb"}, ConfigError, "user_agent"),
+        ({"nonsense": 1}, TypeError, "nonsense"),
+    ],
+)
+def test_wrong_settings(of_class: Any, settings: Any, error: Any, text: str) -> None:
+    good = {"base_url": "http://127.0.0.1:1", "service_key": "sk-secret"}
+    with pytest.raises(error, match=text) as caught:
+        of_class(**{**good, **settings})
+    for secret in ("sk-secret", "stolen", "with space"):
+        assert secret not in str(caught.value)
+
+
+def test_closed(client: Client) -> None:
+    many = client.deals.retrieve_many(["d_1"] * 3)
+    assert next(many).id == "d_1"
+    client.close()
+    client.close()
+    for call in (
+        lambda: client.deals.retrieve("d_1"),
+        lambda: client.agents.create(**ADA),
+        lambda: client.request("GET", "deals"),
+        lambda: client.deals.retrieve_many(["d_1"]),
+        lambda: client.__enter__(),
+    ):
+        with pytest.raises(ConfigError, match="the client is closed"):
+            call()
+    assert client.is_closed and "closed" in repr(client)
+    assert [deal.id for deal in many] == ["d_1", "d_1"], "what was begun goes on"
+    assert pickle.loads(pickle.dumps(client)).is_closed
+
+
+def test_with_options(client: Client, peer: Any) -> None:
+    quick = client.with_options(timeout=5, max_retries=0)
+    client.close()
+    assert quick.deals.retrieve("d_1").id == "d_1", "the connections are shared, closing is not"
+    server = peer(after(0.5, b""))
+    slow = Client(base_url=server.url, service_key="k", timeout=Timeout(attempt=10))
+    begun = time.monotonic()
+    with pytest.raises(APITimeoutError):
+        slow.with_options(timeout=0.05).deals.retrieve("d_1")
+    assert time.monotonic() - begun < 0.4
+    again = pickle.loads(pickle.dumps(slow.with_options(timeout=0.05)))
+    with pytest.raises(APITimeoutError):
+        again.deals.retrieve("d_1")
+    other = quick.with_options(headers={"x-a": "1"}, service_key="other")
+    with pytest.raises(AuthenticationError):
+        other.deals.retrieve("d_1")
+    wrongs: Any = (
+        ({"timeout": 0}, ConfigError),
+        ({"timeout": "x"}, TypeError),
+        ({"max_retries": -1}, ConfigError),
+        ({"nonsense": 1}, TypeError),
+    )
+    for wrong, error in wrongs:
+        with pytest.raises(error):
+            quick.with_options(**wrong)
+
+
+def test_repr_and_pickle(client: Client) -> None:
+    assert repr(client) == f"Client(base_url='{client.base_url}')"
+    again = pickle.loads(pickle.dumps(client))
+    assert again.deals.retrieve("d_1") == client.deals.retrieve("d_1")
+    timeout = Timeout(connect=1, attempt=2, total=3)
+    assert pickle.loads(pickle.dumps(timeout)) == timeout and hash(timeout) == hash(
+        Timeout(connect=1, attempt=2, total=3)
+    )
+    with Client(base_url=client.base_url, service_key="sandbox-key", timeout=timeout, headers={"x-a": "b"}) as full:
+        assert pickle.loads(pickle.dumps(full)).deals.retrieve("d_1").id == "d_1"
+
+
+def test_inside_of_an_event_loop(client: Client) -> None:
+    async def call() -> str:
+        return client.deals.retrieve("d_1").id
+
+    assert run(call()) == "d_1"
+
+
+def test_threads_share_a_client(client: Client) -> None:
+    expected = client.deals.retrieve("d_1")
+    wrong: list[object] = []
+
+    def work() -> None:
+        try:
+            wrong.extend(1 for _ in range(20) if client.deals.retrieve("d_1") != expected)
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_waiting_call_lets_other_threads_run(peer: Any) -> None:
+    server = peer(after(0.3, answer(200, '{"id": "d_1"}')))
+    ticks = 0
+    done = threading.Event()
+
+    def tick() -> None:
+        nonlocal ticks
+        while not done.is_set():
+            ticks += 1
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    with Client(base_url=server.url, service_key="k") as client:
+        client.deals.retrieve("d_1")
+    done.set()
+    thread.join()
+    assert ticks > 5
+
+
+def test_retries(peer: Any) -> None:
+    answers = iter([answer(503), answer(429, headers={"Retry-After": "0"}), answer(200, '{"id": "d_1"}')])
+    server = peer(lambda _: next(answers))
+    with Client(base_url=server.url, service_key="k") as client:
+        assert client.with_raw_response.deals.retrieve("d_1").attempts == 3
+
+
+def test_a_call_in_a_signal_handler_and_in_a_generator_of_ids(client: Client) -> None:
+    def ids() -> Any:
+        for id in ("d_1", "d_2"):
+            yield client.deals.retrieve(id).id
+
+    assert [deal.id for deal in client.deals.retrieve_many(ids())] == ["d_1", "d_2"]
+
+
+def test_no_event_loop_is_left_behind(client: Client) -> None:
+    client.deals.retrieve("d_1")
+    with pytest.raises(RuntimeError):
+        asyncio.get_running_loop()

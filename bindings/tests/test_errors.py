@@ -1,0 +1,157 @@
+"""Exceptions: one tree, and every one pickles and keeps its attributes."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import socket
+from typing import Any
+
+import pytest
+from conftest import answer
+
+import dealkit
+from dealkit import (
+    APIConnectionError,
+    APIStatusError,
+    APITimeoutError,
+    Client,
+    ConfigError,
+    DealkitError,
+    DecodeError,
+    InternalServerError,
+    ValidationError,
+    exceptions,
+)
+from dealkit.testing import Sandbox
+
+CLASSES = [value for value in vars(exceptions).values() if isinstance(value, type) and issubclass(value, DealkitError)]
+
+BY_STATUS = {
+    300: APIStatusError,
+    302: APIStatusError,
+    400: dealkit.BadRequestError,
+    401: dealkit.AuthenticationError,
+    402: APIStatusError,
+    403: dealkit.PermissionDeniedError,
+    404: dealkit.NotFoundError,
+    405: APIStatusError,
+    409: dealkit.ConflictError,
+    418: APIStatusError,
+    422: dealkit.UnprocessableEntityError,
+    429: dealkit.RateLimitError,
+    500: InternalServerError,
+    503: InternalServerError,
+    599: InternalServerError,
+}
+
+
+def test_the_tree() -> None:
+    parents: dict[type, tuple[type, ...]] = {
+        ConfigError: (DealkitError, ValueError),
+        ValidationError: (DealkitError, ValueError),
+        APIConnectionError: (DealkitError, ConnectionError),
+        APITimeoutError: (APIConnectionError, TimeoutError),
+        DecodeError: (DealkitError, ValueError),
+        APIStatusError: (DealkitError,),
+    }
+    for of_class, bases in parents.items():
+        assert issubclass(of_class, bases[0]) and all(issubclass(of_class, base) for base in bases)
+    assert all(issubclass(of_class, APIStatusError) for of_class in BY_STATUS.values())
+    assert len(CLASSES) == 15
+    assert all(getattr(dealkit, of_class.__name__) is of_class for of_class in CLASSES)
+
+
+@pytest.mark.parametrize("of_class", CLASSES)
+def test_every_class_can_be_made_and_pickled(of_class: Any) -> None:
+    told: dict[str, Any] = {"delivery": "unknown", "attempts": 3, "request_id": "r", "retry_after": 1.5}
+    error = of_class("text", **told)
+    error.index, error.id = 7, "d_7"
+    error.add_note("a note")
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert type(again) is of_class and str(again) == "text" and vars(again) == vars(error)
+    assert of_class().attempts == 0
+    assert of_class.__doc__
+
+
+@pytest.mark.parametrize("status", BY_STATUS)
+def test_a_class_for_each_status(status: int, peer: Any) -> None:
+    body = '{"title": "Oh", "detail": "no", "request_id": "r-2", "errors": [{"pointer": "/a", "code": "x", "detail": "y"}], "n": 1.10}'
+    headers = {"X-Request-Id": "r-1", "Retry-After": "7", "Location": "https://other.example.com/secret"}
+    server = peer(answer(status, body, headers))
+    with Client(base_url=server.url, service_key="sk-secret", max_retries=0) as client:
+        with pytest.raises(DealkitError) as caught:
+            client.deals.retrieve("d_secret")
+    error = caught.value
+    assert type(error) is BY_STATUS[status]
+    assert isinstance(error, APIStatusError)
+    assert (error.status_code, error.body, error.delivery, error.attempts) == (status, body.encode(), "answered", 1)
+    assert error.headers["x-request-id"] == error.request_id == "r-1"
+    assert error.problem is not None
+    assert (error.problem.title, error.problem.detail, error.problem.request_id) == ("Oh", "no", "r-2")
+    assert error.problem.errors == error.errors and str(error.errors[0]) == "/a: y (x)"
+    assert str(error.problem.extra["n"]) == "1.10"
+    assert error.retry_after == 7.0
+    assert str(status) in str(error) and "r-1" in str(error) and "GET /v1/deals/{id}" in str(error)
+    for secret in ("secret", "/secret", "d_secret", "sk-secret"):
+        assert secret not in str(error) and secret not in repr(error)
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error) and str(again) == str(error)
+    assert again.headers == error.headers and again.problem == error.problem
+    assert vars(again) == vars(error)
+
+
+def test_no_answer(peer: Any) -> None:
+    server = peer(b"")
+    with Client(base_url=server.url, service_key="k", timeout=0.1) as client:
+        with pytest.raises(APITimeoutError) as caught:
+            client.deals.retrieve("d_1")
+        assert isinstance(caught.value, TimeoutError) and isinstance(caught.value, ConnectionError)
+        assert caught.value.delivery == "unknown"
+        assert vars(pickle.loads(pickle.dumps(caught.value))) == vars(caught.value)
+
+
+def test_no_connection(dealkit_sandbox: Sandbox) -> None:
+    dealkit_sandbox.close()
+    with Client(base_url=dealkit_sandbox.url, service_key="k", max_retries=1) as client:
+        with pytest.raises(APIConnectionError, match="refused") as caught:
+            client.deals.retrieve("d_1")
+    assert (caught.value.delivery, caught.value.attempts) == ("not_sent", 2)
+    assert vars(pickle.loads(pickle.dumps(caught.value))) == vars(caught.value)
+
+
+def test_a_broken_answer(peer: Any) -> None:
+    def cut(_: bytes) -> bytes:
+        connection = server.connections[-1]
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")
+        connection.shutdown(socket.SHUT_RDWR)
+        return b""
+
+    server = peer(cut)
+    with Client(base_url=server.url, service_key="k", max_retries=0) as client:
+        with pytest.raises(APIConnectionError) as caught:
+            client.deals.retrieve("d_1")
+        assert caught.value.delivery == "answered"
+
+
+def test_an_answer_that_is_too_large(peer: Any) -> None:
+    server = peer(answer(200, " " * 1000 + '{"id": "d_1"}'))
+    with Client(base_url=server.url, service_key="k", max_response_bytes=100) as client:
+        with pytest.raises(APIConnectionError, match="max_response_bytes"):
+            client.deals.retrieve("d_1")
+
+
+def test_an_answer_that_cannot_be_read(peer: Any) -> None:
+    body = b'{"id": "d_1", "expiry_date": "soon"}'
+    server = peer(answer(200, body, {"X-Request-Id": "r-1"}))
+    with Client(base_url=server.url, service_key="k") as client:
+        with pytest.raises(DecodeError) as caught:
+            client.deals.retrieve("d_1")
+        error = caught.value
+        assert (error.path, error.found, error.body) == ("expiry_date", "a string", body)
+        assert (error.delivery, error.attempts, error.request_id) == ("answered", 1, "r-1")
+        assert "GET /v1/deals/{id}: 200 OK" in str(error) and "soon" not in str(error)
+        assert vars(pickle.loads(pickle.dumps(error))) == vars(error)
+        with pytest.raises(DecodeError):
+            client.with_raw_response.deals.retrieve("d_1").parse()
+        assert client.with_raw_response.deals.retrieve("d_1").json()["expiry_date"] == "soon"

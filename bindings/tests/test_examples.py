@@ -1,0 +1,80 @@
+"""Every example runs to its end in a process of its own, without a warning, and shows what its file says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from processes import ended, python
+
+from dealkit.testing import Sandbox
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "python"
+
+
+def test_quickstart(dealkit_sandbox: Sandbox) -> None:
+    shown = ended(python(EXAMPLES / "quickstart.py", url=dealkit_sandbox.url))
+    for line in [
+        "  name          Ada Lovelace",
+        "  brokerage     b_1",
+        "Read deal d_1",
+        "  status        CLOSED",
+        "    offer       10.10 % of the commission, fee 1.50 %, until 2025-11-19 23:59:59+00:00",
+        "  status code   404",
+    ]:
+        assert f"{line}\n" in shown
+    assert "  as text       GET /v1/deals/{id}: 404 Not Found" in shown
+    assert "None" not in shown
+    assert [agent.email for agent in dealkit_sandbox.agents] == ["ada@example.com"]
+
+
+def test_async_quickstart(dealkit_sandbox: Sandbox) -> None:
+    shown = ended(python(EXAMPLES / "async_quickstart.py", url=dealkit_sandbox.url))
+    assert shown == "created a_1\nd_1 is CLOSED\nd_2 is OPEN\nd_3 is CANCELLED\nd_1 has 2 contacts\n"
+
+
+def test_bulk(dealkit_sandbox: Sandbox) -> None:
+    process = python(EXAMPLES / "bulk.py", url=dealkit_sandbox.url)
+    shown, progress = process.communicate(timeout=60)
+    assert process.returncode == 0, progress
+    lines = shown.splitlines()
+    assert lines[0] == "d_1: CLOSED"
+    assert lines[2].startswith("no-such-deal: GET /v1/deals/{id}: 404 Not Found")
+    assert lines[4].startswith("..: ") and lines[4].endswith("(invalid_id)")
+    assert lines[5] == "2 of 5 failed"
+    # tqdm's bar or the plain line, whichever is there.
+    assert "5/5" in progress
+    assert "Traceback" not in progress and "Warning" not in progress
+
+
+def test_bulk_without_tqdm(dealkit_sandbox: Sandbox) -> None:
+    without = "import runpy, sys; sys.modules['tqdm'] = None; runpy.run_path(sys.argv[1], run_name='__main__')"
+    process = python(without, str(EXAMPLES / "bulk.py"), url=dealkit_sandbox.url)
+    shown, progress = process.communicate(timeout=60)
+    assert process.returncode == 0, progress
+    assert shown.endswith("2 of 5 failed\n")
+    # One line, written over again: a line that shows twice here began with a carriage return.
+    lines = progress.splitlines()
+    assert lines[0] == "" and lines[-1] == "5/5 deals"
+    assert all(line.endswith("/5 deals") for line in lines[1:])
+
+
+def test_the_example_of_a_test() -> None:
+    """The fixture and the plugin work in a run of pytest that knows nothing else."""
+    run_pytest = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    options = ["-q", "-p", "no:cacheprovider", "-W", "error", "--rootdir", str(EXAMPLES)]
+    shown = ended(python(run_pytest, str(EXAMPLES / "test_reward.py"), *options, flags=()))
+    assert "1 passed" in shown
+
+
+def test_no_example_is_forgotten() -> None:
+    names = {path.name for path in EXAMPLES.glob("*.py")}
+    assert names == {"quickstart.py", "async_quickstart.py", "bulk.py", "test_reward.py"}
+
+
+@pytest.mark.parametrize("name", ["quickstart.py", "bulk.py", "async_quickstart.py"])
+def test_an_example_without_a_key_says_what_is_missing(name: str) -> None:
+    process = python(EXAMPLES / name, url="http://127.0.0.1:9", key="")
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert told.splitlines()[-1].startswith("dealkit.exceptions.ConfigError: service_key ")

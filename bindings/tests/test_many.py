@@ -1,0 +1,198 @@
+"""Many deals with the client that waits; see test_async for the other."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+from conftest import answer, until
+
+from dealkit import Client, Deal, NotFoundError, ValidationError
+from dealkit.testing import Sandbox
+
+
+def ids(count: int) -> list[str]:
+    return [f"d_{n % 3 + 1}" for n in range(count)]
+
+
+def test_in_order(client: Client) -> None:
+    wanted = ids(100)
+    assert [deal.id for deal in client.deals.retrieve_many(wanted)] == wanted
+    assert [deal.id for deal in client.deals.retrieve_many(iter(wanted), concurrency=1)] == wanted
+    assert [deal.id for deal in client.deals.retrieve_many(tuple(wanted), concurrency=1000)] == wanted
+    assert sorted(deal.id for deal in client.deals.retrieve_many(wanted, ordered=False)) == sorted(wanted)
+    assert list(client.deals.retrieve_many([])) == []
+
+
+def test_as_they_arrive(peer: Any) -> None:
+    release = threading.Event()
+
+    def respond(request: bytes) -> bytes:
+        if b"/slow " in request:
+            release.wait(5)
+        name = request.split(b" ")[1].rpartition(b"/")[2].decode()
+        return answer(200, f'{{"id": "{name}"}}')
+
+    server = peer(respond)
+    with Client(base_url=server.url, service_key="k") as client:
+        deals = client.deals.retrieve_many(["slow", "quick"], ordered=False)
+        assert next(deals).id == "quick"
+        release.set()
+        assert next(deals).id == "slow"
+        with pytest.raises(StopIteration):
+            next(deals)
+
+
+def test_an_error_ends_it(client: Client) -> None:
+    deals = client.deals.retrieve_many(["d_1", "no", "d_2"])
+    assert next(deals).id == "d_1"
+    with pytest.raises(NotFoundError) as caught:
+        next(deals)
+    assert (caught.value.index, caught.value.id) == (1, "no")
+    assert list(deals) == []
+
+
+def test_an_error_in_its_place(client: Client) -> None:
+    outcomes = list(client.deals.retrieve_many(["d_1", "no", "..", "d_2"], on_error="return"))
+    assert [type(outcome) for outcome in outcomes] == [Deal, NotFoundError, ValidationError, Deal]
+    assert [outcome.id for outcome in outcomes] == ["d_1", "no", "..", "d_2"]
+    assert "deals/no" not in str(outcomes[1])
+
+
+def test_an_endless_generator_is_asked_no_further_than_needed(client: Client) -> None:
+    asked = 0
+
+    def endless() -> Any:
+        nonlocal asked
+        for n in itertools.count():
+            asked += 1
+            yield f"d_{n % 3 + 1}"
+
+    deals = client.deals.retrieve_many(endless(), concurrency=5)
+    first = list(itertools.islice(deals, 20))
+    assert len(first) == 20 and asked <= 25
+    deals.close()
+    assert list(deals) == []
+
+
+def test_leaving_the_loop_cancels(peer: Any) -> None:
+    def respond(request: bytes) -> bytes:
+        return answer(200, '{"id": "d_0"}') if b"/d_0 " in request else b""
+
+    server = peer(respond)
+    with Client(base_url=server.url, service_key="k") as client:
+        for deal in client.deals.retrieve_many((f"d_{n}" for n in itertools.count()), concurrency=3):
+            assert deal.id == "d_0"
+            until(lambda: len(server.requests) >= 3)
+            break
+        until(server.closed.is_set)
+        server.closed.clear()
+        with client.deals.retrieve_many(["d_1"]) as deals:
+            del deals
+
+
+def test_a_generator_that_raises(client: Client) -> None:
+    def broken() -> Any:
+        yield "d_1"
+        raise LookupError("mine")
+
+    deals = client.deals.retrieve_many(broken(), concurrency=1)
+    assert next(deals).id == "d_1"
+    with pytest.raises(LookupError, match="mine"):
+        next(deals)
+    assert list(deals) == []
+    with pytest.raises(TypeError, match=r"ids\[1\] must be a str, not int"):
+        list(client.deals.retrieve_many(["d_1", 5]))  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"ids": "d_1"}, TypeError, "for one deal use retrieve"),
+        ({"ids": b"d_1"}, TypeError, "not a bytes"),
+        ({"ids": 5}, TypeError, "ids must be an iterable of str, not int"),
+        ({"ids": None}, TypeError, "not NoneType"),
+        ({"concurrency": 0}, ValueError, "at least 1"),
+        ({"concurrency": 1.5}, TypeError, "concurrency must be an int, not float"),
+        ({"on_error": "ignore"}, ValueError, "raise"),
+        ({"progress": "yes"}, TypeError, "progress must be a bool or a callable, not str"),
+        ({"nonsense": 1}, TypeError, "nonsense"),
+    ],
+)
+def test_wrong_arguments(client: Client, arguments: Any, error: Any, text: str) -> None:
+    with pytest.raises(error, match=text):
+        client.deals.retrieve_many(**{"ids": ["d_1"], **arguments})
+
+
+def test_a_callable_is_told_of_progress(client: Client) -> None:
+    told: list[tuple[int, int | None]] = []
+    list(client.deals.retrieve_many(ids(3), progress=lambda done, total: told.append((done, total))))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+    told.clear()
+    list(client.deals.retrieve_many(iter(ids(2)), progress=lambda done, total: told.append((done, total))))
+    assert told == [(1, None), (2, None)]
+
+    def broken(done: int, total: int | None) -> None:
+        raise LookupError("mine")
+
+    deals = client.deals.retrieve_many(ids(3), progress=broken)
+    with pytest.raises(LookupError):
+        next(deals)
+    assert list(deals) == []
+
+
+def test_a_plain_line_without_tqdm(
+    client: Client, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    list(client.deals.retrieve_many(ids(3), progress=True))
+    shown = capsys.readouterr()
+    assert shown.out == "" and shown.err.endswith("\r3/3 deals\n")
+
+
+def test_a_bar_with_tqdm(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+
+    class Bar:
+        def __init__(self, **options: object) -> None:
+            calls.append(options)
+
+        def update(self) -> None:
+            calls.append("update")
+
+        def close(self) -> None:
+            calls.append("close")
+
+    module = type(sys)("tqdm.auto")
+    module.tqdm = Bar  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "tqdm", type(sys)("tqdm"))
+    monkeypatch.setitem(sys.modules, "tqdm.auto", module)
+    list(client.deals.retrieve_many(ids(2), progress=True))
+    assert calls == [{"total": 2, "unit": "deal"}, "update", "update", "close"]
+
+
+def test_a_slow_consumer_loses_nothing() -> None:
+    with Sandbox() as sandbox, Client(base_url=sandbox.url, service_key="sandbox-key", timeout=0.5) as client:
+        deals = client.deals.retrieve_many(ids(4), concurrency=4)
+        next(deals)
+        time.sleep(0.8)
+        assert len(list(deals)) == 3
+
+
+def test_in_threads_at_once(client: Client) -> None:
+    wanted = ids(60)
+    found: list[list[str]] = []
+
+    def work() -> None:
+        found.append([deal.id for deal in client.deals.retrieve_many(wanted)])
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [wanted] * 8

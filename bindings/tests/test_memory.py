@@ -1,0 +1,208 @@
+"""Memory stays flat, and nothing of dealkit's waits for the garbage collector.
+
+In processes of their own: what is left of other tests must not count. Both together take some 30 seconds.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from processes import ended, python
+
+from dealkit.testing import Sandbox
+
+# What a process may grow by from the end of the warm-up to the end of all rounds. A leak of 64 bytes a
+# decode would be 5 MiB, one of a single Deal a call more than 30 MiB.
+MOST_GROWTH = 4 << 20
+
+MEASURE = """
+import asyncio, gc, os, sys, time
+from dealkit import Agent, AsyncClient, Client, Deal, DealkitError, DecodeError, NotFoundError, ValidationError
+
+def rss():
+    gc.collect()
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+def measure(work, rounds, warm_up):
+    for _ in range(warm_up):
+        work()
+    before = rss()
+    for _ in range(rounds):
+        work()
+    return rss() - before
+
+DEAL = b'''{"id": "d_1", "status": "CLOSED", "expiry_date": "2026-03-31", "created_at": "2025-11-03T14:25:09.120456789Z",
+"application": {"id": "a", "requested_amount": 7500.00, "offers": [{"percent_of_commission": 10.10, "later": [1.5]}]},
+"contacts": [{"type": "BUYER", "contactSchemaId": "c", "fields": [{"label": "Name", "value": "Ada"}]}],
+"metadata": {"office": "Burlington"}, "unknown": {"a": [1, 2.50, null]}}'''
+BROKEN = DEAL.replace(b"7500.00", b'"soon"')
+"""
+
+DECODES = """
+def decode():
+    for _ in range(90):
+        deal = Deal.from_json(DEAL)
+    deal.to_json(), deal.to_dict(), repr(deal), hash(deal), deal == deal, deal.extra, deal._repr_html_()
+    for _ in range(10):
+        try:
+            Deal.from_json(BROKEN)
+        except DecodeError as error:
+            error.path, error.body
+# 100 decodes each.
+print(measure(decode, 900, 100))
+"""
+
+CALLS = """
+client, async_client = Client(), AsyncClient()
+ids = [f"d_{n % 3 + 1}" for n in range(24)] + ["nothing"]
+
+def fails(call):
+    try:
+        call()
+    except (NotFoundError, ValidationError):
+        return
+    raise AssertionError
+
+async def await_calls():
+    await asyncio.gather(*(async_client.deals.retrieve(id) for id in ids), return_exceptions=True)
+    async for _ in async_client.deals.retrieve_many(ids, on_error="return"):
+        pass
+    task = asyncio.create_task(async_client.deals.retrieve("d_1"))
+    await asyncio.sleep(0)
+    task.cancel()
+
+def calls():
+    for id in ids[:24]:
+        client.deals.retrieve(id)
+    fails(lambda: client.deals.retrieve("nothing"))
+    fails(lambda: client.agents.create(email="", first_name="", last_name="", profile={}))
+    for _ in client.deals.retrieve_many(ids, on_error="return"):
+        pass
+    next(client.deals.retrieve_many(ids))
+    asyncio.run(await_calls())
+# 103 calls each, of all kinds.
+print(measure(calls, 80, 20))
+"""
+
+CYCLES = """
+def unreachable(work):
+    work()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    for _ in range(50):
+        work()
+    gc.enable()
+    found = gc.collect()
+    gc.unfreeze()
+    return found
+
+client, async_client = Client(), AsyncClient()
+
+def decode():
+    deal = Deal.from_json(DEAL)
+    assert Deal.from_json(deal.to_json()) == deal
+    deal.extra, deal.to_dict(), deal.application.offers[0].extra, repr(deal), deal._repr_html_()
+
+def fail():
+    for call in (
+        lambda: Deal.from_json(BROKEN),
+        lambda: client.deals.retrieve("nothing"),
+        lambda: client.deals.retrieve(".."),
+        lambda: client.agents.create(email="", first_name="", last_name="", profile={"tier": 5}),
+        lambda: list(client.deals.retrieve_many(["d_1", "nothing"])),
+    ):
+        try:
+            call()
+        except DealkitError:
+            pass
+
+def call():
+    client.deals.retrieve("d_1").contacts
+    client.with_raw_response.deals.retrieve("d_1").parse()
+    client.agents.create(email="a@b.co", first_name="A", last_name="B", profile={"client_metadata": {"a": [1]}})
+    client.request("GET", "deals", "d_1").json()
+    client.with_options(timeout=5).deals.retrieve("d_1")
+    Client()
+
+def many():
+    for _ in client.deals.retrieve_many(["d_1", "nothing", "d_2"], on_error="return", progress=lambda *_: None):
+        pass
+    for _ in client.deals.retrieve_many(["d_1", "d_2", "d_3"]):
+        break
+
+def awaited():
+    # The loop itself is asyncio's, and so are its cycles: what counts is what is done inside of it.
+    async def main():
+        async def work():
+            await async_client.deals.retrieve("d_1")
+            [deal async for deal in async_client.deals.retrieve_many(["d_1", "d_2"])]
+            try:
+                await async_client.deals.retrieve("nothing")
+            except DealkitError:
+                pass
+            try:
+                [deal async for deal in async_client.deals.retrieve_many(["d_1", "nothing"])]
+            except DealkitError:
+                pass
+        await work()
+        gc.collect()
+        gc.disable()
+        for _ in range(50):
+            await work()
+        gc.enable()
+        return gc.collect()
+    return asyncio.run(main())
+
+print({work.__name__: unreachable(work) for work in (decode, fail, call, many)} | {"awaited": awaited()})
+"""
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+
+
+@linux
+def test_100_000_decodes_leave_memory_flat() -> None:
+    shown = ended(python(MEASURE + DECODES, flags=()), 120)
+    print(f"grown by {int(shown) >> 10} KiB")
+    assert int(shown) < MOST_GROWTH
+
+
+@linux
+def test_10_000_calls_leave_memory_flat(dealkit_sandbox: Sandbox) -> None:
+    shown = ended(python(MEASURE + CALLS, flags=(), url=dealkit_sandbox.url), 120)
+    print(f"grown by {int(shown) >> 10} KiB")
+    assert int(shown) < MOST_GROWTH
+
+
+def test_nothing_waits_for_the_garbage_collector(dealkit_sandbox: Sandbox) -> None:
+    shown = ended(python(MEASURE + CYCLES, url=dealkit_sandbox.url), 120)
+    assert shown.strip() == "{'decode': 0, 'fail': 0, 'call': 0, 'many': 0, 'awaited': 0}"
+
+
+@linux
+def test_closed_clients_leave_no_file_open(dealkit_sandbox: Sandbox) -> None:
+    code = """
+import os
+def used():
+    with Client() as client:
+        client.deals.retrieve("d_1")
+        list(client.deals.retrieve_many(["d_1", "d_2"]))
+    async def main():
+        async with AsyncClient() as client:
+            await client.deals.retrieve("d_1")
+    asyncio.run(main())
+    time.sleep(0.02)
+    return len(os.listdir("/proc/self/fd"))
+used()
+before = used()
+for _ in range(20):
+    used()
+client = Client()
+client.deals.retrieve("d_1")
+time.sleep(0.2)
+print(len(os.listdir("/proc/self/fd")) - before)
+"""
+    shown = ended(python(MEASURE + code, url=dealkit_sandbox.url))
+    assert int(shown) <= 2

@@ -1,0 +1,363 @@
+"""Models: exact values, equality, pickling, writing back, and the one statement of their fields."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from conftest import CONTRACT, vectors
+
+import dealkit
+from dealkit import (
+    Address,
+    Agent,
+    AgentProfileResponse,
+    Application,
+    Deal,
+    DecodeError,
+    ListingContract,
+    Offer,
+    Quote,
+    Role,
+    RoleAssignment,
+    Side,
+)
+
+# The same for arguments that a type checker would not let pass.
+untyped: Any = dealkit
+
+MODELS = [value for value in vars(dealkit).values() if hasattr(value, "__dealkit_fields__")]
+
+DOCUMENT = r"""{
+  "id": "d_1", "status": "CLOSED", "phase": "NEW", "expiry_date": "2024-02-29",
+  "created_at": "2024-01-31T10:30:00.123456789+01:00", "surprise": {"rate": 1.10, "n": 7, "list": [null, true, "x"]},
+  "listing_contract": {"id": "lc_1", "sale_price": 450000.0, "address": {"line1": "1 Main St"},
+                       "agent": {"id": "a_1", "email": "ada@example.com"}},
+  "application": {"id": "ap_1", "requested_amount": 12500.50, "decisioned_on": "soon",
+                  "offers": [{"id": "o_1", "percent_of_commission": 10.10, "hidden_gem": 1e400}]},
+  "quotes": [{"id": "q_1", "estimated_amount_min": 5}], "contacts": [{"contactSchemaId": "cs_1", "type": "BUYER",
+  "fields": [{"fieldSchemaId": "fs_1", "label": "Name", "value": "Ada"}]}],
+  "sides": [{"contact_id": "c_1", "side_percentage": 1.50e1}], "metadata": {"a": "1"}, "external_id": "crm-1"
+}"""
+
+
+@pytest.fixture
+def deal() -> Deal:
+    return Deal.from_json(DOCUMENT)
+
+
+def test_values_have_python_types(deal: Deal) -> None:
+    assert deal.expiry_date == date(2024, 2, 29)
+    assert deal.created_at == datetime(2024, 1, 31, 9, 30, 0, 123456, tzinfo=UTC)
+    assert deal.created_at is not None and deal.created_at.utcoffset() == timedelta(0)
+    assert deal.listing_contract is not None and deal.listing_contract.sale_price == 450000
+    assert type(deal.listing_contract.sale_price) is int
+    assert deal.application is not None
+    assert deal.application.decisioned_on == "soon"
+    offer = deal.application.offers[0]
+    assert str(offer.percent_of_commission) == "10.10"
+    assert str(deal.application.requested_amount) == "12500.50"
+    assert str(deal.sides[0].side_percentage) == "15.0"
+    assert deal.contacts[0].type == "BUYER"
+    assert deal.contacts[0].contact_schema_id == "cs_1"
+    assert deal.contacts[0].fields[0].field_schema_id == "fs_1"
+    assert isinstance(deal.quotes, tuple)
+    assert deal.metadata == {"a": "1"}
+    with pytest.raises(TypeError):
+        deal.metadata["b"] = "2"  # type: ignore[index]
+
+
+def test_unknown_members_are_reachable_and_come_back(deal: Deal) -> None:
+    assert deal.extra == {"surprise": {"rate": Decimal("1.10"), "n": 7, "list": [None, True, "x"]}}
+    assert str(deal.extra["surprise"]["rate"]) == "1.10"
+    with pytest.raises(TypeError):
+        deal.extra["b"] = "2"  # type: ignore[index]
+    assert deal.application is not None
+    assert deal.application.offers[0].extra == {"hidden_gem": Decimal("1e400")}
+    text = deal.to_json()
+    assert '"rate": 1.10' in text and "1e400" in text and '"percent_of_commission":10.10' in text
+    assert '"created_at":"2024-01-31T09:30:00.123456789Z"' in text
+
+
+def test_unknown_members_may_be_anything() -> None:
+    digits = "9" * 5000
+    deep = "[" * 500 + "]" * 500
+    deal = Deal.from_json(
+        f'{{"id": "d", "a": {digits}, "b": 1e99999999999999999999, "c": {deep}, "d": -0, "e": "\\ud800"}}'
+    )
+    assert deal.extra["a"] == Decimal(digits)
+    assert deal.extra["b"] == "1e99999999999999999999"
+    assert deal.extra["e"] == "\ud800"
+    assert Deal.from_json(deal.to_json()) == deal
+    endless = "[" * 100_000 + "]" * 100_000
+    deal = Deal.from_json(f'{{"id": "d", "deep": {endless}}}')
+    assert endless in deal.to_json()
+    with pytest.raises(RecursionError):
+        _ = deal.extra["deep"]
+
+
+def test_everything_left_out_reads_as_nothing() -> None:
+    deal = Deal.from_json('{"id": "d_1"}')
+    assert (deal.quotes, deal.contacts, deal.sides, dict(deal.metadata), dict(deal.extra)) == ((), (), (), {}, {})
+    assert deal.application is None and deal.created_at is None and deal.external_id is None
+    assert deal == Deal(id="d_1") == Deal.from_json('{"id": "d_1", "quotes": null, "metadata": null}')
+
+
+def test_equality_and_hash(deal: Deal) -> None:
+    again = Deal.from_json(DOCUMENT)
+    assert deal == again and hash(deal) == hash(again) and deal is not again
+    assert len({deal, again}) == 1
+    other = Deal.from_json(DOCUMENT.replace("10.10", "10.11"))
+    assert deal != other
+    assert deal == Deal.from_json(DOCUMENT.replace("10.10", "10.1"))
+    assert hash(deal) == hash(Deal.from_json(DOCUMENT.replace("10.10", "10.1")))
+    assert deal != Deal.from_json(DOCUMENT.replace("1.10,", "1.11,")), "an unknown member counts"
+    assert deal != Deal.from_json(DOCUMENT.replace("456789", "456780")), "so does what a datetime cannot hold"
+    assert deal != "d_1" and deal != Side()
+    with pytest.raises(TypeError):
+        _ = deal < again  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_pickles_and_copies(deal: Deal, protocol: int) -> None:
+    again = pickle.loads(pickle.dumps(deal, protocol))
+    assert again == deal and again.to_json() == deal.to_json()
+    assert copy.copy(deal) is deal and copy.deepcopy(deal) is deal
+    assert copy.deepcopy([deal]) == [deal]
+
+
+def test_frozen(deal: Deal) -> None:
+    with pytest.raises(AttributeError):
+        deal.status = "OPEN"  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        deal.new = 1  # type: ignore[attr-defined]
+
+
+def test_match(deal: Deal) -> None:
+    match deal:
+        case Deal(id="d_1", status="CLOSED", application=Application(offers=(Offer(id=found), *_))):
+            assert found == "o_1"
+        case _:
+            pytest.fail("no match")
+    match Deal(id="d_2"):
+        case Deal("d_2", status):
+            assert status is None
+        case _:
+            pytest.fail("no match")
+
+
+def test_replace(deal: Deal) -> None:
+    changed = deal.__replace__(status="OPEN", sides=[Side(side_percentage=3)])
+    assert (changed.status, changed.sides[0].side_percentage, changed.phase) == ("OPEN", Decimal(3), "NEW")
+    assert changed.extra == deal.extra
+    assert '"2024-01-31T09:30:00.123456789Z"' in changed.to_json()
+    moved = deal.__replace__(created_at=deal.created_at)
+    assert '"2024-01-31T09:30:00.123456Z"' in moved.to_json()
+    assert deal.__replace__(extra={}).extra == {}
+    assert deal.status == "CLOSED"
+    with pytest.raises(TypeError, match="Deal has no attribute staus"):
+        deal.__replace__(staus="OPEN")
+    with pytest.raises(TypeError, match=r"Deal\.id must be a str, not NoneType"):
+        deal.__replace__(id=None)
+    replace = getattr(copy, "replace", None)  # Python 3.13.
+    if replace is not None:
+        assert replace(deal, status="OPEN").status == "OPEN"
+
+
+def test_to_dict(deal: Deal) -> None:
+    plain = deal.to_dict()
+    assert plain["id"] == "d_1"
+    assert plain["application"]["offers"][0]["percent_of_commission"] == Decimal("10.10")
+    assert plain["contacts"][0]["fields"][0]["field_schema_id"] == "fs_1"
+    assert plain["extra"]["surprise"]["n"] == 7
+    assert type(plain["metadata"]) is dict and type(plain["quotes"]) is list
+    assert "extra" not in Deal(id="d_1").to_dict()
+
+
+def test_can_be_made_in_a_test() -> None:
+    deal = Deal(
+        id="d_1",
+        status="CLOSED",
+        expiry_date=date(2024, 2, 29),
+        created_at=datetime(2024, 1, 31, 10, 30, tzinfo=timezone(timedelta(hours=1))),
+        listing_contract=ListingContract(sale_price=7, address=Address(line1="x")),
+        application=Application(offers=[Offer(percent_of_commission=Decimal("1E+3"))]),
+        quotes=(quote for quote in [Quote(id="q")]),
+        metadata={"a": "b"},
+        extra={"new": [1, Decimal("2.50"), None]},
+    )
+    assert deal.created_at == datetime(2024, 1, 31, 9, 30, tzinfo=UTC)
+    assert deal.created_at is not None and deal.created_at.tzinfo is UTC
+    assert Deal.from_json(deal.to_json()) == deal
+    document = json.loads(deal.to_json(), parse_float=str)
+    assert document["new"] == [1, "2.50", None]
+    assert document["application"]["offers"][0]["percent_of_commission"] == 1000
+    agent = Agent(
+        id="a",
+        email="e",
+        first_name="f",
+        last_name="l",
+        profile=AgentProfileResponse(client_metadata={"a": {"b": [1]}}),
+        role_assignments=[RoleAssignment(role="AGENT"), RoleAssignment(role="OTHER")],
+    )
+    assert agent.role_assignments[0].role is Role.AGENT
+    assert agent.role_assignments[1].role == "OTHER"
+    assert json.loads(agent.to_json())["date_of_birth"] is None
+    assert Agent.from_json(agent.to_json()) == agent
+    assert agent.profile.client_metadata == {"a": {"b": [1]}}
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: untyped.Deal(), TypeError, "id"),
+        (lambda: untyped.Deal("d_1"), TypeError, "positional"),
+        (lambda: untyped.Deal(id="d", staus="x"), TypeError, "staus"),
+        (lambda: untyped.Deal(id=5), TypeError, r"Deal\.id must be a str, not int"),
+        (lambda: untyped.Deal(id="\ud800"), ValueError, "surrogate"),
+        (lambda: untyped.Deal(id="d", expiry_date="2024-02-29"), TypeError, r"expiry_date must be a date, not str"),
+        (lambda: untyped.Deal(id="d", expiry_date=datetime(2024, 1, 1)), TypeError, "must be a date, not datetime"),
+        (lambda: untyped.Deal(id="d", created_at=date(2024, 1, 1)), TypeError, "must be a datetime, not date"),
+        (lambda: untyped.Deal(id="d", created_at=datetime(2024, 1, 1)), ValueError, "aware"),
+        (lambda: untyped.Deal(id="d", quotes=[Side()]), TypeError, r"quotes\[0\] must be of type Quote, not Side"),
+        (lambda: untyped.Deal(id="d", quotes=5), TypeError, "an iterable of Quote, not int"),
+        (lambda: untyped.Deal(id="d", application={}), TypeError, "of type Application, not dict"),
+        (lambda: untyped.Deal(id="d", metadata={"a": 1}), TypeError, "mapping of str to str"),
+        (lambda: untyped.Deal(id="d", metadata=[]), TypeError, "must be a mapping, not list"),
+        (lambda: untyped.Deal(id="d", extra={"id": 1}), ValueError, "has a field for"),
+        (lambda: untyped.Deal(id="d", extra={"x": object()}), ValueError, "object"),
+        (lambda: untyped.Deal(id="d", extra=5), TypeError, "mapping"),
+        (lambda: untyped.Side(side_percentage=1.5), TypeError, "a Decimal or an int, not float"),
+        (lambda: untyped.Side(side_percentage=True), TypeError, "a Decimal or an int, not bool"),
+        (lambda: untyped.Side(side_percentage=Decimal("NaN")), ValueError, "finite"),
+        (lambda: untyped.Side(side_percentage=Decimal("1e99")), ValueError, "28 digits"),
+        (lambda: untyped.Quote(estimated_amount_min=2**63), ValueError, "64 bits"),
+        (lambda: untyped.Quote(estimated_amount_min=True), TypeError, "an int, not bool"),
+        (lambda: untyped.AgentProfileResponse(onboarding_complete=1), TypeError, "a bool, not int"),
+        (lambda: untyped.AgentProfileResponse(client_metadata=[1]), TypeError, "a mapping, not list"),
+        (lambda: untyped.AgentProfileResponse(client_metadata={"a": float("nan")}), ValueError, "finite"),
+        (lambda: untyped.Deal.from_json(5), TypeError, "must be bytes or str, not int"),
+    ],
+)
+def test_wrong_arguments(make: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        make()
+
+
+def test_documents_of_every_kind() -> None:
+    text = '{"id": "d_1"}'
+    for document in (text, text.encode(), bytearray(text.encode()), b"\xef\xbb\xbf" + text.encode()):
+        assert Deal.from_json(document) == Deal(id="d_1")
+    with pytest.raises(DecodeError) as caught:
+        Deal.from_json('{"id": "\ud800"}')
+    assert caught.value.found == "not JSON"
+
+
+def test_an_error_says_where_and_keeps_the_document() -> None:
+    document = '{"id": "d", "application": {"offers": [{}, {"expiry_date_time": "soon"}]}}'
+    with pytest.raises(DecodeError, match="RFC 3339") as caught:
+        Deal.from_json(document)
+    error = caught.value
+    assert error.path == "application.offers[1].expiry_date_time"
+    assert error.pointer == "/application/offers/1/expiry_date_time"
+    assert (error.found, error.body) == ("a string", document.encode())
+    assert isinstance(error, ValueError) and "soon" not in str(error)
+    assert (error.attempts, error.request_id, error.retry_after) == (0, None, None)
+
+
+def test_repr_and_html_show_nothing_personal(deal: Deal) -> None:
+    assert repr(deal) == "Deal(id='d_1', status='CLOSED', phase='NEW')"
+    html = deal._repr_html_()
+    for personal in ("Main St", "ada@example.com", "Ada", "crm-1", "Name"):
+        assert personal not in repr(deal) and personal not in html
+    assert "10.10" in html and "450000" in html and "<table>" in html
+    assert "&lt;b&gt;" in Deal(id="<b>")._repr_html_()
+    agent = Agent(
+        id="a",
+        email="ada@example.com",
+        first_name="Ada",
+        last_name="L",
+        profile=AgentProfileResponse(),
+        role_assignments=(),
+    )
+    assert repr(agent) == "Agent(id='a')"
+    assert "ada" not in agent._repr_html_().lower().replace("ada_", "")
+    assert repr(RoleAssignment(role=Role.AGENT, office_id="o")) == "RoleAssignment(office_id='o', role='AGENT')"
+
+
+def test_the_statement_is_that_of_openapi() -> None:
+    """Every field of every model: name, kind and need."""
+    schemas = json.loads((CONTRACT / "openapi.json").read_text())["components"]["schemas"]
+    seen: set[str] = set()
+
+    def compare(model: type, schema: dict[str, Any]) -> None:
+        if "$ref" in schema:
+            schema = schemas[schema["$ref"].rpartition("/")[2]]
+        for option in schema.get("anyOf", []) + schema.get("oneOf", []):
+            if option.get("type") != "null":
+                return compare(model, option)
+        seen.add(model.__name__)
+        fields = {wire: (kind, need) for _, wire, kind, need, _, _ in model.__dealkit_fields__}  # type: ignore[attr-defined]
+        assert fields.keys() == schema["properties"].keys(), model
+        for wire, (kind, need) in fields.items():
+            member = schema["properties"][wire]
+            if kind.startswith("["):
+                compare(getattr(dealkit, kind[1:-1]), member["items"])
+            elif kind[0].isupper():
+                compare(getattr(dealkit, kind), member)
+            else:
+                assert kind_of(member) == kind, (model, wire)
+            if model.__name__ == "Deal":
+                assert (need == "required") == (wire in schema.get("required", [])), wire
+
+    def kind_of(member: dict[str, Any]) -> str:
+        if "$ref" in member:
+            member = schemas[member["$ref"].rpartition("/")[2]]
+        types = member.get("type", "string")
+        types = [types] if isinstance(types, str) else types
+        first = next(one for one in types if one != "null")
+        if first == "string":
+            if "AGENT" in member.get("enum", []):
+                return "role"
+            return {"date": "date", "date-time": "timestamp"}.get(member.get("format", ""), "text")
+        if first == "object":
+            strings = member.get("additionalProperties") == {"type": "string"}
+            return "strings" if strings else "object"
+        return {"integer": "integer", "number": "decimal", "boolean": "boolean"}[first]
+
+    compare(Deal, schemas["Deal"])
+    compare(Agent, schemas["Agent"])
+    assert seen == {model.__name__ for model in MODELS}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_and_attribute_is_documented(model: Any) -> None:
+    assert model.__doc__
+    for name, *_ in model.__dealkit_fields__:
+        assert getattr(model, name).__doc__
+    assert model.__match_args__ == tuple(name for name, *_ in model.__dealkit_fields__)
+    assert model.__module__ == "dealkit"
+
+
+def test_large_numbers_of_words_are_kept_apart() -> None:
+    for n in range(5000):
+        assert Deal.from_json(f'{{"id": "d", "status": "S{n}"}}').status == f"S{n}"
+
+
+def test_client_metadata_comes_back_digit_for_digit() -> None:
+    cases = [case.values[0] for case in vectors("agents") if "client_metadata" in str(case.values[0])]
+    assert cases
+    text = '{"a":1.10,"b":1e400,"c":[12345678901234567890],"d":{"e":null}}'
+    agent = Agent.from_json(
+        '{"id":"a","email":"e","first_name":"f","last_name":"l","role_assignments":[],"profile":{"client_metadata":%s}}'
+        % text
+    )
+    assert agent.profile.client_metadata is not None
+    assert agent.profile.client_metadata["c"] == [12345678901234567890]
+    assert text in agent.to_json()
+    assert pickle.loads(pickle.dumps(agent)).to_json() == agent.to_json()

@@ -1,0 +1,682 @@
+"""What breaks native clients: Ctrl-C, fork, pools, event loops that come and go, the end of the interpreter.
+
+Everything here happens in processes of its own, with every warning an error: a test fails when a process
+says anything on standard error, ends with another code than 0, or hangs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from processes import Tarpit, ended, interrupt, python
+
+from dealkit import AsyncClient, Client
+from dealkit.testing import Sandbox
+
+# A call notices Ctrl-C within 50 ms. The rest is for machines that are busy with other things.
+SOON = 0.5
+
+ROUNDS = 5
+
+# Says when a call that waits for ever was interrupted, several times over, then makes one that works.
+INTERRUPTED = f"""
+import asyncio, sys, time
+from dealkit import AsyncClient, Client
+
+{{wait}}
+
+for _ in range({ROUNDS}):
+    try:
+        wait()
+    except KeyboardInterrupt:
+        print(time.monotonic(), flush=True)
+assert Client(base_url=sys.argv[1]).deals.retrieve("d_1").id == "d_1"
+"""
+
+WAITS = {
+    "sync": """
+client = Client()
+def wait():
+    client.deals.retrieve("d_1")
+""",
+    "sync, raw": """
+client = Client()
+def wait():
+    client.with_raw_response.deals.retrieve("d_1")
+""",
+    "many": """
+client = Client()
+def wait():
+    for deal in client.deals.retrieve_many(["d_1"]):
+        pass
+""",
+    "asyncio": """
+client = AsyncClient()
+def wait():
+    async def main():
+        await client.deals.retrieve("d_1")
+    asyncio.run(main())
+""",
+    "asyncio, many": """
+client = AsyncClient()
+def wait():
+    async def main():
+        async for deal in client.deals.retrieve_many(["d_1"]):
+            pass
+    asyncio.run(main())
+""",
+}
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS.keys())
+def test_ctrl_c_interrupts_a_waiting_call(wait: str, dealkit_sandbox: Sandbox) -> None:
+    with Tarpit() as tarpit:
+        process = python(INTERRUPTED.format(wait=wait), dealkit_sandbox.url, url=tarpit.url)
+        assert process.stdout is not None
+        took = []
+        for done in range(ROUNDS):
+            tarpit.wait_for_requests(done + 1)
+            time.sleep(random.uniform(0, 0.06))  # Anywhere between two looks at the signals.
+            pressed = interrupt(process)
+            line = process.stdout.readline()
+            assert line, ended(process)
+            took.append(float(line) - pressed)
+            tarpit.wait_for_ends(done + 1)  # The request is not left behind.
+        ended(process)
+    print(f"interrupted after {min(took) * 1e3:.0f} to {max(took) * 1e3:.0f} ms")
+    assert max(took) < SOON
+
+
+def test_ctrl_c_between_the_retries_of_a_call() -> None:
+    code = """
+import time
+from dealkit import Client
+try:
+    Client(max_retries=1000).deals.retrieve("d_1")
+except KeyboardInterrupt:
+    print(time.monotonic())
+"""
+    # Nobody listens there: the call waits longer and longer between its attempts.
+    process = python("print('ready', flush=True)" + code, url="http://127.0.0.1:9")
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(1)
+    pressed = interrupt(process)
+    assert float(ended(process)) - pressed < SOON
+
+
+# The parent's client in four children at the same time, and in the parent, as gunicorn does it with --preload.
+FORKED = """
+import os, warnings
+from dealkit import AsyncClient, Client
+import asyncio
+
+# Python 3.12 and newer warn of every fork of a process with threads, such as dealkit's for awaited calls.
+warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)
+
+client = Client(timeout=20)
+async_client = AsyncClient(timeout=20)
+
+def use_async():
+    async def main():
+        deals = await asyncio.gather(*(async_client.deals.retrieve(f"d_{n % 3 + 1}") for n in range(20)))
+        assert [deal.id for deal in deals] == [f"d_{n % 3 + 1}" for n in range(20)]
+    asyncio.run(main())
+
+def use_many():
+    ids = [f"d_{n % 3 + 1}" for n in range(50)]
+    assert [deal.id for deal in client.deals.retrieve_many(ids)] == ids
+
+def use_sync():
+    for n in range(20):
+        assert client.deals.retrieve(f"d_{n % 3 + 1}").id == f"d_{n % 3 + 1}"
+
+def use():
+    use_sync()
+    use_many()
+    use_async()
+
+def fork(work):
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    return child
+
+def end(*children):
+    for child in children:
+        assert os.waitpid(child, 0)[1] == 0
+"""
+
+FORKS = {
+    "before first use": "end(*[fork(use) for _ in range(4)]); use()",
+    "before first use, parent and children at once": "c = [fork(use) for _ in range(4)]; use(); end(*c)",
+    "after first use": "use(); c = [fork(use) for _ in range(4)]; use(); end(*c); use()",
+    "after sync use alone": "use_sync(); c = [fork(use) for _ in range(4)]; use_sync(); end(*c); use()",
+    "children of children": "use(); end(fork(lambda: (use(), end(fork(use)), use()))); use()",
+    "again and again": "use()\nfor _ in range(5): end(fork(use_sync), fork(use_many), fork(use_async))\nuse()",
+}
+
+
+@pytest.mark.parametrize("story", FORKS.values(), ids=FORKS.keys())
+def test_fork(story: str, dealkit_sandbox: Sandbox) -> None:
+    ended(python(FORKED + story, url=dealkit_sandbox.url))
+
+
+def test_fork_with_calls_on_their_way(dealkit_sandbox: Sandbox) -> None:
+    code = """
+import sys, threading, time
+slow = Client(base_url=sys.argv[1], timeout=60)
+ready = threading.Event()
+def wait(call):
+    try:
+        call()
+    except Exception:
+        pass
+waiting = [
+    lambda: slow.deals.retrieve("d_1"),
+    lambda: next(slow.deals.retrieve_many(["d_1"])),
+    lambda: asyncio.run(AsyncClient(base_url=sys.argv[1]).deals.retrieve("d_1")),
+]
+for call in waiting:
+    threading.Thread(target=wait, args=(call,), daemon=True).start()
+time.sleep(0.5)
+end(*[fork(use) for _ in range(4)])
+use()
+"""
+    with Tarpit() as tarpit:
+        ended(python(FORKED + code, tarpit.url, url=dealkit_sandbox.url))
+        tarpit.wait_for_requests(3, 0)
+
+
+def test_a_child_that_ends_in_the_ordinary_way(dealkit_sandbox: Sandbox) -> None:
+    """Not with os._exit: destructors and atexit run, on what was inherited as well."""
+    code = """
+import sys
+use()
+sandbox = __import__("dealkit.testing").testing.Sandbox()
+deals = client.deals.retrieve_many(f"d_{n % 3 + 1}" for n in range(10**9))
+next(deals)
+child = os.fork()
+if child == 0:
+    use()
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+next(deals)
+assert Client(base_url=sandbox.url).deals.retrieve("d_1").id == "d_1"
+sandbox.close()
+"""
+    ended(python(FORKED + code, url=dealkit_sandbox.url))
+
+
+def test_what_is_on_its_way_to_the_parent_is_refused_in_the_child(dealkit_sandbox: Sandbox) -> None:
+    code = """
+deals = client.deals.retrieve_many(f"d_{n % 3 + 1}" for n in range(10**9))
+next(deals)
+def take():
+    try:
+        next(deals)
+    except RuntimeError as error:
+        assert "forked" in str(error), error
+    else:
+        raise AssertionError("it should have been refused")
+end(fork(take))
+next(deals)
+"""
+    ended(python(FORKED + code, url=dealkit_sandbox.url))
+
+
+def test_a_fork_after_sync_use_has_no_threads_to_be_warned_of(dealkit_sandbox: Sandbox) -> None:
+    code = """
+import os
+from dealkit import Client
+client = Client()
+client.deals.retrieve("d_1")
+child = os.fork()  # With every warning an error.
+assert client.deals.retrieve("d_1").id == "d_1"
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+"""
+    ended(python(code, url=dealkit_sandbox.url))
+
+
+POOLS = """
+import asyncio, multiprocessing, pickle, sys, warnings
+from concurrent.futures import ProcessPoolExecutor
+from dealkit import *
+
+def read(client, id):
+    return client.deals.retrieve(id)
+
+def read_async(client, id):
+    return asyncio.run(client.deals.retrieve(id))
+
+def create(client, email):
+    return client.agents.create(email=email, first_name="Ada", last_name="Lovelace", profile={})
+
+def same(model):
+    return model
+
+def decode(text):
+    return Deal.from_json(text)
+
+def configure(url):
+    return Client(base_url=url)
+
+def check(run):
+    client, async_client = Client(), AsyncClient()
+    client.deals.retrieve("d_1")
+    for result in [run(read, client, "d_1"), run(read_async, async_client, "d_1")]:
+        assert result == client.deals.retrieve("d_1")
+    agent = run(create, client, "ada@example.com")
+    assert run(same, agent) == agent and type(agent) is Agent
+
+    def failed(work, *arguments):
+        try:
+            run(work, *arguments)
+        except DealkitError as error:
+            assert str(error), repr(error)
+            return error
+        raise AssertionError("it should have failed")
+
+    for error in [failed(read, client, "nothing"), failed(read_async, async_client, "nothing")]:
+        assert type(error) is NotFoundError and error.status_code == 404
+        assert error.request_id and error.attempts == 1 and error.delivery == "answered"
+        assert error.problem.status == 404 and error.headers["X-Request-Id"] == error.request_id
+    error = failed(create, client, "ada")
+    assert type(error) is ValidationError and error.delivery == "not_sent"
+    assert [(e.pointer, e.code) for e in error.errors] == [("/email", "invalid_email")]
+    error = failed(decode, '{"id": "d", "application": {"offers": [{"expiry_date_time": "soon"}]}}')
+    assert type(error) is DecodeError and error.body.startswith(b'{"id"')
+    assert error.path == "application.offers[0].expiry_date_time", error.path
+    error = failed(configure, "ftp://example.com")
+    assert type(error) is ConfigError
+    error = failed(read, Client(base_url="http://127.0.0.1:9", max_retries=1), "d_1")
+    assert type(error) is APIConnectionError and error.attempts == 2 and error.delivery == "not_sent"
+    print("done")
+
+def main():
+    how = multiprocessing.get_context(sys.argv[1])
+    if sys.argv[2] == "Pool":
+        with how.Pool(4) as pool:
+            check(lambda work, *given: pool.apply_async(work, given).get(30))
+            pool.close()
+            pool.join()
+    else:
+        with ProcessPoolExecutor(4, mp_context=how) as pool:
+            check(lambda work, *given: pool.submit(work, *given).result(30))
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)
+    main()
+"""
+
+
+@pytest.mark.parametrize("pool", ["Pool", "ProcessPoolExecutor"])
+@pytest.mark.parametrize("how", ["fork", "spawn", "forkserver"])
+def test_process_pools(how: str, pool: str, tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    script = tmp_path / "pools.py"
+    script.write_text(POOLS)
+    assert ended(python(script, how, pool, url=dealkit_sandbox.url)) == "done\n"
+
+
+def test_one_async_client_in_three_event_loops_in_a_row(dealkit_sandbox: Sandbox) -> None:
+    code = """
+import asyncio
+from dealkit import AsyncClient
+client = AsyncClient()
+async def main():
+    deals = await asyncio.gather(*(client.deals.retrieve(f"d_{n % 3 + 1}") for n in range(30)))
+    many = [deal async for deal in client.deals.retrieve_many(["d_1", "d_2"])]
+    return [deal.id for deal in deals], [deal.id for deal in many]
+first = asyncio.run(main())
+assert first == ([f"d_{n % 3 + 1}" for n in range(30)], ["d_1", "d_2"])
+assert asyncio.run(main()) == first
+assert asyncio.run(main()) == first
+asyncio.run(client.aclose())
+"""
+    ended(python(code, url=dealkit_sandbox.url))
+
+
+def test_one_async_client_in_event_loops_of_several_threads(dealkit_sandbox: Sandbox) -> None:
+    code = """
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dealkit import AsyncClient
+client = AsyncClient()
+async def main():
+    return [deal.id for deal in await asyncio.gather(*(client.deals.retrieve("d_1") for _ in range(30)))]
+with ThreadPoolExecutor(8) as threads:
+    results = [threads.submit(asyncio.run, main()) for _ in range(8)]
+    assert all(result.result() == ["d_1"] * 30 for result in results)
+"""
+    ended(python(code, url=dealkit_sandbox.url))
+
+
+def test_wait_for_ends_the_request() -> None:
+    async def main(url: str) -> None:
+        async with AsyncClient(base_url=url, service_key="k") as client:
+            before = time.monotonic()
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(client.deals.retrieve("d_1"), 0.2)
+            assert time.monotonic() - before < 0.2 + SOON
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await anext(client.deals.retrieve_many(["d_1", "d_2"]))
+
+    with Tarpit() as tarpit:
+        asyncio.run(main(tarpit.url))
+        tarpit.wait_for_requests(3)
+        tarpit.wait_for_ends(3)
+
+
+def test_a_task_group_that_fails_ends_the_requests() -> None:
+    class Failed(Exception):
+        pass
+
+    async def main(tarpit: Tarpit) -> None:
+        client = AsyncClient(base_url=tarpit.url, service_key="k")
+
+        async def fail() -> None:
+            await asyncio.to_thread(tarpit.wait_for_requests, 11)
+            raise Failed
+
+        async def many() -> None:
+            async for _ in client.deals.retrieve_many(["d_1", "d_2", "d_3"]):
+                pass
+
+        with pytest.raises(ExceptionGroup) as caught:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(8):
+                    tasks.create_task(client.deals.retrieve("d_1"))
+                tasks.create_task(many())
+                tasks.create_task(fail())
+        assert [type(error) for error in caught.value.exceptions] == [Failed]
+        await asyncio.to_thread(tarpit.wait_for_ends, 11)
+
+    with Tarpit() as tarpit:
+        asyncio.run(main(tarpit))
+
+
+def test_leaving_the_loop_over_many_ends_the_requests() -> None:
+    ids = ["d_1", "d_2", "d_3"]
+
+    async def leave(client: AsyncClient) -> None:
+        async for deal in client.deals.retrieve_many(ids):
+            assert deal.id == "d_1"
+            break
+
+    with Tarpit(but="d_1") as tarpit:
+        with Client(base_url=tarpit.url, service_key="k") as client:
+            for deal in client.deals.retrieve_many(ids):
+                assert deal.id == "d_1"
+                break
+            tarpit.wait_for_ends(2)
+            with client.deals.retrieve_many(ids) as deals:
+                next(deals)
+            tarpit.wait_for_ends(4)
+        asyncio.run(leave(AsyncClient(base_url=tarpit.url, service_key="k")))
+        tarpit.wait_for_ends(6)
+
+
+def test_a_loop_closed_with_calls_on_their_way(dealkit_sandbox: Sandbox) -> None:
+    code = """
+import asyncio, gc, logging, sys, time
+from dealkit import AsyncClient
+logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # "Task was destroyed but it is pending!"
+slow = AsyncClient(base_url=sys.argv[1])
+client = AsyncClient()
+
+async def stay(call):
+    await call
+async def watch(deals):
+    async for _ in deals:
+        pass
+
+loop = asyncio.new_event_loop()
+tasks = [loop.create_task(stay(slow.deals.retrieve("d_1"))) for _ in range(3)]
+tasks += [loop.create_task(stay(client.deals.retrieve("d_1"))) for _ in range(3)]
+tasks.append(loop.create_task(watch(slow.deals.retrieve_many(["d_1", "d_2"]))))
+loop.run_until_complete(asyncio.sleep(0))
+time.sleep(0.3)  # Answers come now, and nobody looks.
+loop.close()
+time.sleep(0.1)
+assert asyncio.run(client.deals.retrieve("d_1")).id == "d_1"
+del tasks, loop
+gc.collect()
+assert asyncio.run(client.deals.retrieve("d_1")).id == "d_1"
+"""
+    with Tarpit() as tarpit:
+        ended(python(code, tarpit.url, url=dealkit_sandbox.url))
+        tarpit.wait_for_ends(5)
+
+
+# Each begins something that never ends, and comes to the end of the program.
+ENDS = {
+    "sync, in a daemon thread": """
+threading.Thread(target=lambda: Client().deals.retrieve("d_1"), daemon=True).start()
+""",
+    "sync, in 8 daemon threads": """
+client = Client()
+for _ in range(8):
+    threading.Thread(target=client.deals.retrieve, args=("d_1",), daemon=True).start()
+""",
+    "many, in a daemon thread": """
+threading.Thread(target=lambda: list(Client().deals.retrieve_many(["d_1"])), daemon=True).start()
+""",
+    "many, begun": """
+deals = Client().deals.retrieve_many(["d_1", "d_2"])
+deals._fill()
+""",
+    "many, with a progress line": """
+deals = Client().deals.retrieve_many(["d_1", "d_2"], progress=lambda done, of: None)
+deals._fill()
+""",
+    "asyncio, in a daemon thread": """
+async def main():
+    await AsyncClient().deals.retrieve("d_1")
+threading.Thread(target=lambda: asyncio.run(main()), daemon=True).start()
+""",
+    "asyncio, pending tasks": """
+async def main():
+    client = AsyncClient()
+    tasks = [asyncio.create_task(client.deals.retrieve("d_1")) for _ in range(8)]
+    await asyncio.sleep(SECONDS)
+asyncio.run(main())
+""",
+    "asyncio, many": """
+async def main():
+    async for deal in AsyncClient().deals.retrieve_many(["d_1"]):
+        pass
+threading.Thread(target=lambda: asyncio.run(main()), daemon=True).start()
+""",
+    "asyncio, main left by an exit": """
+async def main():
+    task = asyncio.create_task(AsyncClient().deals.retrieve("d_1"))
+    await asyncio.sleep(SECONDS)
+    print(time.monotonic(), flush=True)
+    sys.exit(0)
+asyncio.run(main())
+""",
+    "logging, as loud as it gets": """
+import logging
+logging.basicConfig(level=logging.DEBUG, stream=sys.stdout)
+async def main():
+    await AsyncClient().deals.retrieve("d_1")
+threading.Thread(target=lambda: asyncio.run(main()), daemon=True).start()
+threading.Thread(target=lambda: Client().deals.retrieve("d_1"), daemon=True).start()
+""",
+    "a sandbox that runs": """
+from dealkit.testing import Sandbox
+sandbox = Sandbox()
+deals = Client(base_url=sandbox.url).deals.retrieve_many(f"d_{n % 3 + 1}" for n in range(10**9))
+next(deals)
+threading.Thread(target=lambda: Client().deals.retrieve("d_1"), daemon=True).start()
+""",
+}
+
+
+@pytest.mark.parametrize("begin", ENDS.values(), ids=ENDS.keys())
+def test_the_interpreter_ends_with_calls_on_their_way(begin: str) -> None:
+    code = f"""
+import asyncio, sys, threading, time
+from dealkit import AsyncClient, Client
+SECONDS = 0.3
+{begin}
+time.sleep(SECONDS)
+print(time.monotonic(), flush=True)
+"""
+    with Tarpit() as tarpit:
+        process = python(code, url=tarpit.url)
+        shown = ended(process, 20)
+        now = time.monotonic()
+        tarpit.wait_for_requests(1)
+    took = now - float(shown.splitlines()[-1])
+    print(f"ended {took * 1e3:.0f} ms after the last line")
+    # Python itself needs its time to end, more so where other things are going on.
+    assert took < 2
+
+
+@pytest.mark.parametrize("what", ["sync", "many", "asyncio"])
+def test_the_interpreter_ends_while_answers_come(what: str, dealkit_sandbox: Sandbox) -> None:
+    """Many short processes, each ended at another moment of a busy call."""
+    code = """
+import asyncio, sys, threading, time
+from dealkit import AsyncClient, Client
+def sync():
+    client = Client()
+    while True:
+        client.deals.retrieve("d_1")
+def many():
+    for deal in Client().deals.retrieve_many(f"d_{n % 3 + 1}" for n in range(10**9)):
+        pass
+async def gather():
+    client = AsyncClient()
+    while True:
+        await asyncio.gather(*(client.deals.retrieve("d_1") for _ in range(16)))
+work = {"sync": sync, "many": many, "asyncio": lambda: asyncio.run(gather())}[sys.argv[1]]
+threading.Thread(target=work, daemon=True).start()
+time.sleep(float(sys.argv[2]))
+"""
+    for moment in (f"{0.2 + n * 0.0037:.4f}" for n in range(10)):
+        ended(python(code, what, moment, url=dealkit_sandbox.url), 30)
+
+
+def test_32_threads_on_one_client(dealkit_sandbox: Sandbox) -> None:
+    code = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dealkit import Client, NotFoundError
+client = Client()
+ready = threading.Barrier(32)
+def work(thread):
+    ready.wait()
+    for n in range(40):
+        id = f"d_{(n + thread) % 3 + 1}"
+        assert client.deals.retrieve(id).id == id
+        if n % 10 == 0:
+            assert [deal.id for deal in client.deals.retrieve_many([id, "d_1"])] == [id, "d_1"]
+            try:
+                client.with_options(timeout=10).deals.retrieve("nothing")
+            except NotFoundError:
+                pass
+            else:
+                raise AssertionError
+    return client.agents.create(email=f"t{thread}@example.com", first_name="T", last_name="T", profile={}).id
+with ThreadPoolExecutor(32) as threads:
+    assert len(set(threads.map(work, range(32)))) == 32
+"""
+    ended(python(code, url=dealkit_sandbox.url))
+    assert len(dealkit_sandbox.agents) == 32
+
+
+def test_a_client_is_closed_while_others_use_it(dealkit_sandbox: Sandbox) -> None:
+    code = """
+import threading, time
+from dealkit import Client, ConfigError
+client = Client()
+ends = []
+def work():
+    try:
+        while True:
+            client.deals.retrieve("d_1")
+    except ConfigError as error:
+        ends.append(str(error))
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads: thread.start()
+time.sleep(0.3)
+client.close()
+for thread in threads: thread.join(10)
+assert len(ends) == 8 and len(set(ends)) == 1, ends
+"""
+    ended(python(code, url=dealkit_sandbox.url))
+
+
+UVLOOP = """
+import asyncio, sys, uvloop
+from dealkit import AsyncClient, NotFoundError
+client = AsyncClient()
+slow = AsyncClient(base_url=sys.argv[1])
+async def main():
+    assert "uvloop" in type(asyncio.get_running_loop()).__module__
+    deals = await asyncio.gather(*(client.deals.retrieve(f"d_{n % 3 + 1}") for n in range(100)))
+    assert [deal.id for deal in deals] == [f"d_{n % 3 + 1}" for n in range(100)]
+    assert [deal.id async for deal in client.deals.retrieve_many(["d_2", "d_1"])] == ["d_2", "d_1"]
+    try:
+        await client.deals.retrieve("nothing")
+    except NotFoundError as error:
+        assert error.status_code == 404
+    try:
+        await asyncio.wait_for(slow.deals.retrieve("d_1"), 0.2)
+    except TimeoutError:
+        pass
+    await asyncio.sleep(0.1)
+for _ in range(3):
+    uvloop.run(main())
+asyncio.run(client.deals.retrieve("d_1"))
+"""
+
+
+def test_uvloop(dealkit_sandbox: Sandbox) -> None:
+    pytest.importorskip("uvloop")
+    with Tarpit() as tarpit:
+        ended(python(UVLOOP, tarpit.url, url=dealkit_sandbox.url))
+        tarpit.wait_for_ends(3)
+
+
+def test_an_embedded_sandbox_says_nothing_when_it_is_left_alone() -> None:
+    code = """
+from dealkit import Client
+from dealkit.testing import Sandbox
+sandbox = Sandbox()
+client = Client(base_url=sandbox.url, service_key=sandbox.service_key)
+client.deals.retrieve("d_1")
+"""
+    ended(python(code))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="interpreters are 3.12's")
+def test_a_subinterpreter_is_refused_or_works() -> None:
+    """PyO3 modules live in one interpreter: a second one gets an ImportError, not a crash."""
+    code = """
+import _xxsubinterpreters as interpreters
+"""
+    pytest.importorskip("_interpreters")
+    code = """
+import _interpreters, dealkit
+interpreter = _interpreters.create()
+failed = _interpreters.exec(interpreter, "import dealkit")
+assert failed is not None and failed.type.__name__ == "ImportError", failed
+_interpreters.destroy(interpreter)
+"""
+    ended(python(code))

@@ -1,0 +1,82 @@
+"""What type checkers and editors make of the package: mypy, pyright and stubtest have nothing to say.
+
+`typing/models.py` and `typing/calls.py` state what every public thing is (assert_type), and
+`typing/wrong.py` what must be refused: an ignore comment without anything to ignore is an error there.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import dealkit
+
+TESTS = Path(__file__).parent
+SAMPLES = TESTS / "typing"
+PACKAGE = TESTS.parent / "python"
+EXAMPLES = TESTS.parents[1] / "examples" / "python"
+
+# What the tools look for modules in, as pytest does. The environment of the tests comes after it.
+PATH = {"MYPYPATH": os.pathsep.join([str(PACKAGE), str(TESTS)]), "VIRTUAL_ENV": sys.prefix}
+
+
+def says_nothing(tool: str, *arguments: object, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", tool, *map(str, arguments)],
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", **(env or {})},
+        cwd=TESTS,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.py"))
+
+
+def test_mypy_strict(tmp_path: Path) -> None:
+    checked = [PACKAGE / "dealkit", *files(TESTS), *files(SAMPLES), *files(EXAMPLES)]
+    says_nothing("mypy", "--strict", "--python-version=3.11", f"--cache-dir={tmp_path}", *checked, env=PATH)
+
+
+def test_pyright() -> None:
+    """The package and the tests as pyright has it, the samples and the examples in its strict mode."""
+    says_nothing("pyright", "-p", SAMPLES, "--pythonpath", sys.executable)
+
+
+def test_pyright_refuses_what_is_wrong() -> None:
+    says_nothing("pyright", "-p", SAMPLES / "wrong.json", "--pythonpath", sys.executable)
+
+
+def test_every_public_name_has_a_type() -> None:
+    told = says_nothing("pyright", "--ignoreexternal", "--verifytypes", "dealkit", env={"VIRTUAL_ENV": sys.prefix})
+    assert "Type completeness score: 100%" in told
+    assert "Functions without docstring: 0" in told
+    assert "Classes without docstring: 0" in told
+
+
+def test_the_stubs_are_those_of_the_built_module() -> None:
+    says_nothing("mypy.stubtest", "dealkit", "--allowlist", SAMPLES / "stubtest-allowed.txt")
+    done = subprocess.run(
+        [sys.executable, TESTS.parent / "stubs.py", "--check"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_samples_run() -> None:
+    """What a type checker believes of the models is also so."""
+    runpy.run_path(str(SAMPLES / "models.py"))
+
+
+def test_every_name_is_public_on_purpose() -> None:
+    assert len(set(dealkit.__all__)) == len(dealkit.__all__)
+    for name in dealkit.__all__:
+        assert getattr(dealkit, name) is not None
+        assert name in dir(dealkit)
+    assert (Path(dealkit.__file__).parent / "py.typed").exists()

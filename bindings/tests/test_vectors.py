@@ -1,0 +1,264 @@
+"""Every vector of the contract, against the installed package."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from conftest import answer, at, case_bytes, exact, run, vectors, written
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dealkit import Agent, APIStatusError, AsyncClient, Client, Deal, DecodeError, ValidationError
+from dealkit.testing import Sandbox
+
+
+def check_document(model: type[Deal] | type[Agent], case: dict[str, Any], document: bytes) -> None:
+    expect = case["expect"]
+    if "error" in expect:
+        with pytest.raises(DecodeError) as caught:
+            model.from_json(document)
+        if "path" in expect["error"]:
+            assert caught.value.path == expect["error"]["path"]
+        assert caught.value.found == expect["error"]["found"]
+        assert caught.value.body == document
+        return
+    value = model.from_json(document)
+    back = exact(value.to_json())
+    for pointer, text in expect["values"].items():
+        if text is None:
+            with pytest.raises((KeyError, IndexError)):
+                at(back, pointer)
+        else:
+            assert written(at(back, pointer)) == written(exact(text)), pointer
+    assert model.from_json(value.to_json()) == value
+
+
+def agree(model: type[Deal] | type[Agent], document: bytes) -> bool:
+    """Whether the document is one; both readers must say the same of it, digit for digit."""
+    try:
+        expected = model._by_the_core(document)
+    except DecodeError as error:
+        with pytest.raises(DecodeError) as caught:
+            model.from_json(document)
+        assert vars(caught.value) == vars(error) and str(caught.value) == str(error)
+        return False
+    value = model.from_json(document)
+    assert exact(value.to_json()) == exact(expected)
+    assert model.from_json(expected) == value
+    return True
+
+
+DOCUMENTS = {
+    model: [case_bytes(case.values[0]) for case in vectors(name) if "repeat" not in case.values[0]]
+    for model, name in ((Deal, "deals"), (Agent, "agents"))
+}
+
+# What a mutation puts in the place of something else.
+PIECES = [
+    "null", "true", "0", "-0", "1.0", "1.50e1", "1e400", "-", "01", "9" * 30, "9223372036854775808", '""', '"x"',
+    '"2024-02-30"', '"2024-02-29"', '"2024-02-29T12:00:00Z"', '"2024-06-30T23:59:60.5Z"', '"9999-12-31T23:59:59.999999999-01:00"',
+    '"\\ud800"', '"\\u0000"', "[]", "{}", "[null]", "[{}]", '{"id":null}', '{"id":"a","id":"b"}', "[" * 300 + "]" * 300,
+    '"id":', '"extra":1,', ",", ":", "}", "{", " ", "\n", '"', "\\", "\x00", "\u00e9", "\ufeff", "NaN", "Infinity",
+]  # fmt: skip
+
+
+@st.composite
+def mutations(draw: st.DrawFn, documents: list[bytes]) -> bytes:
+    """A document of the vectors with some of its parts replaced, dropped, doubled or cut."""
+    document = draw(st.sampled_from(documents))
+    for _ in range(draw(st.integers(1, 3))):
+        tokens = re.findall(rb'"(?:[^"\\\\]|\\\\.)*"|[^\s"{}\[\],:]+|.', document, re.DOTALL)
+        if not tokens:
+            break
+        at = draw(st.integers(0, len(tokens) - 1))
+        piece = draw(st.sampled_from(PIECES)).encode() if draw(st.booleans()) else draw(st.binary(max_size=3))
+        what = draw(st.integers(0, 4))
+        tokens[at : at + 1] = [[piece], [], [tokens[at]] * 2, [tokens[at], piece], [tokens[at][:-1]]][what]
+        document = b"".join(tokens)
+    return document
+
+
+@settings(max_examples=1500, deadline=None, derandomize=True)
+@given(data=st.data())
+@pytest.mark.parametrize("model", DOCUMENTS, ids=lambda model: model.__name__)
+def test_both_readers_agree_on_mutations(model: type[Deal] | type[Agent], data: st.DataObject) -> None:
+    agree(model, data.draw(mutations(DOCUMENTS[model])))
+
+
+@pytest.mark.parametrize("model", DOCUMENTS, ids=lambda model: model.__name__)
+def test_both_readers_agree_on_vectors(model: type[Deal] | type[Agent]) -> None:
+    outcomes = [agree(model, document) for document in DOCUMENTS[model]]
+    assert outcomes.count(True) >= 20 and outcomes.count(False) >= 20
+
+
+@pytest.mark.parametrize("case", vectors("deals"))
+def test_deals(case: dict[str, Any]) -> None:
+    document = case_bytes(case)
+    assert len(document) >= case.get("bytes_at_least", 0)
+    check_document(Deal, case, document)
+
+
+@pytest.mark.parametrize("case", vectors("agents"))
+def test_agents(case: dict[str, Any]) -> None:
+    check_document(Agent, case, case_bytes(case))
+
+
+@pytest.mark.parametrize("case", vectors("deals"))
+def test_deals_over_the_wire(case: dict[str, Any], peer: Any) -> None:
+    server = peer(answer(200, case_bytes(case)))
+
+    async def retrieve() -> Deal:
+        async with AsyncClient(base_url=server.url, service_key="k") as client:
+            return await client.deals.retrieve("d_1")
+
+    with Client(base_url=server.url, service_key="k") as client:
+        if "error" in case["expect"]:
+            for call in (lambda: client.deals.retrieve("d_1"), lambda: run(retrieve())):
+                with pytest.raises(DecodeError) as caught:
+                    call()
+                assert caught.value.found == case["expect"]["error"]["found"]
+                assert caught.value.body == case_bytes(case)
+                assert caught.value.delivery == "answered"
+        else:
+            deal = client.deals.retrieve("d_1")
+            assert deal == run(retrieve()) == Deal.from_json(case_bytes(case))
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Any:
+    with Sandbox() as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="module")
+def sandbox_client(sandbox: Sandbox) -> Any:
+    with Client(base_url=sandbox.url, service_key=sandbox.service_key) as client:
+        yield client
+
+
+REQUIRED = ("email", "first_name", "last_name", "profile")
+OPTIONAL = ("role", "phone", "image_url", "date_of_birth", "brokerage_id", "office_id", "collective_id")
+
+
+def can_be_said(case: dict[str, Any]) -> bool:
+    """Whether the body can be said with arguments: all required ones there, and no others."""
+    body = case.get("body")
+    return (
+        isinstance(body, dict)
+        and not case.get("strict")
+        and body.keys() >= set(REQUIRED)
+        and body.keys() <= {*REQUIRED, *OPTIONAL}
+        # The Python name of a member the specification shows means that member.
+        and not (isinstance(body["profile"], dict) and "onboarding_complete" in body["profile"])
+    )
+
+
+CREATE = [case for case in vectors("create_agent") if can_be_said(case.values[0])]
+
+
+def test_most_create_vectors_can_be_said() -> None:
+    assert len(CREATE) >= 60
+
+
+@pytest.mark.parametrize("case", CREATE)
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_create_agent(case: dict[str, Any], is_async: bool, sandbox: Sandbox, sandbox_client: Client) -> None:
+    async def create_async() -> Agent:
+        async with AsyncClient(base_url=sandbox.url, service_key=sandbox.service_key) as client:
+            return await client.agents.create(**case["body"])
+
+    def create() -> Agent:
+        return run(create_async()) if is_async else sandbox_client.agents.create(**case["body"])
+
+    expect = case["expect"]
+    if expect["status"] == 422:
+        before = len(sandbox.agents)
+        with pytest.raises(ValidationError) as caught:
+            create()
+        found = [{"pointer": error.pointer, "code": error.code} for error in caught.value.errors]
+        wanted = [{"pointer": error["pointer"], "code": error["code"]} for error in expect["errors"]]
+        assert found == wanted
+        assert caught.value.delivery == "not_sent"
+        assert len(sandbox.agents) == before
+        return
+    agent = create()
+    document = exact(agent.to_json())
+    assert document.pop("id") == agent.id != ""
+    for pointer, text in expect.get("exact", {}).items():
+        assert written(at(document, pointer)) == written(exact(text))
+        parent, _, name = pointer.rpartition("/")
+        del at(document, parent)[name]
+    assert document == exact(json.dumps(expect["agent"]))
+    assert sandbox.agents[-1] == agent
+
+
+@pytest.mark.parametrize("case", [case for case in CREATE if case.values[0]["expect"]["status"] == 422])
+def test_without_validation_the_service_judges(case: dict[str, Any], sandbox_client: Client) -> None:
+    with pytest.raises(APIStatusError) as caught:
+        sandbox_client.agents.create(**case["body"], validate=False)
+    assert caught.value.status_code == 422
+    assert caught.value.problem is not None
+    assert [(e.pointer, e.code) for e in caught.value.problem.errors] == [
+        (e["pointer"], e["code"]) for e in case["expect"]["errors"]
+    ]
+
+
+@pytest.mark.parametrize("case", vectors("identifiers"))
+def test_identifiers(case: dict[str, Any], peer: Any) -> None:
+    server = peer(answer(200, '{"id": "d_1"}'))
+    identifier = case["id"]
+    expect = case["expect"]
+
+    async def retrieve() -> Deal:
+        async with AsyncClient(base_url=server.url, service_key="k") as client:
+            return await client.deals.retrieve(identifier)
+
+    with Client(base_url=server.url, service_key="k") as client:
+        for call in (
+            lambda: client.deals.retrieve(identifier),
+            lambda: run(retrieve()),
+            lambda: next(client.deals.retrieve_many([identifier])),
+            lambda: client.request("GET", "deals", identifier),
+        ):
+            if "code" in expect:
+                with pytest.raises(ValidationError) as caught:
+                    call()
+                assert [error.code for error in caught.value.errors] == [expect["code"]]
+                assert server.requests == []
+            else:
+                call()
+                line = server.requests[-1].split(b"\r\n")[0].decode()
+                assert line == f"GET /v1/deals/{expect['segment']} HTTP/1.1"
+
+
+@pytest.mark.parametrize("case", vectors("problems"))
+def test_problems(case: dict[str, Any], peer: Any) -> None:
+    told = case["answer"]
+    headers = dict(told.get("headers", {}))
+    server = peer(answer(told["status"], case_bytes(told), headers))
+
+    async def retrieve() -> Deal:
+        async with AsyncClient(base_url=server.url, service_key="k", max_retries=0) as client:
+            return await client.deals.retrieve("d_1")
+
+    with Client(base_url=server.url, service_key="k", max_retries=0) as client:
+        for call in (lambda: client.deals.retrieve("d_1"), lambda: run(retrieve())):
+            with pytest.raises(APIStatusError) as caught:
+                call()
+            error = caught.value
+            assert error.status_code == told["status"]
+            assert error.delivery == "answered"
+            expect = case["expect"]["problem"]
+            if expect is None:
+                assert error.problem is None
+                continue
+            assert error.problem is not None
+            for name, value in expect.items():
+                found = getattr(error.problem, name)
+                if name == "errors":
+                    found = [(e.pointer, e.code) for e in found]
+                    value = [(e["pointer"], e.get("code") or "") for e in value or []]
+                assert found == value, name

@@ -1,0 +1,729 @@
+"""Wrong use, argument by argument: each is an exception of the right class whose text names the argument.
+
+What is wrong with the type is a TypeError, as everywhere in Python. What is wrong with the value is a
+ConfigError (a ValueError) for a setting, and a ValidationError (a ValueError) for a part of the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import math
+from collections.abc import AsyncIterator, Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from conftest import run
+
+import dealkit
+from dealkit import (
+    Agent,
+    AsyncClient,
+    Client,
+    ConfigError,
+    Deal,
+    DecodeError,
+    ListingContract,
+    NotFoundError,
+    Offer,
+    Quote,
+    Role,
+    Timeout,
+    ValidationError,
+)
+from dealkit.testing import Sandbox
+
+HALF = "\ud800"  # Half of a surrogate pair: a Python str, but no text that could be sent.
+URL = "http://127.0.0.1:9"
+
+Clients = pytest.mark.parametrize("of_class", [Client, AsyncClient], ids=["sync", "async"])
+
+
+def cases(table: dict[str, list[tuple[Any, type[Exception], str]]]) -> list[Any]:
+    """A table of wrong values by argument, for parametrize: value, exception, a part of its text."""
+    return [
+        pytest.param(name, value, error, text, id=f"{name}={value!r:.24}")
+        for name, rows in table.items()
+        for value, error, text in rows
+    ]
+
+
+def refused(error: type[Exception], text: str, call: Callable[[], object]) -> None:
+    """The exact class, and a text that says what is wrong on one line that is not too long to read."""
+    with pytest.raises(error) as caught:
+        call()
+    assert type(caught.value) is error
+    shown = str(caught.value)
+    assert text in shown
+    assert "\n" not in shown and len(shown) < 300, shown
+    # Private names and the other language's spelling are nobody's business.
+    assert "_Base" not in shown and "(true)" not in shown, shown
+
+
+SECONDS = "must be a number of seconds, more than zero and finite"
+WHOLE = "must be a whole number, 0 or more"
+
+SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
+    "base_url": [
+        (1, TypeError, "base_url must be a str, not int"),
+        (b"https://x.example", TypeError, "base_url must be a str, not bytes"),
+        ("", ConfigError, "base_url"),
+        ("deals.example.com", ConfigError, "base_url is no absolute URL such as https://deals.example.com"),
+        ("ftp://x.example", ConfigError, "base_url must begin with https:// or http://"),
+        ("http://x.example", ConfigError, "allow_http"),
+        ("http://", ConfigError, "base_url"),
+        ("https://u:p@x.example", ConfigError, "base_url must not hold a user name or password"),
+        ("https://x.example/?q=1", ConfigError, "base_url must not hold a query or a fragment"),
+        ("https://exa mple.com", ConfigError, "base_url"),
+        ("https://x.example:99999", ConfigError, "base_url"),
+    ],
+    "service_key": [
+        (1, TypeError, "service_key must be a str, not int"),
+        (b"k", TypeError, "service_key must be a str, not bytes"),
+        ("", ConfigError, "service_key must be 1 to 1024 visible ASCII characters"),
+        ("secret\n", ConfigError, "is there a line end or a space in it?"),
+        ("sécret", ConfigError, "service_key must be 1 to 1024 visible ASCII characters"),
+        ("k" * 1025, ConfigError, "service_key must be 1 to 1024 visible ASCII characters"),
+    ],
+    "timeout": [
+        (0, ConfigError, f"timeout {SECONDS}"),
+        (0.0, ConfigError, f"timeout {SECONDS}"),
+        (-1, ConfigError, f"timeout {SECONDS}"),
+        (math.nan, ConfigError, f"timeout {SECONDS}"),
+        (math.inf, ConfigError, f"timeout {SECONDS}"),
+        (10**400, ConfigError, "timeout must be"),
+        ("5", TypeError, "timeout must be a number of seconds, not str"),
+        (True, TypeError, "timeout must be a number of seconds, not bool"),
+        (False, TypeError, "timeout must be a number of seconds, not bool"),
+        ([], TypeError, "timeout must be a number of seconds, not list"),
+        (datetime.timedelta(seconds=5), TypeError, "timeout must be a number of seconds, not timedelta"),
+        (Timeout(connect=-1), ConfigError, f"connect {SECONDS}"),
+        (Timeout(attempt=0), ConfigError, f"attempt {SECONDS}"),
+        (Timeout(total=math.nan), ConfigError, SECONDS),
+        (Timeout(total="5"), TypeError, "must be a number of seconds, not str"),  # type: ignore[arg-type]
+        (Timeout(connect=True), TypeError, "connect must be a number of seconds, not bool"),
+    ],
+    "max_retries": [
+        (-1, ConfigError, f"max_retries {WHOLE}"),
+        (10**30, ConfigError, "max_retries must be"),
+        (1.5, TypeError, f"max_retries {WHOLE}, not float"),
+        ("3", TypeError, f"max_retries {WHOLE}, not str"),
+        (True, TypeError, f"max_retries {WHOLE}, not bool"),
+    ],
+    "headers": [
+        ("a: b", TypeError, "headers must be a mapping or an iterable of pairs"),
+        (5, TypeError, "headers must be a mapping or an iterable of pairs, not int"),
+        ([("a",)], TypeError, "headers must be a mapping or an iterable of pairs"),
+        ({"a": 1}, TypeError, "the value of a in headers must be a str, not int"),
+        ({"a": None}, TypeError, "the value of a in headers must be a str, not NoneType"),
+        ({1: "a"}, TypeError, "a name in headers must be a str, not int"),
+        ({"": "b"}, ConfigError, "a header's name holds characters that no header name may hold"),
+        ({"a b": "c"}, ConfigError, "a header's name holds characters that no header name may hold"),
+        ({"a": "b\r\nc: d"}, ConfigError, "the value of the header a holds characters that no header may hold"),
+        ({"X-Service-Key": "other"}, ConfigError, "x-service-key is set by the client and cannot be given"),
+        ({"Host": "other"}, ConfigError, "host is set by the client and cannot be given"),
+        ({"Content-Length": "5"}, ConfigError, "content-length is set by the client and cannot be given"),
+    ],
+    "proxy": [
+        (5, TypeError, "proxy must be a str, not int"),
+        ("", ConfigError, "proxy"),
+        ("http://", ConfigError, "proxy"),
+        ("ftp://proxy.example.com", ConfigError, "proxy"),
+    ],
+    "max_connections": [
+        (-1, ConfigError, f"max_connections {WHOLE}"),
+        ("5", TypeError, f"max_connections {WHOLE}, not str"),
+        (True, TypeError, f"max_connections {WHOLE}, not bool"),
+        (1.0, TypeError, f"max_connections {WHOLE}, not float"),
+    ],
+    "max_response_bytes": [
+        (-1, ConfigError, f"max_response_bytes {WHOLE}"),
+        ("5", TypeError, f"max_response_bytes {WHOLE}, not str"),
+        (True, TypeError, f"max_response_bytes {WHOLE}, not bool"),
+    ],
+    "allow_http": [
+        (1, TypeError, "allow_http must be a bool, not int"),
+        ("no", TypeError, "allow_http must be a bool, not str"),
+    ],
+    "user_agent": [
+        (5, TypeError, "user_agent must be a str, not int"),
+        ("a\nb", ConfigError, "user_agent holds characters that no header may hold"),
+    ],
+    "retries": [(3, TypeError, "unexpected keyword argument 'retries'")],
+}
+
+
+@Clients
+@pytest.mark.parametrize(("name", "value", "error", "text"), cases(SETTINGS))
+def test_settings(of_class: Any, name: str, value: Any, error: type[Exception], text: str) -> None:
+    good = {"base_url": URL, "service_key": "k"}
+    refused(error, text, lambda: of_class(**{**good, name: value}))
+    # The same words where the setting is changed later on.
+    refused(error, text, lambda: of_class(**good).with_options(**{name: value}))
+
+
+@Clients
+@pytest.mark.parametrize("name", ["base_url", "service_key", "headers", "user_agent", "proxy"])
+def test_settings_that_are_no_unicode_text(of_class: Any, name: str) -> None:
+    value: Any = {"a": HALF} if name == "headers" else HALF
+    with pytest.raises(ValueError, match=f"{name}.* holds half of a surrogate pair, which cannot be sent"):
+        of_class(**{"base_url": URL, "service_key": "k", name: value})
+
+
+@Clients
+def test_missing_settings(of_class: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DEALKIT_BASE_URL", raising=False)
+    monkeypatch.delenv("DEALKIT_SERVICE_KEY", raising=False)
+    refused(
+        ConfigError,
+        "base_url is missing: pass it, or set the environment variable DEALKIT_BASE_URL",
+        lambda: of_class(service_key="k"),
+    )
+    refused(
+        ConfigError,
+        "service_key is missing: pass it, or set the environment variable DEALKIT_SERVICE_KEY",
+        lambda: of_class(base_url=URL),
+    )
+    monkeypatch.setenv("DEALKIT_BASE_URL", "ftp://x.example")
+    monkeypatch.setenv("DEALKIT_SERVICE_KEY", "k")
+    refused(ConfigError, "base_url must begin with https:// or http://", of_class)
+
+
+@Clients
+def test_positional_use_of_keyword_only_arguments(of_class: Any) -> None:
+    client = of_class(base_url=URL, service_key="k")
+    text = "positional argument"
+    refused(TypeError, text, lambda: of_class(URL))
+    refused(TypeError, text, lambda: of_class(URL, "k"))
+    refused(TypeError, text, lambda: client.with_options(5))
+    refused(TypeError, text, lambda: client.agents.create("ada@example.com"))
+    refused(TypeError, text, lambda: client.deals.retrieve("d_1", 5))
+    refused(TypeError, text, lambda: client.deals.retrieve_many(["d_1"], 16))
+    refused(TypeError, text, lambda: Timeout(5))  # type: ignore[call-arg]
+    refused(TypeError, text, lambda: Deal("d_1"))  # type: ignore[call-arg]
+
+
+def test_the_key_is_never_repeated() -> None:
+    for key in ["secret\n", "secret " * 200, "secr\u00e9t"]:
+        with pytest.raises(ConfigError) as caught:
+            Client(base_url=URL, service_key=key)
+        assert "secr" not in str(caught.value) + repr(caught.value)
+
+
+class Made:
+    """Makes the calls of both clients, each in its way."""
+
+    def __init__(self, of_class: type[Client] | type[AsyncClient], sandbox: Sandbox) -> None:
+        self.client: Any = of_class(base_url=sandbox.url, service_key=sandbox.service_key)
+        self._awaits = of_class is AsyncClient
+
+    def __call__(self, call: Callable[[Any], Any]) -> Any:
+        async def wait() -> Any:
+            return await call(self.client)
+
+        return run(wait()) if self._awaits else call(self.client)
+
+    def create(self, **given: Any) -> Any:
+        return self(lambda client: client.agents.create(**given))
+
+    def request(self, *given: Any, **options: Any) -> Any:
+        return self(lambda client: client.request(*given, **options))
+
+    def retrieve(self, id: Any) -> Any:
+        return self(lambda client: client.deals.retrieve(id))
+
+    def many(self, *given: Any, **options: Any) -> list[Any]:
+        async def wait() -> list[Any]:
+            return [deal async for deal in self.client.deals.retrieve_many(*given, **options)]
+
+        return run(wait()) if self._awaits else list(self.client.deals.retrieve_many(*given, **options))
+
+
+@pytest.fixture(params=[Client, AsyncClient], ids=["sync", "async"])
+def made(request: pytest.FixtureRequest, dealkit_sandbox: Sandbox) -> Made:
+    return Made(request.param, dealkit_sandbox)
+
+
+@pytest.mark.parametrize("id", ["", ".", ".."])
+def test_identifiers_that_cannot_be_sent(made: Made, id: str) -> None:
+    for call in (
+        lambda client: client.deals.retrieve(id),
+        lambda client: client.with_raw_response.deals.retrieve(id),
+        lambda client: client.request("GET", "deals", id),
+    ):
+        with pytest.raises(ValidationError, match="must not be empty, a single dot or two dots") as caught:
+            made(call)
+        assert [violation.code for violation in caught.value.errors] == ["invalid_id"]
+        assert caught.value.delivery == "not_sent"
+    with pytest.raises(ValidationError) as caught:
+        made.many(["d_1", id])
+    assert (caught.value.index, caught.value.id) == (1, id)
+
+
+@pytest.mark.parametrize("id", [1, None, b"d_1", True, ["d_1"], Deal(id="d_1")])
+def test_identifiers_that_are_no_str(made: Made, id: Any) -> None:
+    kind = type(id).__name__
+    refused(TypeError, f"id must be a str, not {kind}", lambda: made.retrieve(id))
+    refused(TypeError, f"ids[1] must be a str, not {kind}", lambda: made.many(["d_1", id]))
+
+
+def test_identifiers_that_are_no_unicode_text(made: Made) -> None:
+    text = "holds half of a surrogate pair, which cannot be sent"
+    with pytest.raises(ValueError, match=text):
+        made.retrieve(HALF)
+    with pytest.raises(ValueError, match=text):
+        made.many(["d_1", HALF])
+
+
+GOOD: dict[str, Any] = {"email": "a@b.co", "first_name": "A", "last_name": "B", "profile": {}}
+OPTIONAL = ("role", "phone", "image_url", "date_of_birth", "brokerage_id", "office_id", "collective_id")
+STRINGS = ("email", "first_name", "last_name", *OPTIONAL)
+
+
+@pytest.mark.parametrize("validate", [True, False])
+@pytest.mark.parametrize("name", STRINGS)
+def test_members_that_no_json_can_hold(made: Made, name: str, validate: bool) -> None:
+    """Also where the rules are not checked: there would be nothing to send."""
+    for value, text in [
+        (b"x", "got bytes"),
+        (object(), "got object"),
+        ({1}, "got set"),
+        (math.nan, "must be a finite number"),
+        (HALF, "must be Unicode text, got half of a surrogate pair"),
+    ]:
+        with pytest.raises(ValidationError) as caught:
+            made.create(**{**GOOD, name: value}, validate=validate)
+        (violation,) = caught.value.errors
+        assert (violation.pointer, violation.code) == (f"/{name}", "wrong_type")
+        assert text in violation.detail
+
+
+@pytest.mark.parametrize("name", STRINGS)
+def test_members_that_must_be_strings(made: Made, name: str) -> None:
+    for value, found in [(1, "a number"), (True, "a boolean"), ([], "an array"), ({}, "an object")]:
+        with pytest.raises(ValidationError) as caught:
+            made.create(**{**GOOD, name: value})
+        (violation,) = caught.value.errors
+        assert (violation.pointer, violation.code) == (f"/{name}", "wrong_type")
+        assert violation.detail == f"must be a string, got {found}"
+
+
+REQUEST: dict[str, list[tuple[Any, str, str, str]]] = {
+    "email": [
+        ("ada", "/email", "invalid_email", "must be a bare e-mail address such as ada@example.com"),
+        (None, "/email", "null_not_allowed", "must be a string, got null"),
+    ],
+    "first_name": [
+        ("", "/first_name", "too_short", "must be 1 to 255 characters, got 0"),
+        ("x" * 256, "/first_name", "too_long", "must be 1 to 255 characters, got 256"),
+    ],
+    "last_name": [("", "/last_name", "too_short", "must be 1 to 255 characters, got 0")],
+    "phone": [("555", "/phone", "invalid_phone", "must be a plus sign followed by digits only")],
+    "image_url": [("ada.png", "/image_url", "invalid_url", "must be an absolute URL")],
+    "date_of_birth": [
+        ("1990-2-8", "/date_of_birth", "invalid_date", "YYYY-MM-DD"),
+        ("1990-02-30", "/date_of_birth", "invalid_date", "must be a day that exists"),
+        (datetime.datetime(1990, 2, 8), "/date_of_birth", "invalid_date", "YYYY-MM-DD"),
+    ],
+    "role": [
+        ("agent", "/role", "unknown_value", "must be one of COLLECTIVE_ADMIN, BROKER_ADMIN"),
+        (None, "/role", "null_not_allowed", "must be a string, got null; leave it out instead"),
+    ],
+    "profile": [
+        (None, "/profile", "null_not_allowed", "must be an object, got null"),
+        ("x", "/profile", "wrong_type", "must be an object, got a string"),
+        ([("tier", "A")], "/profile", "wrong_type", "must be an object, got an array"),
+        ({"tier": 5}, "/profile/tier", "wrong_type", "must be a string, got a number"),
+        ({"tier": None}, "/profile/tier", "null_not_allowed", "leave it out instead"),
+        ({"user_id": 5}, "/profile/userId", "wrong_type", "must be a string, got a number"),
+        ({"onboarding_complete": "yes"}, "/profile/onboardingComplete", "wrong_type", "must be a boolean"),
+        ({"client_metadata": []}, "/profile/clientMetadata", "wrong_type", "must be an object"),
+        ({"client_metadata": {"a": math.inf}}, "/profile/clientMetadata/a", "wrong_type", "must be a finite number"),
+        ({"client_metadata": {"a": Decimal("NaN")}}, "/profile/clientMetadata/a", "wrong_type", "finite number"),
+        ({"client_metadata": {"a": {1}}}, "/profile/clientMetadata/a", "wrong_type", "got set"),
+        ({"client_metadata": {1: 2}}, "/profile/clientMetadata", "wrong_type", "got int"),
+        (
+            {"client_metadata": {"a": datetime.date(2000, 1, 1)}},
+            "/profile/clientMetadata/a",
+            "wrong_type",
+            "isoformat()",
+        ),
+        ({"other": b"x"}, "/profile/other", "wrong_type", "got bytes"),
+        ({1: "x"}, "/profile", "wrong_type", "got int"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "pointer", "code", "detail"),
+    [pytest.param(name, *row, id=f"{name}={row[0]!r:.40}") for name, rows in REQUEST.items() for row in rows],
+)
+def test_members_that_break_the_rules(made: Made, name: str, value: Any, pointer: str, code: str, detail: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        made.create(**{**GOOD, name: value})
+    (violation,) = caught.value.errors
+    assert (violation.pointer, violation.code) == (pointer, code)
+    assert detail in violation.detail
+    assert str(violation) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["email", "profile"])
+def test_nobody_is_told_to_leave_out_what_must_be_there(made: Made, name: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        made.create(**{**GOOD, name: None})
+    assert "leave it out" not in str(caught.value)
+
+
+def test_every_violation_at_once(made: Made, dealkit_sandbox: Sandbox) -> None:
+    with pytest.raises(ValidationError) as caught:
+        made.create(email=5, first_name="", last_name="B", profile={"tier": b"x"})
+    assert [violation.pointer for violation in caught.value.errors] == ["/email", "/first_name", "/profile/tier"]
+    assert dealkit_sandbox.agents == []
+
+
+def test_values_without_an_end(made: Made) -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(ValidationError, match="wrong_type"):
+        made.create(**{**GOOD, "profile": {"client_metadata": {"a": endless}}})
+    with pytest.raises(ValidationError, match="wrong_type"):
+        made.request("PATCH", "agents", "a_1", json=endless)
+
+
+def test_other_wrong_use_of_create(made: Made) -> None:
+    def create(**given: Any) -> Callable[[], object]:
+        return lambda: made.create(**given)
+
+    refused(TypeError, "'email', 'first_name', 'last_name', and 'profile'", create())
+    refused(TypeError, "unexpected keyword argument 'tier'", create(**GOOD, tier="A"))
+    refused(
+        TypeError,
+        "profile names one member twice: user_id is userId",
+        create(**{**GOOD, "profile": {"userId": "a", "user_id": "b"}}),
+    )
+    for wrong in ("no", 0):
+        refused(TypeError, f"validate must be a bool, not {type(wrong).__name__}", create(**GOOD, validate=wrong))
+
+
+MANY: dict[str, list[tuple[Any, type[Exception], str]]] = {
+    "ids": [
+        (5, TypeError, "ids must be an iterable of str, not int"),
+        (None, TypeError, "ids must be an iterable of str, not NoneType"),
+        ("d_1", TypeError, "for one deal use retrieve()"),
+        (b"d_1", TypeError, "ids must be an iterable of str, not"),
+        (Deal(id="d_1"), TypeError, "ids must be an iterable of str, not Deal"),
+    ],
+    "concurrency": [
+        (0, ValueError, "concurrency must be at least 1"),
+        (-1, ValueError, "concurrency must be at least 1"),
+        ("4", TypeError, "concurrency must be an int, not str"),
+        (1.5, TypeError, "concurrency must be an int, not float"),
+        (True, TypeError, "concurrency must be an int, not bool"),
+        (None, TypeError, "concurrency must be an int, not NoneType"),
+    ],
+    "ordered": [
+        ("no", TypeError, "ordered must be a bool, not str"),
+        (None, TypeError, "ordered must be a bool, not NoneType"),
+    ],
+    "on_error": [
+        ("ignore", ValueError, 'on_error must be "raise" or "return"'),
+        (None, ValueError, 'on_error must be "raise" or "return"'),
+        ([], ValueError, 'on_error must be "raise" or "return"'),
+    ],
+    "progress": [
+        ("yes", TypeError, "progress must be a bool or a callable, not str"),
+        (None, TypeError, "progress must be a bool or a callable, not NoneType"),
+        (1, TypeError, "progress must be a bool or a callable, not int"),
+    ],
+    "timeout": [(5, TypeError, "unexpected keyword argument 'timeout'")],
+}
+
+
+@Clients
+@pytest.mark.parametrize(("name", "value", "error", "text"), cases(MANY))
+def test_retrieve_many(of_class: Any, name: str, value: Any, error: type[Exception], text: str) -> None:
+    """At once, not when the first deal is asked for."""
+    client = of_class(base_url=URL, service_key="k")
+    with pytest.raises((error, ConfigError) if error is ValueError else error) as caught:
+        client.deals.retrieve_many(**{"ids": ["d_1"], name: value})
+    assert text in str(caught.value)
+
+
+def test_an_async_generator_of_ids(made: Made) -> None:
+    async def ids() -> AsyncIterator[str]:
+        yield "d_1"
+
+    refused(TypeError, "ids must be an iterable of str, not async_generator", lambda: made.many(ids()))
+
+
+@pytest.mark.parametrize("on_error", ["raise", "return"])
+def test_a_generator_of_ids_that_raises(made: Made, on_error: str) -> None:
+    class Mine(Exception):
+        pass
+
+    def ids() -> Iterator[str]:
+        yield from ["d_1", "d_2"]
+        raise Mine("of the caller")
+
+    with pytest.raises(Mine, match="^of the caller$"):
+        made.many(ids(), on_error=on_error)
+    with pytest.raises(Mine):
+        made.many(ids(), on_error=on_error, concurrency=1)
+    # What a generator does with StopIteration stays what it is.
+    with pytest.raises(RuntimeError, match="generator raised StopIteration"):
+        made.many(next(iter(())) if n else "d_1" for n in range(2))
+
+
+def test_an_iterator_that_has_raised_has_ended(dealkit_sandbox: Sandbox) -> None:
+    def ids() -> Iterator[str]:
+        yield "d_1"
+        raise KeyError("mine")
+
+    with Client(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key) as client:
+        deals = client.deals.retrieve_many(ids(), concurrency=1)
+        assert next(deals).id == "d_1"
+        with pytest.raises(KeyError):
+            next(deals)
+        assert list(deals) == []
+        deals = client.deals.retrieve_many(["nothing", "d_1"])
+        with pytest.raises(NotFoundError):
+            next(deals)
+        assert list(deals) == []
+        deals = client.deals.retrieve_many(["d_1"])
+        deals.close()
+        assert list(deals) == []
+
+
+def test_a_progress_callable_that_raises(made: Made) -> None:
+    def progress(done: int, total: int | None) -> None:
+        raise ZeroDivisionError((done, total))
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        made.many(["d_1", "d_2"], progress=progress)
+    assert caught.value.args == ((1, 2),)
+    with pytest.raises(TypeError, match="positional argument"):
+        made.many(["d_1"], progress=lambda: None)
+
+
+def test_the_wrong_kind_of_loop(dealkit_sandbox: Sandbox) -> None:
+    given: dict[str, Any] = {"base_url": dealkit_sandbox.url, "service_key": dealkit_sandbox.service_key}
+    client: Any = Client(**given)
+    async_client: Any = AsyncClient(**given)
+
+    async def async_for() -> None:
+        async for _ in client.deals.retrieve_many(["d_1"]):
+            pass
+
+    async def async_with() -> None:
+        async with client:
+            pass
+
+    refused(TypeError, "AsyncDealIterator", lambda: list(async_client.deals.retrieve_many(["d_1"])))
+    refused(TypeError, "__aiter__", lambda: run(async_for()))
+    with pytest.raises((TypeError, AttributeError)), async_client:
+        pass
+    with pytest.raises((TypeError, AttributeError)):
+        run(async_with())
+    # Without a running event loop there is nobody to wait.
+    call = async_client.deals.retrieve("d_1")
+    refused(RuntimeError, "no running event loop", lambda: call.send(None))
+
+
+def test_request(made: Made) -> None:
+    def request(*given: Any, **options: Any) -> Callable[[], object]:
+        return lambda: made.request(*given, **options)
+
+    refused(TypeError, "'method'", request())
+    refused(TypeError, "method must be a str, not int", request(5, "deals"))
+    for method in ("", "G T", "GÉT", "GET\r\n"):
+        refused(ConfigError, "method must be an HTTP method such as PATCH", request(method, "deals"))
+    refused(TypeError, "segments[1] must be a str, not int", request("GET", "deals", 5))
+    refused(TypeError, "segments[0] must be a str, not list", request("GET", ["deals", "d_1"]))
+    refused(ValidationError, "invalid_id", request("GET", "deals", ".."))
+    refused(ValidationError, "got set", request("PATCH", "agents", "a_1", json={1}))
+    refused(ValidationError, "must be a finite number", request("PATCH", "agents", "a_1", json=math.nan))
+    for name in ("query", "headers"):
+        text = f"{name} must be a mapping or an iterable of pairs"
+        refused(TypeError, text, request("GET", "deals", "d_1", **{name: 5}))
+        refused(TypeError, text, request("GET", "deals", "d_1", **{name: "a=b"}))
+        refused(TypeError, text, request("GET", "deals", "d_1", **{name: [("a",)]}))
+        text = f"the value of a in {name} must be a str, not int"
+        refused(TypeError, text, request("GET", "deals", "d_1", **{name: {"a": 1}}))
+    refused(ConfigError, "x-service-key is set by the client", request("GET", "d", headers={"X-Service-Key": "o"}))
+    refused(ConfigError, "the value of the header a holds", request("GET", "d", headers={"a": "b\r\nc: d"}))
+    refused(TypeError, "unexpected keyword argument 'data'", request("GET", "deals", data="x"))
+
+
+def test_a_closed_client(made: Made) -> None:
+    closed = made.client
+    if isinstance(closed, Client):
+        closed.close()
+        closed.close()
+    else:
+        run(closed.aclose())
+        run(closed.aclose())
+    assert closed.is_closed and "closed" in repr(closed)
+    for call in (
+        lambda client: client.deals.retrieve("d_1"),
+        lambda client: client.agents.create(**GOOD),
+        lambda client: client.request("GET", "deals", "d_1"),
+        lambda client: client.with_raw_response.deals.retrieve("d_1"),
+        lambda client: client.with_raw_response.agents.create(**GOOD),
+    ):
+        with pytest.raises(ConfigError, match="the client is closed; make another one"):
+            made(call)
+    refused(ConfigError, "the client is closed", lambda: made.many(["d_1"]))
+
+    with pytest.raises(ConfigError, match="the client is closed"):
+        if isinstance(closed, Client):
+            closed.__enter__()
+        else:
+            run(closed.__aenter__())
+
+
+MODELS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
+    (Deal, {}, TypeError, "'id'"),
+    (Deal, {"id": None}, TypeError, "Deal.id must be a str, not NoneType"),
+    (Deal, {"id": 1}, TypeError, "Deal.id must be a str, not int"),
+    (Deal, {"id": HALF}, ValueError, "Deal.id holds half of a surrogate pair"),
+    (Deal, {"id": "d", "nothing": 1}, TypeError, "unexpected keyword argument 'nothing'"),
+    (Deal, {"id": "d", "expiry_date": "2020-01-01"}, TypeError, "Deal.expiry_date must be a date, not str"),
+    (
+        Deal,
+        {"id": "d", "expiry_date": datetime.datetime(2020, 1, 1)},
+        TypeError,
+        "Deal.expiry_date must be a date, not datetime",
+    ),
+    (Deal, {"id": "d", "created_at": "2020-01-01"}, TypeError, "Deal.created_at must be a datetime, not str"),
+    (Deal, {"id": "d", "created_at": datetime.datetime(2020, 1, 1)}, ValueError, "must be an aware datetime"),
+    (Deal, {"id": "d", "listing_contract": {}}, TypeError, "must be of type ListingContract, not dict"),
+    (Deal, {"id": "d", "quotes": 5}, TypeError, "Deal.quotes must be an iterable of Quote, not int"),
+    (Deal, {"id": "d", "quotes": [Quote(), {}]}, TypeError, "Deal.quotes[1] must be of type Quote, not dict"),
+    (Deal, {"id": "d", "metadata": [("a", "b")]}, TypeError, "Deal.metadata must be a mapping, not list"),
+    (Deal, {"id": "d", "metadata": {"a": 1}}, TypeError, "Deal.metadata must be a mapping of str to str"),
+    (Deal, {"id": "d", "extra": 5}, TypeError, "Deal.extra must be a mapping, not int"),
+    (Deal, {"id": "d", "extra": {"id": "e"}}, ValueError, "Deal.extra must not hold id"),
+    (Deal, {"id": "d", "extra": {"a": {1}}}, ValueError, "got set"),
+    (Offer, {"percent_of_commission": 10.1}, TypeError, "must be a Decimal or an int, not float"),
+    (Offer, {"percent_of_commission": "10.1"}, TypeError, "must be a Decimal or an int, not str"),
+    (Offer, {"percent_of_commission": Decimal("NaN")}, ValueError, "a finite number of at most 28 digits"),
+    (ListingContract, {"sale_price": Decimal(1)}, TypeError, "ListingContract.sale_price must be an int"),
+    (ListingContract, {"sale_price": True}, TypeError, "ListingContract.sale_price must be an int, not bool"),
+    (ListingContract, {"sale_price": 2**63}, ValueError, "ListingContract.sale_price must fit 64 bits"),
+]
+
+
+@pytest.mark.parametrize(("model", "given", "error", "text"), MODELS)
+def test_models(model: Any, given: dict[str, Any], error: type[Exception], text: str) -> None:
+    refused(error, text, lambda: model(**given))
+
+
+def test_models_are_frozen() -> None:
+    deal: Any = Deal(id="d_1", metadata={"a": "b"})
+    with pytest.raises(AttributeError):
+        deal.id = "d_2"
+    with pytest.raises(AttributeError):
+        deal.other = "d_2"
+    with pytest.raises(AttributeError):
+        del deal.id
+    with pytest.raises(TypeError):
+        deal.metadata["a"] = "c"
+    with pytest.raises(TypeError):
+        type("Own", (Deal,), {})
+    with pytest.raises(TypeError, match="not supported between"):
+        sorted([deal, deal])
+    with pytest.raises(AttributeError, match="contactSchemaId"):
+        _ = deal.contactSchemaId
+    assert (deal.id, dict(deal.metadata)) == ("d_1", {"a": "b"})
+
+
+def test_from_json() -> None:
+    wrong: Any
+    for wrong in (5, None, {"id": "d"}, ["d"]):
+        with pytest.raises(TypeError, match=f"a JSON document must be bytes or str, not {type(wrong).__name__}"):
+            Deal.from_json(wrong)
+    broken: list[tuple[str | bytes, str, str]] = [
+        ("", "", "expected JSON, found an empty body"),
+        ("[]", "", "expected an object, found an array"),
+        ("{", "", "expected JSON"),
+        (b"\xff", "", "expected JSON"),
+        ("{}", "id", "a required member is missing"),
+        ('{"id": 1}', "id", "expected a string, found a number"),
+        ('{"id": "d"} x', "", "line 1 column 13"),
+        ('{"id": "d", "metadata": {"a": 1}}', "metadata.a", "expected a string, found a number"),
+        ("[" * 100_000, "", "expected"),
+    ]
+    for document, path, text in broken:
+        with pytest.raises(DecodeError, match=text) as caught:
+            Deal.from_json(document)
+        assert caught.value.path == path
+        assert caught.value.body == (document if isinstance(document, bytes) else document.encode())
+    with pytest.raises(DecodeError):
+        Agent.from_json("{}")
+
+
+def test_names_that_do_not_exist() -> None:
+    refused(AttributeError, "module 'dealkit' has no attribute 'Deals'", lambda: dealkit.Deals)
+    refused(ValueError, "'BOSS' is not a valid Role", lambda: Role("BOSS"))
+
+
+SANDBOX: dict[str, list[tuple[Any, type[Exception], str]]] = {
+    "deals": [
+        (5, TypeError, "deals must be an iterable of deals"),
+        ("{}", TypeError, "deals must be an iterable of deals, not one str"),
+        ({"id": "d"}, TypeError, "deals must be an iterable of deals, not one dict"),
+        ([5], TypeError, "deals[0] must be a mapping, a JSON text or a Deal, not int"),
+        (["{"], ConfigError, "line 1 column 2"),
+        (["[]"], ConfigError, "expected an object, found an array"),
+        ([b"\xff"], ConfigError, "deals[0] is not UTF-8"),
+        ([{"id": "d"}, {"id": 1}], ConfigError, "index 1: /id: expected a string, found a number"),
+        ([{"id": "d"}, {"id": "d"}], ConfigError, "index 1: /id: is the id of another deal already: index 0"),
+        ([{"id": "d", "created_at": "soon"}], ConfigError, "/created_at: expected an RFC 3339 timestamp"),
+        ([{"id": "d", "a": {1}}], ConfigError, "/a: must be"),
+    ],
+    "generate": [(-1, ConfigError, "generate"), ("5", TypeError, "generate"), (1.5, TypeError, "generate")],
+    "seed": [(-1, ConfigError, "seed"), ("x", TypeError, "seed")],
+    "service_key": [(5, TypeError, "service_key"), ("a b", ConfigError, "key is 1 to 1,024 visible ASCII")],
+    "strict": [("yes", TypeError, "strict")],
+    "port": [(-1, ConfigError, "port"), (70_000, ConfigError, "port"), ("1", TypeError, "port")],
+    "reading": [(1, TypeError, "unexpected keyword argument 'reading'")],
+}
+
+
+@pytest.mark.parametrize(("name", "value", "error", "text"), cases(SANDBOX))
+def test_sandbox(name: str, value: Any, error: type[Exception], text: str) -> None:
+    refused(error, text, lambda: Sandbox(**{name: value}))
+
+
+def test_other_wrong_use_of_the_sandbox(dealkit_sandbox: Sandbox) -> None:
+    taken = int(dealkit_sandbox.url.rpartition(":")[2])
+    refused(ConfigError, f"cannot listen on 127.0.0.1:{taken}", lambda: Sandbox(port=taken))
+    refused(TypeError, "not int", lambda: dealkit_sandbox.insert_deal(5))  # type: ignore[arg-type]
+    refused(ConfigError, "deal: /id: expected a string", lambda: dealkit_sandbox.insert_deal({"id": 1}))
+    refused(ConfigError, "a required member is missing", lambda: dealkit_sandbox.insert_deal({}))
+    closed = Sandbox()
+    closed.close()
+    closed.close()
+    refused(RuntimeError, "this sandbox is closed", lambda: closed.agents)
+    refused(RuntimeError, "this sandbox is closed", closed.reset)
+    refused(RuntimeError, "this sandbox is closed", lambda: closed.insert_deal({"id": "d"}))
+
+
+def test_a_raised_exception_leaves_the_client_as_it_was(made: Made) -> None:
+    for wrong in (1, "..", "nothing"):
+        with pytest.raises((TypeError, ValidationError, NotFoundError)):
+            made.retrieve(wrong)
+    assert made.retrieve("d_1").id == "d_1"
+
+
+def test_cancelled_before_it_began(dealkit_sandbox: Sandbox) -> None:
+    async def main() -> None:
+        client = AsyncClient(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key)
+        task = asyncio.create_task(client.deals.retrieve("d_1"))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await client.deals.retrieve("d_1")).id == "d_1"
+
+    run(main())

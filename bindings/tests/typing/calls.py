@@ -1,0 +1,145 @@
+"""What a type checker must make of the clients and their calls. Only checked, never run."""
+
+from collections.abc import Iterable, Iterator
+from datetime import date
+from typing import Any, assert_type
+
+from dealkit import (
+    Agent,
+    AgentProfileParams,
+    APIConnectionError,
+    APIStatusError,
+    AsyncClient,
+    AsyncDealIterator,
+    Client,
+    Deal,
+    DealIterator,
+    DealkitError,
+    DecodeError,
+    Headers,
+    Problem,
+    RawResponse,
+    Role,
+    Timeout,
+    ValidationError,
+    Violation,
+)
+from dealkit.testing import Sandbox
+
+
+def ids() -> Iterator[str]:
+    yield "d_1"
+
+
+def sync() -> None:
+    with Client(base_url="https://deals.example.com", service_key="k", timeout=5) as client:
+        assert_type(client, Client)
+        assert_type(client.with_options(timeout=Timeout(connect=1, total=5), max_retries=0), Client)
+        assert_type(client.base_url, str)
+        assert_type(client.is_closed, bool)
+
+        assert_type(client.deals.retrieve("d_1"), Deal)
+        deals = client.deals.retrieve_many(["d_1"], concurrency=4, ordered=False, progress=True)
+        assert_type(deals, DealIterator[Deal])
+        for deal in deals:
+            assert_type(deal, Deal)
+        for result in client.deals.retrieve_many(ids(), on_error="return"):
+            assert_type(result, Deal | DealkitError)
+            if isinstance(result, DealkitError):
+                assert_type(result.id, str | None)
+            else:
+                assert_type(result, Deal)
+        for deal in client.deals.retrieve_many({"d_1"}, on_error="raise", progress=lambda done, of: None):
+            assert_type(deal, Deal)
+        with client.deals.retrieve_many(("d_1",)) as some:
+            assert_type(next(some), Deal)
+
+        response = client.with_raw_response.deals.retrieve("d_1")
+        assert_type(response, RawResponse[Deal])
+        assert_type(response.parse(), Deal)
+        assert_type(response.headers, Headers)
+        assert_type(response.headers["date"], str)
+        assert_type(response.body, bytes)
+        assert_type(response.status_code, int)
+        assert_type(response.request_id, str | None)
+        assert_type(response.attempts, int)
+
+        answer = client.request("PATCH", "agents", "a_1", json={"first_name": "Ada"}, query={"a": "b"})
+        assert_type(answer.json(), Any)
+
+
+def create(client: Client) -> None:
+    profile: AgentProfileParams = {"tier": "A", "external_id": "crm-17", "client_metadata": {"a": [1, None]}}
+    agent = client.agents.create(
+        email="ada@example.com",
+        first_name="Ada",
+        last_name="Lovelace",
+        profile=profile,
+        role=Role.AGENT,
+        date_of_birth=date(1815, 12, 10),
+        image_url=None,
+        validate=False,
+    )
+    assert_type(agent, Agent)
+    # A profile with members that the specification does not show, and a role and a date as strings.
+    client.agents.create(
+        email="ada@example.com",
+        first_name="Ada",
+        last_name="Lovelace",
+        profile={"tier": "A", "something_new": 5},
+        role="AGENT",
+        date_of_birth="1815-12-10",
+    )
+    raw = client.with_raw_response.agents.create(email="a@b.co", first_name="A", last_name="B", profile={})
+    assert_type(raw, RawResponse[Agent])
+    assert_type(raw.parse(), Agent)
+
+
+async def awaited(many: Iterable[str]) -> None:
+    async with AsyncClient(timeout=Timeout(total=5)) as client:
+        assert_type(client, AsyncClient)
+        assert_type(client.with_options(max_retries=0), AsyncClient)
+        assert_type(await client.deals.retrieve("d_1"), Deal)
+        deals = client.deals.retrieve_many(many)
+        assert_type(deals, AsyncDealIterator[Deal])
+        async for deal in deals:
+            assert_type(deal, Deal)
+        async for result in client.deals.retrieve_many(many, on_error="return"):
+            assert_type(result, Deal | DealkitError)
+        assert_type(await client.with_raw_response.deals.retrieve("d_1"), RawResponse[Deal])
+        assert_type((await client.with_raw_response.deals.retrieve("d_1")).parse(), Deal)
+        agent = await client.agents.create(email="a@b.co", first_name="A", last_name="B", profile={})
+        assert_type(agent, Agent)
+        assert_type((await client.request("GET", "deals", "d_1")).json(), Any)
+
+
+def errors(client: Client) -> None:
+    try:
+        client.deals.retrieve("d_1")
+    except ValidationError as error:
+        assert_type(error.errors, tuple[Violation, ...])
+        assert_type(error.errors[0].pointer, str)
+    except DecodeError as error:
+        assert_type(error.path, str)
+        assert_type(error.body, bytes)
+    except APIStatusError as error:
+        assert_type(error.status_code, int)
+        assert_type(error.problem, Problem | None)
+        assert_type(error.headers, Headers)
+    except APIConnectionError as error:
+        assert_type(error.attempts, int)
+    except DealkitError as error:
+        assert_type(error.request_id, str | None)
+        assert_type(error.retry_after, float | None)
+
+
+def sandbox() -> None:
+    with Sandbox([{"id": "d_1"}, '{"id": "d_2"}', b'{"id": "d_3"}', Deal(id="d_4")], strict=True) as server:
+        assert_type(server.url, str)
+        assert_type(server.agents, list[Agent])
+        server.insert_deal({"id": "d_5"})
+
+
+async def async_sandbox() -> None:
+    async with Sandbox(generate=10, seed=7) as server:
+        assert_type(server, Sandbox)

@@ -1,0 +1,39 @@
+"""What a type checker must refuse: an ignore that is not needed is an error of its own."""
+
+from datetime import date
+
+from dealkit import AsyncClient, Client, Deal, Offer, Timeout
+
+
+def sync(client: Client) -> None:
+    Client("https://deals.example.com")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Client(timeout="5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Client(retries=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Timeout(5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    client.with_options(max_retries="5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    client.deals.retrieve(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    client.deals.retrieve_many([5])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    client.agents.create(email="a@b.co", first_name="A", last_name="B")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    client.agents.create(email=None, first_name="A", last_name="B", profile={})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    client.request("GET", "deals", 5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    for _ in client.deals.retrieve_many(["d_1"], on_error="ignore"):  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
+        pass
+
+
+async def awaited(client: AsyncClient) -> None:
+    client.deals.retrieve("d_1").id  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    for _ in client.deals.retrieve_many(["d_1"]):  # type: ignore[attr-defined]  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType]
+        pass
+
+
+def models(deal: Deal) -> None:
+    Deal()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Deal("d_1")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Deal(id="d_1", expiry_date="2026-03-31")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Offer(percent_of_commission=10.1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    deal.status = "OPEN"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+    deal.metadata["a"] = "b"  # type: ignore[index]  # pyright: ignore[reportIndexIssue]
+    deal.contactSchemaId  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    deal.application.offers  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]
+    day: date = deal.expiry_date  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    print(day)

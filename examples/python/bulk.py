@@ -1,0 +1,26 @@
+"""Read many deals at once: a bounded number at a time, in order, with the error in the place of each
+deal that could not be had, and a progress bar (tqdm's, where it is installed).
+
+Reads the service's address and key from DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY.
+"""
+
+from dealkit import Client, DealkitError
+
+
+def main() -> None:
+    ids = ["d_1", "d_2", "no-such-deal", "d_3", ".."]
+    lines: list[str] = []
+    failed = 0
+    with Client() as client:
+        for result in client.deals.retrieve_many(ids, concurrency=32, on_error="return", progress=True):
+            if isinstance(result, DealkitError):
+                failed += 1
+                lines.append(f"{result.id}: {result}")
+            else:
+                lines.append(f"{result.id}: {result.status}")
+    print(*lines, sep="\n")
+    print(f"{failed} of {len(ids)} failed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+//! What holds for every answer of the server, whatever was asked.
+
+use bytes::Bytes;
+use dealkit_server::{Config, SeedDeal, Service};
+use http::{Request, Response, header};
+
+use crate::json::{self, Kind};
+
+/// The key of a server that was given none.
+pub(crate) const KEY: &str = "sandbox-key";
+
+/// A service that has `deals` and a changed configuration.
+pub(crate) fn service(deals: Vec<SeedDeal>, change: impl FnOnce(&mut Config)) -> Service {
+    let mut config = Config::default();
+    config.max_agents = u64::MAX;
+    change(&mut config);
+    Service::new(&config, deals).unwrap()
+}
+
+/// A request with what every request needs.
+pub(crate) fn request(method: &str, target: &str) -> http::request::Builder {
+    Request::builder()
+        .method(method)
+        .uri(target)
+        .header("host", "localhost")
+        .header("x-service-key", KEY)
+}
+
+/// Every status of the contract but 408, which needs a clock.
+const STATUSES: [u16; 11] = [200, 201, 204, 400, 401, 404, 405, 413, 415, 422, 507];
+
+/// The one value of a header.
+pub(crate) fn header<'a>(answer: &'a Response<Bytes>, name: &str) -> Option<&'a str> {
+    let mut all = answer.headers().get_all(name).iter();
+    let first = all.next().map(|value| value.to_str().unwrap());
+    assert!(all.next().is_none(), "{name} is there twice");
+    first
+}
+
+/// A member of an answer's body, as JSON text.
+pub(crate) fn member<'a>(answer: &'a Response<Bytes>, pointer: &str) -> Option<&'a str> {
+    json::at(json::document(answer.body()).unwrap(), pointer)
+}
+
+/// A member of an answer's body that is a string.
+pub(crate) fn text(answer: &Response<Bytes>, pointer: &str) -> String {
+    json::string(member(answer, pointer).unwrap()).unwrap()
+}
+
+/// Checks an answer, and gives its status.
+pub(crate) fn check(answer: &Response<Bytes>, is_head: bool) -> u16 {
+    let status = answer.status().as_u16();
+    assert!(STATUSES.contains(&status), "the contract has no {status}");
+    let id = header(answer, "x-request-id").expect("every answer has a request id");
+    assert!((1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic()));
+    assert_eq!(
+        header(answer, "allow").is_some(),
+        [204, 405].contains(&status)
+    );
+    assert_eq!(header(answer, "www-authenticate").is_some(), status == 401);
+    assert_eq!(header(answer, "x-service-key"), None);
+    if is_head || status == 204 {
+        assert!(answer.body().is_empty(), "{status} with a body");
+        return status;
+    }
+    let media_type = header(answer, header::CONTENT_TYPE.as_str());
+    if status < 400 {
+        assert_eq!(media_type, Some("application/json"));
+        return status;
+    }
+    assert_eq!(media_type, Some("application/problem+json"));
+    assert!(json::is_strict(answer.body()));
+    assert_eq!(member(answer, "/status"), Some(&*status.to_string()));
+    assert_eq!(text(answer, "/request_id"), id);
+    for name in ["/type", "/title", "/detail"] {
+        assert!(!text(answer, name).is_empty(), "{name} is empty");
+    }
+    let errors = member(answer, "/errors").map_or(0, |errors| {
+        assert_eq!(Kind::of(errors), Kind::Array);
+        json::items(errors).len()
+    });
+    assert_eq!(
+        errors > 0,
+        status == 422,
+        "{errors} violations with {status}"
+    );
+    status
+}

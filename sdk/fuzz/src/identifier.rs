@@ -1,0 +1,92 @@
+//! A deal's id on its way from the SDK through a URL to the server's store.
+
+use bytes::Bytes;
+use dealkit::{Client, ErrorKind, Method, ViolationCode};
+use dealkit_server::Service;
+use http::Version;
+use serde_json::json;
+
+use crate::answer::{self, KEY};
+
+/// Plain HTTP needs no TLS, which not every build has.
+const BASE: &str = "http://127.0.0.1:8080";
+
+/// A URL longer than this is more than the `http` crate holds.
+const LONGEST: usize = 60_000;
+
+/// Any string as the id of a deal; what is not UTF-8 is replaced.
+pub fn identifier(data: &[u8]) {
+    thread_local! {
+        static ENDS: (Client, Service) = (
+            Client::builder()
+                .base_url(BASE)
+                .service_key(KEY)
+                .build()
+                .unwrap(),
+            answer::service(Vec::new(), |_| ()),
+        );
+    }
+    let id = String::from_utf8_lossy(data);
+    ENDS.with(|(client, service)| travels(&id, client, service));
+}
+
+fn travels(id: &str, client: &Client, service: &Service) {
+    let segment = escaped(id);
+    if segment.len() > LONGEST {
+        return;
+    }
+    let request = match client.deals().retrieve(id).into_request() {
+        Ok(request) => request,
+        Err(error) => {
+            assert!(matches!(id, "" | "." | ".."), "refused: {error}");
+            assert_eq!(error.kind(), ErrorKind::Validation);
+            assert_eq!(error.violations().len(), 1);
+            assert_eq!(error.violations()[0].code, ViolationCode::InvalidId);
+            return;
+        }
+    };
+    assert!(!matches!(id, "" | "." | ".."), "{id:?} cannot be sent");
+    let target = format!("/v1/deals/{segment}");
+    assert_eq!(request.method(), Method::GET);
+    assert_eq!(request.uri().to_string(), format!("{BASE}{target}"));
+    assert_eq!(request.uri().path(), target);
+    assert_eq!(request.uri().query(), None);
+
+    // The deal of that id is found, whatever is stored beside it.
+    let deal = json!({ "id": id }).to_string();
+    service.insert_deal(deal.as_str()).unwrap();
+    for other in [
+        format!("{id}/"),
+        format!("/{id}"),
+        segment.clone(),
+        format!("{id}%"),
+    ] {
+        if other != id {
+            service
+                .insert_deal(json!({ "id": other, "phase": "decoy" }))
+                .unwrap();
+        }
+    }
+    let origin = answer::request("GET", &target).body(Bytes::new()).unwrap();
+    let mut absolute = request;
+    *absolute.version_mut() = Version::HTTP_2;
+    for request in [origin.clone(), absolute] {
+        let answer = service.handle(request);
+        assert_eq!(answer::check(&answer, false), 200);
+        assert_eq!(answer.body(), &deal);
+    }
+    service.reset();
+    assert_eq!(answer::check(&service.handle(origin), false), 404);
+}
+
+/// The id as one segment: all but the unreserved characters of RFC 3986 as `%` and two hex digits.
+pub(crate) fn escaped(id: &str) -> String {
+    id.bytes().fold(String::new(), |mut segment, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            segment.push(char::from(byte));
+        } else {
+            segment.push_str(&format!("%{byte:02X}"));
+        }
+        segment
+    })
+}

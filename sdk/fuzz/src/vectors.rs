@@ -1,0 +1,197 @@
+//! The documents of `sdk/contract/vectors` as inputs of the targets.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::{create_agent, json, shape};
+
+/// Inputs of a target to begin with, each with a name.
+pub fn inputs(target: &str) -> Vec<(String, Vec<u8>)> {
+    match target {
+        "deal" => documents("deals.json"),
+        "agent" => documents("agents.json"),
+        "create_agent" => documents("create_agent.json"),
+        "identifier" => cases("identifiers.json")
+            .into_iter()
+            .map(|case| (name(&case), text(&case["id"]).into_bytes()))
+            .collect(),
+        "target" => cases("requests.json")
+            .into_iter()
+            .map(|case| (name(&case), request(&case["request"])))
+            .collect(),
+        "retry_after" => RETRY_AFTER
+            .iter()
+            .zip(0..)
+            .map(|(value, number)| (format!("value-{number}"), value.as_bytes().to_vec()))
+            .collect(),
+        "seed" => seeds(),
+        _ => Vec::new(),
+    }
+}
+
+/// Words that a target's input is likely to hold.
+pub fn words(target: &str) -> Vec<&'static str> {
+    let json = [
+        "null", "true", "false", "\\ud800", "\\u0000", "1e400", "-0.0", "\u{feff}",
+    ];
+    let with = |names: Vec<&'static str>| [&json[..], &names].concat();
+    match target {
+        "deal" | "seed" => with(
+            [
+                shape::DEAL.names(),
+                vec![
+                    "2024-02-29T12:00:00.5+01:00",
+                    "9999-12-31",
+                    "$serde_json::private::RawValue",
+                ],
+            ]
+            .concat(),
+        ),
+        "agent" => with(shape::AGENT.names()),
+        "create_agent" => with(create_agent::names()),
+        "target" => REQUEST.to_vec(),
+        "retry_after" => vec![
+            "Sun, ", " Nov ", "1994", "08:49:37", " GMT", "Sunday", "-Feb-", "9999",
+        ],
+        _ => vec!["%", "%2F", "..", "/", "?", "#", "\\"],
+    }
+}
+
+const RETRY_AFTER: [&str; 14] = [
+    "0",
+    "120",
+    " 7 ",
+    "-1",
+    "1.5",
+    "1e3",
+    "",
+    "18446744073709551615",
+    "18446744073709551616",
+    "Sun, 06 Nov 1994 08:49:37 GMT",
+    "Sunday, 06-Nov-94 08:49:37 GMT",
+    "Sun Nov  6 08:49:37 1994",
+    "Fri, 31 Dec 9999 23:59:59 GMT",
+    "Thu, 01 Jan 1970 00:00:00 GMT",
+];
+
+const REQUEST: [&str; 24] = [
+    "GET ",
+    "HEAD ",
+    "POST ",
+    "OPTIONS ",
+    "PUT ",
+    " HTTP/1.0",
+    " HTTP/1.1",
+    " HTTP/2",
+    "/v1/agents",
+    "/v1/deals/d_1",
+    "http://localhost",
+    "%2F",
+    "%zz",
+    "host:",
+    "localhost",
+    "x-service-key:",
+    "{key}",
+    "x-request-id:",
+    "content-type:",
+    "application/json",
+    ";charset=utf-8",
+    "content-length:",
+    "\n\n",
+    "expect:100-continue",
+];
+
+/// The cases of a vector file.
+fn cases(file: &str) -> Vec<Value> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../contract/vectors")
+        .join(file);
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut file: Value = serde_json::from_str(&text).unwrap();
+    match file["cases"].take() {
+        Value::Array(cases) if cases.len() > 30 => cases,
+        _ => panic!("{} has too few cases", path.display()),
+    }
+}
+
+fn documents(file: &str) -> Vec<(String, Vec<u8>)> {
+    cases(file)
+        .iter()
+        .map(|case| (name(case), document(case)))
+        .collect()
+}
+
+fn name(case: &Value) -> String {
+    text(&case["name"])
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+/// The bytes of a case. What a case wants repeated is there once: a fuzzer's inputs are better short.
+fn document(case: &Value) -> Vec<u8> {
+    if let Some(value) = case.get("json").or_else(|| case.get("body")) {
+        return serde_json::to_vec(value).unwrap();
+    }
+    text_or_base64(case).expect("a case has bytes")
+}
+
+fn text_or_base64(case: &Value) -> Option<Vec<u8>> {
+    case.get("text")
+        .map(|value| text(value).into_bytes())
+        .or_else(|| Some(base64(&text(case.get("base64")?))))
+}
+
+fn base64(text: &str) -> Vec<u8> {
+    const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut bytes = Vec::new();
+    let mut bits = 0;
+    for (digit, count) in text.trim_end_matches('=').chars().zip(1..) {
+        bits = (bits << 6 | DIGITS.find(digit).unwrap()) & 0xff_ffff;
+        if count % 4 != 1 {
+            let unused = 6 - 2 * ((count - 1) % 4);
+            bytes.push(u8::try_from(bits >> unused & 0xff).unwrap());
+        }
+    }
+    bytes
+}
+
+/// A request as the target `target` reads it.
+fn request(request: &Value) -> Vec<u8> {
+    let mut head = format!(
+        "{} {} HTTP/1.1",
+        text(&request["method"]),
+        text(&request["target"])
+    );
+    let headers = request["headers"].as_array().unwrap();
+    let has_host = |header: &Value| text(&header[0]).eq_ignore_ascii_case("host");
+    if !headers.iter().any(has_host) {
+        head.push_str("\nhost: localhost");
+    }
+    for header in headers {
+        head.push_str(&format!("\n{}: {}", text(&header[0]), text(&header[1])));
+    }
+    let body = text_or_base64(request).unwrap_or_default();
+    [head.as_bytes(), b"\n\n", &body].concat()
+}
+
+/// Deals as seed files: each on a line, some in an array, and lines of several.
+fn seeds() -> Vec<(String, Vec<u8>)> {
+    let deals = documents("deals.json");
+    let strict: Vec<&[u8]> = deals
+        .iter()
+        .map(|(_, document)| document.as_slice())
+        .filter(|document| json::is_strict(document) && document.len() < 600)
+        .collect();
+    let arrays = strict.chunks(3).map(|deals| {
+        let deals = deals.join(&b" ,\n"[..]);
+        [b"[", &deals[..], b"]\n"].concat()
+    });
+    let lines = strict.chunks(2).map(|deals| deals.join(&b"\n\n"[..]));
+    let several = arrays.chain(lines).zip(0..);
+    let several = several.map(|(file, number)| (format!("several-{number}"), file));
+    several.chain(deals.clone()).collect()
+}

@@ -1,0 +1,225 @@
+//! The fuzz bodies without a fuzzer: the contract's vectors, arbitrary bytes, and documents that nearly are
+//! what they should be. `make fuzz` goes on from here.
+
+use std::fmt;
+
+use dealkit_fuzz::{Body, TARGETS, vectors};
+use proptest::{
+    collection::vec,
+    prelude::*,
+    sample::{Index, select},
+    test_runner::{Config, TestRunner},
+};
+
+/// Bytes that mean something to one of the readers.
+const PIECES: [&str; 32] = [
+    "",
+    "null",
+    "true",
+    "0",
+    "-0",
+    "-0.0",
+    "1e400",
+    "10.10",
+    "1.50e1",
+    "450000.0",
+    "9223372036854775808",
+    "\"\"",
+    "\"\\ud800\"",
+    "\"\\u0041\"",
+    "\"\u{1f600}\"",
+    "[]",
+    "{}",
+    "[{}]",
+    "{\"\":null}",
+    ",",
+    ":",
+    "\"",
+    "\n",
+    " ",
+    "%2F",
+    "%zz",
+    "/",
+    "..",
+    "\u{feff}",
+    "2024-02-29",
+    "2024-01-01T00:00:00Z",
+    "+15550100",
+];
+
+/// Shown as text when it fails.
+#[derive(Clone)]
+struct Input(Vec<u8>);
+
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.escape_ascii())
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Edit {
+    /// Another byte here.
+    Flip(Index, u8),
+    /// A piece here, in the place of nothing.
+    Insert(Index, &'static str),
+    /// A value here, in the place of the one between the nearest separators.
+    Swap(Index, &'static str),
+    /// These bytes gone.
+    Delete(Index, usize),
+    /// These bytes twice.
+    Double(Index, usize),
+    /// From here on the end of another input.
+    Splice(Index, Index, Index),
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    let at = any::<Index>;
+    let piece = || select(&PIECES[..]);
+    prop_oneof![
+        1 => (at(), any::<u8>()).prop_map(|(at, byte)| Edit::Flip(at, byte)),
+        1 => (at(), piece()).prop_map(|(at, piece)| Edit::Insert(at, piece)),
+        4 => (at(), piece()).prop_map(|(at, piece)| Edit::Swap(at, piece)),
+        1 => (at(), 1..12_usize).prop_map(|(at, length)| Edit::Delete(at, length)),
+        1 => (at(), 1..40_usize).prop_map(|(at, length)| Edit::Double(at, length)),
+        1 => (at(), at(), at()).prop_map(|(at, other, from)| Edit::Splice(at, other, from)),
+    ]
+}
+
+fn apply(edit: &Edit, input: &mut Vec<u8>, inputs: &[Vec<u8>]) {
+    let place = |at: &Index, input: &[u8]| at.index(input.len() + 1);
+    match edit {
+        Edit::Flip(at, byte) => {
+            if !input.is_empty() {
+                let at = at.index(input.len());
+                input[at] = *byte;
+            }
+        }
+        Edit::Insert(at, piece) => {
+            let at = place(at, input);
+            input.splice(at..at, piece.bytes());
+        }
+        Edit::Swap(at, piece) => {
+            let at = place(at, input);
+            let separates = |byte: &u8| b"[]{},:\n ".contains(byte);
+            let start = input[..at]
+                .iter()
+                .rposition(separates)
+                .map_or(0, |found| found + 1);
+            let end = input[at..]
+                .iter()
+                .position(separates)
+                .map_or(input.len(), |found| at + found);
+            input.splice(start..end, piece.bytes());
+        }
+        Edit::Delete(at, length) => {
+            let at = place(at, input);
+            input.drain(at..(at + length).min(input.len()));
+        }
+        Edit::Double(at, length) => {
+            let at = place(at, input);
+            let twice = input[at..(at + length).min(input.len())].to_vec();
+            input.splice(at..at, twice);
+        }
+        Edit::Splice(at, other, from) => {
+            let other = other.get(inputs);
+            let (at, from) = (place(at, input), place(from, other));
+            input.splice(at.., other[from..].iter().copied());
+        }
+    }
+}
+
+/// A JSON document of members that the target knows, in no order and of any type.
+fn nearly(words: Vec<&'static str>) -> impl Strategy<Value = Vec<u8>> {
+    let value = prop_oneof![
+        4 => select(&PIECES[1..18]).prop_map(str::to_owned),
+        2 => any::<String>().prop_map(|text| serde_json::Value::from(text).to_string()),
+        2 => "-?(0|[1-9][0-9]{0,30})([.][0-9]{1,30})?([eE][+-]?[0-9]{1,3})?",
+        1 => "[0-9]{4}-[01][0-9]-[0-3][0-9](T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]([.][0-9]{1,10})?(Z|[+-][0-2][0-9]:[0-5][0-9])?)?"
+            .prop_map(|text| format!("\"{text}\"")),
+    ];
+    let name = select(words);
+    value
+        .prop_recursive(4, 40, 8, move |inner| {
+            prop_oneof![
+                3 => vec((name.clone(), inner.clone()), 0..8).prop_map(|members| {
+                    let members: Vec<String> = members
+                        .into_iter()
+                        .map(|(name, value)| format!("{}: {value}", serde_json::Value::from(name)))
+                        .collect();
+                    format!("{{{}}}", members.join(", "))
+                }),
+                1 => vec(inner, 0..4).prop_map(|items| format!("[{}]", items.join(" ,"))),
+            ]
+        })
+        .prop_map(String::into_bytes)
+}
+
+/// Runs a target on its vectors, then on `cases` inputs of each kind.
+fn drive(target: &str, cases: u32) {
+    let body: Body = TARGETS.iter().find(|(name, _)| *name == target).unwrap().1;
+    let inputs: Vec<Vec<u8>> = vectors::inputs(target)
+        .into_iter()
+        .map(|(_, input)| input)
+        .collect();
+    for input in &inputs {
+        body(input);
+    }
+    // The same failure again is of no use: what is found becomes a vector.
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let bytes = vec(any::<u8>(), 0..200);
+    let mutants = (any::<Index>(), vec(edit(), 1..5)).prop_map(|(input, edits)| {
+        let mut input = input.get(&inputs).clone();
+        for edit in &edits {
+            apply(edit, &mut input, &inputs);
+        }
+        input
+    });
+    let nearly = nearly(vectors::words(target));
+    let input = prop_oneof![1 => bytes, 1 => nearly, 3 => mutants].prop_map(Input);
+    TestRunner::new(config)
+        .run(&input, |input| {
+            body(&input.0);
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{target}: {error}"));
+}
+
+#[test]
+fn any_deal() {
+    drive("deal", 3_000);
+}
+
+#[test]
+fn any_agent() {
+    drive("agent", 3_000);
+}
+
+#[test]
+fn any_agent_to_create() {
+    drive("create_agent", 1_500);
+}
+
+#[test]
+fn any_identifier() {
+    drive("identifier", 2_000);
+}
+
+#[test]
+fn any_request() {
+    drive("target", 3_000);
+}
+
+#[test]
+fn any_retry_after() {
+    drive("retry_after", 2_000);
+}
+
+#[test]
+fn any_seed_file() {
+    drive("seed", 2_000);
+}
