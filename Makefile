@@ -1,9 +1,11 @@
 # Everything here runs the same on a developer's machine and in CI. Needs Rust, Python 3.11+ and make.
 
 PYTHON ?= python3
-# The package and what tests it, and apart from them the tools that check the contract.
+# The package and what tests it, and apart from them the tools that check the contract, and the peers that
+# the package is measured beside.
 VENV := target/venv
 TOOLS := target/tools
+BENCH := target/bench
 PIP_OPTIONS := --quiet --disable-pip-version-check
 
 # What a test may do and the product may not.
@@ -103,7 +105,16 @@ $(CARGO_FUZZ):
 wheel: $(VENV)/package
 	$(VENV)/bin/maturin build --release --find-interpreter --sdist --out target/wheels
 
-$(VENV)/bin/python $(TOOLS)/bin/python:
+## The Python package beside its peers, as ratios; a release build, which takes many minutes.
+bench: $(BENCH)/bin/python
+	cargo build --release --package dealkit-server
+	$< -m pip install $(PIP_OPTIONS) --requirement bindings/benches/requirements.txt
+	$< -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps .
+	$< bindings/benches/import_time.py 25
+	$< bindings/benches/decode.py 30
+	$< bindings/benches/call.py $(dir $(BUILT))release/dealkit-server 25
+
+$(VENV)/bin/python $(TOOLS)/bin/python $(BENCH)/bin/python:
 	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	  || { echo "make: Python 3.11 or newer with the module venv is needed (Debian: apt-get install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(dir $(@D))

@@ -117,11 +117,11 @@ where
     match value.extract() {
         Ok(setting) => Ok(Some(setting)),
         Err(_) if value.is_instance_of::<PyInt>() => {
-            let found = value.to_string();
-            let found = if found.len() > 20 {
-                "one so large"
+            // The value itself is never repeated; beyond which end it is says enough.
+            let found = if value.lt(0)? {
+                "a negative one"
             } else {
-                &found
+                "one so large"
             };
             let text = format!("{name} must be {expected}, not {found}");
             Err(errors::config(value.py(), &text))

@@ -299,7 +299,7 @@ def test_from_the_environment(monkeypatch: pytest.MonkeyPatch, dealkit_sandbox: 
         ({"timeout": True}, TypeError, "not bool"),
         ({"timeout": Timeout(connect="x")}, TypeError, "connect must be a number"),  # type: ignore[arg-type]
         ({"timeout": Timeout(attempt=0)}, ConfigError, "attempt"),
-        ({"max_retries": -1}, ConfigError, "max_retries must be a whole number, 0 or more, not -1"),
+        ({"max_retries": -1}, ConfigError, "max_retries must be a whole number, 0 or more, not a negative one"),
         ({"max_retries": 1.5}, TypeError, "max_retries must be a whole number, 0 or more, not float"),
         ({"max_retries": "2"}, TypeError, "not str"),
         ({"max_connections": -1}, ConfigError, "max_connections"),
@@ -355,6 +355,13 @@ def test_with_options(client: Client, peer: Any) -> None:
     again = pickle.loads(pickle.dumps(slow.with_options(timeout=0.05)))
     with pytest.raises(APITimeoutError):
         again.deals.retrieve("d_1")
+    late = peer(after(0.3, answer(200, '{"id":"d_1"}')))
+    hurried = Client(base_url=late.url, service_key="k", timeout=0.05)
+    assert hurried.with_options(timeout=None).deals.retrieve("d_1").id == "d_1", "None is the default"
+    closed = Client(base_url=server.url, service_key="k")
+    closed.close()
+    with pytest.raises(ConfigError, match="closed"):
+        closed.with_options(timeout=5)
     other = quick.with_options(headers={"x-a": "1"}, service_key="other")
     with pytest.raises(AuthenticationError):
         other.deals.retrieve("d_1")

@@ -143,9 +143,10 @@ class BaseClient:
             }.items()
             if value is not OMITTED
         }
-        if self._engine is None or not shares_connections(changes):
-            return type(self)(**{**self._given, **changes})
-        return self._sharing(self._engine, changes)
+        engine = self._open()
+        if shares_connections(changes):
+            return self._sharing(engine, changes)
+        return type(self)(**{**self._given, **changes})
 
     def _sharing(self, engine: _native.Engine, changes: dict[str, Any]) -> Self:
         _native.check_options(changes)

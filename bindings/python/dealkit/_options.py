@@ -90,6 +90,5 @@ def pairs(what: str, value: Any) -> list[tuple[Any, Any]]:
 
 def shares_connections(changes: Mapping[str, Any]) -> bool:
     """Whether a client with these changes can use the connections of the one that it is made of."""
-    timeout = changes.get("timeout")
-    is_plain = timeout is None or isinstance(timeout, int | float)
-    return is_plain and _OF_CALLS.issuperset(changes)
+    # None asks for the default, and a Timeout for other connections: the ones there have neither.
+    return _OF_CALLS.issuperset(changes) and all(isinstance(value, int | float) for value in changes.values())
