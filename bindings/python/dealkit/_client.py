@@ -113,16 +113,16 @@ class BaseClient:
         *,
         base_url: str | Omitted = OMITTED,
         service_key: str | Omitted = OMITTED,
-        timeout: float | Timeout | Omitted = OMITTED,
-        max_retries: int | Omitted = OMITTED,
+        timeout: float | Timeout | None | Omitted = OMITTED,
+        max_retries: int | None | Omitted = OMITTED,
         headers: Pairs | None | Omitted = OMITTED,
         proxy: str | None | Omitted = OMITTED,
-        max_connections: int | Omitted = OMITTED,
-        max_response_bytes: int | Omitted = OMITTED,
+        max_connections: int | None | Omitted = OMITTED,
+        max_response_bytes: int | None | Omitted = OMITTED,
         allow_http: bool | Omitted = OMITTED,
         user_agent: str | None | Omitted = OMITTED,
     ) -> Self:
-        """Another client that is set up as this one is, but for what is given here.
+        """Another client that is set up as this one is, but for what is given here; None is the default.
 
         One that differs only in ``timeout`` (a number) and ``max_retries`` shares this one's connections,
         and is cheap to make: ``client.with_options(timeout=5).deals.retrieve("d_1")``.
