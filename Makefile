@@ -101,9 +101,9 @@ fuzz: $(CARGO_FUZZ)
 $(CARGO_FUZZ):
 	cargo install --quiet --locked --root target/cargo-tools cargo-fuzz@0.13.2
 
-## A wheel for each Python interpreter found, and the sources, into target/wheels.
+## A wheel for each Python interpreter found, and the sources, into target/dist.
 wheel: $(VENV)/package
-	$(VENV)/bin/maturin build --release --find-interpreter --sdist --out target/wheels
+	$(VENV)/bin/maturin build --release --find-interpreter --sdist --out target/dist
 
 ## The Python package beside its peers, as ratios; a release build, which takes many minutes.
 bench: $(BENCH)/bin/python
