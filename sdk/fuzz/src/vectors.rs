@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::Value;
 
 use crate::{create_agent, json, shape};
@@ -142,21 +143,7 @@ fn document(case: &Value) -> Vec<u8> {
 fn text_or_base64(case: &Value) -> Option<Vec<u8>> {
     case.get("text")
         .map(|value| text(value).into_bytes())
-        .or_else(|| Some(base64(&text(case.get("base64")?))))
-}
-
-fn base64(text: &str) -> Vec<u8> {
-    const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut bytes = Vec::new();
-    let mut bits = 0;
-    for (digit, count) in text.trim_end_matches('=').chars().zip(1..) {
-        bits = (bits << 6 | DIGITS.find(digit).unwrap()) & 0xff_ffff;
-        if count % 4 != 1 {
-            let unused = 6 - 2 * ((count - 1) % 4);
-            bytes.push(u8::try_from(bits >> unused & 0xff).unwrap());
-        }
-    }
-    bytes
+        .or_else(|| BASE64_STANDARD.decode(text(case.get("base64")?)).ok())
 }
 
 /// A request as the target `target` reads it.

@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, value::RawValue};
 
 /// A file of the contract.
@@ -33,7 +34,7 @@ pub(crate) fn bytes(case: &Value) -> Vec<u8> {
         return text.as_str().unwrap().as_bytes().to_vec();
     }
     if let Some(base64) = case.get("base64") {
-        return decode_base64(base64.as_str().unwrap());
+        return BASE64_STANDARD.decode(base64.as_str().unwrap()).unwrap();
     }
     let mut json = case
         .get("json")
@@ -51,23 +52,6 @@ pub(crate) fn bytes(case: &Value) -> Vec<u8> {
     let bytes = serde_json::to_vec(&json).unwrap();
     if let Some(least) = case.get("bytes_at_least") {
         assert!(bytes.len() as u64 >= least.as_u64().unwrap());
-    }
-    bytes
-}
-
-fn decode_base64(text: &str) -> Vec<u8> {
-    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut bits = 0_u32;
-    let mut held = 0;
-    let mut bytes = Vec::new();
-    for digit in text.bytes().filter(|digit| *digit != b'=') {
-        let value = DIGITS.iter().position(|known| *known == digit).unwrap();
-        bits = (bits << 6) | u32::try_from(value).unwrap();
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            bytes.push(u8::try_from((bits >> held) & 0xff).unwrap());
-        }
     }
     bytes
 }

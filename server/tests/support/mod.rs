@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use bytes::Bytes;
 use dealkit_server::{Config, Sandbox, SeedDeal, Service};
 use http::{HeaderMap, Response};
@@ -205,7 +206,7 @@ impl AgentCase {
         match (&self.body, &self.text, &self.base64) {
             (Some(body), None, None) => serde_json::to_vec(body).unwrap().into(),
             (None, Some(text), None) => text.clone().into(),
-            (None, None, Some(text)) => base64(text).into(),
+            (None, None, Some(text)) => BASE64_STANDARD.decode(text).unwrap().into(),
             _ => panic!("{}: exactly one of body, text and base64", self.name),
         }
     }
@@ -356,7 +357,7 @@ impl CaseRequest {
         match (&self.text, &self.base64) {
             (None, None) => None,
             (Some(text), None) => Some(text.clone().into()),
-            (None, Some(text)) => Some(base64(text).into()),
+            (None, Some(text)) => Some(BASE64_STANDARD.decode(text).unwrap().into()),
             _ => panic!("at most one of text and base64"),
         }
     }
@@ -413,25 +414,6 @@ impl RequestCase {
             assert!(detail.contains(part), "{name}: {detail}");
         }
     }
-}
-
-/// Decodes base64 (RFC 4648, with padding). A dependency for a dozen cases would be too much.
-fn base64(text: &str) -> Vec<u8> {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
-    for byte in text.trim_end_matches('=').bytes() {
-        let value = ALPHABET
-            .iter()
-            .position(|known| *known == byte)
-            .expect("base64");
-        bits = (bits << 6) | u32::try_from(value).unwrap();
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push(u8::try_from((bits >> count) & 0xFF).unwrap());
-        }
-    }
-    bytes
 }
 
 // ---- bare bytes ----------------------------------------------------------------------------------------
