@@ -2,12 +2,16 @@
 
 use std::{error::Error as StdError, fmt, time::Duration};
 
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use url::Url;
 
 use crate::{
     decode::DecodeError,
-    http::{redact, send::Answer},
+    http::{
+        redact,
+        send::{Answer, ERROR_BODY_READ},
+    },
     problem::Problem,
     validate::{ValidationError, Violation},
 };
@@ -95,6 +99,13 @@ type Source = Box<dyn StdError + Send + Sync>;
 /// `1.5 s`, for error texts.
 fn seconds(duration: Duration) -> String {
     format!("{} s", duration.as_secs_f64())
+}
+
+/// Keeps as much of a body as an error does, and lets go of the rest.
+fn keep_beginning(body: &mut Bytes) {
+    if let Some(beginning) = body.get(..BODY_KEPT) {
+        *body = Bytes::copy_from_slice(beginning);
+    }
 }
 
 /// What kind of failure an [`Error`] is.
@@ -220,7 +231,7 @@ impl Error {
 
     /// Keeps what came of an answer that was a success, but for its body.
     pub(crate) fn with_success(mut self, mut answer: Answer) -> Self {
-        answer.body.truncate(BODY_KEPT);
+        keep_beginning(&mut answer.body);
         self.mask_path(&answer.redactor);
         self.0.attempts = answer.attempts;
         self.0.answer = Some(Answered {
@@ -233,11 +244,17 @@ impl Error {
 
     /// Keeps what came of an answer.
     pub(crate) fn with_answer(mut self, mut answer: Answer) -> Self {
-        let problem = Problem::from_json(&answer.body);
+        // The body of a success that could not be read can be of any length.
+        let beginning = answer.body.get(..ERROR_BODY_READ).unwrap_or(&answer.body);
+        let problem = if answer.is_cut || beginning.len() < answer.body.len() {
+            Problem::from_cut_json(beginning)
+        } else {
+            Problem::from_json(beginning)
+        };
         let shown = problem
             .as_ref()
             .and_then(|problem| answer.redactor.summary(problem));
-        answer.body.truncate(BODY_KEPT);
+        keep_beginning(&mut answer.body);
         self.mask_path(&answer.redactor);
         self.0.attempts = answer.attempts;
         self.0.answer = Some(Answered {
@@ -284,7 +301,7 @@ impl Error {
     }
 
     /// The first 64 KiB of the answer's body, if there was an answer; of a body that could not be read
-    /// as what it should be, all of it.
+    /// as what it should be, all of it. Of the body of an error at most 1 MiB is read.
     pub fn body(&self) -> Option<&[u8]> {
         if let Cause::Decode(error) = &self.0.cause {
             return Some(error.body());

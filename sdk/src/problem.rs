@@ -1,19 +1,28 @@
 //! Error bodies: problem details (RFC 9457), and whatever else a service answers an error with.
 
-use std::fmt;
+use std::{borrow::Cow, fmt, marker::PhantomData};
 
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde::{
+    Deserializer, Serialize, Serializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+    ser::SerializeMap,
+};
+use serde_json::value::RawValue;
 
 use crate::{
     decode::without_bom,
     validate::{Violation, ViolationCode},
-    value::Json,
+    value::{Json, Name},
 };
 
 /// The body of an error answer, as RFC 9457 names its members.
 ///
 /// Reading is lenient: a member that is missing or of another type is `None`, and members that are not
 /// listed here are in `extra`. The texts are the service's own.
+///
+/// What is kept is bounded, whatever a service sends: each text is cut at [`Problem::MAX_TEXT`] bytes, at
+/// most [`Problem::MAX_ERRORS`] entries of `errors` are read and the rest are counted, and `extra` holds
+/// at most [`Problem::MAX_EXTRA`] bytes. Reading takes one pass, and no depth of nesting matters.
 ///
 /// ```
 /// use dealkit::Problem;
@@ -39,11 +48,23 @@ pub struct Problem {
     pub request_id: Option<String>,
     /// What is wrong with the request, member by member.
     pub errors: Vec<Violation>,
-    /// Members that are none of these, by name.
+    /// How many entries of `errors` came after the first [`Problem::MAX_ERRORS`] and were not read, as far
+    /// as the body was read at all; 0 normally. It is not a member of the body, and is not written to one.
+    pub omitted_errors: usize,
+    /// Members that are none of these, by name; one that does not fit into [`Problem::MAX_EXTRA`] is left out.
     pub extra: std::collections::BTreeMap<String, Json>,
 }
 
 impl Problem {
+    /// The most of each text that is kept, in bytes; a longer one is cut between two characters.
+    pub const MAX_TEXT: usize = 8 * 1024;
+
+    /// The most entries of `errors` that are read.
+    pub const MAX_ERRORS: usize = 100;
+
+    /// The most that `extra` holds, names and values together, in bytes.
+    pub const MAX_EXTRA: usize = 64 * 1024;
+
     /// A problem with the three members that every error body of the sandbox server has.
     pub fn new(status: u16, title: impl Into<String>, detail: impl Into<String>) -> Self {
         Self {
@@ -56,39 +77,218 @@ impl Problem {
 
     /// Reads an error body; `None` if it is no JSON object with at least one of a problem's members.
     pub fn from_json(body: impl AsRef<[u8]>) -> Option<Self> {
-        let mut members: std::collections::BTreeMap<String, Json> =
-            serde_json::from_slice(without_bom(body.as_ref())).ok()?;
-        let mut text = |name: &str| members.remove(name).and_then(|json| json.to().ok());
-        let mut problem = Self {
-            problem_type: text("type"),
-            title: text("title"),
-            detail: text("detail"),
-            request_id: text("request_id"),
-            ..Self::default()
+        Self::read(std::str::from_utf8(without_bom(body.as_ref())).ok()?, false)
+    }
+
+    /// Reads the beginning of an error body whose rest was not read: what stands before the cut.
+    #[cfg(feature = "client")]
+    pub(crate) fn from_cut_json(body: &[u8]) -> Option<Self> {
+        let body = without_bom(body);
+        let text = match std::str::from_utf8(body) {
+            Ok(text) => text,
+            // The cut may go through a character.
+            Err(error) if error.error_len().is_none() => {
+                std::str::from_utf8(body.get(..error.valid_up_to())?).ok()?
+            }
+            Err(_) => return None,
         };
-        problem.status = members.remove("status").and_then(|json| json.to().ok());
-        let errors: Vec<Json> = members
-            .remove("errors")
-            .and_then(|json| json.to().ok())
-            .unwrap_or_default();
-        problem.errors = errors.iter().filter_map(violation).collect();
-        let empty = problem == Self::default();
-        problem.extra = members;
+        // It may go through a number too, which would not be a missing end but a wrong number.
+        let in_number = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+        Self::read(text.trim_end_matches(in_number), true)
+    }
+
+    fn read(text: &str, is_cut: bool) -> Option<Self> {
+        let mut members = Members::default();
+        let mut reader = serde_json::Deserializer::from_str(text);
+        // The members outlive the visitor: those that were read before the cut count.
+        match reader
+            .deserialize_map(&mut members)
+            .and_then(|()| reader.end())
+        {
+            Ok(()) => {}
+            Err(error) if is_cut && error.is_eof() => members.take_unfinished(text),
+            Err(_) => return None,
+        }
+        members.into_problem()
+    }
+}
+
+/// The members of an error body as they are being read, each as the text of its value.
+#[derive(Default)]
+struct Members<'de> {
+    problem_type: Option<&'de str>,
+    title: Option<&'de str>,
+    status: Option<&'de str>,
+    detail: Option<&'de str>,
+    request_id: Option<&'de str>,
+    errors: Option<&'de str>,
+    extra: std::collections::BTreeMap<String, Json>,
+    /// How many bytes `extra` holds.
+    extra_size: usize,
+    /// The name of the member whose value is being read.
+    unfinished: Option<Cow<'de, str>>,
+}
+
+impl<'de> Visitor<'de> for &mut Members<'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        while let Some(Name(name)) = members.next_key()? {
+            let name = &*self.unfinished.insert(name);
+            // Raw text is skipped over without recursion, however deep it nests.
+            let value = members.next_value::<&'de RawValue>()?;
+            let text = Some(value.get());
+            match &**name {
+                "type" => self.problem_type = text,
+                "title" => self.title = text,
+                "status" => self.status = text,
+                "detail" => self.detail = text,
+                "request_id" => self.request_id = text,
+                "errors" => self.errors = text,
+                _ => {
+                    if let Some(former) = self.extra.remove(&**name) {
+                        self.extra_size -= name.len() + former.as_str().len();
+                    }
+                    let size = self.extra_size + name.len() + value.get().len();
+                    if size <= Problem::MAX_EXTRA {
+                        self.extra_size = size;
+                        self.extra
+                            .insert(name.clone().into_owned(), Json::from_raw(value));
+                    }
+                }
+            }
+            self.unfinished = None;
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Members<'de> {
+    /// Takes the list of errors that the cut goes through; of other values a part is worth nothing.
+    fn take_unfinished(&mut self, text: &'de str) {
+        // A name that is written with escapes is no part of the text, and no service writes this one so.
+        if let Some(Cow::Borrowed(name @ "errors")) = self.unfinished {
+            let end = name.as_ptr().addr() + name.len() - text.as_ptr().addr();
+            let rest = text.get(end..).and_then(|rest| rest.strip_prefix('"'));
+            let value = rest.and_then(|rest| rest.trim_ascii_start().strip_prefix(':'));
+            self.errors = value.or(self.errors);
+        }
+    }
+
+    fn into_problem(self) -> Option<Problem> {
+        let mut problem = Problem {
+            problem_type: self.problem_type.and_then(read_text),
+            title: self.title.and_then(read_text),
+            status: self.status.and_then(|text| serde_json::from_str(text).ok()),
+            detail: self.detail.and_then(read_text),
+            request_id: self.request_id.and_then(read_text),
+            ..Problem::default()
+        };
+        let mut omitted = 0;
+        if let Some(text) = self.errors {
+            let mut entries = Entries {
+                read: 0,
+                errors: &mut problem.errors,
+                omitted: &mut omitted,
+            };
+            // What is no list has no entries, and a list that was cut has those before the cut.
+            let _ = serde_json::Deserializer::from_str(text).deserialize_seq(&mut entries);
+        }
+        let empty = problem == Problem::default();
+        problem.omitted_errors = omitted;
+        problem.extra = self.extra;
         (!empty).then_some(problem)
     }
 }
 
+/// Reads the entries of `errors`, and counts those that are too many.
+struct Entries<'p> {
+    read: usize,
+    errors: &'p mut Vec<Violation>,
+    omitted: &'p mut usize,
+}
+
+impl<'de> Visitor<'de> for &mut Entries<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        while self.read < Problem::MAX_ERRORS {
+            let Some(entry) = entries.next_element::<&'de RawValue>()? else {
+                return Ok(());
+            };
+            self.read += 1;
+            self.errors.extend(violation(entry.get()));
+        }
+        while entries.next_element::<IgnoredAny>()?.is_some() {
+            *self.omitted += 1;
+        }
+        Ok(())
+    }
+}
+
 /// Reads one entry of `errors`; one without a pointer says nothing that a program could use.
-fn violation(entry: &Json) -> Option<Violation> {
-    let mut members: std::collections::BTreeMap<String, Json> = entry.to().ok()?;
-    let mut text = |name: &str| members.remove(name).and_then(|json| json.to().ok());
-    let pointer: String = text("pointer")?;
-    let code = ViolationCode::from(text("code").unwrap_or_default());
-    Some(Violation::new(
+fn violation(entry: &str) -> Option<Violation> {
+    let mut reader = serde_json::Deserializer::from_str(entry);
+    let Entry {
         pointer,
         code,
-        text("detail").unwrap_or_default(),
+        detail,
+    } = reader.deserialize_map(EntryVisitor(PhantomData)).ok()?;
+    Some(Violation::new(
+        read_text(pointer?)?,
+        ViolationCode::from(code.and_then(read_text).unwrap_or_default()),
+        detail.and_then(read_text).unwrap_or_default(),
     ))
+}
+
+/// One entry of `errors`, each member as the text of its value.
+#[derive(Default)]
+struct Entry<'de> {
+    pointer: Option<&'de str>,
+    code: Option<&'de str>,
+    detail: Option<&'de str>,
+}
+
+struct EntryVisitor<'de>(PhantomData<&'de str>);
+
+impl<'de> Visitor<'de> for EntryVisitor<'de> {
+    type Value = Entry<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Entry<'de>, A::Error> {
+        let mut entry = Entry::default();
+        while let Some(Name(name)) = members.next_key()? {
+            let text = Some(members.next_value::<&'de RawValue>()?.get());
+            match &*name {
+                "pointer" => entry.pointer = text,
+                "code" => entry.code = text,
+                "detail" => entry.detail = text,
+                _ => {}
+            }
+        }
+        Ok(entry)
+    }
+}
+
+/// Reads a JSON string and keeps its beginning; `None` for another value.
+fn read_text(json: &str) -> Option<String> {
+    let Name(text) = serde_json::from_str(json).ok()?;
+    let mut end = text.len().min(Problem::MAX_TEXT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).map(str::to_owned)
 }
 
 impl fmt::Debug for Problem {

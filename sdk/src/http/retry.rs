@@ -333,6 +333,7 @@ mod tests {
             status: StatusCode::from_u16(status).unwrap(),
             headers,
             body: Bytes::new(),
+            is_cut: false,
             attempts: 1,
             redactor: Redactor::new(&HeaderValue::from_static("key")),
         }

@@ -13,6 +13,9 @@ use crate::{
     wire,
 };
 
+/// The most of an error's body that is read, in bytes: it need not be whole to be of use.
+pub(crate) const ERROR_BODY_READ: usize = 1024 * 1024;
+
 /// A request that is ready to go, as often as need be.
 #[derive(Clone)]
 pub(crate) struct Outgoing {
@@ -39,6 +42,8 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    /// Whether there was more of the body than was read.
+    pub(crate) is_cut: bool,
     /// How many times the request was sent to get it.
     pub(crate) attempts: u32,
     /// Whatever is shown of the answer goes through it.
@@ -80,9 +85,17 @@ pub(crate) async fn attempt(
         status: response.status(),
         headers: std::mem::take(response.headers_mut()),
         body: Bytes::new(),
+        is_cut: false,
         attempts: 1,
         redactor: redactor.clone(),
     };
+    if !answer.status.is_success() {
+        // The status says what there is to know, however much of its body comes.
+        let limit = usize::try_from(bounds.max_response_bytes).unwrap_or(usize::MAX);
+        let limit = limit.min(ERROR_BODY_READ);
+        (answer.body, answer.is_cut) = read_error_body(&mut response, limit, &deadline).await;
+        return Err(Error::answered(answer, &request.url));
+    }
     let (body, failure) = read_body(
         &mut response,
         bounds.max_response_bytes,
@@ -92,8 +105,6 @@ pub(crate) async fn attempt(
     .await;
     answer.body = body;
     match failure {
-        // The status says what there is to know, however much of its body came.
-        _ if !answer.status.is_success() => Err(Error::answered(answer, &request.url)),
         // What came is kept, also where more should have come.
         Some(error) => Err(error.with_answer(answer)),
         None => Ok(answer),
@@ -155,6 +166,25 @@ async fn read_body(
         }
     };
     (body.freeze(), failure)
+}
+
+/// Reads the beginning of an error's body, and says whether there was more. A connection with more to come
+/// is not used again.
+async fn read_error_body(
+    response: &mut reqwest::Response,
+    limit: usize,
+    deadline: &Deadline,
+) -> (Bytes, bool) {
+    let mut body = BytesMut::new();
+    while let Some(Ok(Some(chunk))) = deadline.bound(response.chunk()).await {
+        let room = limit.saturating_sub(body.len());
+        if let Some(first) = chunk.get(..room).filter(|_| chunk.len() > room) {
+            body.extend_from_slice(first);
+            return (body.freeze(), true);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    (body.freeze(), false)
 }
 
 /// Tells the failures apart that have no answer.

@@ -40,7 +40,7 @@ macro_rules! model {
                     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut members: A) -> Result<$model, A::Error> {
                         $( let mut $field: Option<$type> = None; )+
                         let mut extra = std::collections::BTreeMap::new();
-                        while let Some($crate::model::field::Name(name)) = members.next_key()? {
+                        while let Some($crate::value::Name(name)) = members.next_key()? {
                             match &*name {
                                 $( $wire => $field = Some(members.next_value_seed(model!(@seed $need $type))?), )+
                                 _ => {

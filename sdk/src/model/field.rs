@@ -1,6 +1,6 @@
 //! How one field of a response is read from JSON and written back.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData};
+use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{
@@ -84,37 +84,6 @@ pub(super) struct Written<'a, T>(pub(super) &'a T);
 impl<T: Field> Serialize for Written<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.write(serializer)
-    }
-}
-
-/// The name of a member, borrowed where the JSON text allows it.
-pub(super) struct Name<'de>(pub(super) Cow<'de, str>);
-
-impl<'de> Deserialize<'de> for Name<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NameVisitor;
-
-        impl<'de> Visitor<'de> for NameVisitor {
-            type Value = Name<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the name of a member")
-            }
-
-            fn visit_borrowed_str<E: de::Error>(self, name: &'de str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Borrowed(name)))
-            }
-
-            fn visit_str<E: de::Error>(self, name: &str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Owned(name.to_owned())))
-            }
-
-            fn visit_string<E: de::Error>(self, name: String) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Owned(name)))
-            }
-        }
-
-        deserializer.deserialize_str(NameVisitor)
     }
 }
 

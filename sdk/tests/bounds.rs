@@ -1,0 +1,233 @@
+//! No size, no count and no depth of nesting of what a service sends costs more than a small multiple of it.
+#![cfg(feature = "client")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod peer;
+
+use std::time::{Duration, Instant};
+
+use dealkit::{Error, ErrorKind, Problem};
+use peer::{BOTH, FINE, Peer, Protocol, Step, answer};
+
+/// Far deeper than any stack that a parser could put its levels on.
+const DEEP: usize = 1_000_000;
+
+fn nested() -> String {
+    format!("{}{}", "[".repeat(DEEP), "]".repeat(DEEP))
+}
+
+/// The head of an error response with a body of this length, and the body's beginning.
+fn error_of(length: usize, beginning: Vec<u8>) -> Vec<Step> {
+    let headers = vec![("content-length", length.to_string())];
+    vec![
+        Step::Hear,
+        Step::Head(422, headers),
+        Step::Body(beginning, false),
+    ]
+}
+
+async fn call(peer: &Peer) -> Error {
+    let client = peer.builder().timeout(Duration::from_secs(20)).build();
+    client.unwrap().deals().retrieve("d_1").await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_huge_error_body_costs_no_more_than_its_beginning() {
+    let entry = r#"{"pointer":"/email","code":"blocked"},"#;
+    let body = format!(
+        r#"{{"title":"Unprocessable Content","errors":[{}"#,
+        entry.repeat(46 * 1024 * 1024 / entry.len())
+    );
+    for protocol in BOTH {
+        let script = error_of(body.len(), body.clone().into_bytes());
+        let peer = Peer::start(protocol, vec![script]);
+        let client = peer.builder().timeout(Duration::from_secs(2)).build();
+        let client = client.unwrap();
+        let error = client.deals().retrieve("d_1").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Status, "{protocol:?}: {error:?}");
+        assert!(error.is_unprocessable());
+        assert_eq!(error.body().unwrap(), &body.as_bytes()[..64 * 1024]);
+        let problem = error.problem().unwrap();
+        assert_eq!(problem.title.as_deref(), Some("Unprocessable Content"));
+        assert_eq!(error.violations().len(), Problem::MAX_ERRORS);
+        let read = Problem::MAX_ERRORS + problem.omitted_errors;
+        assert_eq!(read, (1024 * 1024 - 42) / entry.len(), "{protocol:?}");
+    }
+}
+
+/// The rest of the body would come in front of the next response.
+#[tokio::test]
+async fn after_a_cut_body_the_connection_is_not_used_again() {
+    let body = format!("{{\"title\":\"no\",\"more\":\"{}", "x".repeat(2 << 20));
+    let fine = vec![Step::Hear, answer(200, FINE)];
+    let peer = Peer::start(
+        Protocol::Http1,
+        vec![error_of(body.len() + 2, body.into_bytes()), fine],
+    );
+    let client = peer.client();
+    let error = client.deals().retrieve("d_1").await.unwrap_err();
+    assert_eq!(error.problem().unwrap().title.as_deref(), Some("no"));
+    client.deals().retrieve("x_1").await.unwrap();
+    drop(client);
+    assert_eq!(peer.finish().await.connections, 2);
+}
+
+/// Where dealkit cuts, only what is whole counts; where the service's own text breaks, nothing does.
+#[tokio::test]
+async fn what_stands_before_the_cut_is_read() {
+    let problem = |rest: &str| format!("{{\"title\":\"no\",{rest}");
+    let long = "x".repeat(2 << 20);
+    for (body, title) in [
+        (problem(&format!("\"detail\":\"{long}\"}}")), Some("no")),
+        // The cut goes through a character of three bytes, a number, a name, an escape, white space.
+        (
+            problem(&format!("\"more\":\"{}\"}}", "€".repeat(1 << 20))),
+            Some("no"),
+        ),
+        (
+            problem(&format!("\"more\":\"x{}\"}}", "€".repeat(1 << 20))),
+            Some("no"),
+        ),
+        (
+            problem(&format!("\"more\":\"xx{}\"}}", "€".repeat(1 << 20))),
+            Some("no"),
+        ),
+        (
+            problem(&format!("\"status\":{}}}", "4".repeat(2 << 20))),
+            Some("no"),
+        ),
+        (
+            problem(&format!("\"more\":1e{}}}", "4".repeat(2 << 20))),
+            Some("no"),
+        ),
+        (problem(&format!("\"{long}\":1}}")), Some("no")),
+        (
+            problem(&format!("\"more\":\"{}\"}}", "\\u0041".repeat(1 << 19))),
+            Some("no"),
+        ),
+        (problem(&" ".repeat(2 << 20)), Some("no")),
+        (
+            problem(&format!("\"more\":{}", "[".repeat(2 << 20))),
+            Some("no"),
+        ),
+        (
+            problem(&format!("\"errors\":{}", "[".repeat(2 << 20))),
+            Some("no"),
+        ),
+        (problem(&format!("\"errors\":\"{long}\"")), Some("no")),
+        (problem(&format!("oops,\"more\":\"{long}\"}}")), None),
+        (format!("<html>{long}"), None),
+        (format!("{{\"message\":\"{long}\"}}"), None),
+        (long.clone(), None),
+    ] {
+        let script = error_of(body.len(), body.clone().into_bytes());
+        let peer = Peer::start(Protocol::Http1, vec![script]);
+        let error = call(&peer).await;
+        let found = error.problem().map(|problem| problem.title.as_deref());
+        assert_eq!(found, title.map(Some), "{:?}", &body[..40]);
+        assert_eq!(error.body().unwrap(), &body.as_bytes()[..64 * 1024]);
+    }
+}
+
+#[tokio::test]
+async fn a_limit_on_responses_below_that_on_errors_holds_for_errors_too() {
+    let body = format!("{{\"title\":\"no\",\"more\":\"{}\"}}", "x".repeat(4096));
+    let peer = Peer::start(
+        Protocol::Http1,
+        vec![error_of(body.len(), body.clone().into_bytes())],
+    );
+    let client = peer.builder().max_response_bytes(100).build().unwrap();
+    let error = client.deals().retrieve("d_1").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Status);
+    assert_eq!(error.body().unwrap(), &body.as_bytes()[..100]);
+    assert_eq!(error.problem().unwrap().title.as_deref(), Some("no"));
+}
+
+#[test]
+fn of_many_errors_the_first_hundred_are_read_and_the_rest_counted() {
+    for (count, omitted) in [(0, 0), (99, 0), (100, 0), (101, 1), (250, 150)] {
+        let entries: Vec<String> = (0..count)
+            .map(|at| format!(r#"{{"pointer":"/{at}"}}"#))
+            .collect();
+        let body = format!(r#"{{"title":"no","errors":[{}]}}"#, entries.join(","));
+        let problem = Problem::from_json(&body).unwrap();
+        assert_eq!(problem.errors.len(), count - omitted);
+        assert_eq!(problem.omitted_errors, omitted);
+        if let Some(last) = problem.errors.last() {
+            assert_eq!(last.pointer, format!("/{}", count - omitted - 1));
+        }
+        assert!(!serde_json::to_string(&problem).unwrap().contains("omitted"));
+    }
+    // The last list of that name counts, and its count with it.
+    let many = vec![r#"{"pointer":"/a"}"#; 200].join(",");
+    let twice = format!(r#"{{"errors":[{many}],"errors":[{{"pointer":"/b"}}]}}"#);
+    let problem = Problem::from_json(twice).unwrap();
+    assert_eq!((problem.errors.len(), problem.omitted_errors), (1, 0));
+}
+
+#[test]
+fn texts_and_extra_members_are_bounded() {
+    let long = "€".repeat(Problem::MAX_TEXT);
+    let entry = serde_json::json!({"pointer": long, "code": long, "detail": long});
+    let body = serde_json::json!({
+        "type": long, "title": long, "detail": long, "request_id": long, "errors": [entry],
+    });
+    let problem = Problem::from_json(body.to_string()).unwrap();
+    let cut = "€".repeat(Problem::MAX_TEXT / 3);
+    for text in [
+        &problem.problem_type,
+        &problem.title,
+        &problem.detail,
+        &problem.request_id,
+        &Some(problem.errors[0].pointer.clone()),
+        &Some(problem.errors[0].code.to_string()),
+        &Some(problem.errors[0].detail.clone()),
+    ] {
+        assert!(text.as_ref() == Some(&cut));
+    }
+
+    let members: String = (0..100_000).map(|at| format!(r#","{at:09}":1"#)).collect();
+    let problem = Problem::from_json(format!(r#"{{"title":"no"{members}}}"#)).unwrap();
+    assert_eq!(problem.extra.len(), Problem::MAX_EXTRA / 10);
+    let large = format!(
+        r#"{{"title":"no","a":1,"large":"{}","a":22,"b":3}}"#,
+        "x".repeat(Problem::MAX_EXTRA)
+    );
+    let extra = Problem::from_json(large).unwrap().extra;
+    let kept: Vec<(&str, &str)> = extra
+        .iter()
+        .map(|(name, json)| (&**name, json.as_str()))
+        .collect();
+    assert_eq!(kept, [("a", "22"), ("b", "3")]);
+}
+
+#[test]
+fn no_depth_of_nesting_keeps_a_problem_from_being_read() {
+    let nested = nested();
+    let objects = format!("{}1{}", r#"{"pointer":"#.repeat(DEEP), "}".repeat(DEEP));
+    let began = Instant::now();
+    for place in [
+        format!(r#""more":{nested}"#),
+        format!(r#""more":{objects}"#),
+        format!(r#""errors":{nested}"#),
+        format!(r#""errors":[{nested},{objects},{{"pointer":"/a","more":{nested}}}]"#),
+        format!(r#""errors":[{{"pointer":{nested},"code":{nested},"detail":{nested}}}]"#),
+        format!(r#""errors":{objects}"#),
+        format!(r#""type":{nested},"status":{nested},"detail":{objects},"request_id":{nested}"#),
+    ] {
+        let problem = Problem::from_json(format!(r#"{{"title":"no",{place}}}"#)).unwrap();
+        assert_eq!(problem.title.as_deref(), Some("no"));
+        assert!(problem.errors.len() <= 1 && problem.extra.is_empty());
+        assert!(problem.detail.is_none() && problem.status.is_none());
+    }
+    assert!(began.elapsed() < Duration::from_secs(20));
+    let deep = format!("{}{}", "[".repeat(30_000), "]".repeat(30_000));
+    let problem = Problem::from_json(format!(r#"{{"title":"no","more":{deep}}}"#)).unwrap();
+    assert_eq!(problem.extra["more"].as_str(), deep);
+    assert_eq!(problem.clone(), problem);
+    assert!(serde_json::to_string(&problem).unwrap().contains(&deep));
+}
