@@ -189,24 +189,49 @@ impl CreateAgent {
     }
 }
 
+/// Wire names, stated once: for writing, for the rules, and for error texts, which show no other name.
+macro_rules! members {
+    ($($name:ident = $wire:literal,)+) => {
+        $(pub(crate) const $name: &str = $wire;)+
+        pub(crate) const ALL: &[&str] = &[$($wire),+];
+    };
+}
+
+/// The members of the request.
+pub(crate) mod member {
+    members! {
+        EMAIL = "email",
+        FIRST_NAME = "first_name",
+        LAST_NAME = "last_name",
+        PROFILE = "profile",
+        ROLE = "role",
+        PHONE = "phone",
+        IMAGE_URL = "image_url",
+        DATE_OF_BIRTH = "date_of_birth",
+        BROKERAGE_ID = "brokerage_id",
+        OFFICE_ID = "office_id",
+        COLLECTIVE_ID = "collective_id",
+    }
+}
+
 impl Serialize for CreateAgent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut members = serializer.serialize_map(None)?;
-        members.serialize_entry("email", &self.email)?;
-        members.serialize_entry("first_name", &self.first_name)?;
-        members.serialize_entry("last_name", &self.last_name)?;
-        members.serialize_entry("profile", &self.profile)?;
+        members.serialize_entry(member::EMAIL, &self.email)?;
+        members.serialize_entry(member::FIRST_NAME, &self.first_name)?;
+        members.serialize_entry(member::LAST_NAME, &self.last_name)?;
+        members.serialize_entry(member::PROFILE, &self.profile)?;
         if let Some(role) = &self.role {
-            members.serialize_entry("role", role)?;
+            members.serialize_entry(member::ROLE, role)?;
         }
         if let Some(phone) = &self.phone {
-            members.serialize_entry("phone", phone)?;
+            members.serialize_entry(member::PHONE, phone)?;
         }
-        entry(&mut members, "image_url", &self.image_url)?;
-        entry(&mut members, "date_of_birth", &self.date_of_birth)?;
-        entry(&mut members, "brokerage_id", &self.brokerage_id)?;
-        entry(&mut members, "office_id", &self.office_id)?;
-        entry(&mut members, "collective_id", &self.collective_id)?;
+        entry(&mut members, member::IMAGE_URL, &self.image_url)?;
+        entry(&mut members, member::DATE_OF_BIRTH, &self.date_of_birth)?;
+        entry(&mut members, member::BROKERAGE_ID, &self.brokerage_id)?;
+        entry(&mut members, member::OFFICE_ID, &self.office_id)?;
+        entry(&mut members, member::COLLECTIVE_ID, &self.collective_id)?;
         members.end()
     }
 }

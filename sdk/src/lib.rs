@@ -64,11 +64,13 @@ mod client;
 #[cfg(feature = "client")]
 mod deals;
 mod decode;
+pub mod document;
 #[cfg(feature = "client")]
 mod error;
 #[cfg(feature = "client")]
 mod http;
 mod model;
+mod names;
 mod problem;
 #[cfg(feature = "client")]
 mod response;

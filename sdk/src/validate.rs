@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 use url::Url;
 
 use crate::{
-    agents::{AgentProfile, CreateAgent},
+    agents::{AgentProfile, CreateAgent, member},
+    names,
     value::{Json, Kind, Nullable, Role, parse_date},
 };
 
@@ -20,13 +21,18 @@ pub const NAME_MIN: usize = 1;
 /// The longest first or last name, in Unicode code points (specification, "Limits").
 pub const NAME_MAX: usize = 255;
 
+/// How many violations an error text shows. Only unknown members can make more.
+const SHOWN: usize = 100;
+
 /// One way in which a request breaks the rules.
 ///
-/// No text in it repeats a value that was given.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// No text in it repeats a value that was given. The pointer is exact; `Display` and `Debug` show `*` in it
+/// for names that the specification does not have: what stands there may be personal.
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Violation {
-    /// Where, as a JSON pointer (RFC 6901) into the request body; empty for the body itself.
+    /// Where, as a JSON pointer (RFC 6901) into the request body; empty for the body itself. It can hold
+    /// names from the request.
     pub pointer: String,
     /// Which rule.
     pub code: ViolationCode,
@@ -50,9 +56,19 @@ impl fmt::Display for Violation {
         let place = match (self.pointer.as_str(), &self.code) {
             ("", ViolationCode::InvalidId) => "the identifier",
             ("", _) => "the body",
-            (pointer, _) => pointer,
+            (pointer, _) => &names::masked_pointer(pointer),
         };
         write!(f, "{place}: {} ({})", self.detail, self.code)
+    }
+}
+
+impl fmt::Debug for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Violation")
+            .field("pointer", &names::masked_pointer(&self.pointer))
+            .field("code", &self.code)
+            .field("detail", &self.detail)
+            .finish()
     }
 }
 
@@ -138,7 +154,7 @@ impl<'de> Deserialize<'de> for ViolationCode {
     }
 }
 
-/// A request breaks the rules: every violation, not the first.
+/// A request breaks the rules: every violation, not the first. `Display` shows the first 100.
 ///
 /// ```
 /// use dealkit::{AgentProfile, CreateAgent};
@@ -187,13 +203,16 @@ impl ValidationError {
 impl fmt::Display for ValidationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the request breaks the rules: ")?;
-        for (at, violation) in self.violations.iter().enumerate() {
+        for (at, violation) in self.violations.iter().take(SHOWN).enumerate() {
             if at > 0 {
                 f.write_str("; ")?;
             }
             violation.fmt(f)?;
         }
-        Ok(())
+        match self.violations.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
+        }
     }
 }
 
@@ -249,20 +268,22 @@ pub(crate) fn create_agent(
     };
     let out = &mut violations;
     let request = CreateAgent {
-        email: members.required_text("email", email, out),
-        first_name: members.required_text("first_name", name, out),
-        last_name: members.required_text("last_name", name, out),
+        email: members.required_text(member::EMAIL, email, out),
+        first_name: members.required_text(member::FIRST_NAME, name, out),
+        last_name: members.required_text(member::LAST_NAME, name, out),
         profile: profile(&mut members, unknown, out),
         role: members
-            .text("role", Null::Forbidden, role, out)
+            .text(member::ROLE, Null::Forbidden, role, out)
             .value()
             .and_then(|role| role.parse().ok()),
-        phone: members.text("phone", Null::Forbidden, phone, out).value(),
-        image_url: members.text("image_url", Null::Allowed, absolute_url, out),
-        date_of_birth: members.text("date_of_birth", Null::Allowed, date, out),
-        brokerage_id: members.identifier("brokerage_id", out),
-        office_id: members.identifier("office_id", out),
-        collective_id: members.identifier("collective_id", out),
+        phone: members
+            .text(member::PHONE, Null::Forbidden, phone, out)
+            .value(),
+        image_url: members.text(member::IMAGE_URL, Null::Allowed, absolute_url, out),
+        date_of_birth: members.text(member::DATE_OF_BIRTH, Null::Allowed, date, out),
+        brokerage_id: members.identifier(member::BROKERAGE_ID, out),
+        office_id: members.identifier(member::OFFICE_ID, out),
+        collective_id: members.identifier(member::COLLECTIVE_ID, out),
     };
     members.rest(unknown, out);
     if violations.is_empty() {
@@ -278,7 +299,7 @@ fn profile(
     out: &mut Vec<Violation>,
 ) -> AgentProfile {
     let mut profile = AgentProfile::new();
-    let Some(value) = members.required("profile", Kind::Object, out) else {
+    let Some(value) = members.required(member::PROFILE, Kind::Object, out) else {
         return profile;
     };
     let Some(mut inner) = Members::of(value.get(), "/profile") else {

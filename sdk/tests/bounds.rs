@@ -10,7 +10,7 @@ mod peer;
 
 use std::time::{Duration, Instant};
 
-use dealkit::{Error, ErrorKind, Problem};
+use dealkit::{CreateAgent, Deal, Error, ErrorKind, Json, Problem, UnknownMembers, document};
 use peer::{BOTH, FINE, Peer, Protocol, Step, answer};
 
 /// Far deeper than any stack that a parser could put its levels on.
@@ -230,4 +230,83 @@ fn no_depth_of_nesting_keeps_a_problem_from_being_read() {
     assert_eq!(problem.extra["more"].as_str(), deep);
     assert_eq!(problem.clone(), problem);
     assert!(serde_json::to_string(&problem).unwrap().contains(&deep));
+}
+
+/// Each document holds one value more than may be, counted as `document` says.
+#[test]
+fn a_document_of_too_many_values_is_refused_before_a_model_is_built() {
+    let many = |item: &str, each: usize| vec![item; document::MAX_VALUES / each].join(",");
+    for body in [
+        format!(r#"{{"id":"d","quotes":[{}]}}"#, many("{}", 2)),
+        format!(r#"{{"id":"d","more":[{}]}}"#, many("1", 1)),
+        format!("[0,{}]", many("[]", 2)),
+        "[".repeat(document::MAX_VALUES + 1),
+    ] {
+        let error = Deal::from_json(&body).unwrap_err();
+        assert_eq!(error.found(), "too many values");
+        assert_eq!((error.path(), error.pointer()), ("", ""));
+        assert_eq!(error.body(), body.as_bytes());
+        assert_eq!(
+            error.to_string(),
+            "expected at most 2000000 values in the document, found more"
+        );
+        assert_eq!(document::check_size(body.as_bytes()), Err(error));
+    }
+}
+
+#[test]
+fn what_looks_like_many_values_and_is_text_is_read() {
+    let text = format!("{}\\\"{}", ",[{".repeat(1_000_000), ",".repeat(1_000_000));
+    let body = format!(r#"{{"id":"d","external_id":"{text}","more":["{text}"]}}"#);
+    let deal = Deal::from_json(&body).unwrap();
+    assert_eq!(deal.external_id.unwrap().len(), text.len() - 1);
+    let most = vec!["1"; document::MAX_VALUES - 3].join(",");
+    let body = format!(r#"{{"id":"d","more":[{most}]}}"#);
+    assert_eq!(document::check_size(body.as_bytes()), Ok(()));
+    Deal::from_json(&body).unwrap();
+}
+
+#[tokio::test]
+async fn a_response_of_too_many_values_is_a_decode_error() {
+    let body = format!(
+        r#"{{"id":"d","quotes":[{}]}}"#,
+        vec!["{}"; 1_000_000].join(",")
+    );
+    let peer = Peer::start(Protocol::Http1, vec![vec![Step::Hear, answer(200, &body)]]);
+    let error = call(&peer).await;
+    assert_eq!(error.kind(), ErrorKind::Decode);
+    assert!(
+        error.to_string().contains("at most 2000000 values"),
+        "{error}"
+    );
+    assert_eq!(error.body(), Some(body.as_bytes()));
+}
+
+/// The last value of a large document is wrong: saying where takes no more than reading it does.
+#[test]
+fn a_place_far_inside_a_large_document_is_found() {
+    let quotes = vec!["{}"; 300_000].join(",");
+    let body = format!(r#"{{"id":"d","quotes":[{quotes},{{"id":7}}]}}"#);
+    let error = Deal::from_json(body).unwrap_err();
+    assert_eq!(error.path(), "quotes[300000].id");
+    assert_eq!(error.found(), "a number");
+    let entries: String = (0..300_000).map(|at| format!(r#""{at}":"","#)).collect();
+    let body = format!(r#"{{"id":"d","metadata":{{{entries}"x":null}}}}"#);
+    let error = Deal::from_json(body).unwrap_err();
+    assert_eq!(error.path(), "metadata[entry 300001]");
+    assert_eq!(error.found(), "null");
+}
+
+#[test]
+fn the_text_of_many_violations_is_bounded() {
+    let members: String = (0..50_000).map(|at| format!(r#","ada-{at}":1"#)).collect();
+    let body = format!(
+        r#"{{"email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{{}}{members}}}"#
+    );
+    let body = Json::parse(body).unwrap();
+    let error = CreateAgent::from_json(&body, UnknownMembers::Reject).unwrap_err();
+    assert_eq!(error.violations().len(), 50_000);
+    let text = error.to_string();
+    assert!(text.ends_with("; and 49900 more"), "{text}");
+    assert!(!text.contains("ada"), "{text}");
 }

@@ -1,5 +1,7 @@
 //! Reading what a service answers with.
 
+use std::{collections::BTreeSet, sync::OnceLock};
+
 use dealkit::{Agent, Deal, Decimal, DecodeError};
 use serde_json::Value;
 
@@ -115,26 +117,47 @@ fn refused(shape: &Shape, data: &[u8], error: &DecodeError) {
     );
 }
 
-/// The pointer in the words of a programmer: `application.offers[2].id`.
+/// The pointer in the words of a programmer, `application.offers[2].id`, with a position in the place of a
+/// name that the specification does not have.
 fn path_of(pointer: &str, document: &str) -> String {
     let mut path = String::new();
     let mut above = String::new();
     for token in pointer.split('/').skip(1) {
-        let is_array = json::at(document, &above).is_some_and(|it| Kind::of(it) == Kind::Array);
+        let name = token.replace("~1", "/").replace("~0", "~");
+        let parent = json::at(document, &above).expect("the place is in the document");
         above.push('/');
         above.push_str(token);
-        let name = token.replace("~1", "/").replace("~0", "~");
-        let is_plain = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
-        if is_array {
+        if Kind::of(parent) == Kind::Array {
             path.push_str(&format!("[{name}]"));
-        } else if name.is_empty() || !name.chars().all(is_plain) {
-            path.push_str(&format!("[{name:?}]"));
-        } else {
+        } else if names_of_the_specification().contains(&name) {
             path.push_str(if path.is_empty() { "" } else { "." });
             path.push_str(&name);
+        } else {
+            let members = json::members(parent);
+            let before = members
+                .iter()
+                .rposition(|(found, _)| found.as_ref() == Some(&name))
+                .expect("what is missing has a name of the specification");
+            path.push_str(&format!("[entry {}]", before + 1));
         }
     }
     path
+}
+
+/// The members of every request and every response that is no error.
+fn names_of_the_specification() -> &'static BTreeSet<String> {
+    static NAMES: OnceLock<BTreeSet<String>> = OnceLock::new();
+    NAMES.get_or_init(|| {
+        let openapi = include_str!("../../contract/openapi.json");
+        let openapi: Value = serde_json::from_str(openapi).unwrap();
+        let schemas = openapi["components"]["schemas"].as_object().unwrap();
+        schemas
+            .iter()
+            .filter(|(name, _)| !["Problem", "ValidationProblem", "Violation"].contains(&&***name))
+            .filter_map(|(_, schema)| schema["properties"].as_object())
+            .flat_map(|properties| properties.keys().cloned())
+            .collect()
+    })
 }
 
 /// The whole text of an error: it has no room for a value.

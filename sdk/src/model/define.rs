@@ -67,7 +67,7 @@ macro_rules! model {
                 $( model!(@write $need members self.$field, $wire); )+
                 for (name, value) in &self.extra {
                     // A field of the type wins over an `extra` of the same name: no member is written twice.
-                    if ![$($wire),+].contains(&name.as_str()) {
+                    if !Self::FIELDS.contains(&name.as_str()) {
                         members.serialize_entry(name, value)?;
                     }
                 }
@@ -76,6 +76,9 @@ macro_rules! model {
         }
 
         impl $model {
+            /// The wire names of the fields.
+            pub(crate) const FIELDS: &'static [&'static str] = &[$($wire),+];
+
             /// Reads one from a JSON document.
             ///
             /// # Errors

@@ -22,3 +22,23 @@ pub use deal::{
     Address, Application, Contact, ContactField, Deal, ListingAgent, ListingContract, Offer, Quote,
     Side,
 };
+
+/// Whether a response type has a field of this wire name.
+pub(crate) fn is_field(name: &str) -> bool {
+    let models = [
+        Address::FIELDS,
+        Agent::FIELDS,
+        AgentProfileResponse::FIELDS,
+        Application::FIELDS,
+        Contact::FIELDS,
+        ContactField::FIELDS,
+        Deal::FIELDS,
+        ListingAgent::FIELDS,
+        ListingContract::FIELDS,
+        Offer::FIELDS,
+        Quote::FIELDS,
+        RoleAssignment::FIELDS,
+        Side::FIELDS,
+    ];
+    models.iter().any(|fields| fields.contains(&name))
+}

@@ -1,0 +1,65 @@
+//! How many values a JSON document may hold.
+//!
+//! A value takes more memory once it is read than its text does: `{}` is two bytes as text and some
+//! hundred as a model. A bound on the bytes of a document alone would let a factor of that size through.
+
+use crate::decode::DecodeError;
+
+/// The most values that a document may hold to be read, names of members aside.
+///
+/// They are counted by the punctuation before them: each `{`, `[` and `,` counts as one, so that an empty
+/// object or array in a list counts as two.
+pub const MAX_VALUES: usize = 2_000_000;
+
+/// Checks that a document holds at most [`MAX_VALUES`] values; whether it is JSON at all is not looked at.
+///
+/// Whatever dealkit reads was checked by this: it is for bindings with a reader of their own.
+///
+/// # Errors
+/// When the document holds more. The error keeps the document.
+///
+/// ```
+/// use dealkit::document;
+///
+/// assert!(document::check_size(br#"{"id": "d_1", "quotes": [{}]}"#).is_ok());
+/// let error = document::check_size(&b"[".repeat(document::MAX_VALUES + 1)).unwrap_err();
+/// assert_eq!(error.to_string(), "expected at most 2000000 values in the document, found more");
+/// ```
+pub fn check_size(body: &[u8]) -> Result<(), DecodeError> {
+    // Each of the values takes a byte at least.
+    if body.len() <= MAX_VALUES || values(body) <= MAX_VALUES {
+        Ok(())
+    } else {
+        Err(DecodeError::too_many_values(body))
+    }
+}
+
+/// How many values there are, or at least one more than there may be.
+fn values(json: &[u8]) -> usize {
+    let mut count = 0;
+    let mut bytes = json.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'{' | b'[' | b',' => count += 1,
+            b'"' => skip_string(&mut bytes),
+            _ => continue,
+        }
+        if count > MAX_VALUES {
+            break;
+        }
+    }
+    count
+}
+
+/// Goes on behind the closing quote.
+fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => return,
+            b'\\' => {
+                bytes.next();
+            }
+            _ => {}
+        }
+    }
+}

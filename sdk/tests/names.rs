@@ -1,0 +1,155 @@
+//! Names that are data are shown by no error: only those of the specification are.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+use dealkit::{
+    Agent, CreateAgent, Deal, Json, Problem, UnknownMembers, ValidationError, Violation,
+    ViolationCode,
+};
+
+const JANE: &str = "jane@example.com";
+
+#[test]
+fn a_name_that_is_data_is_shown_as_a_position() {
+    for (metadata, path, pointer) in [
+        (
+            r#"{"jane@example.com":1}"#,
+            "metadata[entry 1]",
+            "/metadata/jane@example.com",
+        ),
+        (
+            r#"{"a":"","jane@example.com":1}"#,
+            "metadata[entry 2]",
+            "/metadata/jane@example.com",
+        ),
+        (
+            r#"{"jane@example.com":"","jane/~":null,"z":1}"#,
+            "metadata[entry 2]",
+            "/metadata/jane~1~0",
+        ),
+        (
+            r#"{"jane@example.com":"","\u006aane":null}"#,
+            "metadata[entry 2]",
+            "/metadata/jane",
+        ),
+        (r#"{"":1}"#, "metadata[entry 1]", "/metadata/"),
+        // The last of equal names counts.
+        (
+            r#"{"jane":1,"b":"","jane":2}"#,
+            "metadata[entry 3]",
+            "/metadata/jane",
+        ),
+        // A name of the specification is no secret, wherever it stands.
+        (
+            r#"{"a":"","status":1}"#,
+            "metadata.status",
+            "/metadata/status",
+        ),
+        (
+            r#"{"clientMetadata":1}"#,
+            "metadata.clientMetadata",
+            "/metadata/clientMetadata",
+        ),
+        (
+            r#"{"image_url":1}"#,
+            "metadata.image_url",
+            "/metadata/image_url",
+        ),
+    ] {
+        let error = Deal::from_json(format!(r#"{{"id":"d","metadata":{metadata}}}"#)).unwrap_err();
+        assert_eq!((error.path(), error.pointer()), (path, pointer));
+        assert!(error.found() == "a number" || error.found() == "null");
+        let text = format!("{error} {error:?} {error:#?}");
+        assert!(text.starts_with(&format!("at {path}: ")), "{text}");
+        assert!(!text.contains("jane"), "{text}");
+    }
+}
+
+/// What breaks inside a member breaks at a place that has a position too.
+#[test]
+fn in_a_document_that_breaks_names_are_not_shown_either() {
+    for broken in [
+        r#"{"id":"d","metadata":{"x":"","jane@example.com":"#,
+        r#"{"id":"d","metadata":{"x":"","jane@example.com":tru"#,
+        r#"{"id":"d","metadata":{"x":"","jane@example.com":"\ud800"}}"#,
+        r#"{"id":"d","metadata":{"x":"","jane@example.com"}}"#,
+        r#"{"id":"d","metadata":{"x":"","jane@example.com":""}"#,
+        r#"{"id":"d","jane@example.com":{"x":[}}"#,
+    ] {
+        let error = Deal::from_json(broken).unwrap_err();
+        let text = format!("{error} {error:?}");
+        assert!(!text.contains("jane"), "{text}");
+        assert_eq!(error.found(), "not JSON");
+    }
+    let error = Deal::from_json(r#"{"id":"d","metadata":{"x":"","jane":tru"#).unwrap_err();
+    assert_eq!(error.path(), "metadata[entry 2]");
+}
+
+#[test]
+fn the_fields_of_the_models_are_shown() {
+    let error = Deal::from_json(r#"{"id":"d","listing_contract":{"address":{"zip":1}}}"#);
+    assert_eq!(error.unwrap_err().path(), "listing_contract.address.zip");
+    let error = Deal::from_json(r#"{"id":"d","contacts":[{},{"fields":[{"fieldSchemaId":1}]}]}"#);
+    assert_eq!(
+        error.unwrap_err().path(),
+        "contacts[1].fields[0].fieldSchemaId"
+    );
+    let error = Agent::from_json(r#"{"id":"a"}"#).unwrap_err();
+    assert_eq!((error.path(), error.pointer()), ("email", "/email"));
+}
+
+#[test]
+fn the_pointer_of_a_violation_is_exact_and_shown_without_names_that_are_data() {
+    for (pointer, shown) in [
+        (
+            "/profile/clientMetadata/jane@example.com",
+            "/profile/clientMetadata/*",
+        ),
+        (
+            "/profile/clientMetadata/a~1b/0/12",
+            "/profile/clientMetadata/*/0/12",
+        ),
+        ("/profile/5550100733", "/profile/*"),
+        ("/role_assignments/0/role", "/role_assignments/0/role"),
+        ("/first_name", "/first_name"),
+        ("email", "email"),
+        ("jane@example.com", "*"),
+        ("#/jane", "*/*"),
+        ("/", "/"),
+    ] {
+        let violation = Violation::new(pointer, ViolationCode::WrongType, "must be a string");
+        assert_eq!(violation.pointer, pointer);
+        let text = violation.to_string();
+        assert_eq!(text, format!("{shown}: must be a string (wrong_type)"));
+        let error = ValidationError::unless_empty(vec![violation.clone()]).unwrap_err();
+        let mut problem = Problem::new(422, "no", "no");
+        problem.errors.push(violation.clone());
+        for text in [
+            error.to_string(),
+            format!("{error:?} {violation:?} {problem:?}"),
+        ] {
+            assert!(text.contains(shown), "{text}");
+            assert!(!text.contains("jane") && !text.contains("555"), "{text}");
+        }
+        assert!(serde_json::to_string(&problem).unwrap().contains(pointer));
+    }
+}
+
+#[test]
+fn an_unknown_member_of_a_request_is_not_named() {
+    let body = format!(
+        r#"{{"email":"{JANE}","first_name":"Ada","last_name":"Lovelace","profile":{{"{JANE}":1}},"phone":7}}"#
+    );
+    let body = Json::parse(body).unwrap();
+    let error = CreateAgent::from_json(&body, UnknownMembers::Reject).unwrap_err();
+    assert_eq!(error.violations()[0].pointer, format!("/profile/{JANE}"));
+    let text = format!("{error} {error:?} {error:#?}");
+    assert!(
+        text.contains("/profile/*: ") && text.contains("/phone: "),
+        "{text}"
+    );
+    assert!(!text.contains(JANE), "{text}");
+}
