@@ -5,11 +5,17 @@ use std::fmt;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
+use super::equal::same_value;
+
 /// Any JSON value, kept as its exact text: no digit of a number ever changes.
 ///
 /// This is what free-form members (`clientMetadata`) and members that the specification does not show
-/// are read into and written from. Two values are equal when their texts are, white space between
-/// tokens aside. `Debug` shows the kind only: the content may be personal.
+/// are read into and written from. `Debug` shows the kind only: the content may be personal.
+///
+/// Two values are equal when they are the same value: in objects the order of members does not matter and
+/// of equal names the last counts, in strings escapes do not matter, and numbers are equal when they are
+/// exactly the same number. What nests deeper than [`Json::MAX_DEPTH`] levels is equal when the texts are,
+/// white space between tokens aside.
 ///
 /// ```
 /// use dealkit::Json;
@@ -17,6 +23,7 @@ use serde_json::{Value, value::RawValue};
 /// let json = Json::parse(r#"{"rate": 10.10, "huge": 1e400}"#)?;
 /// assert_eq!(json.as_str(), r#"{"rate": 10.10, "huge": 1e400}"#);
 /// assert_eq!(Json::from(serde_json::json!({"tags": ["a"]})).as_str(), r#"{"tags":["a"]}"#);
+/// assert_eq!(Json::parse(r#"{"a": 1, "b": "B"}"#)?, Json::parse(r#"{"b": "\u0042", "a": 1.0}"#)?);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Serialize, Deserialize)]
@@ -24,6 +31,10 @@ use serde_json::{Value, value::RawValue};
 pub struct Json(Box<RawValue>);
 
 impl Json {
+    /// How many arrays and objects may enclose each other in what [`Json::to`] reads. A `Json` itself nests
+    /// as deep as its text does: keeping, copying and writing it take no recursion.
+    pub const MAX_DEPTH: usize = 127;
+
     /// Keeps `text` if it is one JSON value.
     ///
     /// # Errors
@@ -48,7 +59,8 @@ impl Json {
     /// Reads the value as a type of yours, for example `serde_json::Value`.
     ///
     /// # Errors
-    /// When the value does not have the shape of `T`.
+    /// When the value does not have the shape of `T`, or nests deeper than [`Json::MAX_DEPTH`] levels where
+    /// `T` looks at them.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.as_str())
     }
@@ -111,28 +123,9 @@ impl Kind {
     }
 }
 
-/// The bytes of `text` without the white space between tokens.
-fn significant(text: &str) -> impl Iterator<Item = u8> + '_ {
-    let mut in_string = false;
-    let mut escaped = false;
-    text.bytes().filter(move |byte| {
-        if in_string {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_string = false,
-                _ => {}
-            }
-            return true;
-        }
-        in_string = *byte == b'"';
-        !matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
-    })
-}
-
 impl PartialEq for Json {
     fn eq(&self, other: &Self) -> bool {
-        significant(self.as_str()).eq(significant(other.as_str()))
+        same_value(self.as_str(), other.as_str())
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod datetime;
 mod decimal;
+mod equal;
 mod ids;
 mod integer;
 mod json;

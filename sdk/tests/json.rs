@@ -1,0 +1,293 @@
+//! `Json`: values compare as values, and no depth of nesting ends a process.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+use dealkit::{Agent, AgentProfile, CreateAgent, Deal, Json, UnknownMembers};
+use proptest::{collection::vec, prelude::*};
+use serde_json::Value;
+
+const DEEP: usize = 1_000_000;
+
+fn json(text: impl Into<String>) -> Json {
+    Json::parse(text).unwrap()
+}
+
+fn arrays(depth: usize) -> String {
+    format!("{}{}", "[".repeat(depth), "]".repeat(depth))
+}
+
+fn objects(depth: usize) -> String {
+    format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth))
+}
+
+#[test]
+fn the_same_value_in_other_words_is_equal() {
+    let huge = "9".repeat(10_000);
+    for same in [
+        &[
+            "1", "1.0", "10e-1", "0.1E+1", "1e0", "1e-0", "1e00", "100e-02",
+        ][..],
+        &["0", "-0", "0.000", "0e999999999999", "-0.0e-5"],
+        &[
+            "1e999999999",
+            "10e999999998",
+            "0.1e1000000000",
+            "1E+999999999",
+        ],
+        &["1e-999999999", "0.001e-999999996", "1000e-1000000002"],
+        &[
+            "1e100000000000000000000000000000000000000000",
+            "10e99999999999999999999999999999999999999999",
+            "0.01e+000100000000000000000000000000000000000000002",
+        ],
+        &[
+            "1e-100000000000000000000000000000000000000000",
+            "10e-100000000000000000000000000000000000000001",
+        ],
+        &["-12.50", "-1.25e1", "-1250E-2"],
+        &["100", "1e2", "1.00e2", "10.0e1"],
+        &[&format!("{huge}.0"), &format!("{huge}0e-1"), &huge],
+        &[r#""A""#, r#""\u0041""#, " \"A\"\n"],
+        &[r#""\/""#, r#""/""#, r#""\u002f""#, r#""\u002F""#],
+        &[r#""😀""#, r#""\ud83d\ude00""#, r#""\uD83D\uDE00""#],
+        &[r#""\ud800""#, r#""\uD800""#],
+        &[r#"{"a":1,"b":[2]}"#, r#"{ "b" : [2.0], "\u0061" : 1 }"#],
+        &[r#"{"a":1,"a":2}"#, r#"{"a":2}"#, r#"{"a":{},"\u0061":2}"#],
+        &[r#"{"\ud800":1,"b":2}"#, r#"{"b":2,"\uD800":1}"#],
+        &["[]", "[ ]"],
+        &["true", " true "],
+    ] {
+        for left in same {
+            for right in same {
+                assert_eq!(json(*left), json(*right), "{left} {right}");
+            }
+        }
+    }
+}
+
+#[test]
+fn other_values_are_not_equal() {
+    let all = [
+        "1",
+        "-1",
+        "2",
+        "10",
+        "1.1",
+        "0",
+        "1e1000000000",
+        "1e999999999",
+        "-1e999999999",
+        "1e-999999999",
+        "1e100000000000000000000000000000000000000000",
+        "1e100000000000000000000000000000000000000001",
+        "1e-100000000000000000000000000000000000000000",
+        "1e18446744073709551617",
+        "1e18446744073709551616",
+        "12345678901234567890123456789",
+        "12345678901234567890123456788",
+        "101",
+        "1001",
+        "0.101",
+        r#""1""#,
+        r#""""#,
+        r#""A""#,
+        r#""a""#,
+        r#""\ud800""#,
+        r#""\ud801""#,
+        r#""\ufffd""#,
+        "null",
+        "true",
+        "false",
+        "[]",
+        "{}",
+        "[1]",
+        "[1,1]",
+        "[1,2]",
+        "[2,1]",
+        "[[]]",
+        r#"{"a":1}"#,
+        r#"{"a":2}"#,
+        r#"{"b":1}"#,
+        r#"{"a":1,"b":1}"#,
+        r#"{"a":null}"#,
+        r#"{"\ud800":1}"#,
+        r#"{"\ud801":1}"#,
+    ];
+    for (at, left) in all.iter().enumerate() {
+        for (other, right) in all.iter().enumerate() {
+            assert_eq!(json(*left) == json(*right), at == other, "{left} {right}");
+        }
+    }
+}
+
+#[test]
+fn models_with_equal_values_are_equal() {
+    let left = Deal::from_json(r#"{"id":"d","more":{"a":1,"b":"B"},"list":[1e1]}"#).unwrap();
+    let right = Deal::from_json(r#"{"list":[10],"id":"d","more":{"b":"\u0042","a":1.0}}"#).unwrap();
+    assert_eq!(left, right);
+}
+
+/// A value and the same value in other words: members in another order, strings and numbers written
+/// another way.
+fn written_twice() -> impl Strategy<Value = (String, String)> {
+    let number = (any::<i32>(), 0..5_usize).prop_map(|(number, zeros)| {
+        let other = format!("{number}{}e-{zeros}", "0".repeat(zeros));
+        (number.to_string(), other)
+    });
+    let leaf = prop_oneof![
+        Just(("null".to_owned(), " null".to_owned())),
+        any::<bool>().prop_map(|it| (it.to_string(), it.to_string())),
+        number,
+        ".{0,4}".prop_map(|text| (Value::from(text.as_str()).to_string(), escaped(&text))),
+    ];
+    leaf.prop_recursive(4, 40, 5, |inner| {
+        let member = (".{0,2}", inner.clone());
+        prop_oneof![
+            vec(inner, 0..5).prop_map(|items| {
+                let (left, right): (Vec<_>, Vec<_>) = items.into_iter().unzip();
+                (
+                    format!("[{}]", left.join(",")),
+                    format!("[ {} ]", right.join(" , ")),
+                )
+            }),
+            vec(member, 0..5).prop_map(|members| {
+                let mut members = members;
+                members.sort();
+                members.dedup_by(|left, right| left.0 == right.0);
+                let left: Vec<String> = members
+                    .iter()
+                    .map(|(name, (left, _))| format!("{}:{left}", Value::from(name.as_str())))
+                    .collect();
+                let right: Vec<String> = members
+                    .iter()
+                    .rev()
+                    .map(|(name, (_, right))| format!("{} : {right}", escaped(name)))
+                    .collect();
+                (
+                    format!("{{{}}}", left.join(",")),
+                    format!("{{{}}}", right.join(",")),
+                )
+            }),
+        ]
+    })
+}
+
+fn escaped(text: &str) -> String {
+    let units = text.encode_utf16().map(|unit| format!("\\u{unit:04x}"));
+    format!("\"{}\"", units.collect::<String>())
+}
+
+/// Two texts of the same value are equal, and so are the same texts on the one level that a tree has.
+fn trees_agree(left: &str, right: &str) -> bool {
+    let tree = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    tree(left) == tree(right)
+}
+
+proptest! {
+    #[test]
+    fn equality_is_that_of_values((left, right) in written_twice(), (other, again) in written_twice()) {
+        let (first, second) = (json(&*left), json(&*right));
+        prop_assert!(first == first.clone() && first == second && second == first);
+        prop_assert_eq!(first == json(&*other), json(&*other) == first);
+        prop_assert_eq!(first == json(&*other), second == json(&*again));
+        // Integers alone: a tree takes 1 and 1.0 for two values.
+        prop_assert_eq!(first == json(&*other), trees_agree(&left, &other));
+        // In a larger value too.
+        let inside = |text: &str| json(format!(r#"{{"x":[{text},1],"y":{text}}}"#));
+        prop_assert!(inside(&left) == inside(&right));
+        prop_assert_eq!(inside(&left) == inside(&other), first == json(&*other));
+    }
+
+    #[test]
+    fn numbers_are_equal_when_their_products_are(
+        left in -1000..1000_i64, left_exponent in -6..6_i32, right in -1000..1000_i64, right_exponent in -6..6_i32,
+    ) {
+        let exact = |digits: i64, exponent: i32| i128::from(digits) * 10_i128.pow((exponent + 6) as u32);
+        let equal = json(format!("{left}e{left_exponent}")) == json(format!("{right}e{right_exponent}"));
+        prop_assert_eq!(equal, exact(left, left_exponent) == exact(right, right_exponent));
+    }
+}
+
+/// The boundary is serde_json's own.
+#[test]
+fn what_is_too_deep_for_a_tree_is_an_error() {
+    for nested in [arrays, objects] {
+        json(nested(Json::MAX_DEPTH)).to::<Value>().unwrap();
+        for depth in [Json::MAX_DEPTH + 1, DEEP] {
+            let error = json(nested(depth)).to::<Value>().unwrap_err();
+            assert!(error.to_string().contains("recursion limit"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn beyond_the_depth_of_a_tree_texts_are_compared() {
+    let within = |depth: usize, leaf: &str| {
+        json(format!("{}{leaf}{}", "[".repeat(depth), "]".repeat(depth)))
+    };
+    let deepest = Json::MAX_DEPTH;
+    assert_eq!(within(deepest, "1"), within(deepest, "1.0"));
+    assert_ne!(within(deepest + 1, "1"), within(deepest + 1, "1.0"));
+    assert_eq!(within(deepest + 1, "1"), within(deepest + 1, " 1 "));
+    assert_eq!(within(DEEP, "1"), within(DEEP, " 1 "));
+    assert_ne!(within(100_000, "1"), within(100_000, "2"));
+    assert_ne!(within(100_000, "1"), within(99_999, "1"));
+}
+
+#[test]
+fn members_of_any_depth_are_kept_exactly() {
+    for nested in [arrays(DEEP), objects(DEEP)] {
+        let body = format!(r#"{{"id":"d","quotes":[{{"more":{nested}}}]}}"#);
+        let deal = Deal::from_json(&body).unwrap();
+        assert_eq!(deal.quotes[0].extra["more"].as_str(), nested);
+        let copy = deal.clone();
+        assert!(copy == deal);
+        let written = serde_json::to_string(&copy).unwrap();
+        assert!(Deal::from_json(&written).unwrap() == deal);
+        drop((deal, copy));
+
+        let object = format!(r#"{{"a":{nested}}}"#);
+        let body = format!(
+            r#"{{"id":"a","email":"e","first_name":"f","last_name":"l","profile":{{"client_metadata":{object}}},"role_assignments":[]}}"#
+        );
+        let agent = Agent::from_json(&body).unwrap();
+        let metadata = agent.profile.client_metadata.as_ref().unwrap();
+        assert_eq!(metadata.as_str(), object);
+        assert!(serde_json::to_string(&agent).unwrap().contains(&object));
+
+        let request = CreateAgent::builder()
+            .email("ada@example.com")
+            .first_name("Ada")
+            .last_name("Lovelace")
+            .profile(AgentProfile::new().client_metadata(json(object.clone())))
+            .build()
+            .unwrap();
+        let sent = request.to_json();
+        assert!(sent.as_str().contains(&object));
+        let again = CreateAgent::from_json(&sent, UnknownMembers::Reject).unwrap();
+        assert!(again == request);
+        let wrong = json(format!(r#"{{"email":{nested}}}"#));
+        CreateAgent::from_json(&wrong, UnknownMembers::Ignore).unwrap_err();
+    }
+}
+
+/// Where a deal has another shape, and where the text breaks at the bottom.
+#[test]
+fn nesting_in_the_place_of_a_field_is_an_error() {
+    for nested in [arrays(DEEP), objects(DEEP)] {
+        for field in ["status", "expiry_date", "sides", "metadata", "application"] {
+            let body = format!(r#"{{"{field}":{nested},"id":"d"}}"#);
+            let error = Deal::from_json(&body).err();
+            let found = error.as_ref().map(|error| error.found());
+            assert!(
+                matches!(found, None | Some("an array" | "an object")),
+                "{field}: {error:?}"
+            );
+        }
+        let cut = format!(r#"{{"id":"d","more":{}"#, &nested[..nested.len() / 2]);
+        assert_eq!(Deal::from_json(cut).unwrap_err().found(), "not JSON");
+    }
+}
