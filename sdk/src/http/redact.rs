@@ -59,17 +59,35 @@ impl Redactor {
     }
 }
 
-/// `text` on one line, cut at 200 characters.
+/// `text` on one line that shows as it reads, cut at 200 characters.
 pub(crate) fn short(text: &str) -> String {
     let mut short: String = text
         .chars()
         .take(SHOWN)
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if is_visible(c) { c } else { ' ' })
         .collect();
-    if short.len() < text.len() {
+    if text.chars().nth(SHOWN).is_some() {
         short.push('…');
     }
     short
+}
+
+/// Whether the character shows as itself. A control character, a separator of lines, or one that is
+/// invisible or turns the direction of writing, could make a line of a log or terminal look like another.
+fn is_visible(c: char) -> bool {
+    !c.is_control()
+        && !matches!(c,
+            // Soft hyphen, Arabic letter mark, Hangul fillers, Khmer and Mongolian marks.
+            '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            // Zero width, direction marks, separators of lines and paragraphs, embeddings and overrides.
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            // Joiners, invisible operators, isolates, old format characters.
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
+            // Annotations, shorthand and musical formats, tags.
+            | '\u{fff9}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// The origin that a redirect of a request to `url` points to; the target's path and query may hold
@@ -113,6 +131,21 @@ mod tests {
             assert!(masked.contains("[service key]"), "{masked}");
             assert!(!masked.to_lowercase().contains("odd"), "{masked}");
         }
+    }
+
+    #[test]
+    fn what_could_disguise_a_line_is_not_shown() {
+        for c in "\n\r\u{1b}\u{7f}\u{85}\u{ad}\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202b}\u{202c}\
+            \u{202d}\u{202e}\u{2060}\u{2066}\u{2067}\u{2068}\u{2069}\u{3164}\u{feff}\u{fffb}\u{e0041}"
+            .chars()
+        {
+            assert_eq!(short(&format!("a{c}b")), "a b", "{c:?}");
+        }
+        for text in ["Ünïcödé €", "שלום", "مرحبا", "日本語", "😀"] {
+            assert_eq!(short(text), text);
+        }
+        let long = "\u{202e}".repeat(201);
+        assert_eq!(short(&long), format!("{}…", " ".repeat(200)));
     }
 
     #[test]

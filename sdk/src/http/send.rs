@@ -3,12 +3,17 @@
 use std::{future::Future, time::Duration};
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, header};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use super::{cause::Cause, progress::Progress, redact::Redactor};
+use super::{
+    cause::Cause,
+    progress::Progress,
+    redact::{Redactor, short},
+};
 use crate::{
+    decode::DecodeError,
     error::{Delivery, Error},
     wire,
 };
@@ -104,11 +109,55 @@ pub(crate) async fn attempt(
     )
     .await;
     answer.body = body;
-    match failure {
+    let unreadable = || {
+        let reason = unreadable(request, &answer)?;
+        Some(Error::decode(DecodeError::response(reason, &answer.body)))
+    };
+    match failure.or_else(unreadable) {
         // What came is kept, also where more should have come.
         Some(error) => Err(error.with_answer(answer)),
         None => Ok(answer),
     }
+}
+
+/// Why a response with the status of a success is none, if so: its body is not, or not all of, what was
+/// asked for.
+fn unreadable(request: &Outgoing, answer: &Answer) -> Option<String> {
+    match answer.status {
+        StatusCode::RESET_CONTENT => {
+            return Some(
+                "it is a 205 (Reset Content), in which dealkit can read nothing".to_owned(),
+            );
+        }
+        StatusCode::PARTIAL_CONTENT if !request.headers.contains_key(header::RANGE) => {
+            return Some(
+                "it is a 206 (Partial Content), and dealkit cannot read a part".to_owned(),
+            );
+        }
+        _ => {}
+    }
+    // The headers of the response to a HEAD speak of a body that does not come.
+    if request.method == Method::HEAD {
+        return None;
+    }
+    // The transport undoes `chunked`, and hands over any other coding as it comes.
+    let transfer = (header::TRANSFER_ENCODING, "chunked");
+    // dealkit asks for no coding; a caller who does reads it too.
+    let content = (header::CONTENT_ENCODING, "identity");
+    let checked = if request.headers.contains_key(header::ACCEPT_ENCODING) {
+        &[transfer][..]
+    } else {
+        &[transfer, content]
+    };
+    checked.iter().find_map(|(name, readable)| {
+        let values = answer.headers.get_all(name);
+        let all: Vec<_> = values.iter().map(|value| value.as_bytes()).collect();
+        let all = String::from_utf8_lossy(&all.join(&b", "[..])).into_owned();
+        (!all.is_empty() && !all.trim().eq_ignore_ascii_case(readable)).then(|| {
+            let coding = short(&answer.redactor.mask(&all));
+            format!("its body has the {name} {coding}, which dealkit cannot read")
+        })
+    })
 }
 
 /// The end of an attempt's time.
