@@ -2,9 +2,9 @@
 
 use std::{
     ffi::OsString,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
@@ -16,6 +16,7 @@ use crate::{
     auth::ServiceKey,
     config::{Config, Log},
     sandbox::{Sandbox, SandboxBuilder, StartError},
+    seed::SeedError,
 };
 
 /// Exit code for what the caller got wrong: a flag, a setting, a seed.
@@ -54,7 +55,7 @@ struct Arguments {
     )]
     service_key: Option<OsString>,
 
-    /// File of deals to serve instead of the samples: a JSON array, or one deal a line
+    /// File of deals to serve instead of the samples, - for standard input: a JSON array, or one deal a line
     #[arg(
         long,
         value_name = "FILE",
@@ -110,6 +111,16 @@ struct Arguments {
     )]
     #[arg(env = "DEALKIT_SERVER_MAX_AGENTS", hide_env_values = true)]
     max_agents: u64,
+
+    /// Largest file of deals, in bytes
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 1_073_741_824,
+        help_heading = "Limits"
+    )]
+    #[arg(env = "DEALKIT_SERVER_MAX_SEED_BYTES", hide_env_values = true)]
+    max_seed_bytes: u64,
 
     /// Longest request head (request line and headers), in bytes; at least 8192
     #[arg(
@@ -171,6 +182,12 @@ where
         }
     };
     let hint = arguments.hint();
+    if arguments.deals.as_deref() == Some(Path::new("-")) && io::stdin().is_terminal() {
+        let _ = writeln!(
+            io::stderr(),
+            "reading deals from this terminal; Ctrl-D on a line of its own ends them"
+        );
+    }
     match arguments.builder().start() {
         Ok(sandbox) => serve(sandbox, hint),
         Err(error) => fail(&error),
@@ -190,6 +207,7 @@ impl Arguments {
             },
             max_body_bytes: self.max_body_bytes,
             max_agents: self.max_agents,
+            max_seed_bytes: self.max_seed_bytes,
             max_head_bytes: self.max_head_bytes as usize,
             max_connections: self
                 .max_connections
@@ -204,8 +222,10 @@ impl Arguments {
             // What is not UTF-8 is not visible ASCII either: it is refused with the others.
             builder = builder.service_key(key.to_string_lossy());
         }
-        if let Some(file) = self.deals {
-            builder = builder.deals_file(file);
+        match self.deals {
+            Some(file) if file == Path::new("-") => builder = builder.deals_of_standard_input(),
+            Some(file) => builder = builder.deals_file(file),
+            None => {}
         }
         if let Some(count) = self.generate {
             builder = builder.generate(count, self.seed.unwrap_or_default());
@@ -270,6 +290,12 @@ fn fail(error: &StartError) -> ExitCode {
         StartError::ServiceKey(_) => " (from --service-key or DEALKIT_SERVER_SERVICE_KEY)",
         StartError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
             " (choose another port with --listen 127.0.0.1:PORT; port 0 asks for a free one)"
+        }
+        StartError::Seed(SeedError::TooLarge { .. }) => {
+            " (raise it with --max-seed-bytes or DEALKIT_SERVER_MAX_SEED_BYTES)"
+        }
+        StartError::Seed(SeedError::NotAFile { .. }) => {
+            " (for deals that another command writes: COMMAND | dealkit-server --deals -)"
         }
         _ => "",
     };

@@ -31,6 +31,8 @@ pub struct Config {
     pub max_body_bytes: usize,
     /// How many agents can be created.
     pub max_agents: u64,
+    /// The most that a file of deals to start with may hold, in bytes; standard input too.
+    pub max_seed_bytes: u64,
     /// The longest request head (request line and headers), in bytes. At least [`Config::MIN_HEAD_BYTES`].
     pub max_head_bytes: usize,
     /// How many connections are served at once; further ones wait until one ends.
@@ -58,6 +60,7 @@ impl Default for Config {
             log: Log::Off,
             max_body_bytes: 1024 * 1024,
             max_agents: 1_000_000,
+            max_seed_bytes: 1024 * 1024 * 1024,
             max_head_bytes: 64 * 1024,
             max_connections: default_max_connections(),
             head_deadline: Duration::from_secs(10),

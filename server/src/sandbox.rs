@@ -139,6 +139,7 @@ pub struct SandboxBuilder {
     service_key: Option<String>,
     deals: Option<Vec<SeedDeal>>,
     files: Vec<PathBuf>,
+    standard_input: bool,
     generate: Option<(usize, u64)>,
 }
 
@@ -150,6 +151,7 @@ impl SandboxBuilder {
             service_key: None,
             deals: None,
             files: Vec::new(),
+            standard_input: false,
             generate: None,
         }
     }
@@ -163,9 +165,16 @@ impl SandboxBuilder {
         self
     }
 
-    /// Seeds the deals of a file instead of the samples: a JSON array, or one deal a line.
+    /// Seeds the deals of a file instead of the samples: a JSON array, or one deal a line. It must be a
+    /// regular file of at most [`Config::max_seed_bytes`].
     pub fn deals_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.files.push(path.into());
+        self
+    }
+
+    /// Seeds the deals of standard input, as those of a file.
+    pub(crate) fn deals_of_standard_input(mut self) -> Self {
+        self.standard_input = true;
         self
     }
 
@@ -203,6 +212,12 @@ impl SandboxBuilder {
     /// How many agents can be created.
     pub fn max_agents(mut self, agents: u64) -> Self {
         self.config.max_agents = agents;
+        self
+    }
+
+    /// See [`Config::max_seed_bytes`].
+    pub fn max_seed_bytes(mut self, bytes: u64) -> Self {
+        self.config.max_seed_bytes = bytes;
         self
     }
 
@@ -253,12 +268,16 @@ impl SandboxBuilder {
         }
 
         let mut seeds = Seeds::default();
-        if self.deals.is_none() && self.files.is_empty() && self.generate.is_none() {
+        let has_files = self.standard_input || !self.files.is_empty();
+        if self.deals.is_none() && !has_files && self.generate.is_none() {
             seeds.add_all(SeedDeal::samples())?;
         }
         seeds.add_all(self.deals.unwrap_or_default())?;
         for file in &self.files {
-            seeds.add_file(file)?;
+            seeds.add_file(file, config.max_seed_bytes)?;
+        }
+        if self.standard_input {
+            seeds.add_standard_input(config.max_seed_bytes)?;
         }
         if let Some((count, seed)) = self.generate {
             seeds.add_generated(count, seed)?;

@@ -1,6 +1,13 @@
 //! The deals that a server starts with: from a file, from the embedding program, or made up.
 
-use std::{collections::HashMap, fmt, fs, io, path::Path, path::PathBuf};
+use std::{
+    collections::HashMap,
+    fmt,
+    fs::{self, File, FileType},
+    io::{self, Read},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use dealkit::{Deal, DecodeError};
@@ -14,6 +21,9 @@ const SAMPLES: &str = include_str!("samples.json");
 /// A common mistake, and what to do about it.
 const SINGLE_VALUE: &str = "is only a part of a JSON value over several lines; \
     a file is a JSON array of deals, or one deal a line: put [ ] around the value";
+
+/// What errors name when deals come from standard input: it has no path.
+const STANDARD_INPUT: &str = "standard input";
 
 /// A deal to seed, as text or as something that is written as text. Text is served byte for byte as it is.
 ///
@@ -110,6 +120,23 @@ pub enum SeedError {
         /// Why.
         source: io::Error,
     },
+    /// The path names something that is not a regular file. It is not opened: a FIFO would wait for a writer,
+    /// and a device may never end.
+    #[error("{}: is {kind}, and deals are read from regular files", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What it names, such as `a directory`.
+        kind: &'static str,
+    },
+    /// There is more to read than [`Config::max_seed_bytes`](crate::Config::max_seed_bytes) allows.
+    #[error("{}: is larger than the limit of {limit} bytes", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The limit.
+        limit: u64,
+    },
     /// The file is neither a JSON array of deals nor one deal a line.
     #[error("{}: {reason}", path.display())]
     File {
@@ -151,6 +178,31 @@ impl fmt::Display for Pointer<'_> {
     }
 }
 
+/// What a file is that deals are not read from; `None` for a regular one.
+fn unreadable(file: FileType) -> Option<&'static str> {
+    if file.is_file() {
+        return None;
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+        if file.is_fifo() {
+            return Some("a pipe (a FIFO or a process substitution)");
+        }
+        if file.is_socket() {
+            return Some("a socket");
+        }
+        if file.is_char_device() || file.is_block_device() {
+            return Some("a device");
+        }
+    }
+    Some(if file.is_dir() {
+        "a directory"
+    } else {
+        "something else than a file"
+    })
+}
+
 /// Checked deals with distinct ids, in the order in which they were added.
 #[derive(Debug, Default)]
 pub(crate) struct Seeds {
@@ -163,8 +215,8 @@ pub(crate) struct Seeds {
 #[derive(Clone, Debug)]
 enum Place {
     Index(usize),
-    FileIndex(PathBuf, usize),
-    FileLine(PathBuf, usize),
+    FileIndex(Arc<Path>, usize),
+    FileLine(Arc<Path>, usize),
     Generated(usize),
 }
 
@@ -191,12 +243,51 @@ impl Seeds {
         Ok(())
     }
 
-    /// The deals of a file: a JSON array, or one deal a line.
-    pub(crate) fn add_file(&mut self, path: &Path) -> Result<(), SeedError> {
-        let bytes = fs::read(path).map_err(|source| SeedError::Read {
+    /// The deals of a regular file of at most `limit` bytes: a JSON array, or one deal a line.
+    pub(crate) fn add_file(&mut self, path: &Path, limit: u64) -> Result<(), SeedError> {
+        let failed = |source| SeedError::Read {
+            path: path.to_owned(),
+            source,
+        };
+        let regular = |metadata: &fs::Metadata| match unreadable(metadata.file_type()) {
+            None => Ok(()),
+            Some(kind) => Err(SeedError::NotAFile {
+                path: path.to_owned(),
+                kind,
+            }),
+        };
+        // Before opening, which waits where it is a FIFO; and after, as it may be another file by then.
+        regular(&fs::metadata(path).map_err(failed)?)?;
+        let file = File::open(path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        regular(&metadata)?;
+        if metadata.len() > limit {
+            return Err(SeedError::TooLarge {
+                path: path.to_owned(),
+                limit,
+            });
+        }
+        self.add_read(path, file, limit)
+    }
+
+    /// The deals that standard input brings, in either form of a file.
+    pub(crate) fn add_standard_input(&mut self, limit: u64) -> Result<(), SeedError> {
+        self.add_read(Path::new(STANDARD_INPUT), io::stdin().lock(), limit)
+    }
+
+    fn add_read(&mut self, path: &Path, from: impl Read, limit: u64) -> Result<(), SeedError> {
+        let mut bytes = Vec::new();
+        let read = from.take(limit.saturating_add(1)).read_to_end(&mut bytes);
+        read.map_err(|source| SeedError::Read {
             path: path.to_owned(),
             source,
         })?;
+        if bytes.len() as u64 > limit {
+            return Err(SeedError::TooLarge {
+                path: path.to_owned(),
+                limit,
+            });
+        }
         self.add_file_text(path, &bytes)
     }
 
@@ -222,6 +313,7 @@ impl Seeds {
             path: path.to_owned(),
             reason,
         };
+        let shared: Arc<Path> = path.into();
         match bytes.trim_ascii_start().first() {
             Some(b'[') => {
                 let text = json::check(bytes)
@@ -229,10 +321,10 @@ impl Seeds {
                 let deals: Vec<&RawValue> = serde_json::from_str(text)
                     .map_err(|error| wrong(format!("is not a JSON array of deals: {error}")))?;
                 for (index, deal) in deals.into_iter().enumerate() {
-                    self.add(deal.get().into(), Place::FileIndex(path.to_owned(), index))?;
+                    self.add(deal.get().into(), Place::FileIndex(shared.clone(), index))?;
                 }
             }
-            Some(_) => self.add_lines(path, bytes)?,
+            Some(_) => self.add_lines(&shared, bytes)?,
             None => {
                 return Err(wrong(
                     "is empty; for a server without deals write []".to_owned(),
@@ -242,10 +334,10 @@ impl Seeds {
         Ok(())
     }
 
-    fn add_lines(&mut self, path: &Path, bytes: &[u8]) -> Result<(), SeedError> {
+    fn add_lines(&mut self, path: &Arc<Path>, bytes: &[u8]) -> Result<(), SeedError> {
         let lines = bytes.split(|byte| *byte == b'\n').zip(1..);
         for (line, number) in lines.filter(|(line, _)| !line.trim_ascii().is_empty()) {
-            let place = Place::FileLine(path.to_owned(), number);
+            let place = Place::FileLine(path.clone(), number);
             let text = json::check(line.strip_suffix(b"\r").unwrap_or(line)).map_err(|error| {
                 let mut reason = format!(
                     "is not strict JSON: it has {} at column {}",

@@ -2,7 +2,10 @@
 
 mod support;
 
-use std::process::Output;
+use std::{
+    io::Write as _,
+    process::{Output, Stdio},
+};
 
 use support::{
     get_deal,
@@ -159,6 +162,157 @@ fn a_bad_seed_starts_nothing_and_says_where() {
     );
 }
 
+/// A file of this test that is gone after it.
+struct Temporary(std::path::PathBuf);
+
+impl Temporary {
+    fn at(name: &str) -> Self {
+        let name = format!("dealkit-process-{name}-{}", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+
+    fn name(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn a_seed_over_the_limit_is_refused_and_one_at_it_is_served() {
+    let file = Temporary::at("limit");
+    let content = r#"[{"id":"x"}]"#;
+    std::fs::write(&file.0, content).unwrap();
+    let (at, below) = (content.len().to_string(), (content.len() - 1).to_string());
+    let server = Running::quiet(&["--deals", file.name(), "--max-seed-bytes", &at]);
+    assert_eq!(send(server.address, get_deal("x").as_bytes()).status, 200);
+    let message = refused(&["--deals", file.name(), "--max-seed-bytes", &below]);
+    assert_eq!(
+        message,
+        format!(
+            "error: {}: is larger than the limit of {below} bytes (raise it with --max-seed-bytes or \
+             DEALKIT_SERVER_MAX_SEED_BYTES)\n",
+            file.name()
+        )
+    );
+}
+
+/// A file of many gigabytes that takes no room on the disk.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_is_far_too_large_is_refused_unread() {
+    let file = Temporary::at("sparse");
+    std::fs::File::create(&file.0)
+        .unwrap()
+        .set_len(1 << 36)
+        .unwrap();
+    let message = refused(&["--deals", file.name()]);
+    assert!(
+        message.contains("larger than the limit of 1073741824 bytes"),
+        "{message}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn only_regular_files_are_read() {
+    let fifo = Temporary::at("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo.0).status();
+    assert!(made.unwrap().success());
+    let socket = Temporary::at("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket.0).unwrap();
+    for (path, kind) in [
+        ("/dev/zero", "a device"),
+        ("/dev/null", "a device"),
+        ("/", "a directory"),
+        (fifo.name(), "a pipe (a FIFO or a process substitution)"),
+        (socket.name(), "a socket"),
+    ] {
+        let message = refused(&["--deals", path]);
+        assert_eq!(
+            message,
+            format!(
+                "error: {path}: is {kind}, and deals are read from regular files \
+                 (for deals that another command writes: COMMAND | dealkit-server --deals -)\n"
+            )
+        );
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_a_file_is_a_file() {
+    let (file, link) = (Temporary::at("linked"), Temporary::at("link"));
+    std::fs::write(&file.0, r#"{"id":"x"}"#).unwrap();
+    std::os::unix::fs::symlink(&file.0, &link.0).unwrap();
+    let server = Running::quiet(&["--deals", link.name()]);
+    assert_eq!(send(server.address, get_deal("x").as_bytes()).status, 200);
+}
+
+/// What the error of a FIFO advises.
+#[cfg(unix)]
+#[test]
+fn deals_can_be_piped_in() {
+    for (writer, id) in [
+        (r#"echo '{"id":"x"}'; echo '{"id":"y"}'"#, "y"),
+        (r#"echo '[{"id":"x"}]'"#, "x"),
+    ] {
+        let mut shell = command(&[]);
+        let binary = shell.get_program().to_owned();
+        shell = std::process::Command::new("sh");
+        let script =
+            format!(r#"{{ {writer}; }} | exec "$0" --listen 127.0.0.1:0 --log off --deals -"#);
+        shell.args(["-c", &script]).arg(binary);
+        let server = Running::start(shell);
+        assert_eq!(send(server.address, get_deal(id).as_bytes()).status, 200);
+        assert_eq!(send(server.address, get_deal("d_1").as_bytes()).status, 404);
+    }
+}
+
+#[test]
+fn errors_of_standard_input_say_where() {
+    let refused = |input: &[u8], arguments: &[&str]| {
+        let mut server = command(&[&["--deals", "-"], arguments].concat());
+        let mut server = server
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A server that has read enough closes its end.
+        let _ = server.stdin.take().unwrap().write_all(input);
+        let output = server.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for (input, message) in [
+        (
+            "{\"id\":\"x\"}\n{\"id\":7}",
+            "standard input: line 2: /id: expected a string",
+        ),
+        (
+            "[{\"id\":\"x\"},{}]",
+            "standard input: index 1: /id: a required member",
+        ),
+        ("", "standard input: is empty"),
+    ] {
+        let told = refused(input.as_bytes(), &[]);
+        assert!(told.starts_with(&format!("error: {message}")), "{told}");
+    }
+    // It has no length to look at, and may never end.
+    let told = refused(&[b' '; 200_000], &["--max-seed-bytes", "100000"]);
+    assert!(
+        told.starts_with(
+            "error: standard input: is larger than the limit of 100000 bytes (raise it"
+        ),
+        "{told}"
+    );
+}
+
 #[test]
 fn wrong_use_is_explained() {
     let message = refused(&["--listen", "0.0.0.0:0"]);
@@ -223,6 +377,7 @@ fn help_names_every_flag_and_shows_no_environment() {
         "log",
         "max-body-bytes",
         "max-agents",
+        "max-seed-bytes",
         "max-head-bytes",
         "max-connections",
         "head-deadline",
