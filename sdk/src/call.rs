@@ -115,7 +115,8 @@ impl<T> Call<T> {
     }
 
     /// Adds a header, in place of one of that name that the client sends. The service key and the
-    /// headers that frame the message cannot be set.
+    /// headers that frame the message cannot be set. With a `Range`, a 206 is a success; with an
+    /// `Accept-Encoding`, so is a body in any content coding, which is left for you to decode.
     pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
         self.parts = self.parts.and_then(|mut parts| {
             let (name, value) = extra_header(name.as_ref(), value.as_ref())?;

@@ -268,7 +268,9 @@ impl ClientBuilder {
         self
     }
 
-    /// The largest body of an answer that is read, in bytes. Default: 64 MiB.
+    /// The largest body of a response that is read, in bytes. Default: 64 MiB. Of the body of an error at
+    /// most 1 MiB is read, whatever this says, and a document holds at most
+    /// [`MAX_VALUES`](crate::document::MAX_VALUES) values.
     pub fn max_response_bytes(mut self, bytes: u64) -> Self {
         self.max_response_bytes = bytes;
         self

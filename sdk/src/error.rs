@@ -126,8 +126,9 @@ pub enum ErrorKind {
     Interrupted,
     /// The answer's body is larger than the client's limit.
     TooLarge,
-    /// The service answered with success, but the body is not what it should be. Troubleshooting:
-    /// [`Error::decode_error`] names the path, [`Error::body`] holds the body.
+    /// The service answered with success, but the body is not what it should be, or the response is not
+    /// one that dealkit can read: a 205, a 206 that nobody asked for, an unexpected transfer or content
+    /// coding. Troubleshooting: [`Error::decode_error`] names the path, [`Error::body`] holds the body.
     Decode,
     /// The service answered with a status that is not a success.
     Status,
@@ -336,7 +337,8 @@ impl Error {
         self.0.delivery
     }
 
-    /// What is wrong with the request: as found before sending, or as the service's error body lists it.
+    /// What is wrong with the request: as found before sending, or as the service's error body lists it; of
+    /// that list the first [`Problem::MAX_ERRORS`] entries, and [`Problem::omitted_errors`] counts the others.
     pub fn violations(&self) -> &[Violation] {
         match &self.0.cause {
             Cause::Validation(error) => error.violations(),

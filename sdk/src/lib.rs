@@ -38,6 +38,7 @@
 //! * [`Deals`]: one deal, or [many](Deals::retrieve_many) at a time.
 //! * [`Call`]: per-call options, the whole response, the request without sending it.
 //! * [`Error`]: its kinds, how far the request got, what the service said.
+//! * [`document`]: how large a document may be.
 //! * [`Deal`] and [`Agent`]: the models; [`Decimal`] and [`Json`] keep every digit.
 //!
 //! # Features
@@ -51,7 +52,8 @@
 //! # Secrets and people
 //!
 //! The service key never shows in a `Debug`, an error text, a log or a trace, and neither does personal
-//! data: the `Debug` of every model hides names, addresses and the like. `Serialize` writes everything.
+//! data: the `Debug` of every model hides names, addresses and the like, and errors name the fields of the
+//! specification and no others. `Serialize` writes everything.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod agents;

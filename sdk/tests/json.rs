@@ -190,7 +190,9 @@ proptest! {
     #[test]
     fn equality_is_that_of_values((left, right) in written_twice(), (other, again) in written_twice()) {
         let (first, second) = (json(&*left), json(&*right));
-        prop_assert!(first == first.clone() && first == second && second == first);
+        prop_assert!(first == first.clone());
+        prop_assert!(first == second);
+        prop_assert!(second == first);
         prop_assert_eq!(first == json(&*other), json(&*other) == first);
         prop_assert_eq!(first == json(&*other), second == json(&*again));
         // Integers alone: a tree takes 1 and 1.0 for two values.
