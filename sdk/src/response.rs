@@ -74,7 +74,8 @@ impl RawResponse {
     /// Reads the body as JSON.
     ///
     /// # Errors
-    /// Of kind `Decode`, with the path of what could not be read.
+    /// Of kind `Decode`, with the path of what could not be read; also for a document of more than
+    /// [`MAX_VALUES`](crate::document::MAX_VALUES) values.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         decode::from_json(&self.answer.body).map_err(|error| self.unreadable(error))
     }

@@ -5,6 +5,8 @@
     reason = "a test fails by panicking"
 )]
 
+mod support;
+
 use dealkit::{
     Agent, CreateAgent, Deal, Json, Problem, UnknownMembers, ValidationError, Violation,
     ViolationCode,
@@ -99,6 +101,34 @@ fn the_fields_of_the_models_are_shown() {
     );
     let error = Agent::from_json(r#"{"id":"a"}"#).unwrap_err();
     assert_eq!((error.path(), error.pointer()), ("email", "/email"));
+}
+
+/// Every name that the contract states for a request or a response is one to show.
+#[test]
+fn the_names_of_the_contract_are_shown() {
+    let openapi: serde_json::Value =
+        serde_json::from_str(&support::contract("openapi.json")).unwrap();
+    let schemas = openapi["components"]["schemas"].as_object().unwrap();
+    let mut names = 0;
+    for (schema, content) in schemas {
+        if ["Problem", "ValidationProblem", "Violation"].contains(&schema.as_str()) {
+            continue;
+        }
+        for name in content["properties"]
+            .as_object()
+            .into_iter()
+            .flat_map(|all| all.keys())
+        {
+            let violation = Violation::new(format!("/{name}"), ViolationCode::Required, "no");
+            assert_eq!(
+                violation.to_string(),
+                format!("/{name}: no (required)"),
+                "{schema}"
+            );
+            names += 1;
+        }
+    }
+    assert!(names > 80, "only {names} names");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::OnceLock};
 
-use dealkit::{Agent, Deal, Decimal, DecodeError};
+use dealkit::{Agent, Deal, Decimal, DecodeError, document};
 use serde_json::Value;
 
 use crate::{
@@ -69,6 +69,11 @@ fn read(shape: &Shape, data: &[u8], written: &str) {
 /// What was refused cannot be read, and the error says where and why, without a value.
 fn refused(shape: &Shape, data: &[u8], error: &DecodeError) {
     assert_eq!(error.body(), data, "the error keeps the document");
+    if error.found() == "too many values" {
+        let marks = data.iter().filter(|byte| b"{[,".contains(byte)).count();
+        assert!(marks > document::MAX_VALUES, "{marks} values");
+        return;
+    }
     let Some(document) = json::document(without_mark(data)) else {
         assert_eq!(error.found(), "not JSON", "{error}");
         assert!(is_syntax_text(error), "{error}");
