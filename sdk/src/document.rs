@@ -9,8 +9,8 @@ use crate::decode::DecodeError;
 ///
 /// They are counted by the punctuation before them: each `{`, `[` and `,` counts as one, so that an empty
 /// object or array in a list counts as two. The models of a document at the limit, made to be as costly as
-/// can be, take some 650 MB.
-pub const MAX_VALUES: usize = 2_000_000;
+/// can be, take some 330 MB.
+pub const MAX_VALUES: usize = 1_000_000;
 
 /// Checks that a document holds at most [`MAX_VALUES`] values; whether it is JSON at all is not looked at.
 ///
@@ -24,7 +24,7 @@ pub const MAX_VALUES: usize = 2_000_000;
 ///
 /// assert!(document::check_size(br#"{"id": "d_1", "quotes": [{}]}"#).is_ok());
 /// let error = document::check_size(&b"[".repeat(document::MAX_VALUES + 1)).unwrap_err();
-/// assert_eq!(error.to_string(), "expected at most 2000000 values in the document, found more");
+/// assert_eq!(error.to_string(), "expected at most 1000000 values in the document, found more");
 /// ```
 pub fn check_size(body: &[u8]) -> Result<(), DecodeError> {
     // Each of the values takes a byte at least.

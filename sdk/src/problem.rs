@@ -11,7 +11,6 @@ use serde_json::value::RawValue;
 
 use crate::{
     decode::without_bom,
-    names,
     validate::{Violation, ViolationCode},
     value::{Json, Name},
 };
@@ -299,7 +298,7 @@ impl fmt::Debug for Problem {
         let errors = self
             .errors
             .iter()
-            .map(|error| (names::masked_pointer(&error.pointer), &error.code));
+            .map(|error| (error.masked_pointer(), &error.code));
         f.debug_struct("Problem")
             .field("status", &self.status)
             .field("errors", &errors.collect::<Vec<_>>())

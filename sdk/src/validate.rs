@@ -49,6 +49,11 @@ impl Violation {
             detail: detail.into(),
         }
     }
+
+    /// The pointer as texts show it: with `*` in the place of each name that the specification does not have.
+    pub fn masked_pointer(&self) -> String {
+        names::masked_pointer(&self.pointer)
+    }
 }
 
 impl fmt::Display for Violation {
@@ -56,7 +61,7 @@ impl fmt::Display for Violation {
         let place = match (self.pointer.as_str(), &self.code) {
             ("", ViolationCode::InvalidId) => "the identifier",
             ("", _) => "the body",
-            (pointer, _) => &names::masked_pointer(pointer),
+            _ => &self.masked_pointer(),
         };
         write!(f, "{place}: {} ({})", self.detail, self.code)
     }
@@ -65,7 +70,7 @@ impl fmt::Display for Violation {
 impl fmt::Debug for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Violation")
-            .field("pointer", &names::masked_pointer(&self.pointer))
+            .field("pointer", &self.masked_pointer())
             .field("code", &self.code)
             .field("detail", &self.detail)
             .finish()

@@ -248,7 +248,7 @@ fn a_document_of_too_many_values_is_refused_before_a_model_is_built() {
         assert_eq!(error.body(), body.as_bytes());
         assert_eq!(
             error.to_string(),
-            "expected at most 2000000 values in the document, found more"
+            "expected at most 1000000 values in the document, found more"
         );
         assert_eq!(document::check_size(body.as_bytes()), Err(error));
     }
@@ -276,7 +276,7 @@ async fn a_response_of_too_many_values_is_a_decode_error() {
     let error = call(&peer).await;
     assert_eq!(error.kind(), ErrorKind::Decode);
     assert!(
-        error.to_string().contains("at most 2000000 values"),
+        error.to_string().contains("at most 1000000 values"),
         "{error}"
     );
     assert_eq!(error.body(), Some(body.as_bytes()));
