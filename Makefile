@@ -20,7 +20,7 @@ BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
 # How many examples of each operation and phase schemathesis tries.
 SCHEMATHESIS_EXAMPLES ?= 400
 
-.PHONY: demo test test-rust test-contract test-python lint docs fmt wheel bench fuzz soak
+.PHONY: demo test test-rust test-contract test-python lint docs fmt wheel bench fuzz soak soak-contract soak-python
 
 ## The project's main job, shown: a sandbox on a free port, an agent created, a deal read.
 demo: $(VENV)/package
@@ -64,10 +64,17 @@ fmt: $(VENV)/package
 	cargo fmt --all
 	$(VENV)/bin/ruff format
 
-## About 15 minutes of schemathesis.
-soak: $(TOOLS)/installed
+## About 15 minutes of schemathesis, and half an hour of what is a matter of chance: processes that end in the
+## middle of every native function, and signals in the middle of every delivery.
+soak: soak-contract soak-python
+
+soak-contract: $(TOOLS)/installed
 	cargo build --package dealkit-server
 	nice -n 19 server/tests/schemathesis.sh $(BUILT)/dealkit-server $(TOOLS)/bin/schemathesis 1000 --max-time 900
+
+soak-python: $(VENV)/package
+	DEALKIT_EXIT_TRIES=100 DEALKIT_SIGNAL_TRIES=1000 nice -n 19 $(VENV)/bin/python -m pytest \
+		bindings/tests/test_exit.py bindings/tests/test_delivery.py
 
 # Executions over all targets, and each target's share of them in percent: cheap ones get more. A target ends
 # earlier when its time is over.

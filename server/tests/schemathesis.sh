@@ -10,7 +10,7 @@ if [ "$#" -lt 3 ]; then
     echo "usage: $0 SERVER_BINARY SCHEMATHESIS MAX_EXAMPLES [argument ...]" >&2
     exit 2
 fi
-server=$1 schemathesis=$2 examples=$3
+server=$1 schemathesis=$(realpath "$2") examples=$3
 shift 3
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
@@ -35,6 +35,8 @@ pid=$!
 read -r line <"$work/stdout"
 url=${line##* }
 
+# It writes a cache into the folder where it is run.
+cd "$work"
 "$schemathesis" --config-file "$here/schemathesis.toml" run "$here/../../sdk/contract/openapi.json" \
     --url "$url/v1" --header "x-service-key: sandbox-key" \
     --phases examples,coverage,fuzzing,stateful --checks all --max-examples "$examples" \
