@@ -11,7 +11,8 @@ import sys
 import textwrap
 from pathlib import Path
 
-from dealkit import _native
+# Its methods that are Python code are added by this module.
+from dealkit import _models, _native
 
 STUB = Path(__file__).parent / "python" / "dealkit" / "_native.pyi"
 
@@ -47,6 +48,19 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 TAIL = '''
 @final
+class RawJson:
+    """{RawJson}"""
+
+    def __new__(cls, text: str, /) -> Self: ...
+    @property
+    def text(self) -> str:
+        """{RawJson.text}"""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
 class RawResponse(Generic[_T_co]):
     """{RawResponse}"""
 
@@ -76,36 +90,70 @@ class RawResponse(Generic[_T_co]):
     def json(self) -> Any:
         """{RawResponse.json}"""
 
+    def _headers(self) -> list[tuple[str, str]]: ...
+    def _parse(self) -> _T_co | Failure: ...
+    def _json(self) -> Any: ...
+
+@final
+class Failure:
+    """{Failure}"""
+
+    def parts(self) -> tuple[str, str, dict[str, Any]]:
+        """{Failure.parts}"""
+
 @final
 class Call(Generic[_T_co]):
     """{Call}"""
 
-def retrieve_deal(id: str) -> Call[Deal]:
+def retrieve_deal(id: str) -> Call[Deal] | Failure:
     """{retrieve_deal}"""
 
-def create_agent(members: dict[str, Any], validate: bool) -> Call[Agent]:
+def create_agent(given: dict[str, Any], validate: bool) -> Call[Agent] | Failure:
     """{create_agent}"""
 
-def other(
+def raw_request(
     method: str,
-    segments: Iterable[str],
+    segments: tuple[str, ...],
     json: tuple[object] | None,
     query: list[tuple[str, str]],
     headers: list[tuple[str, str]],
-) -> Call[Any]:
-    """{other}"""
+) -> Call[Any] | Failure:
+    """{raw_request}"""
 
-def note_log(is_read: bool) -> None:
-    """{note_log}"""
+def json_text(name: str, value: object) -> str | Failure:
+    """{json_text}"""
 
-def check_options(settings: dict[str, Any]) -> None:
+def raw_json(text: str) -> RawJson | Failure:
+    """{raw_json}"""
+
+def violation_texts(pointer: str, code: str, detail: str) -> tuple[str, str]:
+    """{violation_texts}"""
+
+def prepare(decimal: type[Decimal], roles: dict[str, Role], gc: object) -> None:
+    """{prepare}"""
+
+def end() -> None:
+    """{end}"""
+
+def after_fork() -> None:
+    """{after_fork}"""
+
+def sync_log_level(is_read: bool) -> None:
+    """{sync_log_level}"""
+
+def take_log() -> list[tuple[int, str]]:
+    """{take_log}"""
+
+def check_options(settings: dict[str, Any]) -> Failure | None:
     """{check_options}"""
+
+def open_engine(settings: dict[str, Any], awaits: bool) -> Engine | Failure:
+    """{open_engine}"""
 
 @final
 class Engine:
     """{Engine}"""
 
-    def __new__(cls, settings: dict[str, Any], awaits: bool) -> Self: ...
     @property
     def base_url(self) -> str:
         """{Engine.base_url}"""
@@ -117,13 +165,13 @@ class Engine:
     @overload
     def send(
         self, call: Call[_T], timeout: float | None, max_retries: int | None, raw: Literal[False]
-    ) -> _T:
+    ) -> _T | Waiting | Failure:
         """{Engine.send}"""
 
     @overload
     def send(
-        self, call: Call[_T], timeout: float | None, max_retries: int | None, raw: Literal[True]
-    ) -> RawResponse[_T]: ...
+        self, call: Call[_T], timeout: float | None, max_retries: int | None, raw: bool
+    ) -> RawResponse[_T] | _T | Waiting | Failure: ...
 
     def start(
         self,
@@ -133,25 +181,40 @@ class Engine:
         raw: bool,
         mailbox: Mailbox,
         future: Any,
-    ) -> Pending:
+    ) -> Pending | Failure:
         """{Engine.start}"""
 
-    def many(self, ordered: bool, timeout: float | None, max_retries: int | None) -> Many:
+    def many(self, ordered: bool, timeout: float | None, max_retries: int | None) -> Many | Failure:
         """{Engine.many}"""
+
+@final
+class Waiting:
+    """{Waiting}"""
+
+    def wait(self) -> Any:
+        """{Waiting.wait}"""
+
+    def abort(self) -> None:
+        """{Waiting.abort}"""
+
+def open_mailbox(event_loop: Any, deliver: Any) -> Mailbox:
+    """{open_mailbox}"""
 
 @final
 class Mailbox:
     """{Mailbox}"""
 
-    def __new__(cls, event_loop: Any, deliver: Any) -> Self: ...
-    def take(self) -> list[tuple[Any, Parcel]]:
-        """{Mailbox.take}"""
+    def first(self) -> tuple[Any, Parcel] | None:
+        """{Mailbox.first}"""
+
+    def delivered(self) -> Any:
+        """{Mailbox.delivered}"""
 
 @final
 class Parcel:
     """{Parcel}"""
 
-    def open(self) -> tuple[Any, BaseException | None]:
+    def open(self) -> Any:
         """{Parcel.open}"""
 
 @final
@@ -165,26 +228,28 @@ class Pending:
 class Many:
     """{Many}"""
 
-    def push(self, id: str, index: int) -> None:
+    def push(self, id: str, index: int) -> Failure | None:
         """{Many.push}"""
 
-    def take(self) -> tuple[int, str, Any] | None:
+    def take(self) -> tuple[int, str, Any] | Failure | None:
         """{Many.take}"""
 
-    def wait(self) -> None:
+    def wait(self) -> Failure | None:
         """{Many.wait}"""
 
-    def tell(self, mailbox: Mailbox, future: Any) -> None:
+    def tell(self, mailbox: Mailbox, future: Any) -> Failure | None:
         """{Many.tell}"""
 
     def close(self) -> None:
         """{Many.close}"""
 
+def start_sandbox(deals: list[str] | None, settings: dict[str, Any]) -> NativeSandbox | Failure:
+    """{start_sandbox}"""
+
 @final
 class NativeSandbox:
     """{NativeSandbox}"""
 
-    def __new__(cls, deals: list[Any] | None, settings: dict[str, Any]) -> Self: ...
     @property
     def url(self) -> str:
         """{NativeSandbox.url}"""
@@ -193,13 +258,13 @@ class NativeSandbox:
     def service_key(self) -> str:
         """{NativeSandbox.service_key}"""
 
-    def agents(self) -> list[Agent]:
+    def agents(self) -> list[Agent] | Failure:
         """{NativeSandbox.agents}"""
 
-    def insert_deal(self, deal: Any) -> None:
+    def insert_deal(self, json: str) -> Failure | None:
         """{NativeSandbox.insert_deal}"""
 
-    def reset(self) -> None:
+    def reset(self) -> Failure | None:
         """{NativeSandbox.reset}"""
 
     def close(self) -> None:
@@ -212,8 +277,7 @@ def run_server(arguments: list[str]) -> int:
 
 def models() -> list[type]:
     """The models, in the order of their names."""
-    found = [value for value in vars(_native).values() if hasattr(value, "__dealkit_fields__")]
-    return sorted(found, key=lambda model: model.__name__)
+    return sorted(_models.MODELS, key=lambda model: model.__name__)
 
 
 def doc(of: object, indent: str) -> str:
@@ -266,12 +330,18 @@ class {model.__name__}:
     def extra(self) -> Mapping[str, Any]:
         """{method["extra"]}"""
 
-    @staticmethod
-    def from_json(document: str | bytes | bytearray, /) -> {model.__name__}:
+    @classmethod
+    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
         """{method["from_json"]}"""
 
     @staticmethod
-    def _by_the_core(document: str | bytes | bytearray, /) -> str: ...
+    def _read(document: str | bytes | bytearray) -> {model.__name__} | Failure: ...
+    @staticmethod
+    def _core_json(document: str | bytes | bytearray) -> str | Failure: ...
+    @staticmethod
+    def _build(given: dict[str, Any]) -> {model.__name__} | Failure: ...
+    def _replace(self, changes: dict[str, Any]) -> {model.__name__} | Failure: ...
+    def _attribute(self, at: int) -> Any: ...
     def to_json(self) -> str:
         """{method["to_json"]}"""
 
@@ -279,7 +349,7 @@ class {model.__name__}:
         """{method["to_dict"]}"""
 
     def _repr_html_(self) -> str: ...
-    def __replace__(self, **changes: Any) -> Self: ...
+    def __replace__(self, /, **changes: Any) -> Self: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...

@@ -1,4 +1,4 @@
-//! What can be called: a value that knows how to make its request and how its answer is read.
+//! What can be called: a value that knows how to make its request and how its response is read.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -7,12 +7,18 @@ use dealkit::{
     ValidationError, Violation,
 };
 use pyo3::{
-    exceptions::{PyTypeError, PyValueError},
     prelude::*,
-    types::{PyDate, PyDict, PyMapping, PyString},
+    types::{PyDate, PyDateTime, PyDict, PyList, PyString, PyTuple},
 };
 
-use crate::{convert, errors, response::ReadAs, write::Writer};
+use crate::{
+    arguments::{duration, pairs, text},
+    builtin,
+    failure::{Failure, Outcome},
+    gil,
+    response::ReadAs,
+    write::Writer,
+};
 
 /// A call that can be made: with an Engine, as often as need be.
 #[pyclass(frozen, module = "dealkit._native")]
@@ -28,7 +34,7 @@ enum Request {
     CreateAgent {
         body: Json,
     },
-    Other {
+    Raw {
         method: Method,
         segments: Vec<String>,
         json: Option<Json>,
@@ -45,7 +51,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    pub(crate) fn new(timeout: Option<f64>, max_retries: Option<u32>) -> PyResult<Self> {
+    pub(crate) fn new(timeout: Option<f64>, max_retries: Option<u32>) -> Outcome<Self> {
         Ok(Self {
             timeout: timeout
                 .map(|seconds| duration("timeout", seconds))
@@ -57,17 +63,6 @@ impl Options {
     pub(crate) fn retry(&self) -> Option<RetryPolicy> {
         let retries = self.max_retries?;
         Some(RetryPolicy::new().max_retries(retries))
-    }
-}
-
-/// A number of seconds.
-pub(crate) fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(duration) if !duration.is_zero() => Ok(duration),
-        _ => Err(Python::attach(|py| {
-            let text = format!("{name} must be a number of seconds, more than zero and finite");
-            errors::config(py, &text)
-        })),
     }
 }
 
@@ -83,7 +78,7 @@ impl Call {
             Request::CreateAgent { body } => {
                 client.agents().create_json(body.clone()).raw_response()
             }
-            Request::Other {
+            Request::Raw {
                 method,
                 segments,
                 json,
@@ -113,45 +108,44 @@ impl Call {
     }
 }
 
-/// A str, or a TypeError that names the argument.
-pub(crate) fn text(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
-    let text = value.cast::<PyString>().map_err(|_| {
-        let found = convert::type_name(value);
-        PyTypeError::new_err(format!("{name} must be a str, not {found}"))
-    })?;
-    let text = text.to_str().map_err(|_| {
-        PyValueError::new_err(format!(
-            "{name} holds half of a surrogate pair, which cannot be sent"
-        ))
-    })?;
-    Ok(text.to_owned())
-}
-
 /// The call that retrieves a deal.
 #[pyfunction]
-pub(crate) fn retrieve_deal(id: &Bound<'_, PyAny>) -> PyResult<Call> {
-    Ok(Call {
-        request: Request::RetrieveDeal {
-            id: text("id", id)?,
-        },
-        read_as: ReadAs::Deal,
+pub(crate) fn retrieve_deal<'py>(id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    gil::entry(id.py(), || {
+        Ok(Call {
+            request: Request::RetrieveDeal {
+                id: text("id", id)?,
+            },
+            read_as: ReadAs::Deal,
+        })
     })
 }
 
-/// The call that creates an agent of the members of the request, by name.
+/// The call that creates an agent of the fields of the request, by name.
 #[pyfunction]
-pub(crate) fn create_agent(
-    py: Python<'_>,
-    members: &Bound<'_, PyDict>,
+pub(crate) fn create_agent<'py>(
+    py: Python<'py>,
+    given: &Bound<'py, PyDict>,
     validate: bool,
-) -> PyResult<Call> {
+) -> PyResult<Bound<'py, PyAny>> {
+    gil::entry(py, || {
+        let json = create_agent_json(given, validate)?;
+        Ok(Call {
+            request: Request::CreateAgent { body: json },
+            read_as: ReadAs::Agent,
+        })
+    })
+}
+
+fn create_agent_json(given: &Bound<'_, PyDict>, validate: bool) -> Outcome<Json> {
+    let py = given.py();
     let body = PyDict::new(py);
-    for (name, value) in members {
-        let value = if value.is_instance_of::<PyDate>() {
-            // The one member that has a Python type of its own.
-            value.call_method0("isoformat")?
-        } else if let (true, Ok(profile)) = (name.eq("profile")?, value.cast::<PyMapping>()) {
+    for (name, value) in given {
+        let is_profile = name.cast::<PyString>().is_ok_and(|name| name == "profile");
+        let value = if let (true, Ok(profile)) = (is_profile, value.cast::<PyDict>()) {
             with_wire_names(profile)?.into_any()
+        } else if let Some(text) = date_text(&value) {
+            PyString::new(py, &text).into_any()
         } else {
             value
         };
@@ -159,18 +153,26 @@ pub(crate) fn create_agent(
     }
     let mut writer = Writer::default();
     writer.object(body.iter());
-    let mut violations = Vec::new();
     let json = writer
         .json()
-        .ok_or_else(|| PyValueError::new_err("the request cannot be written as JSON"))?;
+        .ok_or_else(|| Failure::Value("the request cannot be written as JSON".to_owned()))?;
+    let mut violations = Vec::new();
     if validate && let Err(error) = CreateAgent::from_json(&json, UnknownMembers::Ignore) {
         violations.extend(error.violations().iter().cloned());
     }
-    ValidationError::unless_empty(merged(violations, writer.wrong))
-        .map_err(|error| errors::to_python(py, &error.into()))?;
-    Ok(Call {
-        request: Request::CreateAgent { body: json },
-        read_as: ReadAs::Agent,
+    ValidationError::unless_empty(merged(violations, writer.wrong))?;
+    Ok(json)
+}
+
+/// A date as text: the one field that has a Python type of its own. A datetime is not a date, and its text
+/// says so to the rules.
+fn date_text(value: &Bound<'_, PyAny>) -> Option<String> {
+    let date = value.cast::<PyDate>().ok()?;
+    let day = dealkit::scalar::date_text(builtin::day(date)?);
+    Some(if value.is_instance_of::<PyDateTime>() {
+        format!("{day}T")
+    } else {
+        day
     })
 }
 
@@ -191,14 +193,11 @@ fn merged(mut violations: Vec<Violation>, unwritable: Vec<Violation>) -> Vec<Vio
     violations
 }
 
-/// A profile whose members have the names of the wire: `user_id` is `userId`. What is not known stays.
-fn with_wire_names<'py>(profile: &Bound<'py, PyMapping>) -> PyResult<Bound<'py, PyDict>> {
-    let py = profile.py();
-    let given = PyDict::new(py);
-    given.update(profile)?;
-    let named = PyDict::new(py);
+/// A profile whose fields have the names of the wire: `user_id` is `userId`. What is not known stays.
+fn with_wire_names<'py>(profile: &Bound<'py, PyDict>) -> Outcome<Bound<'py, PyDict>> {
+    let named = PyDict::new(profile.py());
     let mut seen = BTreeSet::new();
-    for (name, value) in &given {
+    for (name, value) in profile {
         let wire = name.cast::<PyString>().ok().and_then(|name| {
             let name = name.to_str().ok()?;
             AgentProfile::known_members().find(|wire| snake_case(wire) == name || *wire == name)
@@ -207,8 +206,8 @@ fn with_wire_names<'py>(profile: &Bound<'py, PyMapping>) -> PyResult<Bound<'py, 
             Some(wire) if seen.insert(wire) => named.set_item(wire, value)?,
             Some(wire) => {
                 let snake = snake_case(wire);
-                return Err(PyTypeError::new_err(format!(
-                    "profile names one member twice: {snake} is {wire}"
+                return Err(Failure::Type(format!(
+                    "profile names one field twice: {snake} is {wire}"
                 )));
             }
             None => named.set_item(name, value)?,
@@ -231,56 +230,75 @@ fn snake_case(wire: &str) -> String {
     snake
 }
 
-/// A call of an operation that the specification does not show.
+/// A call of an undocumented operation; `json` is a tuple of one value, or None for no body.
 #[pyfunction]
 #[pyo3(signature = (method, segments, json, query, headers))]
-pub(crate) fn other(
-    py: Python<'_>,
-    method: &Bound<'_, PyAny>,
-    segments: Vec<Bound<'_, PyAny>>,
-    json: Option<(Bound<'_, PyAny>,)>,
-    query: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
-    headers: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
-) -> PyResult<Call> {
-    let name = text("method", method)?;
-    let method = Method::from_bytes(name.to_ascii_uppercase().as_bytes())
-        .map_err(|_| errors::config(py, "method must be an HTTP method such as PATCH"))?;
-    let segments = segments.iter().enumerate();
-    let segments = segments
-        .map(|(at, segment)| text(&format!("segments[{at}]"), segment))
-        .collect::<PyResult<_>>()?;
-    let json = match json {
-        Some((json,)) => {
-            let mut writer = Writer::default();
-            writer.value(&json);
-            let body = writer.json();
-            ValidationError::unless_empty(writer.wrong)
-                .map_err(|error| errors::to_python(py, &error.into()))?;
-            body
-        }
-        None => None,
-    };
-    Ok(Call {
-        request: Request::Other {
-            method,
-            segments,
-            json,
-            query: pairs("query", query)?,
-            headers: pairs("headers", headers)?,
-        },
-        read_as: ReadAs::Json,
+pub(crate) fn raw_request<'py>(
+    py: Python<'py>,
+    method: &Bound<'py, PyAny>,
+    segments: &Bound<'py, PyTuple>,
+    json: Option<&Bound<'py, PyTuple>>,
+    query: &Bound<'py, PyList>,
+    headers: &Bound<'py, PyList>,
+) -> PyResult<Bound<'py, PyAny>> {
+    gil::entry(py, || {
+        let name = text("method", method)?;
+        let method = Method::from_bytes(name.to_ascii_uppercase().as_bytes()).map_err(|_| {
+            Failure::Config("method must be an HTTP method such as PATCH".to_owned())
+        })?;
+        let segments = segments.iter().enumerate();
+        let segments = segments
+            .map(|(at, segment)| text(&format!("segments[{at}]"), &segment))
+            .collect::<Outcome<_>>()?;
+        Ok(Call {
+            request: Request::Raw {
+                method,
+                segments,
+                json: json.map(|json| written(&json.get_item(0)?)).transpose()?,
+                query: pairs("query", query)?,
+                headers: pairs("headers", headers)?,
+            },
+            read_as: ReadAs::Json,
+        })
     })
 }
 
-/// Names and values, all of them text.
-pub(crate) fn pairs(
-    what: &str,
-    pairs: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
-) -> PyResult<Vec<(String, String)>> {
-    let pairs = pairs.iter().map(|(name, value)| {
-        let name = text(&format!("a name in {what}"), name)?;
-        let value = text(&format!("the value of {name} in {what}"), value)?;
-        Ok((name, value))
-    });
-    pairs.collect()
+/// A value as JSON, or every place where it cannot be.
+fn written(value: &Bound<'_, PyAny>) -> Outcome<Json> {
+    let mut writer = Writer::default();
+    writer.value(value);
+    let json = writer.json();
+    ValidationError::unless_empty(writer.wrong)?;
+    json.ok_or_else(|| Failure::Value("json cannot be written as JSON".to_owned()))
+}
+
+/// A value as JSON text; `name` says what it is where it cannot be.
+#[pyfunction]
+pub(crate) fn json_text<'py>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    gil::entry(value.py(), || {
+        crate::write::any(value)
+            .map(|json| json.to_string())
+            // The developer's own deal: where it is wrong is worth more than what its names give away.
+            .map_err(
+                |Violation {
+                     pointer, detail, ..
+                 }| {
+                    Failure::Config(format!("{name} is not JSON: {pointer}: {detail}"))
+                },
+            )
+    })
+}
+
+/// A violation's pointer and the violation itself, as texts show them.
+#[pyfunction]
+pub(crate) fn violation_texts<'py>(
+    py: Python<'py>,
+    pointer: String,
+    code: String,
+    detail: String,
+) -> PyResult<Bound<'py, PyAny>> {
+    gil::entry(py, || {
+        let violation = Violation::new(pointer, code.into(), detail);
+        Ok((violation.masked_pointer(), violation.to_string()))
+    })
 }

@@ -1,23 +1,28 @@
 //! The native half of the Python package dealkit: the Rust core, as Python objects.
 //!
-//! Everything here is thin. What a request may hold, how a scalar is read, what is tried again and what
-//! an error says is decided in the crate `dealkit`; the Python package around this module gives it its
-//! face.
+//! Everything here is thin. What a request may hold, how a scalar is read, what is retried and what an
+//! error says is decided in the crate `dealkit`; the Python package around this module gives it its face.
+//! What native code may do with the interpreter is the rule of [`gil`].
 //!
 //! # Where things are
 //!
-//! `models` states the fields of every response type, and `model` makes a class of each; `read`, `write`
-//! and `convert` are how one gets from JSON to Python and back. `client` holds the connection pools,
-//! `calls` says what can be called, `runtime` drives it for callers that wait, `pending` for those that
-//! await, `many` for many deals. `errors` raises, `logs` logs, `sandbox` and `cli` are the server.
+//! `models` states the fields of every response type, `schema` says what a field is, and `model` makes a
+//! class of each; `read`, `write`, `json`, `argument` and `builtin` are how one gets from JSON to Python
+//! and back. `client` holds the connection pools, `calls` says what can be called, `waiting` drives it for
+//! callers that wait, `pending` for those that await, `many` for many deals, `runtime` has what they run
+//! on. `failure` returns what Python code raises, `logs` what it logs; `sandbox` and `cli` are the server.
 
 use pyo3::prelude::*;
 
+mod argument;
+mod arguments;
+mod builtin;
 mod calls;
 mod cli;
 mod client;
-mod convert;
-mod errors;
+mod failure;
+mod gil;
+mod json;
 mod logs;
 mod many;
 #[macro_use]
@@ -28,25 +33,44 @@ mod read;
 mod response;
 mod runtime;
 mod sandbox;
+mod schema;
+mod waiting;
 mod write;
+
+/// Hands over what Python code has imported: the class Decimal, the members of the enum Role by their
+/// values, and the module gc.
+#[pyfunction]
+fn prepare(
+    decimal: Bound<'_, pyo3::types::PyType>,
+    roles: Bound<'_, pyo3::types::PyDict>,
+    gc: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    builtin::prepare(decimal, roles);
+    gil::prepare(gc.py(), gc)
+}
 
 /// The native half of dealkit; its public names are those of the package `dealkit`.
 #[pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
     use crate::{
-        calls::{Call, create_agent, other, retrieve_deal},
+        calls::{Call, create_agent, json_text, raw_request, retrieve_deal, violation_texts},
         cli::run_server,
-        client::{Engine, check_options},
-        logs::note_log,
+        client::{Engine, check_options, open_engine},
+        failure::NativeFailure,
+        json::{RawJson, raw_json},
+        logs::{sync_log_level, take_log},
         many::Many,
         models::{
             Address, Agent, AgentProfileResponse, Application, Contact, ContactField, Deal,
             ListingAgent, ListingContract, Offer, Quote, RoleAssignment, Side,
         },
-        pending::{Mailbox, Parcel, Pending},
+        pending::{Mailbox, Parcel, Pending, open_mailbox},
+        prepare,
         response::RawResponse,
-        sandbox::NativeSandbox,
+        runtime::{after_fork, end},
+        sandbox::{NativeSandbox, start_sandbox},
+        waiting::Waiting,
     };
 
     use pyo3::prelude::*;

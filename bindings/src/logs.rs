@@ -1,13 +1,17 @@
-//! What the core traces, as records of the standard logger `dealkit`.
+//! What the core traces, as records of the standard logger `dealkit`, which Python code collects and logs.
 //!
 //! The core never traces an identifier, a header or a body, and so neither does the log.
 
 use std::{
+    collections::VecDeque,
     fmt::{self, Write as _},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use pyo3::{intern, prelude::*, sync::PyOnceLock};
+use pyo3::prelude::*;
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
@@ -19,11 +23,10 @@ use tracing_subscriber::{
     registry::{LookupSpan, Registry},
 };
 
+use crate::gil;
+
 /// Whether anybody reads the log; Python looks when a call begins.
 static IS_READ: AtomicBool = AtomicBool::new(false);
-
-/// logging.DEBUG
-const DEBUG: u8 = 10;
 
 /// Hands what the core traces to Python.
 pub(crate) fn install() {
@@ -31,21 +34,27 @@ pub(crate) fn install() {
     let _ = set_global_default(Registry::default().with(Bridge));
 }
 
-fn logger(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
-    static LOGGER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let logger = LOGGER.get_or_try_init(py, || {
-        let logging = py.import("logging")?;
-        logging
-            .call_method1("getLogger", ("dealkit",))
-            .map(Bound::unbind)
-    });
-    logger.map(|logger| logger.bind(py))
-}
+/// How many records wait for Python code at most; older ones go first.
+const MOST: usize = 10_000;
+
+/// Records that wait for Python code to log them: level and message.
+static RECORDS: Mutex<VecDeque<(u8, String)>> = Mutex::new(VecDeque::new());
 
 /// Notes whether anybody reads the log.
 #[pyfunction]
-pub(crate) fn note_log(is_read: bool) {
+pub(crate) fn sync_log_level(is_read: bool) {
     IS_READ.store(is_read, Ordering::Relaxed);
+}
+
+/// Takes out the records that have come: level and message of each.
+#[pyfunction]
+pub(crate) fn take_log(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let records = std::mem::take(&mut *lock());
+    gil::entry(py, || Ok(Vec::from(records)))
+}
+
+fn lock() -> MutexGuard<'static, VecDeque<(u8, String)>> {
+    RECORDS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Bridge;
@@ -112,23 +121,20 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Bridge {
         {
             message.push_str(&fields.rest);
         }
-        log(*event.metadata().level(), &message);
+        log(*event.metadata().level(), message);
     }
 }
 
-fn log(level: Level, message: &str) {
+fn log(level: Level, message: String) {
     let level = match level {
         Level::ERROR => 40,
         Level::WARN => 30,
         Level::INFO => 20,
-        _ => DEBUG,
+        _ => 10,
     };
-    // An interpreter that is ending takes no more records.
-    Python::try_attach(|py| {
-        let logged = logger(py)
-            .and_then(|logger| logger.call_method1(intern!(py, "log"), (level, "%s", message)));
-        if let Err(error) = logged {
-            error.write_unraisable(py, None);
-        }
-    });
+    let mut records = lock();
+    if records.len() == MOST {
+        records.pop_front();
+    }
+    records.push_back((level, message));
 }

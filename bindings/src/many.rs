@@ -5,11 +5,10 @@ use std::{
     collections::VecDeque,
     iter, process,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use dealkit::Retrieved;
-use pyo3::{exceptions::PyRuntimeError, prelude::*};
+use pyo3::prelude::*;
 use tokio::{
     runtime::Handle,
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
@@ -17,29 +16,29 @@ use tokio::{
 };
 
 use crate::{
-    calls::{Options, text},
-    errors,
+    arguments::text,
+    calls::Options,
+    failure::{Failure, Outcome, into_python},
+    gil,
     pending::{Inbox, Mailbox},
     response::{self, ReadAs},
     runtime,
+    waiting::SIGNAL_POLL_INTERVAL,
 };
-
-/// How long a waiting caller is deaf to Ctrl-C at most.
-const SLICE: Duration = Duration::from_millis(50);
 
 type Item = Retrieved<dealkit::RawResponse>;
 
-/// Deals on their way. The caller pushes identifiers, and never has more of them out than it wants to.
+/// Deals in flight. The caller pushes identifiers, and never has more of them out than it wants to.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Many {
     ids: UnboundedSender<String>,
-    shelf: Arc<Shelf>,
+    buffer: Arc<Buffer>,
     task: AbortHandle,
     process: u32,
 }
 
 /// Where deals that have come wait for the caller.
-struct Shelf {
+struct Buffer {
     state: Mutex<State>,
     changed: Condvar,
     runtime: Handle,
@@ -51,10 +50,10 @@ struct State {
     /// Whether no more will come.
     has_ended: bool,
     /// Who waits on an event loop.
-    waiting: Option<(Arc<Inbox>, Py<PyAny>)>,
+    waiting: Vec<(Arc<Inbox>, Py<PyAny>)>,
 }
 
-impl Shelf {
+impl Buffer {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -62,17 +61,17 @@ impl Shelf {
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.lock();
         change(&mut state);
-        let waiting = state.waiting.take();
+        let waiting = std::mem::take(&mut state.waiting);
         drop(state);
         self.changed.notify_all();
-        if let Some((inbox, future)) = waiting {
+        for (inbox, future) in waiting {
             inbox.news(&self.runtime, future);
         }
     }
 }
 
 /// Says that no more will come, whatever the reason.
-struct End(Arc<Shelf>);
+struct End(Arc<Buffer>);
 
 impl Drop for End {
     fn drop(&mut self) {
@@ -81,13 +80,12 @@ impl Drop for End {
 }
 
 impl Many {
-    /// Begins, with nothing on its way.
+    /// Begins, with nothing in flight.
     pub(crate) fn start(
-        py: Python<'_>,
         client: &dealkit::Client,
         ordered: bool,
         options: Options,
-    ) -> PyResult<Self> {
+    ) -> Outcome<Self> {
         let mut many = client
             .deals()
             .retrieve_many(iter::empty::<String>())
@@ -102,30 +100,41 @@ impl Many {
             many = many.retry(policy);
         }
         let (_, retrievals) = many.into_parts();
-        let runtime = runtime::background(py)?;
-        let shelf = Arc::new(Shelf {
+        let runtime = runtime::background()?;
+        let buffer = Arc::new(Buffer {
             state: Mutex::default(),
             changed: Condvar::new(),
             runtime: runtime.clone(),
         });
         let (ids, pushed) = mpsc::unbounded_channel();
-        let task = runtime.spawn(retrieve(retrievals, pushed, End(Arc::clone(&shelf))));
+        let task = runtime.spawn(retrieve(retrievals, pushed, End(Arc::clone(&buffer))));
         Ok(Self {
             ids,
-            shelf,
+            buffer,
             task: task.abort_handle(),
             process: process::id(),
         })
     }
 
-    fn check(&self, py: Python<'_>) -> PyResult<()> {
-        runtime::end_if_left_behind(py);
+    fn check(&self) -> Outcome<()> {
         if self.process == process::id() {
             Ok(())
         } else {
-            Err(PyRuntimeError::new_err(
-                "these deals are on their way to another process, which this one was forked from",
+            Err(Failure::Runtime(
+                "these deals are in flight to another process, which this one was forked from"
+                    .to_owned(),
             ))
+        }
+    }
+
+    fn next(&self) -> Outcome<Option<Item>> {
+        self.check()?;
+        let mut state = self.buffer.lock();
+        match state.items.pop_front() {
+            None if state.has_ended => {
+                Err(Failure::Runtime("no further deals will come".to_owned()))
+            }
+            item => Ok(item),
         }
     }
 }
@@ -152,78 +161,74 @@ async fn retrieve(
 
 #[pymethods]
 impl Many {
-    /// Adds an identifier to what is on its way; `index` is its place, for the error text.
-    fn push(&self, id: &Bound<'_, PyAny>, index: usize) -> PyResult<()> {
-        let py = id.py();
-        self.check(py)?;
-        let id = text(&format!("ids[{index}]"), id)?;
-        self.ids
-            .send(id)
-            .map_err(|_| PyRuntimeError::new_err("no further deals can be retrieved here"))
+    /// Adds an identifier to what is in flight; `index` is its place, for the error text.
+    fn push<'py>(&self, id: &Bound<'py, PyAny>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        gil::end_if_left_behind(id.py());
+        gil::entry(id.py(), || {
+            self.check()?;
+            let id = text(&format!("ids[{index}]"), id)?;
+            self.ids
+                .send(id)
+                .map_err(|_| Failure::Runtime("no further deals can be retrieved here".to_owned()))
+        })
     }
 
-    /// The next deal that has come, as (index, id, deal or exception); None if none has.
-    fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<(usize, String, Bound<'py, PyAny>)>> {
-        self.check(py)?;
-        let mut state = self.shelf.lock();
-        let Some(Retrieved {
-            index, id, result, ..
-        }) = state.items.pop_front()
-        else {
-            return if state.has_ended {
-                Err(PyRuntimeError::new_err("no further deals will come"))
-            } else {
-                Ok(None)
+    /// The next deal that has come, as (index, id, deal or failure); None if none has.
+    fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        gil::end_if_left_behind(py);
+        gil::entry(py, || {
+            let Some(Retrieved {
+                index, id, result, ..
+            }) = self.next()?
+            else {
+                return Ok(None);
             };
-        };
-        drop(state);
-        let value = match result {
-            Ok(answer) => match response::read(py, &answer, ReadAs::Deal) {
-                Ok(deal) => deal,
-                Err(error) => error.into_value(py).into_bound(py).into_any(),
-            },
-            Err(error) => errors::exception(py, &error)?,
-        };
-        Ok(Some((index, id, value)))
+            let result = result.map_err(Arc::new);
+            let deal = response::result(py, &result, ReadAs::Deal, false);
+            Ok(Some((index, id, into_python(py, deal)?)))
+        })
     }
 
-    /// Waits until a deal has come, on the calling thread.
-    fn wait(&self, py: Python<'_>) -> PyResult<()> {
-        self.check(py)?;
-        loop {
-            let has_come = py.detach(|| {
+    /// Waits a little for a deal, on the calling thread.
+    fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let checked = self.check();
+        if checked.is_ok() {
+            gil::release(py, || {
                 let nothing = |state: &mut State| state.items.is_empty() && !state.has_ended;
-                let state = self.shelf.lock();
-                let waited = self.shelf.changed.wait_timeout_while(state, SLICE, nothing);
-                let (state, timed_out) = waited.unwrap_or_else(PoisonError::into_inner);
-                drop(state);
-                !timed_out.timed_out()
+                let state = self.buffer.lock();
+                let waited =
+                    self.buffer
+                        .changed
+                        .wait_timeout_while(state, SIGNAL_POLL_INTERVAL, nothing);
+                drop(waited);
             });
-            if has_come {
-                return Ok(());
-            }
-            py.check_signals()?;
         }
+        gil::entry(py, || checked)
     }
 
     /// Resolves the future of the mailbox's event loop once a deal has come.
-    fn tell(&self, mailbox: &Bound<'_, Mailbox>, future: Py<PyAny>) -> PyResult<()> {
+    fn tell<'py>(
+        &self,
+        mailbox: &Bound<'py, Mailbox>,
+        future: Py<PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let py = mailbox.py();
-        self.check(py)?;
-        let inbox = Arc::clone(&mailbox.get().inner);
-        let mut state = self.shelf.lock();
-        if state.items.is_empty() && !state.has_ended {
-            let forgotten = state.waiting.replace((inbox, future));
-            drop(state);
-            drop(forgotten);
-        } else {
-            drop(state);
-            inbox.news(&self.shelf.runtime, future);
-        }
-        Ok(())
+        gil::end_if_left_behind(py);
+        gil::entry(py, || {
+            self.check()?;
+            let inbox = Arc::clone(&mailbox.get().inner);
+            let mut state = self.buffer.lock();
+            if state.items.is_empty() && !state.has_ended {
+                state.waiting.push((inbox, future));
+            } else {
+                drop(state);
+                inbox.news(&self.buffer.runtime, future);
+            }
+            Ok(())
+        })
     }
 
-    /// Cancels what is on its way.
+    /// Cancels what is in flight.
     fn close(&self) {
         if self.process == process::id() {
             self.task.abort();

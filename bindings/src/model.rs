@@ -1,156 +1,44 @@
 //! What every response type has in common, and the macro that makes a class of a statement of fields.
+//!
+//! Methods that run Python code (the constructor, `from_json`, `to_dict` and the like) are added in
+//! `dealkit._models`, which calls the methods with an underscore.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _};
 
-use dealkit::{DecodeError, Json};
+use dealkit::{DecodeError, Json, document};
 use pyo3::{
     PyClass,
     basic::CompareOp,
-    exceptions::{PyRuntimeError, PyTypeError},
+    exceptions::PyRuntimeError,
     prelude::*,
-    types::{PyDict, PyMappingProxy, PyString, PyTuple},
+    types::{PyBool, PyByteArray, PyBytes, PyDict, PyMappingProxy, PyString, PyTuple},
 };
 
 use crate::{
-    convert, errors,
-    read::{Failed, Reader},
+    argument, builtin,
+    failure::{Failure, Outcome},
+    gil, json,
+    read::{ReadError, Reader},
+    schema::{Class, Field, Kind, Show},
     write,
 };
 
-/// The most fields that a model has.
+/// The most fields that a model has; the macro asserts that none has more.
 pub(crate) const MOST: usize = 12;
 
 /// The values of a model's fields, in the order of its statement.
 pub(crate) type Values = [Option<Py<PyAny>>; MOST];
 
-/// What a field holds.
-#[derive(Clone, Copy)]
-pub(crate) enum Kind {
-    /// A string.
-    Text,
-    /// A string that comes again and again.
-    Word,
-    /// A role.
-    Role,
-    /// True or false.
-    Boolean,
-    /// An integer of 64 bits.
-    Integer,
-    /// An exact decimal number.
-    Decimal,
-    /// A day.
-    Date,
-    /// A moment.
-    Timestamp,
-    /// A JSON object of free form.
-    Object,
-    /// Strings by name.
-    Strings,
-    /// Another model.
-    One(&'static Class),
-    /// Any number of another model.
-    Many(&'static Class),
-}
-
-/// Whether a field must be there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
-    /// It must, and must not be null.
-    Required,
-    /// It need not, and nothing is written when there is nothing.
-    Optional,
-    /// It need not, and null is written when there is nothing.
-    Nullable,
-}
-
-/// Where the value of a field is shown.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Show {
-    /// In the repr, and in a notebook.
-    Brief,
-    /// In a notebook.
-    Shown,
-    /// Nowhere: it is personal, or of unknown content.
-    Hidden,
-}
-
-/// One field of a model.
-pub(crate) struct Field {
-    /// The attribute.
-    pub(crate) name: &'static str,
-    /// The member of the JSON object.
-    pub(crate) wire: &'static str,
-    pub(crate) kind: Kind,
-    pub(crate) need: Need,
-    pub(crate) show: Show,
-    /// What it says, for the stubs.
-    doc: &'static str,
-}
-
-impl Field {
-    /// States a field; for the macro.
-    pub(crate) const fn new(
-        name: &'static str,
-        wire: &'static str,
-        kind: Kind,
-        need: Need,
-        show: Show,
-        doc: &'static str,
-    ) -> Self {
-        Self {
-            name,
-            wire,
-            kind,
-            need,
-            show,
-            doc,
-        }
-    }
-
-    /// What stands in for nothing.
-    pub(crate) fn nothing(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Ok(match self.kind {
-            Kind::Many(_) => PyTuple::empty(py).into_any().unbind(),
-            Kind::Strings => convert::empty_mapping(py)?,
-            _ => py.None(),
-        })
-    }
-}
-
-/// A model as its parents know it.
-pub(crate) struct Class {
-    pub(crate) name: &'static str,
-    /// Reads one from a JSON object whose brace comes next.
-    pub(crate) read: for<'py> fn(&mut Reader<'_, 'py>) -> Result<Bound<'py, PyAny>, Failed>,
-    /// Writes one, if the value is one.
-    pub(crate) write: fn(&Bound<'_, PyAny>, &mut String) -> PyResult<()>,
-    /// Whether the value is one.
-    pub(crate) is: fn(&Bound<'_, PyAny>) -> bool,
-}
-
-impl Class {
-    /// The class of a model.
-    pub(crate) const fn of<M: Model>() -> Self {
-        Self {
-            name: M::NAME,
-            read: |reader| reader.model::<M>().map(Bound::into_any),
-            write: |value, out| write::model(value.cast::<M>()?, out),
-            is: |value| value.is_instance_of::<M>(),
-        }
-    }
-}
-
 /// What came in the JSON and the Python values do not hold.
 #[derive(Clone, Default, PartialEq)]
-pub(crate) struct Beyond {
-    /// Members that the specification does not show, by name.
+pub(crate) struct Extra {
+    /// Undocumented fields, by name.
     pub(crate) unknown: BTreeMap<String, Json>,
-    /// The exact JSON of fields, by position, whose value is not all of it: timestamps finer than
-    /// microseconds, objects of free form.
+    /// The exact JSON of timestamps finer than microseconds, by the position of the field.
     pub(crate) exact: Vec<(usize, Json)>,
 }
 
-impl Beyond {
+impl Extra {
     /// Keeps nothing where there is nothing to keep.
     pub(crate) fn boxed(self) -> Option<Box<Self>> {
         (self != Self::default()).then(|| Box::new(self))
@@ -170,69 +58,73 @@ pub(crate) trait Model:
     const FIELDS: &'static [Field];
 
     /// A model of its values.
-    fn build(py: Python<'_>, values: Values, beyond: Beyond) -> PyResult<Bound<'_, Self>>;
+    fn build(py: Python<'_>, values: Values, extra: Extra) -> PyResult<Bound<'_, Self>>;
 
     /// Its values, in the order of the fields.
     fn values(&self) -> Vec<&Py<PyAny>>;
 
-    fn beyond(&self) -> Option<&Beyond>;
+    fn extra(&self) -> Option<&Extra>;
 
     /// What the Rust model says is wrong with a document.
     fn explain(document: &[u8]) -> Option<DecodeError>;
 
     /// What the Rust model makes of a document: it, written back.
-    fn by_the_core(document: &[u8]) -> Result<Json, DecodeError>;
+    fn core_json(document: &[u8]) -> Result<Json, DecodeError>;
 }
 
-/// A model of the arguments of its class.
-pub(crate) fn from_arguments<'py, M: Model>(
-    py: Python<'py>,
-    arguments: impl IntoIterator<Item = Option<Bound<'py, PyAny>>>,
-    extra: Option<Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, M>> {
-    let mut values = Values::default();
-    let mut beyond = Beyond::default();
-    for (at, (field, (value, argument))) in M::FIELDS
-        .iter()
-        .zip(values.iter_mut().zip(arguments))
-        .enumerate()
-    {
-        let argument = argument.unwrap_or_else(|| py.None().into_bound(py));
-        *value = Some(convert::argument(
-            M::NAME,
-            field,
-            at,
-            &argument,
-            &mut beyond,
-        )?);
+impl Class {
+    /// The class of a model.
+    pub(crate) const fn of<M: Model>() -> Self {
+        Self {
+            name: M::NAME,
+            read: |reader| reader.model::<M>().map(Bound::into_any),
+            write: |value, out| write::model(value.cast::<M>()?, out),
+            is: |value| value.is_instance_of::<M>(),
+        }
     }
-    if let Some(extra) = extra {
-        beyond.unknown = convert::unknown_members::<M>(&extra)?;
+}
+
+/// The bytes of a document: bytes, or a string in UTF-8.
+fn bytes<'a>(value: &'a Bound<'_, PyAny>) -> Outcome<Cow<'a, [u8]>> {
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        return Ok(Cow::Borrowed(bytes.as_bytes()));
     }
-    M::build(py, values, beyond)
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(match text.to_str() {
+            Ok(text) => Cow::Borrowed(text.as_bytes()),
+            // Half of a surrogate pair: the reader will say that this is not JSON.
+            Err(_) => Cow::Owned(builtin::wtf8(text)?),
+        });
+    }
+    if let Ok(bytes) = value.cast::<PyByteArray>() {
+        return Ok(Cow::Owned(bytes.to_vec()));
+    }
+    Err(Failure::Type(format!(
+        "a JSON document must be bytes or str, not {}",
+        builtin::type_name(value)
+    )))
 }
 
 /// A model of a JSON document: bytes, or a string.
-pub(crate) fn from_json<'py, M: Model>(document: &Bound<'py, PyAny>) -> PyResult<Bound<'py, M>> {
-    let py = document.py();
-    let document = convert::document(document)?;
-    read_document::<M>(py, &document, errors::of_decoding)
+pub(crate) fn read<'py, M: Model>(value: &Bound<'py, PyAny>) -> Outcome<Bound<'py, M>> {
+    read_document::<M>(value.py(), &bytes(value)?, Failure::Decode)
 }
 
-/// A model of a JSON document. `fail` makes the exception when it is none.
+/// A model of a JSON document. `fail` makes the failure when it is none.
 pub(crate) fn read_document<'py, M: Model>(
     py: Python<'py>,
     document: &[u8],
-    fail: impl FnOnce(Python<'py>, DecodeError) -> PyErr,
-) -> PyResult<Bound<'py, M>> {
+    fail: impl Fn(DecodeError) -> Failure,
+) -> Outcome<Bound<'py, M>> {
+    document::check_size(document).map_err(&fail)?;
     match Reader::document(py, document) {
         Ok(model) => Ok(model),
-        Err(Failed::Python(error)) => Err(error),
+        Err(ReadError::Python(error)) => Err(error.into()),
         // Where and why is said by the Rust reader, so that both languages say the same.
-        Err(Failed::Document) => Err(match M::explain(document) {
-            Some(error) => fail(py, error),
-            None => PyRuntimeError::new_err(format!(
-                "dealkit's two readers disagree on a {}: this is a bug in dealkit, please report it",
+        Err(ReadError::Document) => Err(match M::explain(document) {
+            Some(error) => fail(error),
+            None => Failure::Runtime(format!(
+                "dealkit's two readers disagree on this {}: this is a bug in dealkit, please report it",
                 M::NAME
             )),
         }),
@@ -240,74 +132,95 @@ pub(crate) fn read_document<'py, M: Model>(
 }
 
 /// What the Rust model makes of a JSON document.
-pub(crate) fn by_the_core<M: Model>(document: &Bound<'_, PyAny>) -> PyResult<String> {
-    let py = document.py();
-    match M::by_the_core(&convert::document(document)?) {
-        Ok(json) => Ok(json.to_string()),
-        Err(error) => Err(errors::of_decoding(py, error)),
+pub(crate) fn core_json<M: Model>(value: &Bound<'_, PyAny>) -> Outcome<String> {
+    let json = M::core_json(&bytes(value)?).map_err(Failure::Decode)?;
+    Ok(json.to_string())
+}
+
+/// A model of values by attribute.
+pub(crate) fn build<'py, M: Model>(given: &Bound<'py, PyDict>) -> Outcome<Bound<'py, M>> {
+    let py = given.py();
+    let mut values = Values::default();
+    for (slot, field) in values.iter_mut().zip(M::FIELDS) {
+        *slot = Some(field.nothing(py)?);
     }
+    changed::<M>(py, values, Extra::default(), given)
 }
 
 /// The model with some of its attributes changed.
 pub(crate) fn replace<'py, M: Model>(
     this: &Bound<'py, M>,
-    changes: Option<&Bound<'py, PyDict>>,
-) -> PyResult<Bound<'py, M>> {
+    changes: &Bound<'py, PyDict>,
+) -> Outcome<Bound<'py, M>> {
     let py = this.py();
     let model = this.get();
     let mut values = Values::default();
     for (slot, value) in values.iter_mut().zip(model.values()) {
         *slot = Some(value.clone_ref(py));
     }
-    let mut beyond = model.beyond().cloned().unwrap_or_default();
-    for (name, value) in changes.into_iter().flatten() {
+    let extra = model.extra().cloned().unwrap_or_default();
+    changed::<M>(py, values, extra, changes)
+}
+
+fn changed<'py, M: Model>(
+    py: Python<'py>,
+    mut values: Values,
+    mut extra: Extra,
+    changes: &Bound<'py, PyDict>,
+) -> Outcome<Bound<'py, M>> {
+    for (name, value) in changes {
         let name: String = name.extract()?;
         if name == "extra" {
-            beyond.unknown = convert::unknown_members::<M>(&value)?;
+            extra.unknown = argument::unknown_fields(M::NAME, M::FIELDS, &value)?;
             continue;
         }
-        let mut fields = M::FIELDS.iter().enumerate();
-        let Some((at, field)) = fields.find(|(_, field)| field.name == name) else {
-            return Err(PyTypeError::new_err(format!(
+        let mut fields = M::FIELDS.iter().zip(values.iter_mut()).enumerate();
+        let Some((at, (field, slot))) = fields.find(|(_, (field, _))| field.name == name) else {
+            return Err(Failure::Type(format!(
                 "{} has no attribute {name}",
                 M::NAME
             )));
         };
-        beyond.exact.retain(|(exact, _)| *exact != at);
-        let value = convert::argument(M::NAME, field, at, &value, &mut beyond)?;
-        if let Some(slot) = values.get_mut(at) {
-            *slot = Some(value);
-        }
+        extra.exact.retain(|(exact, _)| *exact != at);
+        *slot = Some(argument::field(M::NAME, field, &value)?);
     }
-    M::build(py, values, beyond)
+    Ok(M::build(py, values, extra)?)
 }
 
-/// Equality; models have no order.
+/// Equality, which is that of the attributes; models have no order.
 pub(crate) fn compare<M: Model>(
     this: &Bound<'_, M>,
     other: &Bound<'_, PyAny>,
     operation: CompareOp,
 ) -> PyResult<Py<PyAny>> {
     let py = this.py();
-    let not_comparable = || Ok(py.NotImplemented());
-    let equal = match other.cast::<M>() {
-        Ok(other) => {
-            this.as_any().is(other) || {
-                let (this, other) = (this.get(), other.get());
-                let mut equal = this.beyond() == other.beyond();
-                for (one, another) in this.values().into_iter().zip(other.values()) {
-                    equal = equal && (one.is(another) || one.bind(py).eq(another)?);
-                }
-                equal
-            }
-        }
-        Err(_) => return not_comparable(),
+    let (Ok(other), CompareOp::Eq | CompareOp::Ne) = (other.cast::<M>(), operation) else {
+        return Ok(py.NotImplemented());
     };
-    match operation {
-        CompareOp::Eq => Ok(equal.into_pyobject(py)?.to_owned().into_any().unbind()),
-        CompareOp::Ne => Ok((!equal).into_pyobject(py)?.to_owned().into_any().unbind()),
-        _ => not_comparable(),
+    let is_true = is_equal(this, other)? == matches!(operation, CompareOp::Eq);
+    Ok(PyBool::new(py, is_true).to_owned().into_any().unbind())
+}
+
+fn is_equal<M: Model>(this: &Bound<'_, M>, other: &Bound<'_, M>) -> PyResult<bool> {
+    let py = this.py();
+    if this.as_any().is(other) {
+        return Ok(true);
     }
+    let (this, other) = (this.get(), other.get());
+    for (field, (one, another)) in M::FIELDS
+        .iter()
+        .zip(this.values().into_iter().zip(other.values()))
+    {
+        let (one, another) = (field.get(one.bind(py))?, field.get(another.bind(py))?);
+        if !builtin::equal(&one, &another)? {
+            return Ok(false);
+        }
+    }
+    let unknown = |model: &M| match model.extra() {
+        Some(extra) => json::fields(py, &extra.unknown),
+        None => Ok(PyDict::new(py)),
+    };
+    builtin::equal(unknown(this)?.as_any(), unknown(other)?.as_any())
 }
 
 /// The hash: of all that is hashable. Mappings count with their size, which equal ones share.
@@ -317,105 +230,102 @@ pub(crate) fn hash<M: Model>(this: &Bound<'_, M>) -> PyResult<isize> {
     for (field, value) in M::FIELDS.iter().zip(this.get().values()) {
         let value = value.bind(py);
         parts.push(match field.kind {
-            Kind::Strings | Kind::Object if !value.is_none() => {
-                value.len()?.into_pyobject(py)?.into_any()
+            Kind::Object if !value.is_none() => {
+                let object = json::raw_value(value)?.cast_into::<PyDict>()?;
+                object.len().into_pyobject(py)?.into_any()
             }
+            Kind::Strings => mapping(value)?.len().into_pyobject(py)?.into_any(),
+            // An enum's own hash is Python code; equal texts have equal hashes either way.
+            Kind::Role => PyString::new(py, value.cast::<PyString>()?.to_str()?).into_any(),
             _ => value.clone(),
         });
     }
-    PyTuple::new(py, parts)?.hash()
+    builtin::hash(&PyTuple::new(py, parts)?)
+}
+
+/// What is behind a read-only mapping.
+pub(crate) fn mapping<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    let copy = PyDict::new(value.py());
+    copy.update(value.cast::<PyMappingProxy>()?.as_mapping())?;
+    Ok(copy)
 }
 
 /// The repr: identifiers, statuses and the like. It shows nothing that is personal.
 pub(crate) fn repr<M: Model>(this: &Bound<'_, M>) -> PyResult<String> {
     let py = this.py();
     let mut out = format!("{}(", M::NAME);
-    let mut first = true;
+    let mut separator = "";
     for (field, value) in M::FIELDS.iter().zip(this.get().values()) {
         if field.show == Show::Brief && !value.is_none(py) {
-            let separator = if first { "" } else { ", " };
-            first = false;
-            // A role's own repr says more than it needs.
-            let value = value.bind(py).str()?.repr()?;
-            write!(out, "{separator}{}={value}", field.name).map_err(|_| too_long())?;
+            let value = builtin::quoted(value.bind(py).cast::<PyString>()?)?;
+            // Writing to a string cannot fail.
+            let _ = write!(out, "{separator}{}={value}", field.name);
+            separator = ", ";
         }
     }
     out.push(')');
     Ok(out)
 }
 
-fn too_long() -> PyErr {
-    PyRuntimeError::new_err("the text cannot be written")
+/// A field's value as its attribute has it, where that is made anew each time.
+pub(crate) fn attribute<'py, M: Model>(
+    this: &Bound<'py, M>,
+    at: usize,
+) -> Outcome<Bound<'py, PyAny>> {
+    match (M::FIELDS.get(at), this.get().values().get(at)) {
+        (Some(field), Some(value)) => Ok(field.get(value.bind(this.py()))?),
+        _ => Err(Failure::Runtime(format!("{} has no such field", M::NAME))),
+    }
 }
 
-/// The attributes as a dict, models in it as dicts and tuples as lists; unknown members under `extra`.
-pub(crate) fn to_dict<'py, M: Model>(this: &Bound<'py, M>) -> PyResult<Bound<'py, PyDict>> {
-    let py = this.py();
-    let dict = PyDict::new(py);
-    for (field, value) in M::FIELDS.iter().zip(this.get().values()) {
-        dict.set_item(field.name, convert::plain(field.kind, value.bind(py))?)?;
-    }
-    if let Some(beyond) = this
-        .get()
-        .beyond()
-        .filter(|beyond| !beyond.unknown.is_empty())
-    {
-        dict.set_item("extra", convert::members(py, &beyond.unknown)?)?;
-    }
-    Ok(dict)
-}
-
-/// The members that the specification does not show, as a read-only mapping.
+/// Undocumented fields, as a read-only mapping that is made anew each time.
 pub(crate) fn extra<'py, M: Model>(this: &Bound<'py, M>) -> PyResult<Bound<'py, PyMappingProxy>> {
     let py = this.py();
-    let members = match this.get().beyond() {
-        Some(beyond) => convert::members(py, &beyond.unknown)?,
+    let fields = match this.get().extra() {
+        Some(extra) => json::fields(py, &extra.unknown)?,
         None => PyDict::new(py),
     };
-    Ok(PyMappingProxy::new(py, members.as_mapping()))
+    Ok(PyMappingProxy::new(py, fields.as_mapping()))
 }
 
-/// How a model is pickled and copied: by way of its JSON, which holds all of it.
-pub(crate) fn reduce<'py, M: Model>(
-    this: &Bound<'py, M>,
-) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyString>,))> {
-    let py = this.py();
-    let mut json = String::new();
-    write::model(this, &mut json)?;
-    let from_json = this.as_any().get_type().getattr("from_json")?;
-    Ok((from_json, (PyString::new(py, &json),)))
+impl Field {
+    /// What stands in for nothing.
+    pub(crate) fn nothing(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(match self.kind {
+            Kind::Many(_) => PyTuple::empty(py).into_any().unbind(),
+            Kind::Strings => {
+                let proxy = PyMappingProxy::new(py, PyDict::new(py).as_mapping());
+                proxy.into_any().unbind()
+            }
+            _ => py.None(),
+        })
+    }
+
+    /// The attribute's value of what a model holds.
+    fn get<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if !matches!(self.kind, Kind::Object) || value.is_none() {
+            return Ok(value.clone());
+        }
+        let py = value.py();
+        let object = json::raw_value(value)?.cast_into::<PyDict>()?;
+        Ok(PyMappingProxy::new(py, object.as_mapping()).into_any())
+    }
 }
 
-/// The statement of a model's fields, for the stubs, for notebooks and for tests: a tuple of
-/// (attribute, member, kind, need, show, doc) each.
-pub(crate) fn statement<M: Model>(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
-    let fields = M::FIELDS.iter().map(|field| {
-        let kind = match field.kind {
-            Kind::Text | Kind::Word => "text".to_owned(),
-            Kind::Role => "role".to_owned(),
-            Kind::Boolean => "boolean".to_owned(),
-            Kind::Integer => "integer".to_owned(),
-            Kind::Decimal => "decimal".to_owned(),
-            Kind::Date => "date".to_owned(),
-            Kind::Timestamp => "timestamp".to_owned(),
-            Kind::Object => "object".to_owned(),
-            Kind::Strings => "strings".to_owned(),
-            Kind::One(class) => class.name.to_owned(),
-            Kind::Many(class) => format!("[{}]", class.name),
-        };
-        let need = match field.need {
-            Need::Required => "required",
-            Need::Optional => "optional",
-            Need::Nullable => "nullable",
-        };
-        let show = match field.show {
-            Show::Brief => "brief",
-            Show::Shown => "shown",
-            Show::Hidden => "hidden",
-        };
-        (field.name, field.wire, kind, need, show, field.doc.trim())
-    });
-    PyTuple::new(py, fields.collect::<Vec<_>>())
+/// What a model holds was checked when it was made.
+pub(crate) fn internal() -> PyErr {
+    PyRuntimeError::new_err("a model holds what cannot be written: this is a bug in dealkit")
+}
+
+/// Does the work of a method that cannot fail but for want of memory.
+pub(crate) fn method<'py, T>(
+    py: Python<'py>,
+    work: impl FnOnce() -> PyResult<T>,
+) -> PyResult<Bound<'py, PyAny>>
+where
+    T: IntoPyObject<'py>,
+{
+    gil::entry(py, || Ok(work()?))
 }
 
 /// Makes a class of each statement of fields; see the module `models`.
@@ -425,7 +335,7 @@ macro_rules! models {
         $model:ident {
             $(
                 $(#[doc = $doc:literal])+
-                $need:ident $show:ident $field:ident: $kind:ident $(<$of:ident>)? = $wire:literal,
+                $presence:ident $show:ident $field:ident: $kind:ident $(<$of:ident>)? = $wire:literal,
             )+
         }
     )+) => {$(
@@ -433,25 +343,28 @@ macro_rules! models {
         #[pyo3::pyclass(frozen, module = "dealkit")]
         pub(crate) struct $model {
             $( $(#[doc = $doc])+ #[pyo3(get)] $field: pyo3::Py<pyo3::PyAny>, )+
-            beyond: Option<Box<$crate::model::Beyond>>,
+            extra: Option<Box<$crate::model::Extra>>,
         }
 
+        // A field that has no slot would be read and then lost.
+        const _: () = assert!(<$model as $crate::model::Model>::FIELDS.len() <= $crate::model::MOST);
+
         impl $crate::model::Model for $model {
-            const FIELDS: &'static [$crate::model::Field] = &[$(
-                $crate::model::Field::new(
-                    $crate::model::attribute(stringify!($field)),
-                    $wire,
-                    $crate::model::models!(@kind $kind $($of)?),
-                    $crate::model::models!(@need $need),
-                    $crate::model::models!(@show $show),
-                    concat!($($doc),+),
-                ),
+            const FIELDS: &'static [$crate::schema::Field] = &[$(
+                $crate::schema::Field {
+                    name: $crate::schema::attribute(stringify!($field)),
+                    wire: $wire,
+                    kind: $crate::model::models!(@kind $kind $($of)?),
+                    presence: $crate::model::models!(@presence $presence),
+                    show: $crate::model::models!(@show $show),
+                    doc: concat!($($doc),+),
+                },
             )+];
 
             fn build(
                 py: pyo3::Python<'_>,
                 values: $crate::model::Values,
-                beyond: $crate::model::Beyond,
+                extra: $crate::model::Extra,
             ) -> pyo3::PyResult<pyo3::Bound<'_, Self>> {
                 let mut fields = Self::FIELDS.iter();
                 let mut values = values.into_iter();
@@ -463,7 +376,7 @@ macro_rules! models {
                 // The expressions are evaluated in the order in which they are written.
                 pyo3::Bound::new(py, Self {
                     $( $field: next()?, )+
-                    beyond: beyond.boxed(),
+                    extra: extra.boxed(),
                 })
             }
 
@@ -471,106 +384,81 @@ macro_rules! models {
                 vec![$( &self.$field ),+]
             }
 
-            fn beyond(&self) -> Option<&$crate::model::Beyond> {
-                self.beyond.as_deref()
+            fn extra(&self) -> Option<&$crate::model::Extra> {
+                self.extra.as_deref()
             }
 
             fn explain(document: &[u8]) -> Option<dealkit::DecodeError> {
                 dealkit::$model::from_json(document).err()
             }
 
-            fn by_the_core(document: &[u8]) -> Result<dealkit::Json, dealkit::DecodeError> {
+            fn core_json(document: &[u8]) -> Result<dealkit::Json, dealkit::DecodeError> {
                 let model = dealkit::$model::from_json(document)?;
                 // A model that was read from JSON can be written as JSON.
                 Ok(dealkit::Json::of(&model).unwrap_or_else(|_| "".into()))
             }
         }
 
-        $crate::model::models!(@methods $model [] [$($need $field)+] [$($field)+]);
-    )+};
-
-    (@kind text) => { $crate::model::Kind::Text };
-    (@kind word) => { $crate::model::Kind::Word };
-    (@kind role) => { $crate::model::Kind::Role };
-    (@kind boolean) => { $crate::model::Kind::Boolean };
-    (@kind integer) => { $crate::model::Kind::Integer };
-    (@kind decimal) => { $crate::model::Kind::Decimal };
-    (@kind date) => { $crate::model::Kind::Date };
-    (@kind timestamp) => { $crate::model::Kind::Timestamp };
-    (@kind object) => { $crate::model::Kind::Object };
-    (@kind strings) => { $crate::model::Kind::Strings };
-    (@kind one $of:ident) => { $crate::model::Kind::One(&const { $crate::model::Class::of::<$of>() }) };
-    (@kind many $of:ident) => { $crate::model::Kind::Many(&const { $crate::model::Class::of::<$of>() }) };
-
-    (@need required) => { $crate::model::Need::Required };
-    (@need optional) => { $crate::model::Need::Optional };
-    (@need nullable) => { $crate::model::Need::Nullable };
-
-    (@show brief) => { $crate::model::Show::Brief };
-    (@show shown) => { $crate::model::Show::Shown };
-    (@show hidden) => { $crate::model::Show::Hidden };
-
-    // The arguments of the class, one after the other: what is required has no default.
-    (@methods $model:ident [$($signature:tt)*] [required $field:ident $($rest:tt)*] $fields:tt) => {
-        $crate::model::models!(@methods $model [$($signature)* $field,] [$($rest)*] $fields);
-    };
-    (@methods $model:ident [$($signature:tt)*] [$need:ident $field:ident $($rest:tt)*] $fields:tt) => {
-        $crate::model::models!(@methods $model [$($signature)* $field = None,] [$($rest)*] $fields);
-    };
-    (@methods $model:ident [$($signature:tt)*] [] [$($field:ident)+]) => {
         #[pyo3::pymethods]
         impl $model {
-            #[new]
-            #[pyo3(signature = (*, $($signature)* extra = None))]
-            #[allow(clippy::too_many_arguments, reason = "one for each field")]
-            fn new<'py>(
-                py: pyo3::Python<'py>,
-                $( $field: Option<pyo3::Bound<'py, pyo3::PyAny>>, )+
-                extra: Option<pyo3::Bound<'py, pyo3::PyAny>>,
-            ) -> pyo3::PyResult<pyo3::Bound<'py, Self>> {
-                $crate::model::from_arguments::<Self>(py, [$($field),+], extra)
-            }
-
-            /// Reads one from a JSON document, bytes or str.
-            ///
-            /// Raises DecodeError, which names the path of what could not be read and keeps the document.
+            /// A model of a document, bytes or str.
             #[staticmethod]
-            #[pyo3(signature = (document, /))]
-            fn from_json<'py>(
+            fn _read<'py>(
                 document: &pyo3::Bound<'py, pyo3::PyAny>,
-            ) -> pyo3::PyResult<pyo3::Bound<'py, Self>> {
-                $crate::model::from_json::<Self>(document)
+            ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {
+                $crate::gil::entry(document.py(), || $crate::model::read::<Self>(document))
             }
 
             /// What the Rust model of the same name makes of a document, written back; for tests that hold
             /// the two against each other.
             #[staticmethod]
-            #[pyo3(signature = (document, /))]
-            fn _by_the_core(document: &pyo3::Bound<'_, pyo3::PyAny>) -> pyo3::PyResult<String> {
-                $crate::model::by_the_core::<Self>(document)
+            fn _core_json<'py>(
+                document: &pyo3::Bound<'py, pyo3::PyAny>,
+            ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {
+                $crate::gil::entry(document.py(), || $crate::model::core_json::<Self>(document))
+            }
+
+            /// A model of values by attribute, of built-in types.
+            #[staticmethod]
+            fn _build<'py>(
+                given: &pyo3::Bound<'py, pyo3::types::PyDict>,
+            ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {
+                $crate::gil::entry(given.py(), || $crate::model::build::<Self>(given))
+            }
+
+            /// The model with other values, by attribute, of built-in types.
+            fn _replace<'py>(
+                this: &pyo3::Bound<'py, Self>,
+                changes: &pyo3::Bound<'py, pyo3::types::PyDict>,
+            ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {
+                $crate::gil::entry(this.py(), || $crate::model::replace(this, changes))
+            }
+
+            /// The value of the field at a position, where it is made anew each time.
+            fn _attribute<'py>(
+                this: &pyo3::Bound<'py, Self>,
+                at: usize,
+            ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {
+                $crate::gil::entry(this.py(), || $crate::model::attribute(this, at))
             }
 
             /// The JSON, with the names that the service uses and every digit of every number.
-            fn to_json(this: &pyo3::Bound<'_, Self>) -> pyo3::PyResult<String> {
-                let mut json = String::new();
-                $crate::write::model(this, &mut json)?;
-                Ok(json)
-            }
-
-            /// The attributes as a dict: models in it as dicts, tuples as lists, and unknown members, if
-            /// there are any, under extra.
-            fn to_dict<'py>(
+            fn to_json<'py>(
                 this: &pyo3::Bound<'py, Self>,
-            ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::types::PyDict>> {
-                $crate::model::to_dict(this)
+            ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {
+                $crate::model::method(this.py(), || {
+                    let mut json = String::new();
+                    $crate::write::model(this, &mut json)?;
+                    Ok(json)
+                })
             }
 
-            /// Members that the specification does not show, by name.
+            /// Undocumented fields, by name: a fresh copy each time.
             #[getter]
             fn extra<'py>(
                 this: &pyo3::Bound<'py, Self>,
-            ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::types::PyMappingProxy>> {
-                $crate::model::extra(this)
+            ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {
+                $crate::model::method(this.py(), || $crate::model::extra(this))
             }
 
             #[classattr]
@@ -585,47 +473,25 @@ macro_rules! models {
             fn __dealkit_fields__(
                 py: pyo3::Python<'_>,
             ) -> pyo3::PyResult<pyo3::Bound<'_, pyo3::types::PyTuple>> {
-                $crate::model::statement::<Self>(py)
+                $crate::schema::describe(py, <Self as $crate::model::Model>::FIELDS)
             }
 
-            #[pyo3(signature = (**changes))]
-            fn __replace__<'py>(
+            fn __richcmp__<'py>(
                 this: &pyo3::Bound<'py, Self>,
-                changes: Option<&pyo3::Bound<'py, pyo3::types::PyDict>>,
-            ) -> pyo3::PyResult<pyo3::Bound<'py, Self>> {
-                $crate::model::replace(this, changes)
-            }
-
-            fn __richcmp__(
-                this: &pyo3::Bound<'_, Self>,
-                other: &pyo3::Bound<'_, pyo3::PyAny>,
+                other: &pyo3::Bound<'py, pyo3::PyAny>,
                 operation: pyo3::basic::CompareOp,
-            ) -> pyo3::PyResult<pyo3::Py<pyo3::PyAny>> {
-                $crate::model::compare(this, other, operation)
+            ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {
+                $crate::model::method(this.py(), || $crate::model::compare(this, other, operation))
             }
 
             fn __hash__(this: &pyo3::Bound<'_, Self>) -> pyo3::PyResult<isize> {
-                $crate::model::hash(this)
+                $crate::gil::uncollected(this.py(), || $crate::model::hash(this))
             }
 
-            fn __repr__(this: &pyo3::Bound<'_, Self>) -> pyo3::PyResult<String> {
-                $crate::model::repr(this)
-            }
-
-            fn _repr_html_<'py>(
+            fn __repr__<'py>(
                 this: &pyo3::Bound<'py, Self>,
             ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {
-                $crate::model::html(this)
-            }
-
-            #[allow(clippy::type_complexity, reason = "the form that pickle asks for")]
-            fn __reduce__<'py>(
-                this: &pyo3::Bound<'py, Self>,
-            ) -> pyo3::PyResult<(
-                pyo3::Bound<'py, pyo3::PyAny>,
-                (pyo3::Bound<'py, pyo3::types::PyString>,),
-            )> {
-                $crate::model::reduce(this)
+                $crate::model::method(this.py(), || $crate::model::repr(this))
             }
 
             /// A model cannot change, so a copy of it is the model itself.
@@ -641,20 +507,27 @@ macro_rules! models {
                 this
             }
         }
-    };
+    )+};
+
+    (@kind text) => { $crate::schema::Kind::Text };
+    (@kind interned) => { $crate::schema::Kind::Interned };
+    (@kind role) => { $crate::schema::Kind::Role };
+    (@kind boolean) => { $crate::schema::Kind::Boolean };
+    (@kind integer) => { $crate::schema::Kind::Integer };
+    (@kind decimal) => { $crate::schema::Kind::Decimal };
+    (@kind date) => { $crate::schema::Kind::Date };
+    (@kind timestamp) => { $crate::schema::Kind::Timestamp };
+    (@kind object) => { $crate::schema::Kind::Object };
+    (@kind strings) => { $crate::schema::Kind::Strings };
+    (@kind one $of:ident) => { $crate::schema::Kind::One(&const { $crate::schema::Class::of::<$of>() }) };
+    (@kind many $of:ident) => { $crate::schema::Kind::Many(&const { $crate::schema::Class::of::<$of>() }) };
+
+    (@presence required) => { $crate::schema::Presence::Required };
+    (@presence optional) => { $crate::schema::Presence::Optional };
+    (@presence nullable) => { $crate::schema::Presence::Nullable };
+
+    (@show brief) => { $crate::schema::Show::Brief };
+    (@show shown) => { $crate::schema::Show::Shown };
+    (@show hidden) => { $crate::schema::Show::Hidden };
 }
 pub(crate) use models;
-
-/// The name of an attribute: `r#type` is `type` in Python.
-pub(crate) const fn attribute(name: &'static str) -> &'static str {
-    match name.as_bytes() {
-        [b'r', b'#', ..] => name.split_at(2).1,
-        _ => name,
-    }
-}
-
-/// A table for notebooks.
-pub(crate) fn html<'py, M: Model>(this: &Bound<'py, M>) -> PyResult<Bound<'py, PyAny>> {
-    let py = this.py();
-    py.import("dealkit._html")?.getattr("table")?.call1((this,))
-}

@@ -1,12 +1,12 @@
 //! The fields of every response type, stated once: class, reading, equality, repr, pickling, dict and
 //! JSON follow from it. A test holds it against openapi.json and the Rust models.
 //!
-//! Each field is `need show name: kind = "wireName"`:
+//! Each field is `presence show name: kind = "wireName"`:
 //!
-//! * need: `required` (must be there and not null), `optional` (missing or null reads as nothing, and
+//! * presence: `required` (must be there and not null), `optional` (missing or null reads as nothing, and
 //!   nothing is not written), `nullable` (the same, but written as null);
 //! * show: `brief` in the repr, `shown` in a notebook too, or `hidden` from both, as what is personal is;
-//! * kind: see [`Kind`](crate::model::Kind). A `word` is a text that comes again and again.
+//! * kind: see [`Kind`](crate::schema::Kind). An `interned` text comes again and again.
 
 models! {
     /// A deal. Only `id` is always there: what the service left out or sent as null is None, an empty
@@ -14,10 +14,10 @@ models! {
     Deal {
         /// The deal's identifier.
         required brief id: text = "id",
-        /// Status, an open set; CLOSED is the one value that the specification shows.
-        optional brief status: word = "status",
-        /// Phase, an open set; APPLICATION is the one value that the specification shows.
-        optional brief phase: word = "phase",
+        /// Status, an open set; CLOSED is the one documented value.
+        optional brief status: interned = "status",
+        /// Phase, an open set; APPLICATION is the one documented value.
+        optional brief phase: interned = "phase",
         /// The day on which the deal expires.
         optional shown expiry_date: date = "expiry_date",
         /// When the deal was created.
@@ -43,7 +43,7 @@ models! {
         /// The contract's identifier.
         optional brief id: text = "id",
         /// The side that the agent stands on, an open set.
-        optional brief side: word = "side",
+        optional brief side: interned = "side",
         /// The split of the side.
         optional shown side_split: integer = "side_split",
         /// The sale price.
@@ -94,8 +94,8 @@ models! {
     Application {
         /// The application's identifier.
         optional brief id: text = "id",
-        /// Status, an open set; PENDING is the one value that the specification shows.
-        optional brief status: word = "status",
+        /// Status, an open set; PENDING is the one documented value.
+        optional brief status: interned = "status",
         /// When the application was decided. The specification states no format, so it stays a string.
         optional shown decisioned_on: text = "decisioned_on",
         /// When the application was created. The specification states no format, so it stays a string.
@@ -143,9 +143,9 @@ models! {
         /// The contact's identifier.
         optional brief id: text = "id",
         /// The schema that the contact follows.
-        optional shown contact_schema_id: word = "contactSchemaId",
+        optional shown contact_schema_id: interned = "contactSchemaId",
         /// Type, an open set.
-        optional brief r#type: word = "type",
+        optional brief r#type: interned = "type",
         /// What is known of the contact, field by field.
         optional shown fields: many<ContactField> = "fields",
     }
@@ -155,11 +155,11 @@ models! {
         /// The field's identifier.
         optional brief id: text = "id",
         /// The schema that the field follows.
-        optional shown field_schema_id: word = "fieldSchemaId",
+        optional shown field_schema_id: interned = "fieldSchemaId",
         /// What the field is called where people see it.
-        optional hidden label: word = "label",
+        optional hidden label: interned = "label",
         /// Type, an open set.
-        optional brief r#type: word = "type",
+        optional brief r#type: interned = "type",
         /// The field's value.
         optional hidden value: text = "value",
     }

@@ -1,29 +1,33 @@
 //! Calls that are awaited: each on the thread in the background, its outcome on the event loop.
 //!
 //! Outcomes are put into the event loop's mailbox. One wake-up of the loop empties it, however many
-//! there are: waking the loop is what costs. Python hands the parcels over: a thread that ends with the
-//! interpreter while Rust calls Python code takes the process with it.
+//! there are: waking the loop is what costs. A parcel stays in the mailbox until Python code has handed
+//! it over: a signal handler may run between any two of its steps, and may raise.
 
 use std::{
+    collections::VecDeque,
     process,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-use dealkit::Error;
-use pyo3::{exceptions::PyRuntimeError, intern, prelude::*};
+use pyo3::{intern, prelude::*};
 use tokio::{
     runtime::Handle,
     task::{AbortHandle, yield_now},
+    time::sleep,
 };
 
 use crate::{
-    errors,
-    response::{self, RawResponse, ReadAs},
+    failure::{Failure, Outcome},
+    gil,
+    response::{self, CallResult, ReadAs},
     runtime,
 };
+
+/// How long a delivery may make no progress before the loop is woken once more, at first and at most.
+const PATIENCE: Duration = Duration::from_millis(100);
+const LONGEST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The mailbox of one event loop.
 #[pyclass(frozen, module = "dealkit._native")]
@@ -36,19 +40,28 @@ pub(crate) struct Inbox {
     event_loop: Py<PyAny>,
     /// What the loop is woken with: a function that empties the mailbox.
     deliver: Py<PyAny>,
-    parcels: Mutex<Vec<(Py<PyAny>, Content)>>,
-    /// Whether the loop will look into the mailbox without being woken once more.
-    is_woken: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    parcels: VecDeque<(Py<PyAny>, Arc<Content>)>,
+    /// Whether the loop is at work on the mailbox, or will be: it need not be woken for the next parcel.
+    is_awake: bool,
+    /// How many parcels have been handed over, ever.
+    delivered: u64,
+    /// Whether a task sees to it that a delivery ends.
+    is_watched: bool,
 }
 
 /// Something for a future.
 #[pyclass(frozen, module = "dealkit._native")]
-pub(crate) struct Parcel(Mutex<Content>);
+pub(crate) struct Parcel(Arc<Content>);
 
 enum Content {
     /// The outcome of a call.
     Outcome {
-        outcome: Box<Result<dealkit::RawResponse, Error>>,
+        result: Box<CallResult>,
         read_as: ReadAs,
         raw: bool,
     },
@@ -58,81 +71,82 @@ enum Content {
     Lost,
 }
 
-#[pymethods]
-impl Mailbox {
-    /// The mailbox of the loop that the weak reference is to. `deliver` is called on the loop, with the
-    /// mailbox, when something has come.
-    #[new]
-    fn new(event_loop: Py<PyAny>, deliver: Py<PyAny>) -> Self {
-        Self {
+/// Opens the mailbox of the loop that the weak reference is to. `deliver` is called on the loop, with the
+/// mailbox, when something has come.
+#[pyfunction]
+pub(crate) fn open_mailbox(
+    py: Python<'_>,
+    event_loop: Py<PyAny>,
+    deliver: Py<PyAny>,
+) -> PyResult<Bound<'_, PyAny>> {
+    gil::entry(py, || {
+        Ok(Mailbox {
             inner: Arc::new(Inbox {
                 event_loop,
                 deliver,
-                parcels: Mutex::default(),
-                is_woken: AtomicBool::new(false),
+                state: Mutex::default(),
             }),
-        }
+        })
+    })
+}
+
+#[pymethods]
+impl Mailbox {
+    /// A future and its parcel, which stay in the mailbox. None when it is empty: that ends the delivery.
+    fn first<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let mut state = self.inner.lock();
+        let first = match state.parcels.front() {
+            Some((future, content)) => Some((future.clone_ref(py), Parcel(Arc::clone(content)))),
+            None => {
+                state.is_awake = false;
+                None
+            }
+        };
+        drop(state);
+        gil::entry(py, || Ok(first))
     }
 
-    /// Takes out what has come: futures, and a parcel for each.
-    fn take(&self) -> Vec<(Py<PyAny>, Parcel)> {
-        // Put down first: a parcel that comes from here on wakes the loop again.
-        self.inner.is_woken.store(false, Ordering::Release);
-        let parcels = std::mem::take(&mut *self.inner.lock());
-        parcels
-            .into_iter()
-            .map(|(future, content)| (future, Parcel(Mutex::new(content))))
-            .collect()
+    /// Takes the first parcel out, once its future has it. The future is returned, so that it ends where
+    /// Python code may run.
+    fn delivered(&self) -> Option<Py<PyAny>> {
+        let mut state = self.inner.lock();
+        state.delivered += 1;
+        state.parcels.pop_front().map(|(future, _)| future)
     }
 }
 
 #[pymethods]
 impl Parcel {
-    /// What is in it: a value, or an exception in its place. There is nothing in it afterwards.
-    ///
-    /// The exception is not raised here: its traceback would hold on to the future, and the future to it.
-    fn open<'py>(&self, py: Python<'py>) -> (Option<Bound<'py, PyAny>>, Option<Py<PyAny>>) {
-        match self.value(py) {
-            Ok(value) => (Some(value), None),
-            Err(error) => (None, Some(error.into_value(py).into_any())),
-        }
-    }
-}
-
-impl Parcel {
-    fn value<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let mut content = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let content = std::mem::replace(&mut *content, Content::Lost);
-        match content {
+    /// What is in it: a value, or a failure.
+    fn open<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        gil::entry(py, || match &*self.0 {
             Content::News => Ok(py.None().into_bound(py)),
-            Content::Lost => Err(PyRuntimeError::new_err(
-                "the call came to no end: this is a bug in dealkit, please report it",
+            Content::Lost => Err(Failure::Runtime(
+                "the call came to no end: this is a bug in dealkit, please report it".to_owned(),
             )),
             Content::Outcome {
-                outcome,
+                result,
                 read_as,
                 raw,
-            } => match *outcome {
-                Ok(answer) if raw => {
-                    Ok(Bound::new(py, RawResponse::new(answer, read_as))?.into_any())
-                }
-                Ok(answer) => response::read(py, &answer, read_as),
-                Err(error) => Err(errors::to_python(py, &error)),
-            },
-        }
+            } => response::result(py, result, *read_as, *raw),
+        })
     }
 }
 
 impl Inbox {
     fn put(self: &Arc<Self>, runtime: &Handle, future: Py<PyAny>, content: Content) {
-        self.lock().push((future, content));
-        if !self.is_woken.swap(true, Ordering::AcqRel) {
+        let mut state = self.lock();
+        state.parcels.push_back((future, Arc::new(content)));
+        if !std::mem::replace(&mut state.is_awake, true) {
             let inbox = Arc::clone(self);
             runtime.spawn(async move {
                 // Whatever else has come by now goes along.
                 yield_now().await;
                 inbox.wake();
             });
+        }
+        if !std::mem::replace(&mut state.is_watched, true) {
+            runtime.spawn(Arc::clone(self).watch());
         }
     }
 
@@ -141,31 +155,64 @@ impl Inbox {
         self.put(runtime, future, Content::News);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(Py<PyAny>, Content)>> {
-        self.parcels.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wake(self: &Arc<Self>) {
         // An interpreter that is ending has no loop that could be woken.
-        let woken = Python::try_attach(|py| {
-            let event_loop = self.event_loop.bind(py).call0()?;
-            let inner = Arc::clone(self);
-            event_loop.call_method1(
-                intern!(py, "call_soon_threadsafe"),
-                (&self.deliver, Mailbox { inner }),
-            )?;
-            PyResult::Ok(())
-        });
-        if !matches!(woken, Some(Ok(()))) {
+        let woken = gil::attach_background(|py| {
+            if self.call_soon(py).is_ok() {
+                return;
+            }
             // The loop is closed or gone, and so is everybody who waited on it.
-            let undeliverable = std::mem::take(&mut *self.lock());
+            let mut state = self.lock();
+            state.is_awake = false;
+            let undeliverable = std::mem::take(&mut state.parcels);
+            drop(state);
             drop(undeliverable);
-            self.is_woken.store(false, Ordering::Release);
+        });
+        if woken.is_none() {
+            self.lock().is_awake = false;
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "on the thread in the background")]
+    fn call_soon(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
+        let event_loop = self.event_loop.bind(py).call0()?;
+        let inner = Arc::clone(self);
+        event_loop.call_method1(
+            intern!(py, "call_soon_threadsafe"),
+            (&self.deliver, Mailbox { inner }),
+        )?;
+        Ok(())
+    }
+
+    /// Wakes the loop once more where parcels are not handed over: a delivery may have failed at any of
+    /// its steps, the first one too. A loop that is only busy is asked less and less often.
+    async fn watch(self: Arc<Self>) {
+        let mut patience = PATIENCE;
+        let mut delivered_before = self.lock().delivered;
+        loop {
+            sleep(patience).await;
+            let mut state = self.lock();
+            if state.parcels.is_empty() {
+                state.is_watched = false;
+                return;
+            }
+            if delivered_before == state.delivered {
+                patience = (patience * 2).min(LONGEST_PATIENCE);
+                drop(state);
+                self.wake();
+            } else {
+                patience = PATIENCE;
+                delivered_before = state.delivered;
+            }
         }
     }
 }
 
-/// A call that is under way.
+/// A call in flight on the thread in the background.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Pending {
     task: AbortHandle,
@@ -175,23 +222,22 @@ pub(crate) struct Pending {
 impl Pending {
     /// Begins a call on the thread in the background.
     pub(crate) fn start(
-        py: Python<'_>,
         call: dealkit::Call<dealkit::RawResponse>,
         read_as: ReadAs,
         raw: bool,
         inbox: Arc<Inbox>,
         future: Py<PyAny>,
-    ) -> PyResult<Self> {
-        let runtime = runtime::background(py)?;
+    ) -> Outcome<Self> {
+        let runtime = runtime::background()?;
         let mut promise = Promise {
             runtime: runtime.clone(),
             inbox,
             future: Some(future),
         };
         let task = runtime.spawn(async move {
-            let outcome = Box::new(call.send().await);
+            let result = Box::new(call.send().await.map_err(Arc::new));
             promise.keep(Content::Outcome {
-                outcome,
+                result,
                 read_as,
                 raw,
             });
@@ -205,7 +251,7 @@ impl Pending {
 
 #[pymethods]
 impl Pending {
-    /// Aborts the call, if it is still under way.
+    /// Aborts the call, if it is still in flight.
     fn abort(&self) {
         // A call of the parent's is not the child's to abort.
         if self.process == process::id() {

@@ -17,27 +17,32 @@ use pyo3::{
 use serde_json::value::RawValue;
 
 use crate::{
-    convert,
-    model::{Beyond, Class, Field, Kind, Model, Need, Values},
+    builtin, json,
+    model::{Extra, Model, Values},
+    schema::{Class, Field, Kind, Presence},
 };
 
+/// Reads a model from a JSON object whose brace comes next.
+pub(crate) type ReadModel =
+    for<'py> fn(&mut Reader<'_, 'py>) -> Result<Bound<'py, PyAny>, ReadError>;
+
 /// Why reading stopped.
-pub(crate) enum Failed {
+pub(crate) enum ReadError {
     /// The document is not what it should be.
     Document,
     /// Python refused an object.
     Python(PyErr),
 }
 
-impl From<JiterError> for Failed {
+impl From<JiterError> for ReadError {
     fn from(_: JiterError) -> Self {
-        Failed::Document
+        ReadError::Document
     }
 }
 
-impl From<PyErr> for Failed {
+impl From<PyErr> for ReadError {
     fn from(error: PyErr) -> Self {
-        Failed::Python(error)
+        ReadError::Python(error)
     }
 }
 
@@ -54,7 +59,7 @@ impl<'j, 'py> Reader<'j, 'py> {
     pub(crate) fn document<M: Model>(
         py: Python<'py>,
         document: &'j [u8],
-    ) -> Result<Bound<'py, M>, Failed> {
+    ) -> Result<Bound<'py, M>, ReadError> {
         let data = document.strip_prefix(b"\xef\xbb\xbf").unwrap_or(document);
         let mut reader = Self {
             py,
@@ -62,7 +67,7 @@ impl<'j, 'py> Reader<'j, 'py> {
             parser: Jiter::new(data),
         };
         if reader.parser.peek()? != Peek::Object {
-            return Err(Failed::Document);
+            return Err(ReadError::Document);
         }
         let model = reader.model()?;
         reader.parser.finish()?;
@@ -70,9 +75,9 @@ impl<'j, 'py> Reader<'j, 'py> {
     }
 
     /// Reads an object whose brace comes next.
-    pub(crate) fn model<M: Model>(&mut self) -> Result<Bound<'py, M>, Failed> {
+    pub(crate) fn model<M: Model>(&mut self) -> Result<Bound<'py, M>, ReadError> {
         let mut values = Values::default();
-        let mut beyond = Beyond::default();
+        let mut extra = Extra::default();
         // Members mostly come in the order of the specification, so the search begins after the last.
         let mut next = 0;
         let mut name = self.parser.known_object()?;
@@ -80,7 +85,7 @@ impl<'j, 'py> Reader<'j, 'py> {
             match position(M::FIELDS, wire, next) {
                 Some((at, field)) => {
                     next = at + 1;
-                    let value = self.value(field, at, &mut beyond)?;
+                    let value = self.value(field, at, &mut extra)?;
                     if let Some(slot) = values.get_mut(at) {
                         *slot = value.map(Bound::unbind);
                     }
@@ -89,7 +94,7 @@ impl<'j, 'py> Reader<'j, 'py> {
                     let wire = wire.to_owned();
                     self.parser.peek()?;
                     let value = self.raw()?;
-                    beyond.unknown.insert(wire, value);
+                    extra.unknown.insert(wire, value);
                 }
             }
             name = self.parser.next_key()?;
@@ -97,11 +102,11 @@ impl<'j, 'py> Reader<'j, 'py> {
         let missing = M::FIELDS
             .iter()
             .zip(&values)
-            .any(|(field, value)| field.need == Need::Required && value.is_none());
+            .any(|(field, value)| field.presence == Presence::Required && value.is_none());
         if missing {
-            return Err(Failed::Document);
+            return Err(ReadError::Document);
         }
-        Ok(M::build(self.py, values, beyond)?)
+        Ok(M::build(self.py, values, extra)?)
     }
 
     /// Reads the value of a field, `None` for a null where nothing is allowed.
@@ -109,23 +114,23 @@ impl<'j, 'py> Reader<'j, 'py> {
         &mut self,
         field: &Field,
         at: usize,
-        beyond: &mut Beyond,
-    ) -> Result<Option<Bound<'py, PyAny>>, Failed> {
+        extra: &mut Extra,
+    ) -> Result<Option<Bound<'py, PyAny>>, ReadError> {
         // Of two members of one name the last counts.
-        beyond.exact.retain(|(exact, _)| *exact != at);
+        extra.exact.retain(|(exact, _)| *exact != at);
         let peek = self.parser.peek()?;
-        if peek == Peek::Null && field.need != Need::Required {
+        if peek == Peek::Null && field.presence != Presence::Required {
             self.parser.known_null()?;
             return Ok(None);
         }
         let py = self.py;
         Ok(Some(match field.kind {
             Kind::Text => PyString::new(py, self.parser.next_str()?).into_any(),
-            Kind::Word => word(py, self.parser.next_str()?).into_any(),
+            Kind::Interned => interned(py, self.parser.next_str()?).into_any(),
             Kind::Role => {
                 let text = self.parser.next_str()?;
                 match text.parse::<Role>() {
-                    Ok(role) => convert::role(py, role)?,
+                    Ok(role) => builtin::role(py, role)?,
                     Err(_) => PyString::new(py, text).into_any(),
                 }
             }
@@ -137,33 +142,31 @@ impl<'j, 'py> Reader<'j, 'py> {
                 .to_owned()
                 .into_any(),
             Kind::Integer => {
-                let integer = scalar::integer(self.number(peek)?).ok_or(Failed::Document)?;
+                let integer = scalar::integer(self.number(peek)?).ok_or(ReadError::Document)?;
                 integer.into_pyobject(py).map_err(PyErr::from)?.into_any()
             }
             Kind::Decimal => {
-                let decimal = scalar::decimal(self.number(peek)?).ok_or(Failed::Document)?;
-                convert::decimal(py, decimal)?
+                let decimal = scalar::decimal(self.number(peek)?).ok_or(ReadError::Document)?;
+                builtin::decimal(py, &decimal.to_string())?
             }
             Kind::Date => {
-                let date = scalar::date(self.parser.next_str()?).ok_or(Failed::Document)?;
-                convert::date(py, date)?
+                let date = scalar::date(self.parser.next_str()?).ok_or(ReadError::Document)?;
+                builtin::date(py, date)?
             }
             Kind::Timestamp => {
-                let moment = scalar::timestamp(self.parser.next_str()?).ok_or(Failed::Document)?;
-                let (value, exact) = convert::timestamp(py, moment)?;
+                let moment =
+                    scalar::timestamp(self.parser.next_str()?).ok_or(ReadError::Document)?;
+                let (value, exact) = builtin::timestamp(py, moment)?;
                 if let Some(exact) = exact {
-                    beyond.exact.push((at, exact));
+                    extra.exact.push((at, exact));
                 }
                 value
             }
             Kind::Object => {
                 if peek != Peek::Object {
-                    return Err(Failed::Document);
+                    return Err(ReadError::Document);
                 }
-                let json = self.raw()?;
-                let value = convert::json_object(py, &json)?;
-                beyond.exact.push((at, json));
-                value
+                json::raw(py, self.raw()?)?
             }
             Kind::Strings => self.strings()?,
             Kind::One(class) => self.one(class, peek)?,
@@ -171,15 +174,15 @@ impl<'j, 'py> Reader<'j, 'py> {
         }))
     }
 
-    fn one(&mut self, class: &Class, peek: Peek) -> Result<Bound<'py, PyAny>, Failed> {
+    fn one(&mut self, class: &Class, peek: Peek) -> Result<Bound<'py, PyAny>, ReadError> {
         if peek == Peek::Object {
             (class.read)(self)
         } else {
-            Err(Failed::Document)
+            Err(ReadError::Document)
         }
     }
 
-    fn many(&mut self, class: &Class) -> Result<Bound<'py, PyAny>, Failed> {
+    fn many(&mut self, class: &Class) -> Result<Bound<'py, PyAny>, ReadError> {
         let mut items = Vec::new();
         let mut peek = self.parser.next_array()?;
         while let Some(item) = peek {
@@ -189,11 +192,11 @@ impl<'j, 'py> Reader<'j, 'py> {
         Ok(PyTuple::new(self.py, items)?.into_any())
     }
 
-    fn strings(&mut self) -> Result<Bound<'py, PyAny>, Failed> {
+    fn strings(&mut self) -> Result<Bound<'py, PyAny>, ReadError> {
         let dict = PyDict::new(self.py);
         let mut name = self.parser.next_object()?;
         while let Some(text) = name {
-            let key = word(self.py, text);
+            let key = interned(self.py, text);
             dict.set_item(key, PyString::new(self.py, self.parser.next_str()?))?;
             name = self.parser.next_key()?;
         }
@@ -201,28 +204,30 @@ impl<'j, 'py> Reader<'j, 'py> {
     }
 
     /// The text of a number.
-    fn number(&mut self, peek: Peek) -> Result<&str, Failed> {
+    fn number(&mut self, peek: Peek) -> Result<&str, ReadError> {
         if !peek.is_num() {
-            return Err(Failed::Document);
+            return Err(ReadError::Document);
         }
         let digits = self.parser.known_number_bytes(peek)?;
-        std::str::from_utf8(digits).map_err(|_| Failed::Document)
+        std::str::from_utf8(digits).map_err(|_| ReadError::Document)
     }
 
     /// The exact text of the value that comes next, of which a peek was taken.
     ///
     /// serde_json finds its end, and not the parser, which has a limit of depth that the core has not.
-    fn raw(&mut self) -> Result<Json, Failed> {
+    fn raw(&mut self) -> Result<Json, ReadError> {
         let start = self.parser.current_index();
-        let value = self.data.get(start..).ok_or(Failed::Document)?;
+        let value = self.data.get(start..).ok_or(ReadError::Document)?;
         let mut values = serde_json::Deserializer::from_slice(value).into_iter::<&RawValue>();
         let raw = match values.next() {
             Some(Ok(raw)) => raw.get(),
-            _ => return Err(Failed::Document),
+            _ => return Err(ReadError::Document),
         };
-        self.data = value.get(values.byte_offset()..).ok_or(Failed::Document)?;
+        self.data = value
+            .get(values.byte_offset()..)
+            .ok_or(ReadError::Document)?;
         self.parser = Jiter::new(self.data);
-        Json::parse(raw).map_err(|_| Failed::Document)
+        Json::parse(raw).map_err(|_| ReadError::Document)
     }
 }
 
@@ -237,35 +242,35 @@ fn position(fields: &'static [Field], wire: &str, start: usize) -> Option<(usize
     fields.find(|(_, field)| field.wire == wire)
 }
 
-/// How many words are remembered, and how long they are at most.
-const WORDS: usize = 512;
-const LONGEST_WORD: usize = 32;
+/// How many strings are kept, and how long they are at most.
+const INTERNED: usize = 512;
+const LONGEST_INTERNED: usize = 32;
 
 thread_local! {
-    /// Words that were read lately, each at the place that its hash gives it.
+    /// Strings that were read lately, each at the place that its hash gives it.
     static LATELY: RefCell<Vec<Option<Py<PyString>>>> =
-        RefCell::new(std::iter::repeat_with(|| None).take(WORDS).collect());
+        RefCell::new(std::iter::repeat_with(|| None).take(INTERNED).collect());
 }
 
 /// A string that comes again and again, and need not be made again each time.
-fn word<'py>(py: Python<'py>, text: &str) -> Bound<'py, PyString> {
-    if text.len() > LONGEST_WORD {
+fn interned<'py>(py: Python<'py>, text: &str) -> Bound<'py, PyString> {
+    if text.len() > LONGEST_INTERNED {
         return PyString::new(py, text);
     }
     let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(text);
-    LATELY.with_borrow_mut(|words| {
-        let at = usize::try_from(hash % WORDS as u64).unwrap_or_default();
-        let Some(slot) = words.get_mut(at) else {
+    LATELY.with_borrow_mut(|strings| {
+        let at = usize::try_from(hash % INTERNED as u64).unwrap_or_default();
+        let Some(slot) = strings.get_mut(at) else {
             return PyString::new(py, text);
         };
-        if let Some(word) = slot {
-            let word = word.bind(py);
-            if word.to_str().is_ok_and(|known| known == text) {
-                return word.clone();
+        if let Some(known) = slot {
+            let known = known.bind(py);
+            if known.to_str().is_ok_and(|known| known == text) {
+                return known.clone();
             }
         }
-        let word = PyString::new(py, text);
-        *slot = Some(word.clone().unbind());
-        word
+        let new = PyString::new(py, text);
+        *slot = Some(new.clone().unbind());
+        new
     })
 }

@@ -1,15 +1,22 @@
 //! A whole response, and how its body becomes a Python object.
 
+use std::sync::Arc;
+
 use dealkit::Json;
-use pyo3::{intern, prelude::*, sync::PyOnceLock, types::PyBytes};
+use pyo3::{
+    prelude::*,
+    types::{PyBytes, PyString},
+};
 
 use crate::{
-    convert, errors,
-    model::read_document,
+    builtin,
+    failure::{Failure, Outcome, header_pairs},
+    gil, json,
+    model::{method, read_document},
     models::{Agent, Deal},
 };
 
-/// What the body of an answer is.
+/// What the body of a response is.
 #[derive(Clone, Copy)]
 pub(crate) enum ReadAs {
     /// A deal.
@@ -20,35 +27,49 @@ pub(crate) enum ReadAs {
     Json,
 }
 
+/// What a call came to.
+pub(crate) type CallResult = Result<dealkit::RawResponse, Arc<dealkit::Error>>;
+
+/// What a call came to, for Python: the value, or the whole response.
+pub(crate) fn result<'py>(
+    py: Python<'py>,
+    result: &CallResult,
+    read_as: ReadAs,
+    raw: bool,
+) -> Outcome<Bound<'py, PyAny>> {
+    match result {
+        Ok(response) if raw => {
+            let response = RawResponse {
+                response: response.clone(),
+                read_as,
+            };
+            Ok(Bound::new(py, response)?.into_any())
+        }
+        Ok(response) => read(py, response, read_as),
+        Err(error) => Err(Failure::Error(Arc::clone(error))),
+    }
+}
+
 /// Reads the body of a response.
 pub(crate) fn read<'py>(
     py: Python<'py>,
     response: &dealkit::RawResponse,
     read_as: ReadAs,
-) -> PyResult<Bound<'py, PyAny>> {
-    let fail = |py: Python<'_>, error| errors::to_python(py, &response.unreadable(error));
+) -> Outcome<Bound<'py, PyAny>> {
+    let fail = |error| response.unreadable(error).into();
     let body = response.body();
     match read_as {
         ReadAs::Deal => read_document::<Deal>(py, body, fail).map(Bound::into_any),
         ReadAs::Agent => read_document::<Agent>(py, body, fail).map(Bound::into_any),
-        ReadAs::Json => match response.json::<Json>() {
-            Ok(json) => convert::json(py, &json),
-            Err(error) => Err(errors::to_python(py, &error)),
-        },
+        ReadAs::Json => Ok(json::value(py, &response.json::<Json>()?)?),
     }
 }
 
 /// A whole response: status, headers and raw body, beside the value.
-#[pyclass(frozen, generic, module = "dealkit")]
+#[pyclass(frozen, module = "dealkit")]
 pub(crate) struct RawResponse {
     response: dealkit::RawResponse,
     read_as: ReadAs,
-}
-
-impl RawResponse {
-    pub(crate) fn new(response: dealkit::RawResponse, read_as: ReadAs) -> Self {
-        Self { response, read_as }
-    }
 }
 
 #[pymethods]
@@ -57,15 +78,6 @@ impl RawResponse {
     #[getter]
     fn status_code(&self) -> u16 {
         self.response.status().as_u16()
-    }
-
-    /// The headers; names in any case.
-    #[getter]
-    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        static HEADERS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        HEADERS
-            .import(py, "dealkit._headers", "Headers")?
-            .call1((errors::header_pairs(self.response.headers()),))
     }
 
     /// The request's id in the service's logs, if the service sent one.
@@ -86,19 +98,26 @@ impl RawResponse {
         PyBytes::new(py, self.response.body())
     }
 
-    /// The body as what the call answers with. Raises DecodeError where it is something else.
-    fn parse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        read(py, &self.response, self.read_as)
+    /// The headers, as pairs.
+    fn _headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        method(py, || Ok(header_pairs(self.response.headers())))
     }
 
-    /// The body as any JSON: ints, Decimals, strings, booleans, None, lists and dicts.
-    fn json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        read(py, &self.response, ReadAs::Json)
+    /// The body as what the call comes back with.
+    fn _parse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        gil::entry(py, || read(py, &self.response, self.read_as))
+    }
+
+    /// The body as any JSON.
+    fn _json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        gil::entry(py, || read(py, &self.response, ReadAs::Json))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let request_id = self.request_id().into_pyobject(py)?;
-        let request_id = request_id.call_method0(intern!(py, "__repr__"))?;
+        let request_id = match self.request_id() {
+            Some(id) => builtin::quoted(&PyString::new(py, id))?,
+            None => "None".to_owned(),
+        };
         Ok(format!(
             "RawResponse(status_code={}, request_id={request_id}, attempts={}, body=<{} bytes>)",
             self.status_code(),

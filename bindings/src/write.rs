@@ -2,28 +2,28 @@
 
 use dealkit::{Json, Violation, ViolationCode, scalar};
 use pyo3::{
-    exceptions::PyRuntimeError,
     prelude::*,
-    sync::PyOnceLock,
-    types::{
-        PyBool, PyDate, PyDateTime, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple,
-        PyType,
-    },
+    types::{PyBool, PyDate, PyDateTime, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple},
 };
 
 use crate::{
-    convert,
-    model::{Field, Kind, Model, Need},
+    builtin, json,
+    model::{Model, internal, mapping},
+    schema::{Field, Kind, Presence},
 };
 
 /// How deep containers may be nested: the reference server reads no deeper.
 const DEEPEST: usize = 128;
 
+/// How long the JSON of one value may be, in bytes. A few lists that hold each other many times are more
+/// than any memory.
+const LONGEST: usize = 64 * 1024 * 1024;
+
 /// Writes a model.
 pub(crate) fn model<M: Model>(this: &Bound<'_, M>, out: &mut String) -> PyResult<()> {
     let py = this.py();
     let model = this.get();
-    let beyond = model.beyond();
+    let extra = model.extra();
     let mut separator = '{';
     let mut begin = |out: &mut String, name: &str| -> PyResult<()> {
         out.push(separator);
@@ -35,19 +35,19 @@ pub(crate) fn model<M: Model>(this: &Bound<'_, M>, out: &mut String) -> PyResult
     for (at, (field, value)) in M::FIELDS.iter().zip(model.values()).enumerate() {
         let value = value.bind(py);
         if value.is_none() {
-            if field.need == Need::Nullable {
+            if field.presence == Presence::Nullable {
                 begin(out, field.wire)?;
                 out.push_str("null");
             }
             continue;
         }
         begin(out, field.wire)?;
-        match beyond.and_then(|beyond| beyond.exact(at)) {
+        match extra.and_then(|extra| extra.exact(at)) {
             Some(exact) => out.push_str(exact.as_str()),
             None => self::value(field, value, out)?,
         }
     }
-    for (name, value) in beyond.into_iter().flat_map(|beyond| &beyond.unknown) {
+    for (name, value) in extra.into_iter().flat_map(|extra| &extra.unknown) {
         begin(out, name)?;
         out.push_str(value.as_str());
     }
@@ -61,29 +61,32 @@ pub(crate) fn model<M: Model>(this: &Bound<'_, M>, out: &mut String) -> PyResult
 /// Writes the value of a field, which is not None.
 fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<()> {
     match field.kind {
-        Kind::Text | Kind::Word | Kind::Role => {
+        Kind::Text | Kind::Interned | Kind::Role => {
             text(value.cast::<PyString>()?.to_str()?, out)?;
         }
-        Kind::Boolean => out.push_str(if value.is_truthy()? { "true" } else { "false" }),
+        Kind::Boolean => {
+            let is_true = value.cast::<PyBool>()?.is_true();
+            out.push_str(if is_true { "true" } else { "false" });
+        }
         Kind::Integer => out.push_str(&value.extract::<i64>()?.to_string()),
         Kind::Decimal => {
-            let digits = value.str()?;
+            let digits = builtin::decimal_text(value)?;
             // Python writes some numbers with an exponent where the core does not.
-            let decimal = scalar::decimal(digits.to_str()?).ok_or_else(internal)?;
+            let decimal = scalar::decimal(&digits).ok_or_else(internal)?;
             out.push_str(&decimal.to_string());
         }
         Kind::Date => {
-            let day = value.call_method0("isoformat")?;
-            let day = scalar::date(day.cast::<PyString>()?.to_str()?).ok_or_else(internal)?;
+            let day = builtin::day(value.cast::<PyDate>()?).ok_or_else(internal)?;
             text(&scalar::date_text(day), out)?;
         }
-        Kind::Timestamp => text(&scalar::timestamp_text(&convert::moment(value)?), out)?,
-        Kind::Object => out.push_str(any(value).map_err(|_| internal())?.as_str()),
+        Kind::Timestamp => {
+            let moment = builtin::moment(value.cast::<PyDateTime>()?).ok_or_else(internal)?;
+            text(&scalar::timestamp_text(&moment), out)?;
+        }
+        Kind::Object => out.push_str(json::raw_text(value)?),
         Kind::Strings => {
-            let members = PyDict::new(value.py());
-            members.update(value.cast::<PyMapping>()?)?;
             out.push('{');
-            for (at, (name, value)) in members.iter().enumerate() {
+            for (at, (name, value)) in mapping(value)?.iter().enumerate() {
                 if at > 0 {
                     out.push(',');
                 }
@@ -96,21 +99,16 @@ fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<
         Kind::One(class) => (class.write)(value, out)?,
         Kind::Many(class) => {
             out.push('[');
-            for (at, item) in value.try_iter()?.enumerate() {
+            for (at, item) in value.cast::<PyTuple>()?.iter().enumerate() {
                 if at > 0 {
                     out.push(',');
                 }
-                (class.write)(&item?, out)?;
+                (class.write)(&item, out)?;
             }
             out.push(']');
         }
     }
     Ok(())
-}
-
-/// What a model holds was checked when it was made.
-fn internal() -> PyErr {
-    PyRuntimeError::new_err("a model holds what cannot be written: this is a bug in dealkit")
 }
 
 /// Writes a string.
@@ -119,25 +117,33 @@ fn text(text: &str, out: &mut String) -> PyResult<()> {
     Ok(())
 }
 
-/// Any Python object as JSON, or why it cannot be.
-pub(crate) fn any(value: &Bound<'_, PyAny>) -> Result<Json, String> {
+/// Objects of Python's own types as JSON, or the first place where they cannot be.
+pub(crate) fn any(value: &Bound<'_, PyAny>) -> Result<Json, Violation> {
     let mut writer = Writer::default();
     writer.value(value);
-    match writer.wrong.first() {
-        Some(violation) => Err(violation.to_string()),
-        None => writer
-            .json()
-            .ok_or_else(|| "it is no JSON value".to_owned()),
+    let json = writer.json();
+    match (writer.wrong.into_iter().next(), json) {
+        (None, Some(json)) => Ok(json),
+        (Some(violation), _) => Err(violation),
+        (None, None) => Err(Violation::new(
+            "",
+            ViolationCode::WrongType,
+            "must be a JSON value",
+        )),
     }
 }
 
-/// Writes the parts of a request, and notes what cannot be written with its place.
+/// Writes the parts of a request, and notes what cannot be written with its place. Mappings of other
+/// classes than dict, and the like, were converted by Python code.
 #[derive(Default)]
 pub(crate) struct Writer {
     out: String,
     /// The pointer of the value that is being written.
     pointer: String,
-    depth: usize,
+    /// The containers around it.
+    containers: Vec<*mut pyo3::ffi::PyObject>,
+    /// Whether there is more than may be written.
+    is_full: bool,
     pub(crate) wrong: Vec<Violation>,
 }
 
@@ -167,7 +173,7 @@ impl Writer {
             let text = name.cast::<PyString>().ok();
             let Some(name) = text.as_ref().and_then(|name| name.to_str().ok()) else {
                 let begun = self.out.len();
-                let found = convert::type_name(&name);
+                let found = builtin::type_name(&name);
                 self.refuse(format!(
                     "must have names that are Unicode text, got {found}"
                 ));
@@ -210,13 +216,20 @@ impl Writer {
 
     /// Writes any value.
     pub(crate) fn value(&mut self, value: &Bound<'_, PyAny>) {
-        if self.depth == DEEPEST {
+        if self.is_full {
+            self.out.push_str("null");
+        } else if self.out.len() > LONGEST {
+            self.is_full = true;
+            self.refuse(format!("must not be longer than {LONGEST} bytes as JSON"));
+        } else if self.containers.len() == DEEPEST {
             self.refuse(format!("must not be nested deeper than {DEEPEST} levels"));
-            return;
+        } else if self.containers.contains(&value.as_ptr()) {
+            self.refuse("must not contain itself".to_owned());
+        } else {
+            self.containers.push(value.as_ptr());
+            self.value_here(value);
+            self.containers.pop();
         }
-        self.depth += 1;
-        self.value_here(value);
-        self.depth -= 1;
     }
 
     fn value_here(&mut self, value: &Bound<'_, PyAny>) {
@@ -234,8 +247,10 @@ impl Writer {
         } else if let Ok(truth) = value.cast::<PyBool>() {
             self.out
                 .push_str(if truth.is_true() { "true" } else { "false" });
-        } else if value.is_instance_of::<PyInt>() || is_decimal(value) {
-            self.number(value);
+        } else if let Ok(int) = value.cast::<PyInt>() {
+            self.number(builtin::int_text(int).ok());
+        } else if builtin::is_decimal(value) {
+            self.number(builtin::decimal_text(value).ok());
         } else if let Ok(float) = value.cast::<PyFloat>() {
             match float.value() {
                 number if number.is_finite() => {
@@ -250,14 +265,8 @@ impl Writer {
             self.items(list.iter());
         } else if let Ok(tuple) = value.cast::<PyTuple>() {
             self.items(tuple.iter());
-        } else if let Ok(mapping) = value.cast::<PyMapping>() {
-            let dict = PyDict::new(value.py());
-            match dict.update(mapping) {
-                Ok(()) => self.object(dict.iter()),
-                Err(_) => self.refuse("is a mapping that cannot be read".to_owned()),
-            }
         } else {
-            let found = convert::type_name(value);
+            let found = builtin::type_name(value);
             let hint = if value.is_instance_of::<PyDateTime>() || value.is_instance_of::<PyDate>() {
                 "; write it as text with isoformat()"
             } else {
@@ -269,27 +278,11 @@ impl Writer {
         }
     }
 
-    /// Writes an int or a Decimal digit for digit.
-    fn number(&mut self, value: &Bound<'_, PyAny>) {
-        let digits = if value.is_instance_of::<PyInt>() {
-            // The int of a subclass, such as an IntEnum, is what counts, not how it calls itself.
-            let int = value.py().get_type::<PyInt>();
-            int.call_method1("__repr__", (value,))
-        } else {
-            value.str().map(Bound::into_any)
-        };
-        let digits = digits
-            .ok()
-            .and_then(|digits| digits.extract::<String>().ok());
+    /// Writes a number digit for digit.
+    fn number(&mut self, digits: Option<String>) {
         match digits.and_then(|digits| Json::parse(digits).ok()) {
             Some(number) => self.out.push_str(number.as_str()),
             None => self.refuse("must be a finite number with at most 4,300 digits".to_owned()),
         }
     }
-}
-
-fn is_decimal(value: &Bound<'_, PyAny>) -> bool {
-    static DECIMAL: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let decimal = DECIMAL.import(value.py(), "decimal", "Decimal");
-    decimal.is_ok_and(|decimal| value.is_instance(decimal).unwrap_or(false))
 }

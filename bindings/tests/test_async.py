@@ -191,3 +191,17 @@ def test_leaving_retrieve_many_early_cancels(peer: Any) -> None:
             await waiting
 
     run(main())
+
+
+def test_several_tasks_on_one_iterator(async_client: AsyncClient) -> None:
+    async def main() -> None:
+        for _ in range(20):
+            deals = async_client.deals.retrieve_many([f"d_{n % 3 + 1}" for n in range(30)], concurrency=4)
+
+            async def work(deals: Any = deals) -> int:
+                return len([deal async for deal in deals])
+
+            counts = await asyncio.wait_for(asyncio.gather(*(work() for _ in range(5))), 20)
+            assert sum(counts) == 30
+
+    run(main())

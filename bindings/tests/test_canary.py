@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import answer, run
 
-from dealkit import AsyncClient, Client, DealkitError
+from dealkit import APIStatusError, AsyncClient, Client, DealkitError, DecodeError, ValidationError
 from dealkit.testing import Sandbox
 
 KEY = "sk-canary-0b5e1f"
@@ -120,3 +120,34 @@ def test_wrong_keys() -> None:
     with pytest.raises(DealkitError) as caught:
         Client(base_url=f"https://{KEY}:x@deals.example.com", service_key="k")
     check(*texts_of(caught.value))
+
+
+def test_names_that_are_data_stand_in_no_text(peer: Any) -> None:
+    for body in (
+        f'{{"id": "d", "metadata": {{"a": "b", "{PERSON}": 5}}}}',
+        f'{{"id": "d", "metadata": {{"{PERSON}": null}}}}',
+    ):
+        with Client(base_url=peer(answer(200, body)).url, service_key="k") as client:
+            with pytest.raises(DecodeError, match=r"metadata\[entry [12]\]") as caught:
+                client.deals.retrieve("d")
+        assert PERSON not in str(caught.value) + repr(caught.value) + caught.value.path
+        assert PERSON in caught.value.pointer
+    with pytest.raises(ValidationError) as invalid:
+        Client(base_url="http://127.0.0.1:9", service_key="k").agents.create(
+            **{**ADA, "profile": {"client_metadata": {PERSON: {1}}}}
+        )
+    (violation,) = invalid.value.errors
+    assert violation.pointer == f"/profile/clientMetadata/{PERSON}"
+    assert str(violation) == str(invalid.value).partition(": ")[2]
+    for text in (str(invalid.value), repr(invalid.value), str(violation), repr(violation), repr(invalid.value.errors)):
+        assert PERSON not in text and "/profile/clientMetadata/*" in text
+
+
+def test_a_title_cannot_disguise_the_line(peer: Any) -> None:
+    title = "a\u202eb\u2066c\u2028d\u200fe\x1b[31mf\ng"
+    with Client(base_url=peer(answer(400, json.dumps({"title": title}))).url, service_key="k") as client:
+        with pytest.raises(APIStatusError) as caught:
+            client.deals.retrieve("d")
+    text = str(caught.value)
+    assert not set("\u202e\u2066\u2028\u200f\x1b\n") & set(text), ascii(text)
+    assert caught.value.problem is not None and caught.value.problem.title == title

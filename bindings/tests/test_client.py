@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import pickle
 import threading
@@ -162,8 +163,27 @@ def test_a_member_named_twice(client: Client) -> None:
 def test_circular_metadata_is_refused(client: Client) -> None:
     loop: dict[str, Any] = {}
     loop["again"] = loop
-    with pytest.raises(ValidationError, match="128 levels"):
+    with pytest.raises(ValidationError, match="must not contain itself"):
         client.agents.create(**{**ADA, "profile": {"client_metadata": loop}})
+
+
+def test_metadata_that_is_nested_too_deep_is_refused(client: Client) -> None:
+    innermost: Any
+    for innermost in (5, {}, [], (), MappingProxyType({})):
+        value = innermost
+        for _ in range(100_000):
+            value = [value]
+        with pytest.raises(ValidationError, match="must not be nested deeper than 128 levels"):
+            client.agents.create(**{**ADA, "profile": {"client_metadata": {"a": value}}})
+
+
+def test_metadata_that_is_larger_than_any_memory_is_refused(client: Client) -> None:
+    """Ten lists that each hold the next one ten times."""
+    value: Any = ["some text " * 1_000]
+    for _ in range(40):
+        value = [value] * 10
+    with pytest.raises(ValidationError, match="must not be longer than 67108864 bytes"):
+        client.agents.create(**{**ADA, "profile": {"client_metadata": {"a": value}}})
 
 
 def test_arguments_are_keywords(client: Client) -> None:
@@ -235,7 +255,7 @@ def test_wrong_requests(client: Client, arguments: Any, error: Any, text: str) -
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"json": {"a": object()}}, ValidationError, "/a"),
+        ({"json": {"a": object()}}, ValidationError, r"/\*: must be"),
         ({"json": {1: 2}}, ValidationError, "names"),
         ({"query": 5}, TypeError, "query must be a mapping"),
         ({"query": {"a": 1}}, TypeError, "the value of a in query must be a str, not int"),
@@ -452,3 +472,38 @@ def test_no_event_loop_is_left_behind(client: Client) -> None:
     client.deals.retrieve("d_1")
     with pytest.raises(RuntimeError):
         asyncio.get_running_loop()
+
+
+class Labelled(Client):
+    """A subclass as users write them: with arguments and attributes of its own."""
+
+    def __init__(self, label: str, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.label = label
+
+
+class Slotted(Client):
+    """The same, with slots."""
+
+    __slots__ = ("label",)
+
+    def __init__(self, label: str, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.label = label
+
+
+@pytest.mark.parametrize("of_class", [Labelled, Slotted])
+def test_subclasses_keep_their_attributes(of_class: Any, dealkit_sandbox: Sandbox) -> None:
+    client = of_class("north", base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key)
+    for other in (
+        client.with_options(timeout=5),
+        client.with_options(headers={"x-a": "1"}),
+        copy.copy(client),
+        copy.deepcopy(client),
+        *(pickle.loads(pickle.dumps(client, protocol)) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)),
+    ):
+        assert type(other) is of_class and other is not client
+        assert other.label == "north" and other.base_url == client.base_url
+        assert other.deals.retrieve("d_1").id == "d_1"
+    client.close()
+    assert copy.copy(client).is_closed

@@ -89,7 +89,7 @@ def test_a_class_for_each_status(status: int, peer: Any) -> None:
     assert error.headers["x-request-id"] == error.request_id == "r-1"
     assert error.problem is not None
     assert (error.problem.title, error.problem.detail, error.problem.request_id) == ("Oh", "no", "r-2")
-    assert error.problem.errors == error.errors and str(error.errors[0]) == "/a: y (x)"
+    assert error.problem.errors == error.errors and str(error.errors[0]) == "/*: y (x)"
     assert str(error.problem.extra["n"]) == "1.10"
     assert error.retry_after == 7.0
     assert str(status) in str(error) and "r-1" in str(error) and "GET /v1/deals/{id}" in str(error)
@@ -155,3 +155,34 @@ def test_an_answer_that_cannot_be_read(peer: Any) -> None:
         with pytest.raises(DecodeError):
             client.with_raw_response.deals.retrieve("d_1").parse()
         assert client.with_raw_response.deals.retrieve("d_1").json()["expiry_date"] == "soon"
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_errors_pickle_with_every_protocol(protocol: int, client: Client, peer: Any) -> None:
+    errors: list[Exception] = []
+    limited = answer(429, '{"title": "slow"}', {"Retry-After": "9", "X-A": "1"})
+    for call in (
+        lambda: client.deals.retrieve("nothing"),
+        lambda: client.agents.create(email="no", first_name="", last_name="", profile={}),
+        lambda: Client(base_url=peer(limited).url, service_key="k", timeout=1).deals.retrieve("d"),
+        lambda: Client(base_url=peer(answer(200, "{}")).url, service_key="k").deals.retrieve("d"),
+        lambda: Client(base_url="ftp://x", service_key="k"),
+    ):
+        with pytest.raises(dealkit.DealkitError) as caught:
+            call()
+        errors.append(caught.value)
+    for error in errors:
+        again = pickle.loads(pickle.dumps(error, protocol))
+        assert type(again) is type(error) and vars(again) == vars(error) and str(again) == str(error)
+    headers = errors[2].headers  # type: ignore[attr-defined]
+    assert pickle.loads(pickle.dumps(headers, protocol)) == headers == copy.deepcopy(headers)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [(205, {}), (206, {"Content-Range": "bytes 0-12/13"}), (200, {"Content-Encoding": "gzip"})],
+)
+def test_what_is_no_success(status: int, headers: dict[str, str], peer: Any) -> None:
+    with Client(base_url=peer(answer(status, '{"id": "d_1"}', headers)).url, service_key="k") as client:
+        with pytest.raises(DecodeError, match=str(status)):
+            client.deals.retrieve("d_1")

@@ -6,6 +6,7 @@ import itertools
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -196,3 +197,26 @@ def test_in_threads_at_once(client: Client) -> None:
     for thread in threads:
         thread.join()
     assert found == [wanted] * 8
+
+
+def test_several_threads_on_one_iterator(client: Client) -> None:
+    """Every deal goes to one of them, and each of them comes to the end."""
+    for _ in range(20):
+        deals = client.deals.retrieve_many([f"d_{n % 3 + 1}" for n in range(60)], concurrency=8)
+        found: list[str] = []
+        failed: list[BaseException] = []
+
+        def work(deals: Iterator[Deal] = deals, found: list[str] = found, failed: Any = failed) -> None:
+            try:
+                found.extend(deal.id for deal in deals)
+                assert next(deals, None) is None
+            except BaseException as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        assert not any(thread.is_alive() for thread in threads)
+        assert failed == [] and len(found) == 60

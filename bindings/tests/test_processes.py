@@ -476,11 +476,11 @@ threading.Thread(target=lambda: list(Client().deals.retrieve_many(["d_1"])), dae
 """,
     "many, begun": """
 deals = Client().deals.retrieve_many(["d_1", "d_2"])
-deals._fill()
+deals._next()
 """,
     "many, with a progress line": """
 deals = Client().deals.retrieve_many(["d_1", "d_2"], progress=lambda done, of: None)
-deals._fill()
+deals._next()
 """,
     "asyncio, in a daemon thread": """
 async def main():

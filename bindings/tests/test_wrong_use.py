@@ -399,7 +399,7 @@ def test_other_wrong_use_of_create(made: Made) -> None:
     refused(TypeError, "unexpected keyword argument 'tier'", create(**GOOD, tier="A"))
     refused(
         TypeError,
-        "profile names one member twice: user_id is userId",
+        "profile names one field twice: user_id is userId",
         create(**{**GOOD, "profile": {"userId": "a", "user_id": "b"}}),
     )
     for wrong in ("no", 0):
@@ -651,7 +651,7 @@ def test_from_json() -> None:
         ("{}", "id", "a required member is missing"),
         ('{"id": 1}', "id", "expected a string, found a number"),
         ('{"id": "d"} x', "", "line 1 column 13"),
-        ('{"id": "d", "metadata": {"a": 1}}', "metadata.a", "expected a string, found a number"),
+        ('{"id": "d", "metadata": {"a": 1}}', "metadata[entry 1]", "expected a string, found a number"),
         ("[" * 100_000, "", "expected"),
     ]
     for document, path, text in broken:

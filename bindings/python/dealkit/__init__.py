@@ -11,23 +11,7 @@
 exception is a ``DealkitError``.
 """
 
-from dealkit._native import (
-    Address,
-    Agent,
-    AgentProfileResponse,
-    Application,
-    Contact,
-    ContactField,
-    Deal,
-    ListingAgent,
-    ListingContract,
-    Offer,
-    Quote,
-    RawResponse,
-    RoleAssignment,
-    Side,
-    __version__,
-)
+from dealkit._native import __version__
 
 # What follows is for type checkers: importing typing takes longer than all of dealkit.
 TYPE_CHECKING = False
@@ -35,6 +19,23 @@ if TYPE_CHECKING:
     from dealkit._client import AsyncClient, Client
     from dealkit._headers import Headers
     from dealkit._many import AsyncDealIterator, DealIterator
+    from dealkit._models import (
+        Address,
+        Agent,
+        AgentProfileResponse,
+        Application,
+        Contact,
+        ContactField,
+        Deal,
+        ListingAgent,
+        ListingContract,
+        Offer,
+        Quote,
+        RawJson,
+        RawResponse,
+        RoleAssignment,
+        Side,
+    )
     from dealkit._options import OMITTED, Omitted, Timeout
     from dealkit.enums import Role
     from dealkit.exceptions import (
@@ -92,6 +93,7 @@ __all__ = [
     "Problem",
     "Quote",
     "RateLimitError",
+    "RawJson",
     "RawResponse",
     "Role",
     "RoleAssignment",
@@ -108,6 +110,23 @@ _MODULES = {
     "_client": ("AsyncClient", "Client"),
     "_headers": ("Headers",),
     "_many": ("AsyncDealIterator", "DealIterator"),
+    "_models": (
+        "Address",
+        "Agent",
+        "AgentProfileResponse",
+        "Application",
+        "Contact",
+        "ContactField",
+        "Deal",
+        "ListingAgent",
+        "ListingContract",
+        "Offer",
+        "Quote",
+        "RawJson",
+        "RawResponse",
+        "RoleAssignment",
+        "Side",
+    ),
     "_options": ("OMITTED", "Omitted", "Timeout"),
     "enums": ("Role",),
     "params": ("AgentProfileParams",),

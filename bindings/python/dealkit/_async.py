@@ -6,28 +6,51 @@ import asyncio
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
-from dealkit import _native
+from dealkit import _log, _native
+from dealkit._failure import exception, unwrap
 
 _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _native.Mailbox] = WeakKeyDictionary()
 
+# How often the log is looked after while a call is in flight, if anybody reads it.
+_LOG_INTERVAL = 0.05
+
 
 def _deliver(box: _native.Mailbox) -> None:
-    """Hands over what has come. Runs on the loop."""
-    for future, parcel in box.take():
-        if future.done():  # Cancelled.
-            continue
-        value, error = parcel.open()
-        if error is None:
-            future.set_result(value)
+    """Hands over what has come. Runs on the loop.
+
+    A signal handler may run between any two steps, and cancel a future or raise. So a parcel stays in the
+    mailbox until its future has it; what is left behind when this ends early is delivered once more.
+    """
+    while (first := box.first()) is not None:
+        _settle(*first)
+        box.delivered()
+    _log.flush()
+
+
+def _settle(future: asyncio.Future[Any], parcel: _native.Parcel) -> None:
+    if future.done():  # Cancelled.
+        return
+    outcome: Any
+    try:
+        outcome = parcel.open()
+    except Exception as error:
+        outcome = error
+    try:
+        if isinstance(outcome, _native.Failure):
+            future.set_exception(exception(outcome))
+        elif isinstance(outcome, Exception):
+            future.set_exception(outcome)
         else:
-            future.set_exception(error)
+            future.set_result(outcome)
+    except (asyncio.InvalidStateError, RuntimeError):
+        pass  # Cancelled since, or of a loop that is closed: nobody waits for it.
 
 
 def mailbox(loop: asyncio.AbstractEventLoop) -> _native.Mailbox:
     """The mailbox of an event loop, which outcomes are put into."""
     found = _mailboxes.get(loop)
     if found is None:
-        found = _mailboxes[loop] = _native.Mailbox(ref(loop), _deliver)
+        found = _mailboxes[loop] = _native.open_mailbox(ref(loop), _deliver)
     return found
 
 
@@ -41,11 +64,30 @@ async def send(
     """Makes a call. Cancelling it aborts the request."""
     loop = asyncio.get_running_loop()
     future = loop.create_future()
-    pending = engine.start(call, timeout, max_retries, raw, mailbox(loop), future)
+    pending = unwrap(engine.start(call, timeout, max_retries, raw, mailbox(loop), future))
+    log = _FlushedLog(loop) if _log.is_read() else None
     try:
         return await future
     finally:
         # Does nothing to a call that has come to its end.
         pending.abort()
+        if log is not None:
+            log.close()
         # An exception holds on to this frame, and the future to the exception.
         del future
+
+
+class _FlushedLog:
+    """Logs what is traced while a call is in flight."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._timer = loop.call_later(_LOG_INTERVAL, self._flush)
+
+    def _flush(self) -> None:
+        _log.flush()
+        self._timer = self._loop.call_later(_LOG_INTERVAL, self._flush)
+
+    def close(self) -> None:
+        self._timer.cancel()
+        _log.flush()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dealkit import _native
-from dealkit._log import look
+import dealkit._models  # noqa: F401 - completes the native classes, which calls come back with
+from dealkit import _log, _native
+from dealkit._failure import unwrap
 from dealkit._options import OMITTED, Omitted, Timeout, pairs, settings, shares_connections
+from dealkit._plain import plain
+from dealkit._private import private
 from dealkit._resources import (
     Agents,
     AsyncAgents,
@@ -62,38 +65,26 @@ class BaseClient:
                 ``DEALKIT_BASE_URL``.
             service_key: The key issued to the caller. Default: ``DEALKIT_SERVICE_KEY``.
             timeout: The most seconds that a call may take, all attempts included (60), or a ``Timeout``.
-            max_retries: How many times a request is tried again after the first attempt (2).
+            max_retries: How many times a request is retried after the first attempt (2).
             headers: Headers to send on every request.
             proxy: A proxy to go through, such as ``http://proxy.example.com:3128``, in place of the one
                 that the environment names. A service on a loopback address is always called directly.
             max_connections: How many unused connections are kept for the next call (64).
-            max_response_bytes: The largest body of an answer that is read (64 MiB).
-            allow_http: Allows plain ``http`` to a host that is not this machine. Everybody on the way can
-                then read the service key.
+            max_response_bytes: The largest response body that is read, in bytes (64 MiB).
+            allow_http: Allows plain ``http`` to a host that is not this machine. Everybody on the way
+                can then read the service key.
             user_agent: The ``User-Agent`` header. Default: ``dealkit/`` and the version.
 
         Raises:
             ConfigError: A setting is missing or wrong; the text says which, and what it takes.
         """
-        if headers is not None:
-            headers = pairs("headers", headers)
-        given: dict[str, Any] = {
-            "base_url": base_url,
-            "service_key": service_key,
-            "timeout": timeout,
-            "max_retries": max_retries,
-            "headers": headers,
-            "proxy": proxy,
-            "max_connections": max_connections,
-            "max_response_bytes": max_response_bytes,
-            "allow_http": allow_http,
-            "user_agent": user_agent,
-        }
-        self._engine = _native.Engine(settings(given), self._AWAITS)
-        # What came from the environment must be the same where the client is unpickled.
-        given["base_url"] = self._engine.base_url
-        given["service_key"] = self._engine.service_key
-        self._given = given
+        given = {**locals()}
+        del base_url, service_key, headers, proxy
+        del given["self"]
+        self._set_up(given)
+
+    def _set_up(self, given: dict[str, Any]) -> None:
+        self._engine, self._given = _set_up(given, self._AWAITS)
         self._timeout = None
         self._max_retries = None
 
@@ -127,68 +118,95 @@ class BaseClient:
         One that differs only in ``timeout`` (a number) and ``max_retries`` shares this one's connections,
         and is cheap to make: ``client.with_options(timeout=5).deals.retrieve("d_1")``.
         """
-        changes = {
-            name: value
-            for name, value in {
-                "base_url": base_url,
-                "service_key": service_key,
-                "timeout": timeout,
-                "max_retries": max_retries,
-                "headers": headers,
-                "proxy": proxy,
-                "max_connections": max_connections,
-                "max_response_bytes": max_response_bytes,
-                "allow_http": allow_http,
-                "user_agent": user_agent,
-            }.items()
-            if value is not OMITTED
-        }
-        engine = self._open()
-        if shares_connections(changes):
-            return self._sharing(engine, changes)
-        return type(self)(**{**self._given, **changes})
-
-    def _sharing(self, engine: _native.Engine, changes: dict[str, Any]) -> Self:
-        _native.check_options(changes)
-        other = object.__new__(type(self))
-        other._engine = engine
-        other._given = {**self._given, **changes}
-        other._timeout = changes.get("timeout", self._timeout)
-        other._max_retries = changes.get("max_retries", self._max_retries)
-        return other
+        given = {**locals()}
+        del base_url, service_key, headers, proxy
+        return _with_options(given)  # type: ignore[no-any-return]
 
     def _open(self) -> _native.Engine:
         if self._engine is None:
             from dealkit.exceptions import ConfigError
 
             raise ConfigError("the client is closed; make another one to make calls")
-        look()
+        _log.sync_log_level()
         return self._engine
 
+    def _own_state(self) -> dict[str, Any]:
+        """The attributes that a subclass has added."""
+        state: Any = object.__getstate__(self)
+        by_dict, by_slots = state if isinstance(state, tuple) else (state, None)
+        attributes = {**(by_dict or {}), **(by_slots or {})}
+        return {name: value for name, value in attributes.items() if name not in BaseClient.__slots__}
+
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
     def __repr__(self) -> str:
-        closed = ", closed" if self._engine is None else ""
-        return f"{type(self).__name__}(base_url={self.base_url!r}{closed})"
+        # Also of a client that could not be set up: an error tracker may want to show it.
+        engine, given = getattr(self, "_engine", None), getattr(self, "_given", {})
+        closed = ", closed" if engine is None else ""
+        return f"{type(self).__name__}(base_url={given.get('base_url')!r}{closed})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_restore, (type(self), self._given, self._engine is None))
+        # A copy of the arguments, as they are cleared once they are used.
+        return (_restore, (type(self), {**self._given}, self._engine is None), self._own_state())
 
 
 def _restore(of_class: type[BaseClient], given: dict[str, Any], is_closed: bool) -> BaseClient:
-    client = of_class(**given)
+    # Not by calling the class: the constructor of a subclass may take other arguments.
+    client = object.__new__(of_class)
+    client._set_up(given)
     if is_closed:
         client._engine = None
     return client
 
 
-def _other(
-    method: str,
-    segments: tuple[str, ...],
-    json: object,
-    query: Pairs | None,
-    headers: Pairs | None,
-) -> _native.Call[Any]:
-    body = None if json is OMITTED else (json,)
-    return _native.other(method, segments, body, pairs("query", query), pairs("headers", headers))
+@private
+def _set_up(given: dict[str, Any], awaits: bool) -> tuple[_native.Engine, dict[str, Any]]:
+    """The connections of a client, and its arguments to be remembered."""
+    if given.get("headers") is not None:
+        given["headers"] = pairs("headers", given["headers"])
+    engine = unwrap(_native.open_engine(settings(given), awaits))
+    # What came from the environment must be the same where the client is unpickled.
+    return engine, {**given, "base_url": engine.base_url, "service_key": engine.service_key}
+
+
+@private
+def _with_options(given: dict[str, Any]) -> Any:
+    client: BaseClient = given.pop("self")
+    engine = client._open()
+    changes = {name: value for name, value in given.items() if value is not OMITTED}
+    other = object.__new__(type(client))
+    if shares_connections(changes):
+        unwrap(_native.check_options(settings(changes)))
+        other._engine = engine
+        other._given = {**client._given, **changes}
+        other._timeout = changes.get("timeout", client._timeout)
+        other._max_retries = changes.get("max_retries", client._max_retries)
+    else:
+        other._set_up({**client._given, **changes})
+    other.__setstate__(client._own_state())
+    return other
+
+
+@private
+def _raw_request(given: dict[str, Any]) -> _native.Call[Any]:
+    body = None if given["json"] is OMITTED else (plain(given["json"]),)
+    query, headers = pairs("query", given["query"]), pairs("headers", given["headers"])
+    return unwrap(_native.raw_request(given["method"], given["segments"], body, query, headers))
+
+
+def _wait(waiting: _native.Waiting) -> Any:
+    """Waits for a call. Python looks for signals between two steps, and their handlers may raise."""
+    try:
+        while True:
+            outcome = waiting.wait()
+            if outcome is not waiting:
+                return outcome
+            _log.flush()
+    finally:
+        # Does nothing to a call that has come to its end.
+        waiting.abort()
 
 
 class Client(BaseClient):
@@ -228,21 +246,30 @@ class Client(BaseClient):
         query: Pairs | None = None,
         headers: Pairs | None = None,
     ) -> _native.RawResponse[Any]:
-        """Calls an operation that the specification does not show, with the same key, limits and errors.
+        """Calls an undocumented operation with the same key, limits and errors.
 
         The segments follow ``/v1`` and are escaped as identifiers are:
         ``client.request("PATCH", "agents", agent.id, json={"first_name": "Ada"}).json()``.
         """
-        return self._send_raw(_other(method, segments, json, query, headers))
+        given = {**locals()}
+        del method, segments, json, query, headers
+        return self._send_raw(_raw_request(given))
 
     def _send(self, call: _native.Call[T]) -> T:
-        return self._open().send(call, self._timeout, self._max_retries, False)
+        return self._made(call, False)  # type: ignore[no-any-return]
 
     def _send_raw(self, call: _native.Call[T]) -> _native.RawResponse[T]:
-        return self._open().send(call, self._timeout, self._max_retries, True)
+        return self._made(call, True)  # type: ignore[no-any-return]
+
+    def _made(self, call: _native.Call[Any], raw: bool) -> Any:
+        outcome = self._open().send(call, self._timeout, self._max_retries, raw)
+        if isinstance(outcome, _native.Waiting):
+            outcome = _wait(outcome)
+        _log.flush()
+        return unwrap(outcome)
 
     def close(self) -> None:
-        """Closes the client. Connections that nobody uses any more are closed with it."""
+        """Closes the client, and its connections unless a client made by ``with_options`` shares them."""
         self._engine = None
 
     def __enter__(self) -> Self:
@@ -295,8 +322,10 @@ class AsyncClient(BaseClient):
         query: Pairs | None = None,
         headers: Pairs | None = None,
     ) -> _native.RawResponse[Any]:
-        """Calls an operation that the specification does not show; see ``Client.request``."""
-        return await self._send_raw(_other(method, segments, json, query, headers))
+        """Calls an undocumented operation; see ``Client.request``."""
+        given = {**locals()}
+        del method, segments, json, query, headers
+        return await self._send_raw(_raw_request(given))
 
     def _send(self, call: _native.Call[T]) -> Awaitable[T]:
         from dealkit._async import send
@@ -309,7 +338,7 @@ class AsyncClient(BaseClient):
         return send(self._open(), call, self._timeout, self._max_retries, True)
 
     async def aclose(self) -> None:
-        """Closes the client. Connections that nobody uses any more are closed with it."""
+        """Closes the client, and its connections unless a client made by ``with_options`` shares them."""
         self._engine = None
 
     async def __aenter__(self) -> Self:

@@ -1,10 +1,12 @@
-"""The headers of an answer."""
+"""The headers of a response."""
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
 
 class Headers(Mapping[str, str]):
-    """The headers of an answer: names in any case, a value for each.
+    """The headers of a response: names in any case, a value for each.
 
     Of a header that came more than once, the values are joined with a comma; ``get_list`` keeps them
     apart.
@@ -34,6 +36,10 @@ class Headers(Mapping[str, str]):
     def get_list(self, name: str) -> list[str]:
         """All values of a header, in the order in which they came."""
         return list(self._values.get(name.lower(), ()))
+
+    def __reduce__(self) -> tuple[type[Headers], tuple[list[tuple[str, str]]]]:
+        # Slots alone would pickle with the newer protocols only.
+        return (Headers, ([(name, value) for name, values in self._values.items() for value in values],))
 
     def __repr__(self) -> str:
         return f"Headers({sorted(self._values)})"

@@ -1,4 +1,4 @@
-"""Whether anybody reads the log."""
+"""The logger ``dealkit``: what the native half traces, logged by Python code."""
 
 from __future__ import annotations
 
@@ -9,8 +9,30 @@ from dealkit import _native
 _DEBUG = 10
 
 
-def look() -> None:
+class _State:
+    """Whether anybody reads the log."""
+
+    is_read = False
+
+
+def sync_log_level() -> None:
     """Tells the native half whether what it traces is to be logged."""
     # A program that has not imported logging has not set it up either.
     logging = sys.modules.get("logging")
-    _native.note_log(logging is not None and logging.getLogger("dealkit").isEnabledFor(_DEBUG))
+    _State.is_read = logging is not None and logging.getLogger("dealkit").isEnabledFor(_DEBUG)
+    _native.sync_log_level(_State.is_read)
+
+
+def is_read() -> bool:
+    """Whether anybody read the log when the last call began."""
+    return _State.is_read
+
+
+def flush() -> None:
+    """Logs what has been traced since the last time."""
+    if _State.is_read:
+        import logging
+
+        logger = logging.getLogger("dealkit")
+        for level, message in _native.take_log():
+            logger.log(level, "%s", message)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+from _thread import RLock
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from dealkit import _log, _native
+from dealkit._failure import exception, unwrap
 from dealkit._progress import begin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import TracebackType
 
-    from dealkit import _native
     from dealkit._client import BaseClient
     from dealkit._resources import Progress
 
@@ -21,7 +23,7 @@ T = TypeVar("T")
 class _Window(Generic[T]):
     """What both iterators have in common: identifiers go in, deals come out, a bounded number between."""
 
-    __slots__ = ("_concurrency", "_ids", "_many", "_out", "_progress", "_pushed", "_returns_errors")
+    __slots__ = ("_concurrency", "_ids", "_lock", "_many", "_out", "_progress", "_pushed", "_returns_errors")
 
     _ids: Iterator[str] | None
     _many: _native.Many | None
@@ -51,40 +53,52 @@ class _Window(Generic[T]):
             raise TypeError(f"ids must be an iterable of str, not {type(ids).__name__}") from None
         engine = client._open()
         self._progress = begin(progress, ids)
-        self._many = engine.many(ordered, client._timeout, client._max_retries)
+        self._many = unwrap(engine.many(ordered, client._timeout, client._max_retries))
+        # Several threads may take deals. The same thread may come again: from a generator of identifiers.
+        self._lock = RLock()
         self._concurrency = concurrency
         self._returns_errors = on_error == "return"
         # How many identifiers were pushed, and how many of them have no deal yet.
         self._pushed = 0
         self._out = 0
 
-    def _fill(self) -> _native.Many:
-        """Sends identifiers on their way. Raises StopIteration when there is nothing to wait for."""
-        many = self._many
-        if many is None:
-            raise StopIteration
-        ids = self._ids
-        while ids is not None and self._out < self._concurrency:
+    def _next(self) -> tuple[_native.Many, tuple[int, str, Any] | None]:
+        """Sends identifiers on their way, and takes a deal if one has come.
+
+        Raises StopIteration when there is nothing left to wait for.
+        """
+        with self._lock:
+            many = self._many
+            if many is None:
+                raise StopIteration
             try:
-                id = next(ids)
-                many.push(id, self._pushed)
-            except StopIteration:
-                ids = self._ids = None
+                self._fill(many)
+                if self._out == 0:
+                    raise StopIteration
+                item = unwrap(many.take())
             except BaseException:
                 self._close()
                 raise
+            if item is not None:
+                self._out -= 1
+            return many, item
+
+    def _fill(self, many: _native.Many) -> None:
+        while self._ids is not None and self._out < self._concurrency:
+            try:
+                id = next(self._ids)
+            except StopIteration:
+                self._ids = None
             else:
+                unwrap(many.push(id, self._pushed))
                 self._pushed += 1
                 self._out += 1
-        if self._out == 0:
-            self._close()
-            raise StopIteration
-        return many
 
     def _hand_over(self, index: int, id: str, value: Any) -> T:
-        self._out -= 1
-        if isinstance(value, BaseException):
-            value.index, value.id = index, id  # type: ignore[attr-defined]
+        _log.flush()
+        if isinstance(value, _native.Failure):
+            value = exception(value)
+            value.index, value.id = index, id
             if not self._returns_errors:
                 self._close()
                 try:
@@ -100,7 +114,8 @@ class _Window(Generic[T]):
         return value  # type: ignore[no-any-return]
 
     def _close(self) -> None:
-        many, self._many, self._ids = self._many, None, None
+        with self._lock:
+            many, self._many, self._ids = self._many, None, None
         if many is not None:
             many.close()
             self._progress.end()
@@ -112,7 +127,7 @@ class _Window(Generic[T]):
 
 
 class DealIterator(_Window[T]):
-    """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels what is on its way."""
+    """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels what is in flight."""
 
     __slots__ = ()
 
@@ -120,21 +135,22 @@ class DealIterator(_Window[T]):
         return self
 
     def __next__(self) -> T:
-        many = self._fill()
         try:
-            while (item := many.take()) is None:
-                many.wait()
+            while True:
+                many, item = self._next()
+                if item is not None:
+                    return self._hand_over(*item)
+                # Not for long: signals are handled in between, and another thread may take the last deal.
+                unwrap(many.wait())
+                _log.flush()
+        except StopIteration:
+            raise
         except BaseException:
             self._close()
             raise
-        try:
-            return self._hand_over(*item)
-        finally:
-            # See _hand_over.
-            del item
 
     def close(self) -> None:
-        """Cancels what is on its way. The iterator has then ended."""
+        """Cancels what is in flight. The iterator has then ended."""
         self._close()
 
     def __enter__(self) -> Self:
@@ -150,7 +166,7 @@ class DealIterator(_Window[T]):
 
 
 class AsyncDealIterator(_Window[T]):
-    """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels what is on its way."""
+    """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels what is in flight."""
 
     __slots__ = ()
 
@@ -159,20 +175,16 @@ class AsyncDealIterator(_Window[T]):
 
     async def __anext__(self) -> T:
         try:
-            many = self._fill()
+            while True:
+                many, item = self._next()
+                if item is not None:
+                    return self._hand_over(*item)
+                await self._news(many)
         except StopIteration:
             raise StopAsyncIteration from None
-        try:
-            while (item := many.take()) is None:
-                await self._news(many)
         except BaseException:
             self._close()
             raise
-        try:
-            return self._hand_over(*item)
-        finally:
-            # See _hand_over.
-            del item
 
     async def _news(self, many: _native.Many) -> None:
         import asyncio
@@ -181,11 +193,11 @@ class AsyncDealIterator(_Window[T]):
 
         loop = asyncio.get_running_loop()
         future = loop.create_future()
-        many.tell(mailbox(loop), future)
+        unwrap(many.tell(mailbox(loop), future))
         await future
 
     async def aclose(self) -> None:
-        """Cancels what is on its way. The iterator has then ended."""
+        """Cancels what is in flight. The iterator has then ended."""
         self._close()
 
     async def __aenter__(self) -> Self:

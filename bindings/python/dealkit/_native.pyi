@@ -51,25 +51,31 @@ class Address:
 
     @property
     def extra(self) -> Mapping[str, Any]:
-        """Members that the specification does not show, by name."""
+        """Undocumented fields, by name: a fresh copy each time."""
 
-    @staticmethod
-    def from_json(document: str | bytes | bytearray, /) -> Address:
+    @classmethod
+    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
         """Reads one from a JSON document, bytes or str.
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
     @staticmethod
-    def _by_the_core(document: str | bytes | bytearray, /) -> str: ...
+    def _read(document: str | bytes | bytearray) -> Address | Failure: ...
+    @staticmethod
+    def _core_json(document: str | bytes | bytearray) -> str | Failure: ...
+    @staticmethod
+    def _build(given: dict[str, Any]) -> Address | Failure: ...
+    def _replace(self, changes: dict[str, Any]) -> Address | Failure: ...
+    def _attribute(self, at: int) -> Any: ...
     def to_json(self) -> str:
         """The JSON, with the names that the service uses and every digit of every number."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and unknown members, if
+        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
         there are any, under extra."""
 
     def _repr_html_(self) -> str: ...
-    def __replace__(self, **changes: Any) -> Self: ...
+    def __replace__(self, /, **changes: Any) -> Self: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -130,25 +136,31 @@ class Agent:
 
     @property
     def extra(self) -> Mapping[str, Any]:
-        """Members that the specification does not show, by name."""
+        """Undocumented fields, by name: a fresh copy each time."""
 
-    @staticmethod
-    def from_json(document: str | bytes | bytearray, /) -> Agent:
+    @classmethod
+    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
         """Reads one from a JSON document, bytes or str.
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
     @staticmethod
-    def _by_the_core(document: str | bytes | bytearray, /) -> str: ...
+    def _read(document: str | bytes | bytearray) -> Agent | Failure: ...
+    @staticmethod
+    def _core_json(document: str | bytes | bytearray) -> str | Failure: ...
+    @staticmethod
+    def _build(given: dict[str, Any]) -> Agent | Failure: ...
+    def _replace(self, changes: dict[str, Any]) -> Agent | Failure: ...
+    def _attribute(self, at: int) -> Any: ...
     def to_json(self) -> str:
         """The JSON, with the names that the service uses and every digit of every number."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and unknown members, if
+        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
         there are any, under extra."""
 
     def _repr_html_(self) -> str: ...
-    def __replace__(self, **changes: Any) -> Self: ...
+    def __replace__(self, /, **changes: Any) -> Self: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -184,25 +196,31 @@ class AgentProfileResponse:
 
     @property
     def extra(self) -> Mapping[str, Any]:
-        """Members that the specification does not show, by name."""
+        """Undocumented fields, by name: a fresh copy each time."""
 
-    @staticmethod
-    def from_json(document: str | bytes | bytearray, /) -> AgentProfileResponse:
+    @classmethod
+    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
         """Reads one from a JSON document, bytes or str.
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
     @staticmethod
-    def _by_the_core(document: str | bytes | bytearray, /) -> str: ...
+    def _read(document: str | bytes | bytearray) -> AgentProfileResponse | Failure: ...
+    @staticmethod
+    def _core_json(document: str | bytes | bytearray) -> str | Failure: ...
+    @staticmethod
+    def _build(given: dict[str, Any]) -> AgentProfileResponse | Failure: ...
+    def _replace(self, changes: dict[str, Any]) -> AgentProfileResponse | Failure: ...
+    def _attribute(self, at: int) -> Any: ...
     def to_json(self) -> str:
         """The JSON, with the names that the service uses and every digit of every number."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and unknown members, if
+        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
         there are any, under extra."""
 
     def _repr_html_(self) -> str: ...
-    def __replace__(self, **changes: Any) -> Self: ...
+    def __replace__(self, /, **changes: Any) -> Self: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -234,7 +252,7 @@ class Application:
 
     @property
     def status(self) -> str | None:
-        """Status, an open set; PENDING is the one value that the specification shows."""
+        """Status, an open set; PENDING is the one documented value."""
 
     @property
     def decisioned_on(self) -> str | None:
@@ -258,25 +276,31 @@ class Application:
 
     @property
     def extra(self) -> Mapping[str, Any]:
-        """Members that the specification does not show, by name."""
+        """Undocumented fields, by name: a fresh copy each time."""
 
-    @staticmethod
-    def from_json(document: str | bytes | bytearray, /) -> Application:
+    @classmethod
+    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
         """Reads one from a JSON document, bytes or str.
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
     @staticmethod
-    def _by_the_core(document: str | bytes | bytearray, /) -> str: ...
+    def _read(document: str | bytes | bytearray) -> Application | Failure: ...
+    @staticmethod
+    def _core_json(document: str | bytes | bytearray) -> str | Failure: ...
+    @staticmethod
+    def _build(given: dict[str, Any]) -> Application | Failure: ...
+    def _replace(self, changes: dict[str, Any]) -> Application | Failure: ...
+    def _attribute(self, at: int) -> Any: ...
     def to_json(self) -> str:
         """The JSON, with the names that the service uses and every digit of every number."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and unknown members, if
+        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
         there are any, under extra."""
 
     def _repr_html_(self) -> str: ...
-    def __replace__(self, **changes: Any) -> Self: ...
+    def __replace__(self, /, **changes: Any) -> Self: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -317,25 +341,31 @@ class Contact:
 
     @property
     def extra(self) -> Mapping[str, Any]:
-        """Members that the specification does not show, by name."""
+        """Undocumented fields, by name: a fresh copy each time."""
 
-    @staticmethod
-    def from_json(document: str | bytes | bytearray, /) -> Contact:
+    @classmethod
+    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
         """Reads one from a JSON document, bytes or str.
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
     @staticmethod
-    def _by_the_core(document: str | bytes | bytearray, /) -> str: ...
+    def _read(document: str | bytes | bytearray) -> Contact | Failure: ...
+    @staticmethod
+    def _core_json(document: str | bytes | bytearray) -> str | Failure: ...
+    @staticmethod
+    def _build(given: dict[str, Any]) -> Contact | Failure: ...
+    def _replace(self, changes: dict[str, Any]) -> Contact | Failure: ...
+    def _attribute(self, at: int) -> Any: ...
     def to_json(self) -> str:
         """The JSON, with the names that the service uses and every digit of every number."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and unknown members, if
+        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
         there are any, under extra."""
 
     def _repr_html_(self) -> str: ...
-    def __replace__(self, **changes: Any) -> Self: ...
+    def __replace__(self, /, **changes: Any) -> Self: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -381,25 +411,31 @@ class ContactField:
 
     @property
     def extra(self) -> Mapping[str, Any]:
-        """Members that the specification does not show, by name."""
+        """Undocumented fields, by name: a fresh copy each time."""
 
-    @staticmethod
-    def from_json(document: str | bytes | bytearray, /) -> ContactField:
+    @classmethod
+    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
         """Reads one from a JSON document, bytes or str.
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
     @staticmethod
-    def _by_the_core(document: str | bytes | bytearray, /) -> str: ...
+    def _read(document: str | bytes | bytearray) -> ContactField | Failure: ...
+    @staticmethod
+    def _core_json(document: str | bytes | bytearray) -> str | Failure: ...
+    @staticmethod
+    def _build(given: dict[str, Any]) -> ContactField | Failure: ...
+    def _replace(self, changes: dict[str, Any]) -> ContactField | Failure: ...
+    def _attribute(self, at: int) -> Any: ...
     def to_json(self) -> str:
         """The JSON, with the names that the service uses and every digit of every number."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and unknown members, if
+        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
         there are any, under extra."""
 
     def _repr_html_(self) -> str: ...
-    def __replace__(self, **changes: Any) -> Self: ...
+    def __replace__(self, /, **changes: Any) -> Self: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -437,11 +473,11 @@ class Deal:
 
     @property
     def status(self) -> str | None:
-        """Status, an open set; CLOSED is the one value that the specification shows."""
+        """Status, an open set; CLOSED is the one documented value."""
 
     @property
     def phase(self) -> str | None:
-        """Phase, an open set; APPLICATION is the one value that the specification shows."""
+        """Phase, an open set; APPLICATION is the one documented value."""
 
     @property
     def expiry_date(self) -> datetime.date | None:
@@ -481,25 +517,31 @@ class Deal:
 
     @property
     def extra(self) -> Mapping[str, Any]:
-        """Members that the specification does not show, by name."""
+        """Undocumented fields, by name: a fresh copy each time."""
 
-    @staticmethod
-    def from_json(document: str | bytes | bytearray, /) -> Deal:
+    @classmethod
+    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
         """Reads one from a JSON document, bytes or str.
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
     @staticmethod
-    def _by_the_core(document: str | bytes | bytearray, /) -> str: ...
+    def _read(document: str | bytes | bytearray) -> Deal | Failure: ...
+    @staticmethod
+    def _core_json(document: str | bytes | bytearray) -> str | Failure: ...
+    @staticmethod
+    def _build(given: dict[str, Any]) -> Deal | Failure: ...
+    def _replace(self, changes: dict[str, Any]) -> Deal | Failure: ...
+    def _attribute(self, at: int) -> Any: ...
     def to_json(self) -> str:
         """The JSON, with the names that the service uses and every digit of every number."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and unknown members, if
+        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
         there are any, under extra."""
 
     def _repr_html_(self) -> str: ...
-    def __replace__(self, **changes: Any) -> Self: ...
+    def __replace__(self, /, **changes: Any) -> Self: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -540,25 +582,31 @@ class ListingAgent:
 
     @property
     def extra(self) -> Mapping[str, Any]:
-        """Members that the specification does not show, by name."""
+        """Undocumented fields, by name: a fresh copy each time."""
 
-    @staticmethod
-    def from_json(document: str | bytes | bytearray, /) -> ListingAgent:
+    @classmethod
+    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
         """Reads one from a JSON document, bytes or str.
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
     @staticmethod
-    def _by_the_core(document: str | bytes | bytearray, /) -> str: ...
+    def _read(document: str | bytes | bytearray) -> ListingAgent | Failure: ...
+    @staticmethod
+    def _core_json(document: str | bytes | bytearray) -> str | Failure: ...
+    @staticmethod
+    def _build(given: dict[str, Any]) -> ListingAgent | Failure: ...
+    def _replace(self, changes: dict[str, Any]) -> ListingAgent | Failure: ...
+    def _attribute(self, at: int) -> Any: ...
     def to_json(self) -> str:
         """The JSON, with the names that the service uses and every digit of every number."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and unknown members, if
+        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
         there are any, under extra."""
 
     def _repr_html_(self) -> str: ...
-    def __replace__(self, **changes: Any) -> Self: ...
+    def __replace__(self, /, **changes: Any) -> Self: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -634,25 +682,31 @@ class ListingContract:
 
     @property
     def extra(self) -> Mapping[str, Any]:
-        """Members that the specification does not show, by name."""
+        """Undocumented fields, by name: a fresh copy each time."""
 
-    @staticmethod
-    def from_json(document: str | bytes | bytearray, /) -> ListingContract:
+    @classmethod
+    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
         """Reads one from a JSON document, bytes or str.
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
     @staticmethod
-    def _by_the_core(document: str | bytes | bytearray, /) -> str: ...
+    def _read(document: str | bytes | bytearray) -> ListingContract | Failure: ...
+    @staticmethod
+    def _core_json(document: str | bytes | bytearray) -> str | Failure: ...
+    @staticmethod
+    def _build(given: dict[str, Any]) -> ListingContract | Failure: ...
+    def _replace(self, changes: dict[str, Any]) -> ListingContract | Failure: ...
+    def _attribute(self, at: int) -> Any: ...
     def to_json(self) -> str:
         """The JSON, with the names that the service uses and every digit of every number."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and unknown members, if
+        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
         there are any, under extra."""
 
     def _repr_html_(self) -> str: ...
-    def __replace__(self, **changes: Any) -> Self: ...
+    def __replace__(self, /, **changes: Any) -> Self: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -698,25 +752,31 @@ class Offer:
 
     @property
     def extra(self) -> Mapping[str, Any]:
-        """Members that the specification does not show, by name."""
+        """Undocumented fields, by name: a fresh copy each time."""
 
-    @staticmethod
-    def from_json(document: str | bytes | bytearray, /) -> Offer:
+    @classmethod
+    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
         """Reads one from a JSON document, bytes or str.
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
     @staticmethod
-    def _by_the_core(document: str | bytes | bytearray, /) -> str: ...
+    def _read(document: str | bytes | bytearray) -> Offer | Failure: ...
+    @staticmethod
+    def _core_json(document: str | bytes | bytearray) -> str | Failure: ...
+    @staticmethod
+    def _build(given: dict[str, Any]) -> Offer | Failure: ...
+    def _replace(self, changes: dict[str, Any]) -> Offer | Failure: ...
+    def _attribute(self, at: int) -> Any: ...
     def to_json(self) -> str:
         """The JSON, with the names that the service uses and every digit of every number."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and unknown members, if
+        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
         there are any, under extra."""
 
     def _repr_html_(self) -> str: ...
-    def __replace__(self, **changes: Any) -> Self: ...
+    def __replace__(self, /, **changes: Any) -> Self: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -767,25 +827,31 @@ class Quote:
 
     @property
     def extra(self) -> Mapping[str, Any]:
-        """Members that the specification does not show, by name."""
+        """Undocumented fields, by name: a fresh copy each time."""
 
-    @staticmethod
-    def from_json(document: str | bytes | bytearray, /) -> Quote:
+    @classmethod
+    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
         """Reads one from a JSON document, bytes or str.
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
     @staticmethod
-    def _by_the_core(document: str | bytes | bytearray, /) -> str: ...
+    def _read(document: str | bytes | bytearray) -> Quote | Failure: ...
+    @staticmethod
+    def _core_json(document: str | bytes | bytearray) -> str | Failure: ...
+    @staticmethod
+    def _build(given: dict[str, Any]) -> Quote | Failure: ...
+    def _replace(self, changes: dict[str, Any]) -> Quote | Failure: ...
+    def _attribute(self, at: int) -> Any: ...
     def to_json(self) -> str:
         """The JSON, with the names that the service uses and every digit of every number."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and unknown members, if
+        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
         there are any, under extra."""
 
     def _repr_html_(self) -> str: ...
-    def __replace__(self, **changes: Any) -> Self: ...
+    def __replace__(self, /, **changes: Any) -> Self: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -826,25 +892,31 @@ class RoleAssignment:
 
     @property
     def extra(self) -> Mapping[str, Any]:
-        """Members that the specification does not show, by name."""
+        """Undocumented fields, by name: a fresh copy each time."""
 
-    @staticmethod
-    def from_json(document: str | bytes | bytearray, /) -> RoleAssignment:
+    @classmethod
+    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
         """Reads one from a JSON document, bytes or str.
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
     @staticmethod
-    def _by_the_core(document: str | bytes | bytearray, /) -> str: ...
+    def _read(document: str | bytes | bytearray) -> RoleAssignment | Failure: ...
+    @staticmethod
+    def _core_json(document: str | bytes | bytearray) -> str | Failure: ...
+    @staticmethod
+    def _build(given: dict[str, Any]) -> RoleAssignment | Failure: ...
+    def _replace(self, changes: dict[str, Any]) -> RoleAssignment | Failure: ...
+    def _attribute(self, at: int) -> Any: ...
     def to_json(self) -> str:
         """The JSON, with the names that the service uses and every digit of every number."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and unknown members, if
+        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
         there are any, under extra."""
 
     def _repr_html_(self) -> str: ...
-    def __replace__(self, **changes: Any) -> Self: ...
+    def __replace__(self, /, **changes: Any) -> Self: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -885,30 +957,49 @@ class Side:
 
     @property
     def extra(self) -> Mapping[str, Any]:
-        """Members that the specification does not show, by name."""
+        """Undocumented fields, by name: a fresh copy each time."""
 
-    @staticmethod
-    def from_json(document: str | bytes | bytearray, /) -> Side:
+    @classmethod
+    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
         """Reads one from a JSON document, bytes or str.
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
     @staticmethod
-    def _by_the_core(document: str | bytes | bytearray, /) -> str: ...
+    def _read(document: str | bytes | bytearray) -> Side | Failure: ...
+    @staticmethod
+    def _core_json(document: str | bytes | bytearray) -> str | Failure: ...
+    @staticmethod
+    def _build(given: dict[str, Any]) -> Side | Failure: ...
+    def _replace(self, changes: dict[str, Any]) -> Side | Failure: ...
+    def _attribute(self, at: int) -> Any: ...
     def to_json(self) -> str:
         """The JSON, with the names that the service uses and every digit of every number."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and unknown members, if
+        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
         there are any, under extra."""
 
     def _repr_html_(self) -> str: ...
-    def __replace__(self, **changes: Any) -> Self: ...
+    def __replace__(self, /, **changes: Any) -> Self: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, _memo: Any) -> Self: ...
+
+@final
+class RawJson:
+    """JSON that stays text: what is nested too deep for Python objects."""
+
+    def __new__(cls, text: str, /) -> Self: ...
+    @property
+    def text(self) -> str:
+        """The exact JSON text."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
 @final
 class RawResponse(Generic[_T_co]):
@@ -935,35 +1026,74 @@ class RawResponse(Generic[_T_co]):
         """The raw body."""
 
     def parse(self) -> _T_co:
-        """The body as what the call answers with. Raises DecodeError where it is something else."""
+        """The body as what the call comes back with. Raises DecodeError where it is something else."""
 
     def json(self) -> Any:
-        """The body as any JSON: ints, Decimals, strings, booleans, None, lists and dicts."""
+        """The body as any JSON: ints, Decimals, strings, booleans, None, lists and dicts.
+
+        What is nested deeper than 127 levels is a RawJson."""
+
+    def _headers(self) -> list[tuple[str, str]]: ...
+    def _parse(self) -> _T_co | Failure: ...
+    def _json(self) -> Any: ...
+
+@final
+class Failure:
+    """A failure that Python code has yet to raise."""
+
+    def parts(self) -> tuple[str, str, dict[str, Any]]:
+        """What the exception is made of: its kind, its text, and its attributes by name."""
 
 @final
 class Call(Generic[_T_co]):
     """A call that can be made: with an Engine, as often as need be."""
 
-def retrieve_deal(id: str) -> Call[Deal]:
+def retrieve_deal(id: str) -> Call[Deal] | Failure:
     """The call that retrieves a deal."""
 
-def create_agent(members: dict[str, Any], validate: bool) -> Call[Agent]:
-    """The call that creates an agent of the members of the request, by name."""
+def create_agent(given: dict[str, Any], validate: bool) -> Call[Agent] | Failure:
+    """The call that creates an agent of the fields of the request, by name."""
 
-def other(
+def raw_request(
     method: str,
-    segments: Iterable[str],
+    segments: tuple[str, ...],
     json: tuple[object] | None,
     query: list[tuple[str, str]],
     headers: list[tuple[str, str]],
-) -> Call[Any]:
-    """A call of an operation that the specification does not show."""
+) -> Call[Any] | Failure:
+    """A call of an undocumented operation; `json` is a tuple of one value, or None for no body."""
 
-def note_log(is_read: bool) -> None:
+def json_text(name: str, value: object) -> str | Failure:
+    """A value as JSON text; `name` says what it is where it cannot be."""
+
+def raw_json(text: str) -> RawJson | Failure:
+    """Makes a RawJson of JSON text. The class itself has no constructor, which could only raise."""
+
+def violation_texts(pointer: str, code: str, detail: str) -> tuple[str, str]:
+    """A violation's pointer and the violation itself, as texts show them."""
+
+def prepare(decimal: type[Decimal], roles: dict[str, Role], gc: object) -> None:
+    """Hands over what Python code has imported: the class Decimal, the members of the enum Role by their
+    values, and the module gc."""
+
+def end() -> None:
+    """Ends the thread in the background and every call on it, and keeps every other thread out of the
+    interpreter. For `atexit`: Python must not be touched once the interpreter has ended."""
+
+def after_fork() -> None:
+    """In the child of a fork: what waits for the GIL is the parent's."""
+
+def sync_log_level(is_read: bool) -> None:
     """Notes whether anybody reads the log."""
 
-def check_options(settings: dict[str, Any]) -> None:
+def take_log() -> list[tuple[int, str]]:
+    """Takes out the records that have come: level and message of each."""
+
+def check_options(settings: dict[str, Any]) -> Failure | None:
     """Checks the settings in which clients that share their connections can differ."""
+
+def open_engine(settings: dict[str, Any], awaits: bool) -> Engine | Failure:
+    """Sets an Engine up, for callers that await or that wait."""
 
 @final
 class Engine:
@@ -972,7 +1102,6 @@ class Engine:
     There are two, made when they are needed: a connection lives on the runtime that made it, and waiting
     callers have another one than awaiting callers."""
 
-    def __new__(cls, settings: dict[str, Any], awaits: bool) -> Self: ...
     @property
     def base_url(self) -> str:
         """The base URL."""
@@ -984,13 +1113,13 @@ class Engine:
     @overload
     def send(
         self, call: Call[_T], timeout: float | None, max_retries: int | None, raw: Literal[False]
-    ) -> _T:
-        """Makes a call and waits for its end."""
+    ) -> _T | Waiting | Failure:
+        """Makes a call and waits a little. Returns what it came to, or a Waiting while it is in flight."""
 
     @overload
     def send(
-        self, call: Call[_T], timeout: float | None, max_retries: int | None, raw: Literal[True]
-    ) -> RawResponse[_T]: ...
+        self, call: Call[_T], timeout: float | None, max_retries: int | None, raw: bool
+    ) -> RawResponse[_T] | _T | Waiting | Failure: ...
 
     def start(
         self,
@@ -1000,60 +1129,77 @@ class Engine:
         raw: bool,
         mailbox: Mailbox,
         future: Any,
-    ) -> Pending:
+    ) -> Pending | Failure:
         """Begins a call whose outcome goes to a future of the mailbox's event loop."""
 
-    def many(self, ordered: bool, timeout: float | None, max_retries: int | None) -> Many:
+    def many(self, ordered: bool, timeout: float | None, max_retries: int | None) -> Many | Failure:
         """Begins to retrieve many deals, whose identifiers are pushed one at a time."""
+
+@final
+class Waiting:
+    """A call in flight, which moves on while it is waited for."""
+
+    def wait(self) -> Any:
+        """Waits a little. Returns what the call came to, or this object while it is still in flight."""
+
+    def abort(self) -> None:
+        """Aborts the call, if it is still in flight, and closes its connection."""
+
+def open_mailbox(event_loop: Any, deliver: Any) -> Mailbox:
+    """Opens the mailbox of the loop that the weak reference is to. `deliver` is called on the loop, with the
+    mailbox, when something has come."""
 
 @final
 class Mailbox:
     """The mailbox of one event loop."""
 
-    def __new__(cls, event_loop: Any, deliver: Any) -> Self: ...
-    def take(self) -> list[tuple[Any, Parcel]]:
-        """Takes out what has come: futures, and a parcel for each."""
+    def first(self) -> tuple[Any, Parcel] | None:
+        """A future and its parcel, which stay in the mailbox. None when it is empty: that ends the delivery."""
+
+    def delivered(self) -> Any:
+        """Takes the first parcel out, once its future has it. The future is returned, so that it ends where
+        Python code may run."""
 
 @final
 class Parcel:
     """Something for a future."""
 
-    def open(self) -> tuple[Any, BaseException | None]:
-        """What is in it: a value, or an exception in its place. There is nothing in it afterwards.
-
-        The exception is not raised here: its traceback would hold on to the future, and the future to it."""
+    def open(self) -> Any:
+        """What is in it: a value, or a failure."""
 
 @final
 class Pending:
-    """A call that is under way."""
+    """A call in flight on the thread in the background."""
 
     def abort(self) -> None:
-        """Aborts the call, if it is still under way."""
+        """Aborts the call, if it is still in flight."""
 
 @final
 class Many:
-    """Deals on their way. The caller pushes identifiers, and never has more of them out than it wants to."""
+    """Deals in flight. The caller pushes identifiers, and never has more of them out than it wants to."""
 
-    def push(self, id: str, index: int) -> None:
-        """Adds an identifier to what is on its way; `index` is its place, for the error text."""
+    def push(self, id: str, index: int) -> Failure | None:
+        """Adds an identifier to what is in flight; `index` is its place, for the error text."""
 
-    def take(self) -> tuple[int, str, Any] | None:
-        """The next deal that has come, as (index, id, deal or exception); None if none has."""
+    def take(self) -> tuple[int, str, Any] | Failure | None:
+        """The next deal that has come, as (index, id, deal or failure); None if none has."""
 
-    def wait(self) -> None:
-        """Waits until a deal has come, on the calling thread."""
+    def wait(self) -> Failure | None:
+        """Waits a little for a deal, on the calling thread."""
 
-    def tell(self, mailbox: Mailbox, future: Any) -> None:
+    def tell(self, mailbox: Mailbox, future: Any) -> Failure | None:
         """Resolves the future of the mailbox's event loop once a deal has come."""
 
     def close(self) -> None:
-        """Cancels what is on its way."""
+        """Cancels what is in flight."""
+
+def start_sandbox(deals: list[str] | None, settings: dict[str, Any]) -> NativeSandbox | Failure:
+    """Starts a server with these deals, each a JSON text."""
 
 @final
 class NativeSandbox:
     """A running server."""
 
-    def __new__(cls, deals: list[Any] | None, settings: dict[str, Any]) -> Self: ...
     @property
     def url(self) -> str:
         """The base URL for a client."""
@@ -1062,13 +1208,13 @@ class NativeSandbox:
     def service_key(self) -> str:
         """The key that requests must carry."""
 
-    def agents(self) -> list[Agent]:
+    def agents(self) -> list[Agent] | Failure:
         """The agents created so far, in the order of creation."""
 
-    def insert_deal(self, deal: Any) -> None:
-        """Adds a deal; one with the same id is replaced."""
+    def insert_deal(self, json: str) -> Failure | None:
+        """Adds a deal, a JSON text; one with the same id is replaced."""
 
-    def reset(self) -> None:
+    def reset(self) -> Failure | None:
         """Drops every agent, and every deal but those that the server started with."""
 
     def close(self) -> None:

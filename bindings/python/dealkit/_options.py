@@ -70,9 +70,18 @@ def settings(given: Mapping[str, Any]) -> dict[str, Any]:
         settings.update(connect=timeout.connect, attempt=timeout.attempt, timeout=timeout.total)
     elif timeout is not None:
         settings["timeout"] = timeout
+    for name in ("connect", "attempt", "timeout"):
+        if name in settings:
+            settings[name] = _seconds(settings[name])
     if "headers" in settings:
         settings["headers"] = pairs("headers", settings["headers"])
     return settings
+
+
+def _seconds(value: Any) -> Any:
+    """A number of any class as a float; what is not a number is refused by the native half."""
+    is_other_number = not isinstance(value, bool | int | float | str) and hasattr(type(value), "__float__")
+    return float(value) if is_other_number else value
 
 
 def pairs(what: str, value: Any) -> list[tuple[Any, Any]]:
@@ -81,11 +90,10 @@ def pairs(what: str, value: Any) -> list[tuple[Any, Any]]:
         return []
     if hasattr(value, "items"):
         return list(value.items())
-    try:
-        return [(name, value) for name, value in value]
-    except (TypeError, ValueError):
-        kind = type(value).__name__
-        raise TypeError(f"{what} must be a mapping or an iterable of pairs, not {kind}") from None
+    found: list[Any] = list(value) if hasattr(value, "__iter__") else [None]
+    if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in found):
+        raise TypeError(f"{what} must be a mapping or an iterable of pairs, not {type(value).__name__}")
+    return [(name, value) for name, value in found]
 
 
 def shares_connections(changes: Mapping[str, Any]) -> bool:

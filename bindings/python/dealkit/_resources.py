@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
+
 from dealkit import _native
+from dealkit._failure import unwrap
 from dealkit._options import OMITTED, Omitted
+from dealkit._plain import plain
+from dealkit._private import private
 
 # What follows is for type checkers: importing typing takes longer than all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import datetime
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any, Literal, overload
 
@@ -23,11 +27,24 @@ if TYPE_CHECKING:
     Progress = bool | Callable[[int, int | None], object]
 
 
-def _create(members: dict[str, Any], validate: bool) -> _native.Call[Agent]:
+@private
+def _create(given: dict[str, Any]) -> _native.Call[Agent]:
+    del given["self"]
+    validate = given.pop("validate")
     if not isinstance(validate, bool):
         raise TypeError(f"validate must be a bool, not {type(validate).__name__}")
-    given = {name: value for name, value in members.items() if value is not OMITTED}
-    return _native.create_agent(given, validate)
+    fields = {name: _argument(value) for name, value in given.items() if value is not OMITTED}
+    return unwrap(_native.create_agent(fields, validate))
+
+
+def _argument(value: Any) -> Any:
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return date(value.year, value.month, value.day)
+    return plain(value)
+
+
+def _retrieve(id: str) -> _native.Call[Deal]:
+    return unwrap(_native.retrieve_deal(id))
 
 
 class Agents:
@@ -48,7 +65,7 @@ class Agents:
         role: Role | str | Omitted = OMITTED,
         phone: str | Omitted = OMITTED,
         image_url: str | None | Omitted = OMITTED,
-        date_of_birth: datetime.date | str | None | Omitted = OMITTED,
+        date_of_birth: date | str | None | Omitted = OMITTED,
         brokerage_id: str | None | Omitted = OMITTED,
         office_id: str | None | Omitted = OMITTED,
         collective_id: str | None | Omitted = OMITTED,
@@ -78,9 +95,10 @@ class Agents:
             ValidationError: The request breaks the rules; ``errors`` has every violation.
             DealkitError: See its subclasses.
         """
-        members = locals()
-        del members["self"], members["validate"]
-        return self._client._send(_create(members, validate))
+        given = {**locals()}
+        del email, first_name, last_name, profile, role, phone, image_url, date_of_birth
+        del brokerage_id, office_id, collective_id
+        return self._client._send(_create(given))
 
 
 class AsyncAgents:
@@ -101,16 +119,17 @@ class AsyncAgents:
         role: Role | str | Omitted = OMITTED,
         phone: str | Omitted = OMITTED,
         image_url: str | None | Omitted = OMITTED,
-        date_of_birth: datetime.date | str | None | Omitted = OMITTED,
+        date_of_birth: date | str | None | Omitted = OMITTED,
         brokerage_id: str | None | Omitted = OMITTED,
         office_id: str | None | Omitted = OMITTED,
         collective_id: str | None | Omitted = OMITTED,
         validate: bool = True,
     ) -> Agent:
         """Creates an agent; see ``Agents.create``."""
-        members = locals()
-        del members["self"], members["validate"]
-        return await self._client._send(_create(members, validate))
+        given = {**locals()}
+        del email, first_name, last_name, profile, role, phone, image_url, date_of_birth
+        del brokerage_id, office_id, collective_id
+        return await self._client._send(_create(given))
 
 
 class RawAgents:
@@ -131,16 +150,17 @@ class RawAgents:
         role: Role | str | Omitted = OMITTED,
         phone: str | Omitted = OMITTED,
         image_url: str | None | Omitted = OMITTED,
-        date_of_birth: datetime.date | str | None | Omitted = OMITTED,
+        date_of_birth: date | str | None | Omitted = OMITTED,
         brokerage_id: str | None | Omitted = OMITTED,
         office_id: str | None | Omitted = OMITTED,
         collective_id: str | None | Omitted = OMITTED,
         validate: bool = True,
     ) -> RawResponse[Agent]:
         """Creates an agent; see ``Agents.create``."""
-        members = locals()
-        del members["self"], members["validate"]
-        return self._client._send_raw(_create(members, validate))
+        given = {**locals()}
+        del email, first_name, last_name, profile, role, phone, image_url, date_of_birth
+        del brokerage_id, office_id, collective_id
+        return self._client._send_raw(_create(given))
 
 
 class AsyncRawAgents:
@@ -161,16 +181,17 @@ class AsyncRawAgents:
         role: Role | str | Omitted = OMITTED,
         phone: str | Omitted = OMITTED,
         image_url: str | None | Omitted = OMITTED,
-        date_of_birth: datetime.date | str | None | Omitted = OMITTED,
+        date_of_birth: date | str | None | Omitted = OMITTED,
         brokerage_id: str | None | Omitted = OMITTED,
         office_id: str | None | Omitted = OMITTED,
         collective_id: str | None | Omitted = OMITTED,
         validate: bool = True,
     ) -> RawResponse[Agent]:
         """Creates an agent; see ``Agents.create``."""
-        members = locals()
-        del members["self"], members["validate"]
-        return await self._client._send_raw(_create(members, validate))
+        given = {**locals()}
+        del email, first_name, last_name, profile, role, phone, image_url, date_of_birth
+        del brokerage_id, office_id, collective_id
+        return await self._client._send_raw(_create(given))
 
 
 class Deals:
@@ -190,7 +211,7 @@ class Deals:
             NotFoundError: The service knows no such deal.
             DealkitError: See its subclasses.
         """
-        return self._client._send(_native.retrieve_deal(id))
+        return self._client._send(_retrieve(id))
 
     if TYPE_CHECKING:
 
@@ -254,7 +275,7 @@ class AsyncDeals:
 
     async def retrieve(self, id: str) -> Deal:
         """Retrieves a deal by its identifier; see ``Deals.retrieve``."""
-        return await self._client._send(_native.retrieve_deal(id))
+        return await self._client._send(_retrieve(id))
 
     if TYPE_CHECKING:
 
@@ -305,7 +326,7 @@ class RawDeals:
 
     def retrieve(self, id: str) -> RawResponse[Deal]:
         """Retrieves a deal by its identifier; see ``Deals.retrieve``."""
-        return self._client._send_raw(_native.retrieve_deal(id))
+        return self._client._send_raw(_retrieve(id))
 
 
 class AsyncRawDeals:
@@ -318,4 +339,4 @@ class AsyncRawDeals:
 
     async def retrieve(self, id: str) -> RawResponse[Deal]:
         """Retrieves a deal by its identifier; see ``Deals.retrieve``."""
-        return await self._client._send_raw(_native.retrieve_deal(id))
+        return await self._client._send_raw(_retrieve(id))

@@ -8,6 +8,7 @@ dealkit's own words never a value that was given or read.
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
+from dealkit import _native
 from dealkit._headers import Headers
 
 __all__ = [
@@ -37,14 +38,19 @@ class Violation(NamedTuple):
     """One way in which a request breaks the rules."""
 
     pointer: str
-    """Where, as a JSON pointer (RFC 6901) into the request body; empty for the body itself."""
+    """Where, as a JSON pointer (RFC 6901) into the request body; empty for the body itself. It is exact, and
+    can hold names from the request: the texts of a violation show ``*`` in the place of undocumented ones."""
     code: str
     """Which rule: ``required``, ``wrong_type``, ``too_long``, ``invalid_email`` and so on."""
     detail: str
     """What is wrong and what would be right, for a person."""
 
     def __str__(self) -> str:
-        return f"{self.pointer or 'the body'}: {self.detail} ({self.code})"
+        return _native.violation_texts(*self)[1]
+
+    def __repr__(self) -> str:
+        pointer = _native.violation_texts(*self)[0]
+        return f"Violation(pointer={pointer!r}, code={self.code!r}, detail={self.detail!r})"
 
 
 class Problem(NamedTuple):
@@ -61,9 +67,11 @@ class Problem(NamedTuple):
     request_id: str | None
     """The request, as the service's logs name it."""
     errors: tuple[Violation, ...]
-    """What is wrong with the request, member by member."""
+    """What is wrong with the request, field by field: the first 100 entries."""
+    omitted_errors: int
+    """How many entries of ``errors`` came after those and were not read."""
     extra: dict[str, Any]
-    """Members that are none of these, by name."""
+    """Fields that are none of these, by name: of the first 64 KiB."""
 
 
 class DealkitError(Exception):
@@ -127,9 +135,11 @@ class DecodeError(DealkitError, ValueError):
     """A document is not what it should be: the text names the path and the kind of JSON value found."""
 
     path: str
-    """Where, such as ``application.offers[1].expiry_date_time``; empty for the whole document."""
+    """Where, such as ``application.offers[1].expiry_date_time``; empty for the whole document. A name that is
+    data shows as its position: ``metadata[entry 2]``."""
     pointer: str
-    """The same place as a JSON pointer, such as ``/application/offers/1/expiry_date_time``."""
+    """The same place as a JSON pointer, such as ``/application/offers/1/expiry_date_time``. It is exact, and
+    can hold names from the document."""
     found: str
     """What stands there: ``null``, ``a string`` and so on, ``nothing``, or ``not JSON``."""
     body: bytes
@@ -248,15 +258,12 @@ def _violations(violations: Iterable[tuple[str, str, str]]) -> tuple[Violation, 
     return tuple(Violation(*violation) for violation in violations)
 
 
-def _problem(members: Mapping[str, Any]) -> Problem:
-    from dealkit._json import loads
-
-    extra = {name: loads(text) for name, text in members["extra"].items()}
-    return Problem(**{**members, "errors": _violations(members["errors"]), "extra": extra})
+def _problem(fields: Mapping[str, Any]) -> Problem:
+    return Problem(**{**fields, "errors": _violations(fields["errors"])})
 
 
 def _make(kind: str, message: str, **told: Any) -> DealkitError:
-    """The exception of an error of the core, which calls this."""
+    """The exception of an error of the core."""
     if kind == "status":
         status: int = told["status_code"]
         by_class = InternalServerError if status >= 500 else APIStatusError

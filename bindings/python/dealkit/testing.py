@@ -11,19 +11,57 @@ With pytest, the fixture ``dealkit_sandbox`` is there without any further ado.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from dealkit import _native
+from dealkit import Deal, _native
+from dealkit._failure import unwrap
+from dealkit._plain import plain
+from dealkit._private import private
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import TracebackType
 
-    from dealkit import Agent, Deal
+    from dealkit import Agent
 
     DealLike = Mapping[str, object] | str | bytes | Deal
 
 __all__ = ["Sandbox"]
+
+
+def _text(name: str, deal: DealLike) -> str:
+    """The JSON text of a deal."""
+    if isinstance(deal, Deal):
+        return deal.to_json()
+    if isinstance(deal, str):
+        return deal
+    if isinstance(deal, bytes | bytearray):
+        try:
+            return deal.decode()
+        except UnicodeDecodeError:
+            from dealkit import ConfigError
+
+            raise ConfigError(f"{name} is not UTF-8") from None
+    if not hasattr(deal, "keys"):
+        raise TypeError(f"{name} must be a mapping, a JSON text or a Deal, not {type(deal).__name__}")
+    return unwrap(_native.json_text(name, plain(deal)))
+
+
+@private
+def _start(given: dict[str, Any]) -> _native.NativeSandbox:
+    deals = given.pop("deals")
+    kind = type(deals).__name__
+    if isinstance(deals, str | bytes) or hasattr(deals, "items"):
+        raise TypeError(f"deals must be an iterable of deals, not one {kind}")
+    if deals is not None and not hasattr(deals, "__iter__"):
+        raise TypeError(f"deals must be an iterable of deals, not {kind}")
+    texts = None if deals is None else [_text(f"deals[{at}]", deal) for at, deal in enumerate(deals)]
+    return unwrap(_native.start_sandbox(texts, given))
+
+
+@private
+def _insert(given: dict[str, Any], sandbox: _native.NativeSandbox) -> None:
+    unwrap(sandbox.insert_deal(_text("deal", given["deal"])))
 
 
 class Sandbox:
@@ -50,29 +88,19 @@ class Sandbox:
         Args:
             deals: The deals to serve: mappings, JSON texts (served byte for byte) or ``Deal`` objects. Without
                 this and ``generate`` there are three samples, ``d_1``, ``d_2`` and ``d_3``.
-            generate: How many made-up deals to serve, ``g_0``, ``g_1`` and so on.
+            generate: How many generated deals to serve, ``g_0``, ``g_1`` and so on.
             seed: The same seed makes the same deals.
             service_key: The key that requests must carry; ``sandbox-key`` without one.
-            strict: Whether members that the specification does not show are violations.
+            strict: Whether undocumented fields are violations.
             port: The port to listen on; 0 asks for a free one.
 
         Raises:
             ConfigError: A deal or a setting is wrong, or the port is taken.
         """
-        if isinstance(deals, str | bytes) or hasattr(deals, "items"):
-            raise TypeError(f"deals must be an iterable of deals, not one {type(deals).__name__}")
-        try:
-            listed = None if deals is None else list(deals)
-        except TypeError:
-            raise TypeError(f"deals must be an iterable of deals, not {type(deals).__name__}") from None
-        settings = {
-            "generate": generate,
-            "seed": seed,
-            "service_key": service_key,
-            "strict": strict,
-            "port": port,
-        }
-        self._native = _native.NativeSandbox(listed, settings)
+        given = {**locals()}
+        del deals, service_key
+        del given["self"]
+        self._native = _start(given)
 
     @property
     def url(self) -> str:
@@ -87,15 +115,17 @@ class Sandbox:
     @property
     def agents(self) -> list[Agent]:
         """The agents created so far, in the order of creation."""
-        return self._native.agents()
+        return unwrap(self._native.agents())
 
     def insert_deal(self, deal: DealLike) -> None:
         """Adds a deal; one with the same id is replaced."""
-        self._native.insert_deal(deal)
+        given: dict[str, Any] = {"deal": deal}
+        del deal
+        _insert(given, self._native)
 
     def reset(self) -> None:
         """Drops every agent, and every deal but those that the server started with. Ids begin at ``a_1`` again."""
-        self._native.reset()
+        unwrap(self._native.reset())
 
     def close(self) -> None:
         """Stops the server at once."""
@@ -124,4 +154,5 @@ class Sandbox:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Sandbox(url={self.url!r})"
+        # Also of one that could not be started: an error tracker may want to show it.
+        return f"Sandbox(url={self.url!r})" if hasattr(self, "_native") else "Sandbox()"

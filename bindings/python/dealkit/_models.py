@@ -1,0 +1,242 @@
+"""The models: the native classes, completed with the methods that run Python code, which native code does not."""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import os
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from types import GenericAlias
+
+from dealkit import _native
+from dealkit._failure import unwrap
+from dealkit._native import (
+    Address,
+    Agent,
+    AgentProfileResponse,
+    Application,
+    Contact,
+    ContactField,
+    Deal,
+    ListingAgent,
+    ListingContract,
+    Offer,
+    Quote,
+    RawJson,
+    RawResponse,
+    RoleAssignment,
+    Side,
+)
+from dealkit._plain import plain
+from dealkit.enums import Role
+
+# What follows is for type checkers: importing typing takes longer than all of dealkit.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+__all__ = [
+    "Address",
+    "Agent",
+    "AgentProfileResponse",
+    "Application",
+    "Contact",
+    "ContactField",
+    "Deal",
+    "ListingAgent",
+    "ListingContract",
+    "Offer",
+    "Quote",
+    "RawJson",
+    "RawResponse",
+    "RoleAssignment",
+    "Side",
+]
+
+MODELS: tuple[type[Any], ...] = (
+    Address,
+    Agent,
+    AgentProfileResponse,
+    Application,
+    Contact,
+    ContactField,
+    Deal,
+    ListingAgent,
+    ListingContract,
+    Offer,
+    Quote,
+    RoleAssignment,
+    Side,
+)
+
+
+def _argument(label: str, kind: str, value: Any) -> Any:
+    """An argument as the built-in type that the native half takes; what is none is refused there."""
+    if value is None:
+        return None
+    if kind.startswith("[") and hasattr(value, "__iter__"):
+        return tuple(value)
+    if kind in ("object", "strings", "extra"):
+        return plain(value)
+    if kind == "decimal" and isinstance(value, Decimal):
+        return Decimal(value)
+    if kind == "timestamp" and isinstance(value, datetime):
+        return _in_utc(label, value)
+    if kind == "date" and isinstance(value, date) and not isinstance(value, datetime):
+        return date(value.year, value.month, value.day)
+    return value
+
+
+def _in_utc(label: str, value: datetime) -> datetime:
+    if value.utcoffset() is None:
+        return value.replace(tzinfo=None)  # Which is refused.
+    try:
+        moment = value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{label} must be in the years 1 to 9999 in UTC") from None
+    return datetime(
+        moment.year,
+        moment.month,
+        moment.day,
+        moment.hour,
+        moment.minute,
+        moment.second,
+        moment.microsecond,
+        UTC,
+    )
+
+
+def _arguments(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    kinds = {name: kind for name, _, kind, _, _, _ in model.__dealkit_fields__}
+    kinds["extra"] = "extra"
+    label = model.__name__
+    return {name: _argument(f"{label}.{name}", kinds.get(name, ""), value) for name, value in given.items()}
+
+
+def _constructor(model: Any) -> Callable[..., Any]:
+    """A constructor with the model's fields as its arguments: what is required has no default."""
+
+    def build(given: dict[str, Any]) -> Any:
+        return unwrap(model._build(_arguments(model, given)))
+
+    fields = [name if need == "required" else f"{name}=None" for name, _, _, need, _, _ in model.__dealkit_fields__]
+    # As namedtuple does it: there is no other way to a function whose arguments are data.
+    source = f"def __new__(cls, *, {', '.join(fields)}, extra=None):\n    given = locals()\n    del given['cls']\n    return build(given)"
+    namespace: dict[str, Any] = {"build": build, "__name__": "dealkit"}
+    exec(source, namespace)
+    constructor: Callable[..., Any] = namespace["__new__"]
+    constructor.__qualname__ = f"{model.__name__}.__new__"
+    return constructor
+
+
+class _ModelMethods:
+    """The methods of every model; `self` and `cls` are those of the model."""
+
+    __dealkit_fields__: tuple[tuple[str, str, str, str, str, str], ...]
+
+    @classmethod
+    def from_json(cls: Any, document: str | bytes | bytearray, /) -> Any:
+        """Reads one from a JSON document, bytes or str.
+
+        Raises DecodeError, which names the path of what could not be read and keeps the document.
+        """
+        return unwrap(cls._read(document))
+
+    def to_dict(self: Any) -> dict[str, Any]:
+        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
+        there are any, under extra.
+        """
+        attributes = {name: _plain_value(kind, getattr(self, name)) for name, _, kind, *_ in self.__dealkit_fields__}
+        if self.extra:
+            attributes["extra"] = dict(self.extra)
+        return attributes
+
+    def __replace__(self: Any, /, **changes: Any) -> Any:
+        return unwrap(self._replace(_arguments(type(self), changes)))
+
+    def __reduce__(self: Any) -> tuple[Any, ...]:
+        # By way of the JSON, which holds all of it.
+        return (type(self).from_json, (self.to_json(),))
+
+    def _repr_html_(self: Any) -> str:
+        from dealkit._html import table
+
+        return table(self)
+
+
+def _plain_value(kind: str, value: Any) -> Any:
+    """The value of a field as plain containers hold it."""
+    if value is None:
+        return None
+    if kind.startswith("["):
+        return [item.to_dict() for item in value]
+    if kind in ("object", "strings"):
+        return dict(value)
+    return value.to_dict() if kind[0].isupper() else value
+
+
+def _object(at: int, doc: str) -> property:
+    """The attribute of a JSON object of free form: a fresh copy each time."""
+    return property(lambda self: unwrap(self._attribute(at)), doc=doc)
+
+
+class _RawResponseMethods:
+    """The methods of RawResponse."""
+
+    @property
+    def headers(self: Any) -> Any:
+        """The headers; names in any case."""
+        from dealkit._headers import Headers
+
+        return Headers(self._headers())
+
+    def parse(self: Any) -> Any:
+        """The body as what the call comes back with. Raises DecodeError where it is something else."""
+        return unwrap(self._parse())
+
+    def json(self: Any) -> Any:
+        """The body as any JSON: ints, Decimals, strings, booleans, None, lists and dicts.
+
+        What is nested deeper than 127 levels is a RawJson.
+        """
+        return unwrap(self._json())
+
+
+class _RawJsonMethods:
+    """The methods of RawJson."""
+
+    def __new__(cls: Any, text: str, /) -> Any:
+        return unwrap(_native.raw_json(text))
+
+    def __reduce__(self: Any) -> tuple[Any, ...]:
+        return (RawJson, (self.text,))
+
+
+def _add_methods(native: Any, methods: type) -> None:
+    for name, method in vars(methods).items():
+        if name not in ("__module__", "__dict__", "__weakref__", "__doc__", "__annotations__"):
+            setattr(native, name, method)
+
+
+def _complete_all() -> None:
+    # Native code imports nothing: an import runs Python code.
+    _native.prepare(Decimal, {role.value: role for role in Role}, gc)
+    for model in MODELS:
+        _add_methods(model, _ModelMethods)
+        model.__new__ = staticmethod(_constructor(model))
+        for at, (name, _, kind, _, _, doc) in enumerate(model.__dealkit_fields__):
+            if kind == "object":
+                setattr(model, name, _object(at, doc))
+    _add_methods(RawResponse, _RawResponseMethods)
+    response: Any = RawResponse
+    response.__class_getitem__ = classmethod(GenericAlias)
+    _add_methods(RawJson, _RawJsonMethods)
+    # Registered as early as can be, so that it runs as late as can be.
+    atexit.register(_native.end)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_native.after_fork)
+
+
+_complete_all()

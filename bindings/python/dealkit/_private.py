@@ -1,0 +1,46 @@
+"""Keeps secrets and personal data out of the frames that an exception leaves behind.
+
+Error trackers, `cgitb` and `rich` show the local variables of every frame of a traceback, and the service
+key and an agent's data are arguments of dealkit's own functions. A public method puts them into a dict and
+deletes its own variables; a private function empties the dict, whatever comes of it.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+
+# What follows is for type checkers: importing typing takes longer than all of dealkit.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
+
+def private(function: F) -> F:
+    """A function that empties its first argument, and leaves no variable behind when it fails."""
+
+    @wraps(function)
+    def call(given: dict[str, Any], /, *rest: Any, **named: Any) -> Any:
+        try:
+            return function(given, *rest, **named)
+        except BaseException as error:
+            _clear_frames(error)
+            raise
+        finally:
+            given.clear()
+            del rest, named
+
+    return call  # type: ignore[return-value]
+
+
+def _clear_frames(error: BaseException) -> None:
+    """Clears the variables of the frames that the exception has left so far; the lines stay."""
+    traceback = error.__traceback__
+    while traceback is not None:
+        try:
+            traceback.tb_frame.clear()
+        except RuntimeError:
+            pass  # It is still running: the function above, which has nothing left that matters.
+        traceback = traceback.tb_next

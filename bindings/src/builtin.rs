@@ -1,0 +1,182 @@
+//! Python's own types that native code makes and reads: each by C code alone, see [`gil`](crate::gil).
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "what is called here is C code, on objects whose exact type is known"
+)]
+
+use chrono::{DateTime, Datelike, NaiveDate, Timelike, Utc};
+use dealkit::{Json, Role, scalar};
+use pyo3::{
+    basic::CompareOp,
+    exceptions::PyRuntimeError,
+    prelude::*,
+    sync::PyOnceLock,
+    types::{
+        PyDate, PyDateAccess, PyDateTime, PyDict, PyInt, PyString, PyTimeAccess, PyTuple, PyType,
+        PyTzInfo, PyTzInfoAccess,
+    },
+};
+
+/// What Python code has imported: an import runs bytecode.
+struct Imported {
+    decimal: Py<PyType>,
+    roles: Py<PyDict>,
+}
+
+static IMPORTED: PyOnceLock<Imported> = PyOnceLock::new();
+
+/// Remembers the class Decimal, and the members of the enum Role by their values.
+pub(crate) fn prepare(decimal: Bound<'_, PyType>, roles: Bound<'_, PyDict>) {
+    let py = decimal.py();
+    IMPORTED.get_or_init(py, || Imported {
+        decimal: decimal.unbind(),
+        roles: roles.unbind(),
+    });
+}
+
+fn imported(py: Python<'_>) -> PyResult<&Imported> {
+    IMPORTED
+        .get(py)
+        .ok_or_else(|| PyRuntimeError::new_err("dealkit._models has not been imported"))
+}
+
+/// The name of an object's type, for error texts; its value never shows in them.
+pub(crate) fn type_name(value: &Bound<'_, PyAny>) -> String {
+    value
+        .get_type()
+        .name()
+        .map_or_else(|_| "another type".to_owned(), |name| name.to_string())
+}
+
+/// A role as a member of the Python enum.
+pub(crate) fn role(py: Python<'_>, role: Role) -> PyResult<Bound<'_, PyAny>> {
+    imported(py)?
+        .roles
+        .bind(py)
+        .as_any()
+        .get_item(role.as_str())
+}
+
+/// Whether the value is a Decimal, and not one of a class of the caller's.
+pub(crate) fn is_decimal(value: &Bound<'_, PyAny>) -> bool {
+    imported(value.py())
+        .is_ok_and(|imported| value.get_type().is(imported.decimal.bind(value.py())))
+}
+
+/// The Decimal of a number's text: no digit changes.
+pub(crate) fn decimal<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+    imported(py)?.decimal.bind(py).call1((text,))
+}
+
+/// The text of a Decimal.
+pub(crate) fn decimal_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(value.str()?.to_str()?.to_owned())
+}
+
+/// The int of a number's text; it fails where Python makes none of so many digits.
+pub(crate) fn int<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+    match text.parse::<i64>() {
+        Ok(small) => Ok(small.into_pyobject(py)?.into_any()),
+        Err(_) => py.get_type::<PyInt>().call1((text,)),
+    }
+}
+
+/// The digits of an int; it fails where Python writes none of so many.
+pub(crate) fn int_text(value: &Bound<'_, PyInt>) -> PyResult<String> {
+    // Of a subclass, such as an IntEnum, it is the int that counts, not how it calls itself.
+    let digits = value
+        .py()
+        .get_type::<PyInt>()
+        .call_method1("__repr__", (value,))?;
+    digits.extract()
+}
+
+pub(crate) fn date(py: Python<'_>, date: NaiveDate) -> PyResult<Bound<'_, PyAny>> {
+    let (month, day) = (date.month() as u8, date.day() as u8);
+    Ok(PyDate::new(py, date.year(), month, day)?.into_any())
+}
+
+/// The day of a date.
+pub(crate) fn day(date: &Bound<'_, PyDate>) -> Option<NaiveDate> {
+    NaiveDate::from_ymd_opt(
+        date.get_year(),
+        date.get_month().into(),
+        date.get_day().into(),
+    )
+}
+
+/// A moment as an aware datetime in UTC, and its exact JSON where a datetime cannot hold all of it.
+pub(crate) fn timestamp(
+    py: Python<'_>,
+    moment: DateTime<Utc>,
+) -> PyResult<(Bound<'_, PyAny>, Option<Json>)> {
+    // A leap second counts on from the last second; a datetime ends before it does.
+    let microsecond = (moment.nanosecond() / 1_000).min(999_999);
+    let value = PyDateTime::new(
+        py,
+        moment.year(),
+        moment.month() as u8,
+        moment.day() as u8,
+        moment.hour() as u8,
+        moment.minute() as u8,
+        moment.second() as u8,
+        microsecond,
+        Some(&PyTzInfo::utc(py)?.to_owned()),
+    )?;
+    let is_exact = moment.nanosecond() == microsecond * 1_000;
+    let exact = (!is_exact).then(|| Json::from(scalar::timestamp_text(&moment)));
+    Ok((value.into_any(), exact))
+}
+
+/// The moment of a datetime in UTC; of another one there is none, for its offset is bytecode's to tell.
+pub(crate) fn moment(value: &Bound<'_, PyDateTime>) -> Option<DateTime<Utc>> {
+    let zone = value.get_tzinfo()?;
+    if !PyTzInfo::utc(value.py()).is_ok_and(|utc| zone.is(utc)) {
+        return None;
+    }
+    let day = NaiveDate::from_ymd_opt(
+        value.get_year(),
+        value.get_month().into(),
+        value.get_day().into(),
+    )?;
+    let moment = day.and_hms_micro_opt(
+        value.get_hour().into(),
+        value.get_minute().into(),
+        value.get_second().into(),
+        value.get_microsecond(),
+    )?;
+    Some(moment.and_utc())
+}
+
+/// A str of WTF-8: of UTF-8 with halves of surrogate pairs, which a Python str can hold.
+pub(crate) fn text<'py>(py: Python<'py>, wtf8: &[u8]) -> PyResult<Bound<'py, PyString>> {
+    let bytes = pyo3::types::PyBytes::new(py, wtf8);
+    PyString::from_encoded_object(&bytes, Some(c"utf-8"), Some(c"surrogatepass"))
+}
+
+/// Whether two values of fields are equal: they are of Python's own types, or models.
+pub(crate) fn equal(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if one.is(other) {
+        return Ok(true);
+    }
+    one.rich_compare(other, CompareOp::Eq)?.is_truthy()
+}
+
+/// The hash of values of fields, taken together.
+pub(crate) fn hash(values: &Bound<'_, PyTuple>) -> PyResult<isize> {
+    values.hash()
+}
+
+/// How a str is written in Python code.
+pub(crate) fn quoted(text: &Bound<'_, PyString>) -> PyResult<String> {
+    // The repr of a str, and not that of a class of its own, such as an enum.
+    let text = PyString::new(text.py(), text.to_str()?);
+    Ok(text.repr()?.to_string())
+}
+
+/// A str in WTF-8: with halves of surrogate pairs, which UTF-8 has no place for.
+pub(crate) fn wtf8(text: &Bound<'_, PyString>) -> PyResult<Vec<u8>> {
+    let bytes = text.call_method1("encode", ("utf-8", "surrogatepass"))?;
+    bytes.extract()
+}

@@ -1,0 +1,197 @@
+//! Failures on their way to Python: returned as values, and raised by Python code.
+//!
+//! An exception is made by running Python code, which native code does not (see [`gil`](crate::gil)).
+
+use std::{error::Error as _, sync::Arc};
+
+use dealkit::{DecodeError, Error, ErrorKind, Problem, ValidationError, Violation};
+use pyo3::{
+    IntoPyObjectExt, intern,
+    prelude::*,
+    types::{PyBytes, PyDict},
+};
+
+use crate::{gil, json};
+
+/// What an entry of the module comes to.
+pub(crate) type Outcome<T> = Result<T, Failure>;
+
+/// Why an entry of the module has made nothing.
+pub(crate) enum Failure {
+    /// An error of the core.
+    Error(Arc<Error>),
+    /// A document that could not be read, where no call was made.
+    Decode(DecodeError),
+    /// A setting that cannot work: a ConfigError.
+    Config(String),
+    /// An argument of the wrong type: a TypeError.
+    Type(String),
+    /// An argument with a value that cannot be: a ValueError.
+    Value(String),
+    /// Something that cannot be done now, or a bug: a RuntimeError.
+    Runtime(String),
+    /// Python refused an object: there is no memory for it.
+    Python(PyErr),
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Self {
+        Failure::Python(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Error(Arc::new(error))
+    }
+}
+
+impl From<ValidationError> for Failure {
+    fn from(error: ValidationError) -> Self {
+        Error::from(error).into()
+    }
+}
+
+/// What an entry of the module returns: a value, or a failure that is one.
+pub(crate) fn into_python<'py, T: IntoPyObject<'py>>(
+    py: Python<'py>,
+    outcome: Outcome<T>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match outcome {
+        Ok(value) => value.into_bound_py_any(py),
+        Err(Failure::Python(error)) => Err(error),
+        Err(failure) => NativeFailure(failure).into_bound_py_any(py),
+    }
+}
+
+/// A failure that Python code has yet to raise.
+#[pyclass(frozen, name = "Failure", module = "dealkit._native")]
+pub(crate) struct NativeFailure(Failure);
+
+#[pymethods]
+impl NativeFailure {
+    /// What the exception is made of: its kind, its text, and its attributes by name.
+    fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        gil::entry(py, || Ok(self.0.parts(py)?))
+    }
+}
+
+impl Failure {
+    fn parts<'py>(&self, py: Python<'py>) -> PyResult<(&'static str, String, Bound<'py, PyDict>)> {
+        let attributes = PyDict::new(py);
+        Ok(match self {
+            Failure::Error(error) => {
+                tell_call(&attributes, error)?;
+                (kind(error.kind()), text(error), attributes)
+            }
+            Failure::Decode(error) => {
+                tell_place(&attributes, error)?;
+                attributes.set_item(intern!(py, "body"), PyBytes::new(py, error.body()))?;
+                ("decode", error.to_string(), attributes)
+            }
+            Failure::Config(text) => ("config", text.clone(), attributes),
+            Failure::Type(text) => ("type", text.clone(), attributes),
+            Failure::Value(text) => ("value", text.clone(), attributes),
+            Failure::Runtime(text) => ("runtime", text.clone(), attributes),
+            Failure::Python(error) => ("runtime", error.to_string(), attributes),
+        })
+    }
+}
+
+/// The error in one line, with its reason: Python has no chain of sources.
+fn text(error: &Error) -> String {
+    let mut text = error.to_string();
+    if matches!(error.kind(), ErrorKind::Connect | ErrorKind::Interrupted) {
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            if !text.contains(&cause_text) {
+                text.push_str(": ");
+                text.push_str(&cause_text);
+            }
+            source = cause.source();
+        }
+    }
+    text
+}
+
+fn tell_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {
+    let py = attributes.py();
+    attributes.set_item(intern!(py, "delivery"), error.delivery().as_str())?;
+    attributes.set_item(intern!(py, "attempts"), error.attempts())?;
+    attributes.set_item(intern!(py, "request_id"), error.request_id())?;
+    let retry_after = error.retry_after().map(|wait| wait.as_secs_f64());
+    attributes.set_item(intern!(py, "retry_after"), retry_after)?;
+    attributes.set_item(intern!(py, "errors"), violations(error.violations()))?;
+    if let Some(body) = error.body() {
+        attributes.set_item(intern!(py, "body"), PyBytes::new(py, body))?;
+    }
+    if let Some(status) = error.status() {
+        attributes.set_item(intern!(py, "status_code"), status.as_u16())?;
+    }
+    if let Some(headers) = error.headers() {
+        attributes.set_item(intern!(py, "headers"), header_pairs(headers))?;
+    }
+    if let Some(problem) = error.problem() {
+        attributes.set_item(intern!(py, "problem"), problem_fields(py, problem)?)?;
+    }
+    if let Some(decode) = error.decode_error() {
+        tell_place(attributes, decode)?;
+    }
+    Ok(())
+}
+
+fn tell_place(attributes: &Bound<'_, PyDict>, error: &DecodeError) -> PyResult<()> {
+    attributes.set_item("path", error.path())?;
+    attributes.set_item("pointer", error.pointer())?;
+    attributes.set_item("found", error.found())
+}
+
+fn problem_fields<'py>(py: Python<'py>, problem: &Problem) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("type", &problem.problem_type)?;
+    fields.set_item("title", &problem.title)?;
+    fields.set_item("status", problem.status)?;
+    fields.set_item("detail", &problem.detail)?;
+    fields.set_item("request_id", &problem.request_id)?;
+    fields.set_item("errors", violations(&problem.errors))?;
+    fields.set_item("omitted_errors", problem.omitted_errors)?;
+    fields.set_item("extra", json::fields(py, &problem.extra)?)?;
+    Ok(fields)
+}
+
+fn kind(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Config => "config",
+        ErrorKind::Validation => "validation",
+        ErrorKind::Timeout => "timeout",
+        ErrorKind::Decode => "decode",
+        ErrorKind::Status => "status",
+        // No connection, a response that is too large or broke off, and what the core may add.
+        _ => "connection",
+    }
+}
+
+fn violations(violations: &[Violation]) -> Vec<(&str, &str, &str)> {
+    violations
+        .iter()
+        .map(|violation| {
+            (
+                violation.pointer.as_str(),
+                violation.code.as_str(),
+                violation.detail.as_str(),
+            )
+        })
+        .collect()
+}
+
+/// Headers as pairs; bytes that are not text are kept as Latin-1, as HTTP has them.
+pub(crate) fn header_pairs(headers: &dealkit::HeaderMap) -> Vec<(String, String)> {
+    headers
+        .iter()
+        .map(|(name, value)| {
+            let value = value.as_bytes().iter().map(|byte| char::from(*byte));
+            (name.as_str().to_owned(), value.collect())
+        })
+        .collect()
+}

@@ -1,0 +1,187 @@
+//! The one rule of this module, and the one place that may bend it.
+//!
+//! **Native code runs no Python bytecode, and gives up the GIL only in [`release`].**
+//!
+//! Before 3.14 CPython ends a daemon thread where it next asks for the GIL once the interpreter is
+//! ending, through whatever native frames it is in; with Rust frames that aborts the process. A thread
+//! asks for the GIL wherever it runs bytecode. So an entry of this module takes built-in types that the
+//! Python half has checked and converted, calls into nothing but C code, and returns what Python code
+//! then raises, builds or logs: see [`entry`]. Before 3.12 the garbage collector, which runs finalisers
+//! written in Python, runs wherever a container is made, so it is switched off while an entry is at work.
+//!
+//! Clippy refuses every other way into Python (`clippy.toml`), `tests/test_entries.py` traces each entry
+//! of the module, and `tests/test_exit.py` ends the interpreter under each of them.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the place that they are allowed in"
+)]
+
+use std::{
+    cell::Cell,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread::{self, ThreadId},
+    time::{Duration, Instant},
+};
+
+use pyo3::{prelude::*, sync::PyOnceLock};
+
+use crate::failure::{Outcome, into_python};
+
+thread_local! {
+    /// Whether this thread is inside of [`entry`].
+    static IS_IN_ENTRY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does the work of an entry of the module: what it makes, or the failure that Python code raises.
+///
+/// The GIL is not given up inside.
+pub(crate) fn entry<'py, T: IntoPyObject<'py>>(
+    py: Python<'py>,
+    work: impl FnOnce() -> Outcome<T>,
+) -> PyResult<Bound<'py, PyAny>> {
+    uncollected(py, || into_python(py, work()))
+}
+
+/// Works without the garbage collector getting in between; [`entry`] does.
+pub(crate) fn uncollected<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    let _guard = Uncollected::new(py)?;
+    work()
+}
+
+/// The functions of Python's module `gc`, where the collector may run in the middle of an entry.
+struct Collector {
+    is_enabled: Py<PyAny>,
+    disable: Py<PyAny>,
+    enable: Py<PyAny>,
+}
+
+static COLLECTOR: PyOnceLock<Option<Collector>> = PyOnceLock::new();
+
+/// Remembers the collector, where it must be switched off: from 3.12 on it runs between bytecodes only.
+pub(crate) fn prepare(py: Python<'_>, gc: &Bound<'_, PyAny>) -> PyResult<()> {
+    COLLECTOR
+        .get_or_try_init(py, || {
+            if py.version_info() >= (3, 12) {
+                return Ok(None);
+            }
+            PyResult::Ok(Some(Collector {
+                is_enabled: gc.getattr("isenabled")?.unbind(),
+                disable: gc.getattr("disable")?.unbind(),
+                enable: gc.getattr("enable")?.unbind(),
+            }))
+        })
+        .map(|_| ())
+}
+
+/// Keeps the garbage collector from running on this thread's allocations.
+struct Uncollected<'py> {
+    /// What switches it on again, if it was on.
+    enable: Option<&'py Bound<'py, PyAny>>,
+    is_outermost: bool,
+}
+
+impl<'py> Uncollected<'py> {
+    fn new(py: Python<'py>) -> PyResult<Self> {
+        let is_outermost = !IS_IN_ENTRY.replace(true);
+        let mut guard = Self {
+            enable: None,
+            is_outermost,
+        };
+        if let (true, Some(Some(collector))) = (is_outermost, COLLECTOR.get(py))
+            && collector.is_enabled.bind(py).call0()?.is_truthy()?
+        {
+            collector.disable.bind(py).call0()?;
+            guard.enable = Some(collector.enable.bind(py));
+        }
+        Ok(guard)
+    }
+}
+
+impl Drop for Uncollected<'_> {
+    fn drop(&mut self) {
+        if let Some(enable) = self.enable {
+            // A function of C that takes nothing cannot fail.
+            let _ = enable.call0();
+        }
+        if self.is_outermost {
+            IS_IN_ENTRY.set(false);
+        }
+    }
+}
+
+/// How many threads are about to take the GIL again.
+static RETURNING: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether the interpreter is ending.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+
+/// The thread that ends the interpreter: the main thread.
+static ENDED_BY: OnceLock<ThreadId> = OnceLock::new();
+
+/// How long the end of the interpreter waits for threads that are about to take the GIL. They have only to
+/// be scheduled: it is the end that must not take for ever.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// Does work that takes time, without the GIL.
+///
+/// A thread that the interpreter leaves behind, a daemon of the program's, never comes back from here: it
+/// waits for the end of the process, as it would for a lock.
+pub(crate) fn release<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
+    debug_assert!(!IS_IN_ENTRY.get(), "an entry gives up the GIL");
+    let done = py.detach(|| {
+        let done = work();
+        // Counted first and asked after: the other way round, the end of the interpreter could come
+        // between the two unseen.
+        RETURNING.fetch_add(1, Ordering::SeqCst);
+        if is_left_behind() {
+            RETURNING.fetch_sub(1, Ordering::SeqCst);
+            loop {
+                thread::park();
+            }
+        }
+        done
+    });
+    RETURNING.fetch_sub(1, Ordering::SeqCst);
+    done
+}
+
+/// Does not return on a thread that the interpreter leaves behind: what it asks for has ended, and an
+/// exception would only be printed, with nobody there to do anything about it.
+pub(crate) fn end_if_left_behind(py: Python<'_>) {
+    if is_left_behind() {
+        release(py, || ());
+    }
+}
+
+fn is_left_behind() -> bool {
+    let current = thread::current().id();
+    IS_ENDING.load(Ordering::SeqCst) && ENDED_BY.get().is_none_or(|main| *main != current)
+}
+
+/// Says that the interpreter is ending, and waits until no thread is about to take the GIL.
+pub(crate) fn end(py: Python<'_>) {
+    // Set once: after a fork while the interpreter ends, the thread is the same.
+    let _ = ENDED_BY.set(thread::current().id());
+    IS_ENDING.store(true, Ordering::SeqCst);
+    let until = Instant::now() + LONGEST_WAIT;
+    py.detach(|| {
+        while RETURNING.load(Ordering::SeqCst) > 0 && Instant::now() < until {
+            thread::sleep(Duration::from_micros(50));
+        }
+    });
+}
+
+/// In the child of a fork: the threads that were about to take the GIL are the parent's.
+pub(crate) fn forget_threads() {
+    RETURNING.store(0, Ordering::SeqCst);
+}
+
+/// Works with Python on the thread in the background, which ends before the interpreter does: there alone
+/// bytecode may be run. `None` where no interpreter is left.
+pub(crate) fn attach_background<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
+    Python::try_attach(work)
+}

@@ -1,0 +1,252 @@
+"""Every entry of the native module, each with a call that works and one that fails, where there is one.
+
+`test_entries.py` sees to it that none is missing here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
+from operator import attrgetter
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    WrapperDescriptorType,
+)
+from typing import Any
+from weakref import ref
+
+import dealkit
+from dealkit import Client, Role, _async, _native
+from dealkit.testing import Sandbox
+
+native: Any = _native
+
+DEAL = """{"id": "d", "status": "CLOSED", "expiry_date": "2024-02-29", "created_at": "2024-01-31T09:30:00.123456789Z",
+    "listing_contract": {"sale_price": 450000.0, "address": {"line1": "x"}, "agent": {"email": "y"}},
+    "application": {"requested_amount": 12500.50, "offers": [{"percent_of_commission": 10.10}]},
+    "quotes": [{"estimated_amount_min": 5}], "contacts": [{"type": "BUYER", "fields": [{"label": "Name"}]}],
+    "sides": [{"side_percentage": 1.50e1}], "metadata": {"a": "1"}, "new": {"rate": 1.10, "list": [null, true]}}"""
+AGENT = """{"id": "a", "email": "e", "first_name": "f", "last_name": "l", "date_of_birth": "1990-02-28",
+    "profile": {"client_metadata": {"a": [1, {"b": "\\ud800"}, %s]}}, "role_assignments": [{"role": "AGENT"}]}""" % (
+    "[" * 500 + "]" * 500
+)
+FIELDS: dict[str, Any] = {"email": "ada@example.com", "first_name": "A", "last_name": "L", "profile": {"tier": "A"}}
+
+
+def examples() -> dict[str, Any]:
+    """One model of each class."""
+    deal, agent = dealkit.Deal.from_json(DEAL), dealkit.Agent.from_json(AGENT)
+    contract, application, contact = deal.listing_contract, deal.application, deal.contacts[0]
+    assert contract is not None and application is not None
+    found = [deal, contract, contract.address, contract.agent, application, application.offers[0], deal.quotes[0]]
+    found += [contact, contact.fields[0], deal.sides[0], agent, agent.profile, agent.role_assignments[0]]
+    return {type(model).__name__: model for model in found}
+
+
+def of_models() -> dict[str, list[Callable[[], object]]]:
+    """The entries of every model."""
+    cases: dict[str, list[Callable[[], object]]] = {}
+    for name, model in examples().items():
+        of_class: Any = type(model)
+        attributes = {name: getattr(model, name) for name, *_ in of_class.__dealkit_fields__}
+        given: dict[str, Any] = {}
+        for field, _, kind, *_ in of_class.__dealkit_fields__:
+            value = attributes[field]
+            given[field] = value if kind != "object" and kind != "strings" or value is None else dict(value)
+        json = model.to_json()
+        again = of_class.from_json(json)
+        for field, _, kind, *_ in of_class.__dealkit_fields__:
+            if kind == "object":
+                continue  # Python code, which calls _attribute.
+            cases[f"{name}.{field}"] = [partial(attrgetter(field), model)]
+        cases |= {
+            f"{name}._read": [
+                partial(of_class._read, json),
+                partial(of_class._read, '{"id": 5}'),
+                partial(of_class._read, 5),
+            ],
+            f"{name}._core_json": [partial(of_class._core_json, json), partial(of_class._core_json, "[]")],
+            f"{name}._build": [
+                partial(of_class._build, {**given, "extra": {"new": [1, Decimal("1.10")]}}),
+                partial(of_class._build, {"nothing": 1}),
+                partial(of_class._build, {"extra": {"x": {1}}}),
+            ],
+            f"{name}._replace": [partial(model._replace, given), partial(model._replace, {"extra": 5})],
+            f"{name}._attribute": [partial(model._attribute, n) for n in (0, len(given) - 2, 99)],
+            f"{name}.to_json": [model.to_json],
+            f"{name}.extra": [partial(attrgetter("extra"), model)],
+            f"{name}.__eq__": [partial(model.__eq__, again), partial(model.__eq__, 5)],
+            f"{name}.__ne__": [partial(model.__ne__, again)],
+            f"{name}.__lt__": [partial(model.__lt__, again)],
+            f"{name}.__le__": [partial(model.__le__, again)],
+            f"{name}.__gt__": [partial(model.__gt__, again)],
+            f"{name}.__ge__": [partial(model.__ge__, again)],
+            f"{name}.__hash__": [model.__hash__],
+            f"{name}.__repr__": [model.__repr__],
+            f"{name}.__copy__": [model.__copy__],
+            f"{name}.__deepcopy__": [partial(model.__deepcopy__, {})],
+        }
+    return cases
+
+
+def of_values() -> dict[str, list[Callable[[], object]]]:
+    """The entries that need no server."""
+    raw, other = native.raw_json("[1, 2]"), native.raw_json("[1, 3]")
+    failure: Any = dealkit.Deal._read('{"id": 5}')
+    invalid = native.create_agent({**FIELDS, "email": "no"}, True)
+    settings = {"base_url": "http://127.0.0.1:9", "service_key": "k"}
+    comparisons = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
+    return {
+        **{f"RawJson.{name}": [partial(getattr(raw, name), other)] for name in comparisons},
+        "RawJson.text": [partial(attrgetter("text"), raw)],
+        "RawJson.__hash__": [raw.__hash__],
+        "RawJson.__repr__": [raw.__repr__],
+        "raw_json": [partial(native.raw_json, '{"a": 1}'), partial(native.raw_json, "{")],
+        "Failure.parts": [failure.parts, invalid.parts],
+        "create_agent": [
+            partial(native.create_agent, FIELDS, True),
+            partial(native.create_agent, {**FIELDS, "email": "no", "phone": {1}}, True),
+            partial(native.create_agent, {**FIELDS, "profile": {"user_id": "a", "userId": "b"}}, True),
+        ],
+        "retrieve_deal": [partial(native.retrieve_deal, "d"), partial(native.retrieve_deal, 5)],
+        "raw_request": [
+            partial(
+                native.raw_request, "PATCH", ("agents", "a"), ({"a": Decimal("1.10")},), [("q", "1")], [("h", "2")]
+            ),
+            partial(native.raw_request, "G T", (), None, [], []),
+            partial(native.raw_request, "GET", (), ([{1}] * 9,), [], []),
+        ],
+        "json_text": [partial(native.json_text, "deal", {"id": "d"}), partial(native.json_text, "deal", {"id": {1}})],
+        "violation_texts": [partial(native.violation_texts, "/profile/x", "required", "must be there")],
+        "check_options": [
+            partial(native.check_options, {"timeout": 5, "max_retries": 2}),
+            partial(native.check_options, {"timeout": "5"}),
+            partial(native.check_options, {"max_retries": -1}),
+        ],
+        "open_engine": [
+            partial(native.open_engine, settings, False),
+            partial(native.open_engine, settings, True),
+            partial(native.open_engine, {**settings, "service_key": "a b"}, False),
+            partial(native.open_engine, {**settings, "headers": [("a", 1)]}, False),
+        ],
+        "sync_log_level": [partial(native.sync_log_level, False)],
+        "take_log": [native.take_log],
+        "prepare": [partial(native.prepare, Decimal, {role.value: role for role in Role}, gc)],
+        "after_fork": [native.after_fork],
+    }
+
+
+def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
+    """The entries that send something, to the sandbox. One event loop that does not run is involved."""
+    client: Any = Client(base_url=sandbox.url, service_key=sandbox.service_key)
+    engine, server = client._engine, sandbox._native
+    call, missing = native.retrieve_deal("d_1"), native.retrieve_deal("nothing")
+    response = client.with_raw_response.deals.retrieve("d_1")
+    loop = asyncio.new_event_loop()
+    box, future = _async.mailbox(loop), loop.create_future()
+    many = engine.many(True, None, None)
+    parcel = _parcel(client)
+
+    return {
+        "Engine.base_url": [partial(attrgetter("base_url"), engine)],
+        "Engine.service_key": [partial(attrgetter("service_key"), engine)],
+        "Engine.send": [
+            partial(engine.send, call, None, None, False),
+            partial(engine.send, call, None, None, True),
+            partial(engine.send, missing, 5.0, 0, False),
+            partial(engine.send, call, -1.0, None, False),
+        ],
+        "Engine.start": [partial(engine.start, call, None, None, False, box, future)],
+        "Engine.many": [partial(engine.many, True, None, None), partial(engine.many, True, -1.0, None)],
+        "Many.push": [partial(many.push, "d_1", 0), partial(many.push, 5, 0)],
+        "Many.take": [many.take],
+        "Many.wait": [many.wait],
+        "Many.tell": [partial(many.tell, box, future)],
+        "Many.close": [engine.many(True, None, None).close],
+        "Mailbox.first": [box.first],
+        "Mailbox.delivered": [native.open_mailbox(ref(loop), print).delivered],
+        "open_mailbox": [partial(native.open_mailbox, ref(loop), print)],
+        "Parcel.open": [parcel.open],
+        "Pending.abort": [engine.start(call, None, None, False, box, future).abort],
+        "RawResponse.status_code": [partial(attrgetter("status_code"), response)],
+        "RawResponse.request_id": [partial(attrgetter("request_id"), response)],
+        "RawResponse.attempts": [partial(attrgetter("attempts"), response)],
+        "RawResponse.body": [partial(attrgetter("body"), response)],
+        "RawResponse._headers": [response._headers],
+        "RawResponse._parse": [response._parse],
+        "RawResponse._json": [response._json],
+        "RawResponse.__repr__": [response.__repr__],
+        "NativeSandbox.url": [partial(attrgetter("url"), server)],
+        "NativeSandbox.service_key": [partial(attrgetter("service_key"), server)],
+        "NativeSandbox.agents": [server.agents],
+        "NativeSandbox.insert_deal": [partial(server.insert_deal, '{"id": "x"}'), partial(server.insert_deal, "{}")],
+        "NativeSandbox.reset": [server.reset],
+        "NativeSandbox.close": [native.start_sandbox([], {}).close],
+        "start_sandbox": [
+            partial(native.start_sandbox, ['{"id": "x"}'], {}),
+            partial(native.start_sandbox, ["{}"], {}),
+        ],
+    }
+
+
+def of_slow_calls(url: str) -> dict[str, list[Callable[[], object]]]:
+    """The entries of a call in flight, to a server that does not answer."""
+    client: Any = Client(base_url=url, service_key="k")
+    waiting = client._engine.send(native.retrieve_deal("d_1"), None, None, False)
+    other = client._engine.send(native.retrieve_deal("d_1"), None, None, False)
+    return {"Waiting.wait": [waiting.wait], "Waiting.abort": [other.abort]}
+
+
+def _parcel(client: Any) -> Any:
+    """A parcel with a deal in it."""
+
+    async def fetch() -> Any:
+        loop = asyncio.get_running_loop()
+        box = native.open_mailbox(ref(loop), lambda box: None)
+        client._engine.start(native.retrieve_deal("d_1"), None, None, False, box, loop.create_future())
+        while (first := box.first()) is None:
+            await asyncio.sleep(0.001)
+        box.delivered()
+        return first[1]
+
+    return asyncio.run(fetch())
+
+
+# What the end of the interpreter itself is, and what is only called once by a process of its own.
+APART = {"end", "run_server"}
+
+
+def names() -> set[str]:
+    """The names of all entries: functions, methods, attributes and operators that are not Python code."""
+    found = set()
+    for name, value in vars(_native).items():
+        if isinstance(value, type):
+            found |= {f"{name}.{attribute}" for attribute, of in vars(value).items() if _is_entry(attribute, of)}
+        elif callable(value):
+            found.add(name)
+    return found
+
+
+def _is_entry(name: str, value: object) -> bool:
+    if isinstance(value, staticmethod | classmethod):
+        value = value.__func__
+    # What there is of `__new__` says that there is no constructor, or is Python code.
+    return isinstance(value, _NATIVE) and name not in ("__doc__", "__new__")
+
+
+# Functions, methods, operators and attributes that are written in C or, here, in Rust.
+_NATIVE = (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    WrapperDescriptorType,
+)

@@ -1,0 +1,38 @@
+"""The size of what a service sends, times a factor, must not become memory or time."""
+
+from __future__ import annotations
+
+import resource
+import time
+from typing import Any
+
+import pytest
+from conftest import answer
+
+from dealkit import BadRequestError, Client, Deal, DecodeError
+
+
+def test_a_large_problem_keeps_the_deadline_and_little_memory(peer: Any) -> None:
+    entry = '{"pointer": "/profile/x", "code": "required", "detail": "must be there"}'
+    body = '{"title": "t", "errors": [' + ",".join([entry] * 600_000) + "]}"
+    with Client(base_url=peer(answer(400, body)).url, service_key="k", max_retries=0, timeout=5) as client:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        began = time.monotonic()
+        with pytest.raises(BadRequestError) as caught:
+            client.deals.retrieve("d_1")
+        took = time.monotonic() - began
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    error = caught.value
+    assert error.problem is not None and error.problem.title == "t"
+    assert len(error.errors) == len(error.problem.errors) == 100
+    assert error.problem.omitted_errors > 10_000
+    assert len(error.body) == 64 * 1024
+    assert took < 5
+    assert grown < 64 * 1024, f"{grown} KiB more, of a body of {len(body) >> 10} KiB"
+
+
+def test_a_document_of_too_many_values_is_refused() -> None:
+    for document in ('{"id": "d", "quotes": [' + "{}," * 1_000_000 + "{}]}", "[" * 2_000_000):
+        with pytest.raises(DecodeError, match="at most 1000000 values") as caught:
+            Deal.from_json(document)
+        assert caught.value.body == document.encode()

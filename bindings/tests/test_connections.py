@@ -1,0 +1,103 @@
+"""Connections end with the client that made them, and with the call that was interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+
+import pytest
+from conftest import run
+from processes import Tarpit, ended, python
+
+from dealkit import AsyncClient, Client
+from dealkit.testing import Sandbox
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+def established(sandbox_url: str) -> int:
+    """How many connections of this process to the server there are."""
+    port = int(sandbox_url.rpartition(":")[2])
+    with open("/proc/net/tcp") as table:
+        rows = [line.split() for line in table][1:]
+    # The other end's address, and state 1, ESTABLISHED.
+    return sum(int(row[2].rpartition(":")[2], 16) == port and row[3] == "01" for row in rows)
+
+
+def keep_connections(client: Client, count: int) -> None:
+    """Has the client keep many idle connections."""
+    ready = threading.Barrier(count)
+
+    def work() -> None:
+        ready.wait()
+        for _ in range(3):
+            client.deals.retrieve("d_1")
+
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize("end", ["close", "with", "del", "shared"])
+def test_connections_are_closed_at_once(end: str) -> None:
+    with Sandbox() as sandbox:
+        client = Client(base_url=sandbox.url, service_key=sandbox.service_key)
+        keep_connections(client, 16)
+        assert established(sandbox.url) > 0
+        if end == "with":
+            with client:
+                pass
+        elif end == "del":
+            del client
+        elif end == "shared":
+            other = client.with_options(timeout=5)
+            client.close()
+            assert established(sandbox.url) > 0, "another client uses them"
+            assert other.deals.retrieve("d_1").id == "d_1"
+            other.close()
+        else:
+            client.close()
+        assert established(sandbox.url) == 0
+
+
+def test_connections_of_an_async_client_are_closed_at_once() -> None:
+    async def main(sandbox: Sandbox) -> None:
+        async with AsyncClient(base_url=sandbox.url, service_key=sandbox.service_key) as client:
+            await asyncio.gather(*(client.deals.retrieve("d_1") for _ in range(16)))
+            assert established(sandbox.url) > 0
+        for _ in range(100):
+            if established(sandbox.url) == 0:
+                return
+            await asyncio.sleep(0.005)  # They are closed by the thread in the background.
+        pytest.fail("still open after 0.5 s")
+
+    with Sandbox() as sandbox:
+        run(main(sandbox))
+
+
+def test_ctrl_c_leaves_no_connection_and_no_descriptor_behind() -> None:
+    code = """
+import os, signal, threading, time
+from dealkit import Client
+client = Client()
+def count():
+    return len(os.listdir("/proc/self/fd"))
+before = None
+for n in range(12):
+    timer = threading.Timer(0.03 + n * 0.007, lambda: signal.raise_signal(signal.SIGINT) if False else os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        client.deals.retrieve("d_1")
+    except KeyboardInterrupt:
+        pass
+    timer.join()
+    if n == 2:
+        before = count()
+assert count() <= before, (before, count())
+"""
+    with Tarpit() as tarpit:
+        ended(python(code, url=tarpit.url))
+        tarpit.wait_for_ends(12)

@@ -1,0 +1,85 @@
+"""Outcomes reach the futures that wait for them, whatever a signal handler does in the middle of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from types import FrameType
+from typing import Any
+
+from processes import ended, python
+
+from dealkit import AsyncClient, Deal, _async
+from dealkit.testing import Sandbox
+
+# How often 16 calls are made under a rain of signals; `make soak` tries longer.
+TRIES = int(os.environ.get("DEALKIT_SIGNAL_TRIES", "30"))
+
+# A signal each third of a millisecond, whose handler cancels one of the tasks, as asyncio.run's own does.
+SIGNALS = """
+import asyncio, random, signal, sys
+from dealkit import AsyncClient
+
+async def main():
+    client = AsyncClient(timeout=10)
+    lost = 0
+    for _ in range(int(sys.argv[1])):
+        tasks = [asyncio.ensure_future(client.deals.retrieve("d_1")) for _ in range(16)]
+        victims = random.sample(tasks, 8)
+        def cancel(*_):
+            if victims:
+                victims.pop().cancel()
+        signal.signal(signal.SIGALRM, cancel)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.0003)
+        done, pending = await asyncio.wait(tasks, timeout=5)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        lost += len(pending)
+        for task in done:
+            assert task.cancelled() or task.result().id == "d_1"
+    assert lost == 0, lost
+asyncio.run(main())
+"""
+
+
+def test_a_signal_handler_that_cancels_loses_no_other_call(dealkit_sandbox: Sandbox) -> None:
+    ended(python(SIGNALS, str(TRIES), url=dealkit_sandbox.url, flags=("-W", "error")), 120)
+
+
+def test_delivery_goes_on_after_any_of_its_steps_fails(async_client: AsyncClient) -> None:
+    """A handler that raises at each line of the delivery in turn, as the trace function here does."""
+    code = {function.__code__ for function in (_async._deliver, _async._settle)}
+
+    class Now(BaseException):
+        pass
+
+    loop = asyncio.new_event_loop()
+    for step in range(1, 40):
+        left = step
+
+        def trace(frame: FrameType, event: str, _: object) -> Any:
+            nonlocal left
+            if frame.f_code not in code:
+                return None
+            left -= 1
+            if left == 0:
+                raise Now
+            return trace
+
+        task = loop.create_task(_gather(async_client))
+        sys.settrace(trace)
+        try:
+            loop.run_until_complete(task)
+        except Now:
+            sys.settrace(None)
+            deals = loop.run_until_complete(asyncio.wait_for(task, 5))
+        else:
+            deals = task.result()
+        finally:
+            sys.settrace(None)
+        assert [deal.id for deal in deals] == ["d_1"] * 3, step
+    loop.close()
+
+
+async def _gather(client: AsyncClient) -> list[Deal]:
+    return await asyncio.gather(*(client.deals.retrieve("d_1") for _ in range(3)))

@@ -1,0 +1,97 @@
+"""The rule of the native module, held against every one of its entries.
+
+Native code runs no Python bytecode: before 3.14 CPython ends a daemon thread in the middle of it, and a
+native frame below takes the whole process with it. `test_exit.py` ends processes for real.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import entries
+import pytest
+from processes import Tarpit
+
+from dealkit.testing import Sandbox
+
+
+@pytest.fixture(scope="module")
+def cases() -> Iterator[dict[str, list[Callable[[], object]]]]:
+    with Sandbox() as sandbox, Tarpit() as tarpit:
+        yield {
+            **entries.of_models(),
+            **entries.of_values(),
+            **entries.of_calls(sandbox),
+            **entries.of_slow_calls(tarpit.url),
+        }
+
+
+def test_no_entry_is_missing(cases: dict[str, list[Callable[[], object]]]) -> None:
+    assert cases.keys() | entries.APART == entries.names()
+
+
+def test_no_entry_runs_bytecode(cases: dict[str, list[Callable[[], object]]]) -> None:
+    """Also not that of finalisers: the garbage collector is as eager as can be, and says so in Python."""
+    ran: list[str] = []
+
+    def trace(frame: FrameType, event: str, _: object) -> None:
+        ran.append(f"{frame.f_code.co_filename}:{frame.f_code.co_name}")
+
+    def collected(*_: object) -> None:
+        pass
+
+    found: dict[str, set[str]] = {}
+    threshold = gc.get_threshold()
+    gc.collect()
+    gc.freeze()  # What there is need not be looked at again each time.
+    gc.callbacks.append(collected)
+    try:
+        for name, calls in cases.items():
+            for call in calls:
+                runs = []
+                # Three times: the interpreter makes containers of its own now and then.
+                for _ in range(3):
+                    gc.set_threshold(1)
+                    gc.collect()
+                    ran.clear()
+                    sys.settrace(trace)
+                    call()
+                    sys.settrace(None)
+                    gc.set_threshold(*threshold)
+                    runs.append(set(ran))
+                if bytecode := set.intersection(*runs):
+                    found.setdefault(name, set()).update(bytecode)
+    finally:
+        sys.settrace(None)
+        gc.callbacks.remove(collected)
+        gc.set_threshold(*threshold)
+        gc.unfreeze()
+    assert found == {}
+    assert gc.isenabled()
+
+
+def test_an_entry_that_runs_bytecode_would_be_found() -> None:
+    ran: list[str] = []
+    sys.settrace(lambda frame, event, _: ran.append(frame.f_code.co_name))
+    sorted([2, 1], key=lambda number: number)
+    sys.settrace(None)
+    assert ran == ["<lambda>", "<lambda>"]
+
+
+def test_the_collector_stays_as_it_was(cases: dict[str, list[Callable[[], object]]]) -> None:
+    gc.disable()
+    try:
+        for calls in cases.values():
+            calls[0]()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+    # An entry that waits without the GIL leaves the collector to others.
+    waits = threading.Thread(target=cases["Many.wait"][0])
+    waits.start()
+    assert gc.isenabled()
+    waits.join()

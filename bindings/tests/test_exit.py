@@ -1,0 +1,128 @@
+"""The interpreter ends under every entry of the native module, and under everything that calls them.
+
+A daemon thread is ended by CPython in the middle of what it does; before 3.14 that took the process with
+it (SIGABRT, "FATAL: exception not rethrown") where a native frame was below. Whether it happens is a matter
+of chance: `make soak` tries each case several hundred times, `make test` a few.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import entries
+import pytest
+from processes import Tarpit, ended, python
+
+from dealkit.testing import Sandbox
+
+# How often each case is tried.
+TRIES = int(os.environ.get("DEALKIT_EXIT_TRIES", "2"))
+
+TESTS = str(Path(__file__).parent)
+
+# A daemon thread does it again and again, and then the program ends.
+END = """
+import random, sys, threading, time
+def again(work):
+    while True:
+        try:
+            work()
+        except Exception:
+            pass
+for work in works:
+    threading.Thread(target=again, args=(work,), daemon=True).start()
+time.sleep(random.uniform(0.02, 0.08))
+"""
+
+ENTRIES = """
+import random, sys
+sys.path.insert(0, sys.argv[1])
+import entries
+from dealkit.testing import Sandbox
+sandbox = Sandbox()
+cases = {**entries.of_models(), **entries.of_values(), **entries.of_calls(sandbox), **entries.of_slow_calls(sys.argv[2])}
+found = [call for name, calls in cases.items() if name.partition(".")[0] == sys.argv[3] for call in calls]
+works = random.sample(found, min(len(found), 6))  # More threads would only wait for each other.
+"""
+
+# What users do, in one thread each.
+USES = {
+    "to_json": "works = [deal.to_json]",
+    "extra": "works = [lambda: deal.extra]",
+    "client_metadata": "works = [lambda: agent.profile.client_metadata]",
+    "to_dict": "works = [deal.to_dict]",
+    "repr_html": "works = [deal._repr_html_]",
+    "repr, hash and equality": "works = [lambda: (repr(deal), hash(deal), deal == Deal.from_json(entries.DEAL))]",
+    "pickle": "import pickle; works = [lambda: pickle.loads(pickle.dumps(deal))]",
+    "from_json": "works = [lambda: Deal.from_json(entries.DEAL)]",
+    "from_json that fails": "works = [lambda: Deal.from_json('{')]",
+    "a constructor": "works = [lambda: Deal(id='d', metadata={'a': 'b'}, created_at=deal.created_at, extra={'a': [1]})]",
+    "an invalid create": "works = [lambda: client.agents.create(email='no', first_name='', last_name='', profile={})]",
+    "a client that fails": "works = [lambda: Client(base_url='http://x.example', service_key='k')]",
+    "a client that is made and closed": "works = [lambda: Client().close()]",
+    "a create": "works = [lambda: client.agents.create(**entries.FIELDS)]",
+    "a retrieve": "works = [lambda: client.deals.retrieve('d_1')]",
+    "a retrieve that fails": "works = [lambda: client.deals.retrieve('nothing')]",
+    "a raw response": "works = [lambda: client.with_raw_response.deals.retrieve('d_1').headers]",
+    "many": "works = [lambda: list(client.deals.retrieve_many(['d_1', 'nothing'], on_error='return'))]",
+    "asyncio": "works = [lambda: asyncio.run(AsyncClient().deals.retrieve('d_1'))]",
+    "logging": """
+import logging
+logging.basicConfig(level=logging.DEBUG, stream=open('/dev/null', 'w'))
+works = [lambda: client.deals.retrieve('d_1')] * 4""",
+    "a progress callable": """
+works = [lambda: list(client.deals.retrieve_many(['d_1'] * 9, progress=lambda done, total: sum(range(999))))]""",
+    "finalisers in Python": """
+class Cycle:
+    def __init__(self): self.me = self
+    def __del__(self): sum(range(999))
+works = [lambda: (Cycle(), Deal.from_json(entries.DEAL))] * 2""",
+    "everything at once": """
+works = [
+    deal.to_json, deal._repr_html_, deal.to_dict, lambda: Deal.from_json('{'), lambda: Client(service_key='a b'),
+    lambda: client.deals.retrieve('d_1'), lambda: client.agents.create(email='no', first_name='', last_name='', profile={}),
+]""",
+}
+
+USE = """
+import asyncio, sys
+sys.path.insert(0, sys.argv[1])
+import entries
+from dealkit import Agent, AsyncClient, Client, Deal
+deal, agent, client = Deal.from_json(entries.DEAL), Agent.from_json(entries.AGENT), Client()
+"""
+
+# The classes of the module, and its functions by their first words: a process for each.
+GROUPS = sorted({name.partition(".")[0] for name in entries.names() - entries.APART})
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_under_an_entry(group: str) -> None:
+    with Tarpit() as tarpit:
+        for _ in range(TRIES):
+            ended(python(ENTRIES + END, TESTS, tarpit.url, group, flags=("-W", "error")))
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
+def test_under_what_users_do(use: str, dealkit_sandbox: Sandbox) -> None:
+    for _ in range(TRIES):
+        ended(python(USE + use + END, TESTS, url=dealkit_sandbox.url, flags=("-W", "error")))
+
+
+def test_with_locks_that_others_want(dealkit_sandbox: Sandbox) -> None:
+    """A thread that is left behind inside of a call holds its locks; the end does not wait for them."""
+    code = """
+import threading, time
+from dealkit import Client
+client, lock = Client(), threading.Lock()
+def work():
+    while True:
+        with lock:
+            client.deals.retrieve("d_1")
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.05)
+"""
+    for _ in range(TRIES):
+        ended(python(code, url=dealkit_sandbox.url), 20)
