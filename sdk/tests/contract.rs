@@ -130,6 +130,44 @@ fn models_have_exactly_the_members_of_the_schema() {
     assert_eq!(serde_json::to_value(&agent).unwrap(), full_agent);
 }
 
+/// The types and wire names of the table, as another crate reads it.
+macro_rules! table {
+    ($(
+        $(#[doc = $doc:literal])+
+        $model:ident {
+            $( $(#[doc = $field_doc:literal])+ $presence:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
+        }
+    )+) => {
+        const TABLE: &[(&str, &[(&str, &str, &str)])] = &[$(
+            (stringify!($model), &[$( (stringify!($presence), stringify!($show), $wire) ),+]),
+        )+];
+    };
+}
+dealkit::__response_models!(table);
+
+/// Every type of the table is a schema with the same fields, and what the table requires the schema does too.
+#[test]
+fn the_table_states_the_fields_of_the_schemas() {
+    let openapi = openapi();
+    let schemas = &openapi["components"]["schemas"];
+    for (model, fields) in TABLE {
+        let schema = &schemas[model];
+        let known: BTreeSet<&str> = fields.iter().map(|(_, _, wire)| *wire).collect();
+        let properties = schema["properties"].as_object().unwrap();
+        let properties: BTreeSet<&str> = properties.keys().map(String::as_str).collect();
+        assert_eq!(known, properties, "{model}");
+        assert_eq!(known.len(), fields.len(), "{model}");
+        for (presence, show, wire) in *fields {
+            assert!(matches!(*presence, "required" | "optional" | "nullable"));
+            assert!(matches!(*show, "brief" | "shown" | "hidden"));
+            let required = schema["required"].as_array();
+            let required = required.is_some_and(|names| names.contains(&json!(wire)));
+            assert!(required || *presence != "required", "{model} {wire}");
+        }
+    }
+    assert_eq!(TABLE.len(), 13);
+}
+
 fn strip_extra(deal: &mut Deal) {
     deal.extra.clear();
     let contract = deal.listing_contract.as_mut().unwrap();

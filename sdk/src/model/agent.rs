@@ -1,44 +1,19 @@
-//! What "Create agent" answers with.
+//! What "Create agent" returns.
 
-use chrono::NaiveDate;
+use std::collections::BTreeMap;
 
-use crate::value::{AgentId, AssignedRole, BrokerageId, CollectiveId, Json, OfficeId};
+use super::{Agent, AgentProfileResponse, RoleAssignment};
+use crate::value::{AgentId, AssignedRole};
 
-model! {
-    /// An agent, as the service answers with after creating one (specification, "Agent (response of create)").
-    ///
-    /// Reading wants `id`, `email`, `first_name`, `last_name`, `profile` and `role_assignments`; the
-    /// length bounds of the names are not enforced on what a service sends.
-    ///
-    /// ```
-    /// use dealkit::{Agent, Role, RoleAssignment};
-    ///
-    /// // Built in a test of yours:
-    /// let mut agent = Agent::new("a_1", "ada@example.com", "Ada", "Lovelace");
-    /// agent.role_assignments.push(RoleAssignment::new(Role::Agent));
-    /// // Personal data never shows in Debug:
-    /// assert!(!format!("{agent:?}").contains("Lovelace"));
-    /// ```
-    pub struct Agent {
-        /// The agent's identifier.
-        required shown id: AgentId = "id",
-        /// E-mail address.
-        required hidden email: String = "email",
-        /// Date of birth, if the service knows it.
-        nullable hidden date_of_birth: Option<NaiveDate> = "date_of_birth",
-        /// First name.
-        required hidden first_name: String = "first_name",
-        /// Last name.
-        required hidden last_name: String = "last_name",
-        /// The agent's profile.
-        required shown profile: AgentProfileResponse = "profile",
-        /// The brokerage the agent is currently associated with; an agent is active with at most one.
-        nullable shown current_brokerage_id: Option<BrokerageId> = "current_brokerage_id",
-        /// The roles that the agent has, each with its scope.
-        required shown role_assignments: Vec<RoleAssignment> = "role_assignments",
-    }
-}
-
+/// ```
+/// use dealkit::{Agent, Role, RoleAssignment};
+///
+/// // Built in a test of yours:
+/// let mut agent = Agent::new("a_1", "ada@example.com", "Ada", "Lovelace");
+/// agent.role_assignments.push(RoleAssignment::new(Role::Agent));
+/// // Personal data never shows in Debug:
+/// assert!(!format!("{agent:?}").contains("Lovelace"));
+/// ```
 impl Agent {
     /// An agent with the fields that every agent has; the others are public and start empty.
     pub fn new(
@@ -56,36 +31,8 @@ impl Agent {
             profile: AgentProfileResponse::default(),
             current_brokerage_id: None,
             role_assignments: Vec::new(),
-            extra: Default::default(),
+            extra: BTreeMap::new(),
         }
-    }
-}
-
-model! {
-    /// The profile of an agent in a response (specification, "Agent profile (response)").
-    /// What a request sends is [`AgentProfile`](crate::AgentProfile).
-    #[derive(Default)]
-    pub struct AgentProfileResponse {
-        /// Whether the agent's onboarding is complete.
-        optional shown onboarding_complete: Option<bool> = "onboarding_complete",
-        /// What the caller attached to the agent: a JSON object, its text kept exactly.
-        optional hidden client_metadata: Option<Json> = "client_metadata",
-        /// The caller's own identifier of the agent.
-        optional hidden external_id: Option<String> = "external_id",
-    }
-}
-
-model! {
-    /// A role of an agent and where it holds (specification, "Role assignment").
-    pub struct RoleAssignment {
-        /// The brokerage that the role is for.
-        nullable shown brokerage_id: Option<BrokerageId> = "brokerage_id",
-        /// The office that the role is for.
-        nullable shown office_id: Option<OfficeId> = "office_id",
-        /// The collective that the role is for.
-        nullable shown collective_id: Option<CollectiveId> = "collective_id",
-        /// The role; one outside the request's closed set is kept as it came.
-        required shown role: AssignedRole = "role",
     }
 }
 
@@ -97,7 +44,7 @@ impl RoleAssignment {
             office_id: None,
             collective_id: None,
             role: role.into(),
-            extra: Default::default(),
+            extra: BTreeMap::new(),
         }
     }
 }

@@ -1,19 +1,41 @@
-//! `model!`: one statement of a response type, from which its reading, writing and `Debug` follow.
+//! The response types, made from the table: the structs, their reading, writing and `Debug`.
 //!
-//! serde's derive cannot do this job: `#[serde(flatten)]`, its way to keep unknown members, passes
+//! serde's derive cannot do this job: `#[serde(flatten)]`, its way to keep undocumented fields, passes
 //! numbers through a binary float and cannot hold raw JSON.
 
-/// Defines a response type.
-///
-/// Each field is `need show name: Type = "wireName"`:
-///
-/// * need: `required` (must be there and not null), `optional` (missing or null reads as the type's
-///   default, and an `Option` that is `None` is not written), `nullable` (the same, but written as null);
-/// * show: `shown` or `hidden` in `Debug`. What is personal or of unknown content is hidden.
-macro_rules! model {
-    (
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, NaiveDate, Utc};
+
+use crate::value::{
+    AgentId, ApplicationId, ApplicationStatus, AssignedRole, BrokerageId, CollectiveId,
+    ContactFieldId, ContactFieldType, ContactId, ContactSchemaId, ContactType, DealId, DealPhase,
+    DealStatus, Decimal, FieldSchemaId, Json, ListingContractId, ListingSide, OfferId, OfficeId,
+    QuoteId,
+};
+
+/// Defines the response types; see [`__response_models`](crate::__response_models) for the columns.
+macro_rules! models {
+    ($(
         $(#[$doc:meta])*
-        pub struct $model:ident {
+        $model:ident {
+            $( $(#[$field_doc:meta])* $need:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
+        }
+    )+) => {
+        /// The wire names of each type's fields.
+        const WIRE_NAMES: &[&[&str]] = &[$($model::FIELDS),+];
+
+        $( models!(@model
+            $(#[$doc])*
+            $model {
+                $( $(#[$field_doc])* $need $show $field: $type = $wire, )+
+            }
+        ); )+
+    };
+
+    (@model
+        $(#[$doc:meta])*
+        $model:ident {
             $( $(#[$field_doc:meta])* $need:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
         }
     ) => {
@@ -22,8 +44,8 @@ macro_rules! model {
         #[non_exhaustive]
         pub struct $model {
             $( $(#[$field_doc])* pub $field: $type, )+
-            /// Members that the specification does not show, by name.
-            pub extra: std::collections::BTreeMap<String, $crate::Json>,
+            /// Undocumented fields, by name.
+            pub extra: BTreeMap<String, Json>,
         }
 
         impl<'de> serde::Deserialize<'de> for $model {
@@ -39,17 +61,17 @@ macro_rules! model {
 
                     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut members: A) -> Result<$model, A::Error> {
                         $( let mut $field: Option<$type> = None; )+
-                        let mut extra = std::collections::BTreeMap::new();
+                        let mut extra = BTreeMap::new();
                         while let Some($crate::value::Name(name)) = members.next_key()? {
                             match &*name {
-                                $( $wire => $field = Some(members.next_value_seed(model!(@seed $need $type))?), )+
+                                $( $wire => $field = Some(members.next_value_seed(models!(@seed $need $type))?), )+
                                 _ => {
                                     extra.insert(name.into_owned(), members.next_value()?);
                                 }
                             }
                         }
                         Ok($model {
-                            $( $field: model!(@missing $need $field $wire), )+
+                            $( $field: models!(@missing $need $field $wire), )+
                             extra,
                         })
                     }
@@ -64,9 +86,9 @@ macro_rules! model {
                 use serde::ser::SerializeMap as _;
 
                 let mut members = serializer.serialize_map(None)?;
-                $( model!(@write $need members self.$field, $wire); )+
+                $( models!(@write $need members self.$field, $wire); )+
                 for (name, value) in &self.extra {
-                    // A field of the type wins over an `extra` of the same name: no member is written twice.
+                    // A field of the type wins over an `extra` of the same name: no name is written twice.
                     if !Self::FIELDS.contains(&name.as_str()) {
                         members.serialize_entry(name, value)?;
                     }
@@ -92,7 +114,7 @@ macro_rules! model {
         impl std::fmt::Debug for $model {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 let mut out = f.debug_struct(stringify!($model));
-                $( model!(@debug $show out self $field); )+
+                $( models!(@debug $show out self $field); )+
                 if !self.extra.is_empty() {
                     out.field("extra", &format_args!("<{} hidden>", self.extra.len()));
                 }
@@ -101,6 +123,24 @@ macro_rules! model {
         }
 
         $crate::model::field::field_by_serde!($model);
+
+        models!(@default $model [$($need)+] { $($field)+ });
+    };
+
+    // A type with a field that must be there has no default.
+    (@default $model:ident [required $($need:ident)*] $fields:tt) => {};
+    (@default $model:ident [$lenient:ident $($need:ident)*] $fields:tt) => {
+        models!(@default $model [$($need)*] $fields);
+    };
+    (@default $model:ident [] { $($field:ident)+ }) => {
+        impl Default for $model {
+            fn default() -> Self {
+                Self {
+                    $( $field: Default::default(), )+
+                    extra: BTreeMap::new(),
+                }
+            }
+        }
     };
 
     (@seed required $type:ty) => { $crate::model::field::Required::<$type>::seed() };
@@ -113,17 +153,24 @@ macro_rules! model {
 
     (@write optional $members:ident $self:ident.$field:ident, $wire:literal) => {
         if !$crate::model::field::Field::is_none(&$self.$field) {
-            model!(@write required $members $self.$field, $wire);
+            models!(@write required $members $self.$field, $wire);
         }
     };
     (@write $always:ident $members:ident $self:ident.$field:ident, $wire:literal) => {
         $members.serialize_entry($wire, &$crate::model::field::Written(&$self.$field))?
     };
 
-    (@debug shown $out:ident $self:ident $field:ident) => {
-        $out.field(stringify!($field).trim_start_matches("r#"), &$self.$field)
-    };
     (@debug hidden $out:ident $self:ident $field:ident) => {
         $out.field(stringify!($field).trim_start_matches("r#"), &format_args!("<hidden>"))
     };
+    (@debug $visible:ident $out:ident $self:ident $field:ident) => {
+        $out.field(stringify!($field).trim_start_matches("r#"), &$self.$field)
+    };
+}
+
+crate::__response_models!(models);
+
+/// Whether a response type has a field of this wire name.
+pub(crate) fn is_field(name: &str) -> bool {
+    WIRE_NAMES.iter().any(|names| names.contains(&name))
 }

@@ -1,0 +1,235 @@
+//! Every field of every response type, stated once.
+
+/// Hands the table of the response types to a macro: `dealkit::__response_models!(callback)` expands to
+/// `callback! { … }`. It is how the Rust types and the classes of the Python package come from one
+/// statement, and not for use by others.
+///
+/// A type is `/// doc Name { fields }`, a field `/// doc presence show attribute: Type = "wireName",`:
+///
+/// * presence: `required` (must be there and not null), `optional` (missing or null reads as nothing, and
+///   nothing is not written), `nullable` (the same, but written as null);
+/// * show: `brief` where one line is shown, `shown` where all is, `hidden` what is personal or of unknown
+///   content, which is shown nowhere;
+/// * type: the Rust type. The names are looked up where the callback stands: `DealId`, `Decimal` and the
+///   like are dealkit's, `NaiveDate`, `DateTime` and `Utc` are chrono's, `BTreeMap` is std's, and the names
+///   of the table's own types are whatever the callback makes of them.
+///
+/// The order is that of the specification's tables. The docs are read in Rust and in Python.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __response_models {
+    ($callback:ident) => {
+        $callback! {
+            /// A deal. Only `id` is always there: what the service left out or sent as null is None, an empty
+            /// list or an empty map. The specification does not say in what unit or scale money, percentages and
+            /// splits are: the numbers are handed over as they came.
+            Deal {
+                /// The deal's identifier.
+                required brief id: DealId = "id",
+                /// Status, an open set; CLOSED is the one documented value.
+                optional brief status: Option<DealStatus> = "status",
+                /// Phase, an open set; APPLICATION is the one documented value.
+                optional brief phase: Option<DealPhase> = "phase",
+                /// The day on which the deal expires.
+                optional shown expiry_date: Option<NaiveDate> = "expiry_date",
+                /// When the deal was created.
+                optional shown created_at: Option<DateTime<Utc>> = "created_at",
+                /// The listing contract.
+                optional shown listing_contract: Option<ListingContract> = "listing_contract",
+                /// The application, with its offers.
+                optional shown application: Option<Application> = "application",
+                /// The quotes.
+                optional shown quotes: Vec<Quote> = "quotes",
+                /// The contacts.
+                optional shown contacts: Vec<Contact> = "contacts",
+                /// The commission sides.
+                optional shown sides: Vec<Side> = "sides",
+                /// Free-form metadata: strings by name.
+                optional hidden metadata: BTreeMap<String, String> = "metadata",
+                /// The caller's own identifier of the deal.
+                optional hidden external_id: Option<String> = "external_id",
+            }
+
+            /// The listing contract of a deal.
+            ListingContract {
+                /// The contract's identifier.
+                optional brief id: Option<ListingContractId> = "id",
+                /// The side that the agent stands on, an open set.
+                optional brief side: Option<ListingSide> = "side",
+                /// The split of the side.
+                optional shown side_split: Option<i64> = "side_split",
+                /// The sale price.
+                optional shown sale_price: Option<i64> = "sale_price",
+                /// The agent's commission, net.
+                optional shown net_agent_commission: Option<i64> = "net_agent_commission",
+                /// The agent's commission, gross.
+                optional shown gross_agent_commission: Option<i64> = "gross_agent_commission",
+                /// The commission rate.
+                optional shown commission_rate: Option<i64> = "commission_rate",
+                /// The day on which the sale is expected to close.
+                optional shown expected_close_date: Option<NaiveDate> = "expected_close_date",
+                /// When the contract was created.
+                optional shown created_at: Option<DateTime<Utc>> = "created_at",
+                /// The address of what is sold.
+                optional shown address: Option<Address> = "address",
+                /// The listing's agent.
+                optional shown agent: Option<ListingAgent> = "agent",
+            }
+
+            /// A postal address.
+            Address {
+                /// First line.
+                optional hidden line1: Option<String> = "line1",
+                /// Second line.
+                optional hidden line2: Option<String> = "line2",
+                /// City.
+                optional hidden city: Option<String> = "city",
+                /// State.
+                optional hidden state: Option<String> = "state",
+                /// Postal code.
+                optional hidden zip: Option<String> = "zip",
+            }
+
+            /// The agent of a listing contract.
+            ListingAgent {
+                /// The agent's identifier.
+                optional brief id: Option<AgentId> = "id",
+                /// E-mail address.
+                optional hidden email: Option<String> = "email",
+                /// First name.
+                optional hidden first_name: Option<String> = "first_name",
+                /// Last name.
+                optional hidden last_name: Option<String> = "last_name",
+            }
+
+            /// The application of a deal.
+            Application {
+                /// The application's identifier.
+                optional brief id: Option<ApplicationId> = "id",
+                /// Status, an open set; PENDING is the one documented value.
+                optional brief status: Option<ApplicationStatus> = "status",
+                /// When the application was decided. The specification states no format, so it stays a string.
+                optional shown decisioned_on: Option<String> = "decisioned_on",
+                /// When the application was created. The specification states no format, so it stays a string.
+                optional shown created_at: Option<String> = "created_at",
+                /// The deal that the application belongs to.
+                optional brief deal_id: Option<DealId> = "deal_id",
+                /// The amount asked for.
+                optional shown requested_amount: Option<Decimal> = "requested_amount",
+                /// The offers made.
+                optional shown offers: Vec<Offer> = "offers",
+            }
+
+            /// An offer of an application.
+            Offer {
+                /// The offer's identifier.
+                optional brief id: Option<OfferId> = "id",
+                /// When the offer expires.
+                optional shown expiry_date_time: Option<DateTime<Utc>> = "expiry_date_time",
+                /// Origination fee in percent.
+                optional shown origination_fee_percent: Option<Decimal> = "origination_fee_percent",
+                /// Percent of the commission.
+                optional shown percent_of_commission: Option<Decimal> = "percent_of_commission",
+                /// When the offer was created.
+                optional shown created_at: Option<DateTime<Utc>> = "created_at",
+            }
+
+            /// A quote.
+            Quote {
+                /// The quote's identifier.
+                optional brief id: Option<QuoteId> = "id",
+                /// When the quote was created.
+                optional shown created_at: Option<DateTime<Utc>> = "created_at",
+                /// Lower end of the estimated percentage.
+                optional shown estimated_percent_min: Option<i64> = "estimated_percent_min",
+                /// Upper end of the estimated percentage.
+                optional shown estimated_percent_max: Option<i64> = "estimated_percent_max",
+                /// Lower end of the estimated amount.
+                optional shown estimated_amount_min: Option<i64> = "estimated_amount_min",
+                /// Upper end of the estimated amount.
+                optional shown estimated_amount_max: Option<i64> = "estimated_amount_max",
+            }
+
+            /// A contact of a deal.
+            Contact {
+                /// The contact's identifier.
+                optional brief id: Option<ContactId> = "id",
+                /// The schema that the contact follows.
+                optional shown contact_schema_id: Option<ContactSchemaId> = "contactSchemaId",
+                /// Type, an open set.
+                optional brief r#type: Option<ContactType> = "type",
+                /// What is known of the contact, field by field.
+                optional shown fields: Vec<ContactField> = "fields",
+            }
+
+            /// One field of a contact.
+            ContactField {
+                /// The field's identifier.
+                optional brief id: Option<ContactFieldId> = "id",
+                /// The schema that the field follows.
+                optional shown field_schema_id: Option<FieldSchemaId> = "fieldSchemaId",
+                /// What the field is called where people see it.
+                optional hidden label: Option<String> = "label",
+                /// Type, an open set.
+                optional brief r#type: Option<ContactFieldType> = "type",
+                /// The field's value.
+                optional hidden value: Option<String> = "value",
+            }
+
+            /// A commission side of a deal.
+            Side {
+                /// The contact that the side belongs to.
+                optional brief contact_id: Option<ContactId> = "contact_id",
+                /// Gross commission.
+                optional shown gross_commission: Option<Decimal> = "gross_commission",
+                /// The agent's units.
+                optional shown agent_units: Option<Decimal> = "agent_units",
+                /// Percentage of the side.
+                optional shown side_percentage: Option<Decimal> = "side_percentage",
+            }
+
+            /// An agent, as the service returns it after creating one. The length limits of the names are not
+            /// enforced on what a service sends.
+            Agent {
+                /// The agent's identifier.
+                required brief id: AgentId = "id",
+                /// E-mail address.
+                required hidden email: String = "email",
+                /// Date of birth, if the service knows it.
+                nullable hidden date_of_birth: Option<NaiveDate> = "date_of_birth",
+                /// First name.
+                required hidden first_name: String = "first_name",
+                /// Last name.
+                required hidden last_name: String = "last_name",
+                /// The agent's profile.
+                required shown profile: AgentProfileResponse = "profile",
+                /// The brokerage the agent is currently associated with; an agent is active with at most one.
+                nullable brief current_brokerage_id: Option<BrokerageId> = "current_brokerage_id",
+                /// The roles that the agent has, each with its scope.
+                required shown role_assignments: Vec<RoleAssignment> = "role_assignments",
+            }
+
+            /// The profile of an agent in a response. A request's is another: its fields have other names.
+            AgentProfileResponse {
+                /// Whether the agent's onboarding is complete.
+                optional shown onboarding_complete: Option<bool> = "onboarding_complete",
+                /// What the caller attached to the agent: a JSON object, every number in it exact.
+                optional hidden client_metadata: Option<Json> = "client_metadata",
+                /// The caller's own identifier of the agent.
+                optional hidden external_id: Option<String> = "external_id",
+            }
+
+            /// A role of an agent and where it holds.
+            RoleAssignment {
+                /// The brokerage that the role is for.
+                nullable brief brokerage_id: Option<BrokerageId> = "brokerage_id",
+                /// The office that the role is for.
+                nullable brief office_id: Option<OfficeId> = "office_id",
+                /// The collective that the role is for.
+                nullable brief collective_id: Option<CollectiveId> = "collective_id",
+                /// The role: one that a request can name, or any other string, as it came.
+                required brief role: AssignedRole = "role",
+            }
+        }
+    };
+}
