@@ -13,7 +13,7 @@ use crate::{
     error::{Error, Operation},
     http::{
         path::segment,
-        pools::{Pools, Route, Settings},
+        pools::{Pools, Proxy, Route, Settings},
         redact::Redactor,
         retry::{self, Reality, RetryPolicy},
         send::{self, Answer, Bounds, Deadline, Outgoing},
@@ -54,7 +54,7 @@ pub struct Client {
 }
 
 struct Inner {
-    pools: Pools,
+    pools: Arc<Pools>,
     base: Url,
     /// The path of the base URL without a last slash.
     prefix: String,
@@ -126,6 +126,16 @@ impl Client {
         Call::raw(self.clone(), Operation { method, template }, path)
     }
 
+    /// The most time that a call may take, all attempts included; see [`ClientBuilder::timeout`].
+    pub fn timeout(&self) -> Duration {
+        self.inner.total_timeout
+    }
+
+    /// How many times a request is retried after the first attempt; see [`RetryPolicy::max_retries`].
+    pub fn max_retries(&self) -> u32 {
+        self.inner.retry.retries()
+    }
+
     pub(crate) fn base_url(&self) -> &Url {
         &self.inner.base
     }
@@ -185,6 +195,21 @@ impl fmt::Debug for Client {
 }
 
 /// Sets up a [`Client`]. Only [`build`](Self::build) fails.
+///
+/// A clone of it makes another client, with other settings where they differ:
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use dealkit::Client;
+///
+/// let settings = Client::builder().base_url("https://deals.example.com").service_key("my-key");
+/// let client = settings.clone().build()?;
+/// let patient = settings.timeout(Duration::from_secs(600)).share_connections(&client).build()?;
+/// assert_eq!(patient.timeout(), Duration::from_secs(600));
+/// # Ok::<(), dealkit::Error>(())
+/// ```
+#[derive(Clone)]
 #[must_use]
 pub struct ClientBuilder {
     base_url: Option<String>,
@@ -200,6 +225,7 @@ pub struct ClientBuilder {
     http2_prior_knowledge: bool,
     allow_http: bool,
     retry: RetryPolicy,
+    share_with: Option<Arc<Pools>>,
 }
 
 impl Default for ClientBuilder {
@@ -218,6 +244,7 @@ impl Default for ClientBuilder {
             http2_prior_knowledge: false,
             allow_http: false,
             retry: RetryPolicy::new(),
+            share_with: None,
         }
     }
 }
@@ -310,6 +337,15 @@ impl ClientBuilder {
         self
     }
 
+    /// Shares the connections of a client that connects in the same way: a base URL, a key, headers, retries,
+    /// a total timeout and a limit of responses of its own do not stand against it. When the connect timeout, the
+    /// attempt timeout, the number of idle connections, HTTP/2 without TLS or the proxy differ, or only one
+    /// of the two calls a service on a loopback address, the new client has connections of its own.
+    pub fn share_connections(mut self, with: &Client) -> Self {
+        self.share_with = Some(Arc::clone(&with.inner.pools));
+        self
+    }
+
     /// Checks the configuration and makes the client.
     ///
     /// # Errors
@@ -326,13 +362,14 @@ impl ClientBuilder {
         ] {
             more_than_zero(name, timeout)?;
         }
-        let pools = Pools::new(Settings {
+        let settings = Settings {
             connect_timeout: self.connect_timeout,
             attempt_timeout: self.attempt_timeout,
             max_kept: self.max_connections,
             http2_prior_knowledge: self.http2_prior_knowledge,
             route: self.route(&base)?,
-        })?;
+        };
+        let pools = Pools::shared_or_new(settings, self.share_with)?;
         let prefix = base.path().trim_end_matches('/').to_owned();
         Ok(Client {
             inner: Arc::new(Inner {
@@ -433,7 +470,7 @@ impl ClientBuilder {
 
     fn route(&self, base: &Url) -> Result<Route, Error> {
         let proxy = match &self.proxy {
-            Some(proxy) => Some(checked_proxy(proxy).ok_or_else(|| {
+            Some(proxy) => Some(Proxy::new(proxy).ok_or_else(|| {
                 Error::config("proxy is no URL such as http://proxy.example.com:3128")
             })?),
             None => None,
@@ -443,7 +480,7 @@ impl ClientBuilder {
             _ if is_loopback(base) => Route::Loopback {
                 tls: base.scheme() == "https",
             },
-            Some(proxy) => Route::Proxy(Box::new(proxy)),
+            Some(proxy) => Route::Proxy(proxy),
             None => Route::AsTheEnvironmentSays,
         })
     }
@@ -460,14 +497,6 @@ fn more_than_zero(name: &str, limit: Duration) -> Result<(), Error> {
 impl fmt::Debug for ClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientBuilder").finish_non_exhaustive()
-    }
-}
-
-/// A proxy that speaks HTTP: others are refused here, and not when the first call cannot go through.
-fn checked_proxy(proxy: &str) -> Option<reqwest::Proxy> {
-    match proxy.split_once("://") {
-        Some(("http" | "https", _)) | None => reqwest::Proxy::all(proxy).ok(),
-        Some(_) => None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The connections of a client: which are kept, for whom, and how they are made.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -22,8 +22,8 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(10);
 /// the other, and those that are gone need none.
 const RUNTIMES: usize = 8;
 
-/// How connections are made.
-#[derive(Clone)]
+/// How connections are made. Clients in which all of this is the same can share them.
+#[derive(Clone, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
     pub(crate) attempt_timeout: Duration,
@@ -33,7 +33,7 @@ pub(crate) struct Settings {
 }
 
 /// The way to the service.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(crate) enum Route {
     /// The service is on this machine: never through a proxy, whatever the environment says.
     Loopback {
@@ -41,7 +41,34 @@ pub(crate) enum Route {
     },
     /// Through the proxy that the environment names, if it names one.
     AsTheEnvironmentSays,
-    Proxy(Box<reqwest::Proxy>),
+    Proxy(Proxy),
+}
+
+/// A proxy that speaks HTTP.
+#[derive(Clone)]
+pub(crate) struct Proxy {
+    url: String,
+    proxy: Box<reqwest::Proxy>,
+}
+
+impl Proxy {
+    /// Others are refused here, and not when the first call cannot go through.
+    pub(crate) fn new(url: &str) -> Option<Self> {
+        let proxy = match url.split_once("://") {
+            Some(("http" | "https", _)) | None => reqwest::Proxy::all(url).ok()?,
+            Some(_) => return None,
+        };
+        Some(Self {
+            url: url.to_owned(),
+            proxy: Box::new(proxy),
+        })
+    }
+}
+
+impl PartialEq for Proxy {
+    fn eq(&self, other: &Self) -> bool {
+        self.url == other.url
+    }
 }
 
 /// The connections of a client.
@@ -56,13 +83,21 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
-    pub(crate) fn new(settings: Settings) -> Result<Self, Error> {
+    /// The connections of a client with these settings: those of another client, if they are made the same
+    /// way, or else its own.
+    pub(crate) fn shared_or_new(
+        settings: Settings,
+        of_other: Option<Arc<Self>>,
+    ) -> Result<Arc<Self>, Error> {
+        if let Some(pools) = of_other.filter(|pools| pools.settings == settings) {
+            return Ok(pools);
+        }
         let fresh = settings.make(0)?;
-        Ok(Self {
+        Ok(Arc::new(Self {
             settings,
             fresh,
             kept: Mutex::default(),
-        })
+        }))
     }
 
     /// The pool for a request of this method on this runtime.
@@ -112,7 +147,7 @@ impl Settings {
             Route::Loopback { tls: true } => pool.no_proxy(),
             Route::Loopback { tls: false } => without_certificates(pool.no_proxy()),
             Route::AsTheEnvironmentSays => pool,
-            Route::Proxy(proxy) => pool.proxy(reqwest::Proxy::clone(proxy)),
+            Route::Proxy(Proxy { proxy, .. }) => pool.proxy(reqwest::Proxy::clone(proxy)),
         };
         pool.build()
             .map_err(|error| Error::config(format!("connections cannot be made: {error}")))

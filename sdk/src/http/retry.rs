@@ -66,6 +66,11 @@ impl RetryPolicy {
         self
     }
 
+    /// What [`max_retries`](Self::max_retries) says.
+    pub(crate) const fn retries(self) -> u32 {
+        self.max_retries
+    }
+
     /// The span of the wait before the first retry, and the longest span.
     #[must_use]
     pub const fn backoff(mut self, first: Duration, longest: Duration) -> Self {

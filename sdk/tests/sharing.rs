@@ -1,0 +1,153 @@
+//! Clients that differ in nothing that concerns connections can share them, and others cannot: counted in
+//! connections that reach the service.
+#![cfg(feature = "client")]
+
+mod peer;
+
+use std::time::Duration;
+
+use dealkit::{Client, ClientBuilder, RetryPolicy};
+use peer::{BOTH, FINE, Http1, KEY, Peer, Protocol, Step, answer, builder};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn peer(protocol: Protocol) -> Peer {
+    Peer::start(protocol, vec![vec![Step::Hear, answer(200, FINE)]])
+}
+
+async fn retrieve(client: &Client) {
+    client.deals().retrieve("x_1").await.unwrap();
+}
+
+/// How many connections two clients make that call the same service one after the other.
+async fn connections(protocol: Protocol, change: fn(ClientBuilder) -> ClientBuilder) -> usize {
+    let peer = peer(protocol);
+    let settings = peer.builder();
+    let client = settings.clone().build().unwrap();
+    let other = change(settings).share_connections(&client).build().unwrap();
+    for client in [&client, &other, &client, &other] {
+        retrieve(client).await;
+    }
+    drop((client, other));
+    let counts = peer.finish().await;
+    assert_eq!(counts.requests, 4);
+    counts.connections
+}
+
+#[tokio::test]
+async fn what_does_not_concern_connections_may_differ() {
+    let changes: [fn(ClientBuilder) -> ClientBuilder; 8] = [
+        |same| same,
+        |builder| builder.service_key("another-key"),
+        |builder| builder.timeout(MINUTE * 10),
+        |builder| builder.retry(RetryPolicy::never()),
+        |builder| builder.header("x-tenant", "7"),
+        |builder| builder.user_agent("another"),
+        |builder| builder.max_response_bytes(10_000),
+        // No proxy is for a loopback address.
+        |builder| builder.proxy("http://proxy.example.com:3128"),
+    ];
+    for protocol in BOTH {
+        for (at, change) in changes.into_iter().enumerate() {
+            assert_eq!(connections(protocol, change).await, 1, "{protocol:?} {at}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_concerns_connections_may_not_differ() {
+    let changes: [fn(ClientBuilder) -> ClientBuilder; 3] = [
+        |builder| builder.connect_timeout(MINUTE),
+        |builder| builder.attempt_timeout(MINUTE),
+        |builder| builder.max_connections(7),
+    ];
+    for protocol in BOTH {
+        for (at, change) in changes.into_iter().enumerate() {
+            assert_eq!(connections(protocol, change).await, 2, "{protocol:?} {at}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_version_of_http_has_connections_of_its_own() {
+    let peer = peer(Http1);
+    let http2 = builder("http://127.0.0.1:9").http2_prior_knowledge(true);
+    let http2 = http2.build().unwrap();
+    // Over a pool of HTTP/2 this would not come back.
+    let client = peer.builder().share_connections(&http2).build().unwrap();
+    retrieve(&client).await;
+    drop(client);
+    assert_eq!(peer.finish().await.connections, 1);
+}
+
+/// A pool that goes through a proxy would hand it the key of a service on this machine.
+#[tokio::test]
+async fn another_route_has_connections_of_its_own() {
+    let (proxy, service) = (peer(Http1), peer(Http1));
+    let elsewhere = builder("http://deals.invalid").allow_http(true);
+    let through_proxy = elsewhere.proxy(&proxy.url).build().unwrap();
+    retrieve(&through_proxy).await;
+    let here = builder(&service.url).share_connections(&through_proxy);
+    retrieve(&here.build().unwrap()).await;
+    let straight = builder("http://deals.invalid")
+        .allow_http(true)
+        .retry(RetryPolicy::never())
+        .share_connections(&through_proxy);
+    let error = straight.build().unwrap().deals().retrieve("x_1").await;
+    error.unwrap_err();
+    drop(through_proxy);
+    assert_eq!(proxy.finish().await.requests, 1);
+    assert_eq!(service.finish().await.requests, 1);
+}
+
+#[tokio::test]
+async fn a_service_at_another_address_is_called_there_all_the_same() {
+    let (one, another) = (peer(Http1), peer(Http1));
+    let client = one.client();
+    let other = builder(&format!("{}/api", another.url)).share_connections(&client);
+    let other = other.build().unwrap();
+    for client in [&client, &other, &client, &other] {
+        retrieve(client).await;
+    }
+    drop((client, other));
+    for (peer, path) in [(one, "/v1/deals/x_1"), (another, "/api/v1/deals/x_1")] {
+        let counts = peer.finish().await;
+        assert_eq!((counts.connections, counts.requests), (1, 2));
+        let heard = String::from_utf8(counts.heard.concat()).unwrap();
+        assert!(heard.starts_with(&format!("GET {path} ")), "{heard}");
+    }
+}
+
+#[tokio::test]
+async fn each_client_sends_what_is_its_own() {
+    let peer = peer(Http1);
+    let client = peer.client();
+    let other = peer
+        .builder()
+        .service_key("another-key")
+        .header("x-tenant", "7");
+    let other = other.share_connections(&client).build().unwrap();
+    retrieve(&client).await;
+    retrieve(&other).await;
+    drop((client, other));
+    let heard = String::from_utf8(peer.finish().await.heard.concat()).unwrap();
+    let (first, second) = heard.split_once("\r\n\r\n").unwrap();
+    assert!(
+        first.contains(KEY) && !first.contains("x-tenant"),
+        "{first}"
+    );
+    assert!(second.contains("another-key") && second.contains("x-tenant: 7"));
+    assert!(!second.contains(KEY), "{second}");
+}
+
+#[test]
+fn a_client_tells_its_settings() {
+    let settings = builder("https://deals.example.com");
+    let client = settings.clone().timeout(MINUTE * 2).build().unwrap();
+    assert_eq!(client.timeout(), MINUTE * 2);
+    let retry = RetryPolicy::new().max_retries(7);
+    assert_eq!(settings.retry(retry).build().unwrap().max_retries(), 7);
+    let client = Client::builder().base_url("https://deals.example.com");
+    let client = client.service_key(KEY).build().unwrap();
+    assert_eq!((client.timeout(), client.max_retries()), (MINUTE, 2));
+}
