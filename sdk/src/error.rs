@@ -8,10 +8,7 @@ use url::Url;
 
 use crate::{
     decode::DecodeError,
-    http::{
-        redact,
-        send::{Answer, ERROR_BODY_READ},
-    },
+    http::{redact, send::Answer},
     problem::Problem,
     validate::{ValidationError, Violation},
 };
@@ -230,27 +227,15 @@ impl Error {
         self
     }
 
-    /// Keeps what came of an answer that was a success, but for its body.
-    pub(crate) fn with_success(mut self, mut answer: Answer) -> Self {
-        keep_beginning(&mut answer.body);
-        self.mask_path(&answer.redactor);
-        self.0.attempts = answer.attempts;
-        self.0.answer = Some(Answered {
-            answer,
-            problem: None,
-            shown: None,
-        });
-        self
-    }
-
-    /// Keeps what came of an answer.
+    /// Keeps what came of an answer. Only the body of one that is no success is read as a problem: what a
+    /// success says is not about an error.
     pub(crate) fn with_answer(mut self, mut answer: Answer) -> Self {
-        // The body of a success that could not be read can be of any length.
-        let beginning = answer.body.get(..ERROR_BODY_READ).unwrap_or(&answer.body);
-        let problem = if answer.is_cut || beginning.len() < answer.body.len() {
-            Problem::from_cut_json(beginning)
+        let problem = if answer.status.is_success() {
+            None
+        } else if answer.is_cut {
+            Problem::from_cut_json(&answer.body)
         } else {
-            Problem::from_json(beginning)
+            Problem::from_json(&answer.body)
         };
         let shown = problem
             .as_ref()

@@ -86,7 +86,7 @@ impl<T> Response<T> {
     /// call.
     pub fn unreadable(&self, error: DecodeError) -> Error {
         Error::decode(error)
-            .with_success(self.answer.clone())
+            .with_answer(self.answer.clone())
             .with_operation(&self.operation)
     }
 }

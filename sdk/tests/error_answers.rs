@@ -667,3 +667,24 @@ async fn a_status_counts_however_much_of_its_body_came() {
         assert!(error.body().unwrap().len() <= 8);
     }
 }
+
+/// Read as a model, or as JSON by the caller: what a success says is not taken for an error's problem.
+#[tokio::test]
+async fn the_body_of_a_success_is_no_problem() {
+    let body = r#"{"title": "Not a title", "status": 500, "request_id": "not-an-id"}"#;
+    let service = Service::answering(200, &[], body).await;
+    let client = service.client();
+    let raw = client.request(Method::GET, ["deals", "d_1"]).await.unwrap();
+    let errors = [
+        client.deals().retrieve("d_1").await.unwrap_err(),
+        client.agents().create(ada()).await.unwrap_err(),
+        raw.json::<dealkit::Deal>().unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::Decode);
+        assert_eq!(error.problem(), None);
+        assert_eq!((error.request_id(), error.attempts()), (None, 1));
+        assert_eq!(error.body(), Some(body.as_bytes()));
+        assert!(!error.to_string().contains("Not a title"), "{error}");
+    }
+}

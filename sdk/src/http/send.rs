@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The most of an error's body that is read, in bytes: it need not be whole to be of use.
-pub(crate) const ERROR_BODY_READ: usize = 1024 * 1024;
+const ERROR_BODY_READ: usize = 1024 * 1024;
 
 /// A request that is ready to go, as often as need be.
 #[derive(Clone)]
