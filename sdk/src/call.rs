@@ -4,24 +4,22 @@ use std::{
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
+    sync::Arc,
     time::Duration,
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 use serde::Serialize;
 use tracing::Instrument;
 use url::Url;
 
 use crate::{
-    client::Client,
     error::{Error, Operation},
-    http::{
-        retry::RetryPolicy,
-        send::{Answer, Outgoing},
-        trace,
-    },
+    http::{headers::extra_header, retry::RetryPolicy, send::Outgoing, trace},
+    http_response::HttpResponse,
     response::{RawResponse, Response},
+    service::{CallOptions, Service},
     value::Json,
     wire,
 };
@@ -42,7 +40,7 @@ use crate::{
 /// ```
 #[must_use = "a call does nothing until it is awaited or sent"]
 pub struct Call<T> {
-    client: Client,
+    service: Arc<Service>,
     operation: Operation,
     /// What is wrong with the call's parts comes out when it is sent: only `build()` fails on its own.
     parts: Result<Parts, Error>,
@@ -50,15 +48,8 @@ pub struct Call<T> {
     read: Read<T>,
 }
 
-/// What a call can have in place of the client's own.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CallOptions {
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) retry: Option<RetryPolicy>,
-}
-
 /// Reads what a call comes back with.
-type Read<T> = fn(&Answer, &Operation) -> Result<T, Error>;
+type Read<T> = fn(&HttpResponse, &Operation) -> Result<T, Error>;
 
 struct Parts {
     method: Method,
@@ -69,19 +60,19 @@ struct Parts {
 
 impl<T> Call<T> {
     pub(crate) fn new(
-        client: Client,
+        service: Arc<Service>,
         operation: Operation,
         path: Result<String, Error>,
         read: Read<T>,
     ) -> Self {
         let parts = path.map(|path| Parts {
             method: operation.method.clone(),
-            url: client.url(&path),
+            url: service.url(&path),
             headers: HeaderMap::new(),
             body: None,
         });
         Self {
-            client,
+            service,
             operation,
             parts,
             options: CallOptions::default(),
@@ -148,7 +139,7 @@ impl<T> Call<T> {
     /// ```
     pub fn into_request(self) -> Result<http::Request<Bytes>, Error> {
         let operation = self.operation.clone();
-        let (_, outgoing) = self.prepare()?;
+        let outgoing = self.prepare()?;
         let mut request = http::Request::new(outgoing.body.unwrap_or_default());
         *request.method_mut() = outgoing.method;
         *request.uri_mut() = outgoing.url.as_str().parse().map_err(|error| {
@@ -158,8 +149,8 @@ impl<T> Call<T> {
         Ok(request)
     }
 
-    /// Splits the call into the client and the finished request.
-    fn prepare(self) -> Result<(Client, Outgoing), Error> {
+    /// The finished request.
+    fn prepare(self) -> Result<Outgoing, Error> {
         let Parts {
             method,
             url,
@@ -168,18 +159,17 @@ impl<T> Call<T> {
         } = self
             .parts
             .map_err(|error| error.with_operation(&self.operation))?;
-        let mut headers = self.client.headers().clone();
+        let mut headers = self.service.headers.clone();
         if body.is_some() {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(wire::JSON));
         }
         headers.extend(own);
-        let outgoing = Outgoing {
+        Ok(Outgoing {
             method,
             url,
             headers,
             body,
-        };
-        Ok((self.client, outgoing))
+        })
     }
 }
 
@@ -188,7 +178,7 @@ impl<T> Call<T> {
     /// [`RawResponse::json`].
     pub fn raw_response(self) -> Call<RawResponse> {
         Call {
-            client: self.client,
+            service: self.service,
             operation: self.operation,
             parts: self.parts,
             options: self.options,
@@ -201,38 +191,44 @@ impl<T> Call<T> {
     /// # Errors
     /// See [`Error`].
     pub async fn send(self) -> Result<T, Error> {
-        self.exchange().await.map(|(_, value)| value)
+        self.make().await.map(|(_, value)| value)
     }
 
-    async fn exchange(self) -> Result<(Answer, T), Error> {
+    /// Makes the call: the response, and what was read from it.
+    async fn make(self) -> Result<(HttpResponse, T), Error> {
         let operation = self.operation.clone();
+        let service = Arc::clone(&self.service);
         let read = self.read;
         let options = self.options;
-        let span = trace::call_span(&operation, self.client.base_url());
+        let span = trace::call_span(&operation, &service.base_url);
         let outcome = async {
-            let (client, outgoing) = self.prepare()?;
-            let answer = client.exchange(&outgoing, &options).await?;
-            match read(&answer, &operation) {
-                Ok(value) => Ok((answer, value)),
-                Err(error) => Err(error.with_answer(answer)),
+            let request = self.prepare()?;
+            let response = service.exchange(&request, options).await?;
+            match read(&response, &operation) {
+                Ok(value) => Ok((response, value)),
+                Err(error) => Err(error.with_response(response)),
             }
         }
         .instrument(span.clone())
         .await
         .map_err(|error: Error| error.with_operation(&operation));
-        trace::finished(&span, outcome.as_ref().map(|(answer, _)| answer.status));
+        trace::finished(&span, outcome.as_ref().map(|(response, _)| response.status));
         outcome
     }
 }
 
 /// Leaves the body as it is.
-fn read_nothing(answer: &Answer, operation: &Operation) -> Result<RawResponse, Error> {
-    Ok(RawResponse::of(answer.clone(), operation.clone()))
+fn read_nothing(response: &HttpResponse, operation: &Operation) -> Result<RawResponse, Error> {
+    Ok(RawResponse::of(response.clone(), operation.clone()))
 }
 
 impl Call<RawResponse> {
-    pub(crate) fn raw(client: Client, operation: Operation, path: Result<String, Error>) -> Self {
-        Self::new(client, operation, path, read_nothing)
+    pub(crate) fn raw(
+        service: Arc<Service>,
+        operation: Operation,
+        path: Result<String, Error>,
+    ) -> Self {
+        Self::new(service, operation, path, read_nothing)
     }
 
     /// Sends `body` as JSON.
@@ -279,10 +275,10 @@ impl<T> CallWithResponse<T> {
     /// See [`Error`].
     pub async fn send(self) -> Result<Response<T>, Error> {
         let operation = self.call.operation.clone();
-        let (answer, value) = self.call.exchange().await?;
+        let (response, value) = self.call.make().await?;
         Ok(Response {
             operation,
-            answer,
+            response,
             value,
         })
     }
@@ -312,32 +308,4 @@ impl<T> fmt::Debug for Call<T> {
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
-}
-
-/// Checks a header that a caller wants to add.
-pub(crate) fn extra_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
-    /// The key is set by the client alone; the others say where the message goes and where it ends.
-    const OURS: [&str; 7] = [
-        wire::SERVICE_KEY_HEADER,
-        "host",
-        "content-length",
-        "content-type",
-        "transfer-encoding",
-        "connection",
-        "expect",
-    ];
-    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
-        Error::config("a header's name holds characters that no header name may hold")
-    })?;
-    if OURS.contains(&name.as_str()) {
-        return Err(Error::config(format!(
-            "the header {name} is set by the client and cannot be given"
-        )));
-    }
-    let value = HeaderValue::from_str(value).map_err(|_| {
-        Error::config(format!(
-            "the value of the header {name} holds characters that no header may hold"
-        ))
-    })?;
-    Ok((name, value))
 }

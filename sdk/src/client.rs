@@ -1,24 +1,25 @@
-//! The client: configuration, checked once, to a ready connection pool.
+//! The client: its configuration, checked once, and the way in to its calls.
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderValue, Method, header};
-use tokio::runtime::Handle;
 use url::{Host, Url};
 
 use crate::{
     agents::Agents,
-    call::{Call, CallOptions, extra_header},
+    call::Call,
     deals::Deals,
     error::{Error, Operation},
     http::{
+        headers::extra_header,
         path::segment,
         pools::{Pools, Proxy, Route, Settings},
-        redact::Redactor,
-        retry::{self, Reality, RetryPolicy},
-        send::{self, Answer, Bounds, Deadline, Outgoing},
+        retry::RetryPolicy,
+        send::Limits,
     },
+    redact::Redactor,
     response::RawResponse,
+    service::{Service, more_than_zero},
     wire,
 };
 
@@ -50,19 +51,7 @@ const MAX_RESPONSE_BYTES: u64 = 64 * 1024 * 1024;
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
-    pools: Arc<Pools>,
-    base: Url,
-    /// The path of the base URL without a last slash.
-    prefix: String,
-    headers: HeaderMap,
-    redactor: Redactor,
-    total_timeout: Duration,
-    bounds: Bounds,
-    retry: RetryPolicy,
+    service: Arc<Service>,
 }
 
 impl Client {
@@ -91,12 +80,12 @@ impl Client {
 
     /// Calls on agents.
     pub fn agents(&self) -> Agents {
-        Agents::new(self.clone())
+        Agents::new(Arc::clone(&self.service))
     }
 
     /// Calls on deals.
     pub fn deals(&self) -> Deals {
-        Deals::new(self.clone())
+        Deals::new(Arc::clone(&self.service))
     }
 
     /// A call of an operation that the specification does not show, with this client's key, limits and
@@ -123,73 +112,28 @@ impl Client {
             template.push_str("/{}");
             path = path.and_then(|path| Ok(format!("{path}/{}", segment(part.as_ref())?)));
         }
-        Call::raw(self.clone(), Operation { method, template }, path)
+        Call::raw(
+            Arc::clone(&self.service),
+            Operation { method, template },
+            path,
+        )
     }
 
     /// The most time that a call may take, all attempts included; see [`ClientBuilder::timeout`].
     pub fn timeout(&self) -> Duration {
-        self.inner.total_timeout
+        self.service.total_timeout
     }
 
     /// How many times a request is retried after the first attempt; see [`RetryPolicy::max_retries`].
     pub fn max_retries(&self) -> u32 {
-        self.inner.retry.retries()
-    }
-
-    pub(crate) fn base_url(&self) -> &Url {
-        &self.inner.base
-    }
-
-    pub(crate) fn headers(&self) -> &HeaderMap {
-        &self.inner.headers
-    }
-
-    /// The URL of `path`, which begins with a slash and is escaped.
-    pub(crate) fn url(&self, path: &str) -> Url {
-        let mut url = self.inner.base.clone();
-        url.set_path(&format!("{}{path}", self.inner.prefix));
-        url
-    }
-
-    /// Sends a request, more than once if need be, within the call's time.
-    pub(crate) async fn exchange(
-        &self,
-        request: &Outgoing,
-        options: &CallOptions,
-    ) -> Result<Answer, Error> {
-        let runtime = Handle::try_current().map_err(|_| {
-            Error::config(
-                "a call must be awaited on a Tokio runtime; without one, use dealkit::blocking",
-            )
-        })?;
-        let Inner {
-            pools,
-            bounds,
-            redactor,
-            ..
-        } = &*self.inner;
-        let total = options.timeout.unwrap_or(self.inner.total_timeout);
-        more_than_zero("timeout", total)?;
-        let policy = options.retry.unwrap_or(self.inner.retry);
-        let http = pools.of(&request.method, &runtime)?;
-        let attempt = |left: Duration| {
-            // What is left of the whole is told as the whole: nobody has set "2.9 s".
-            let (time, limit) = if left < bounds.attempt {
-                (left, total)
-            } else {
-                (bounds.attempt, bounds.attempt)
-            };
-            let deadline = Deadline::after(time, limit);
-            send::attempt(&http, request, deadline, *bounds, redactor)
-        };
-        retry::with_retries(policy, &request.method, total, &Reality::new(), attempt).await
+        self.service.retry.retries()
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
-            .field("base_url", &self.inner.base.as_str())
+            .field("base_url", &self.service.base_url.as_str())
             .finish_non_exhaustive()
     }
 }
@@ -342,7 +286,7 @@ impl ClientBuilder {
     /// attempt timeout, the number of idle connections, HTTP/2 without TLS or the proxy differ, or only one
     /// of the two calls a service on a loopback address, the new client has connections of its own.
     pub fn share_connections(mut self, with: &Client) -> Self {
-        self.share_with = Some(Arc::clone(&with.inner.pools));
+        self.share_with = Some(Arc::clone(&with.service.pools));
         self
     }
 
@@ -370,16 +314,14 @@ impl ClientBuilder {
             route: self.route(&base)?,
         };
         let pools = Pools::shared_or_new(settings, self.share_with)?;
-        let prefix = base.path().trim_end_matches('/').to_owned();
         Ok(Client {
-            inner: Arc::new(Inner {
+            service: Arc::new(Service {
                 pools,
-                prefix,
-                base,
+                base_url: base,
                 headers,
                 redactor: Redactor::new(&key),
                 total_timeout: self.total_timeout,
-                bounds: Bounds {
+                limits: Limits {
                     connect: self.connect_timeout,
                     attempt: self.attempt_timeout,
                     max_response_bytes: self.max_response_bytes,
@@ -484,14 +426,6 @@ impl ClientBuilder {
             None => Route::AsTheEnvironmentSays,
         })
     }
-}
-
-/// A time limit of zero would refuse every call.
-fn more_than_zero(name: &str, limit: Duration) -> Result<(), Error> {
-    if limit.is_zero() {
-        return Err(Error::config(format!("{name} must be more than zero")));
-    }
-    Ok(())
 }
 
 impl fmt::Debug for ClientBuilder {

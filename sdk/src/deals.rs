@@ -1,28 +1,28 @@
 //! Deals: the calls that read them.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use http::Method;
 
 use crate::{
     call::Call,
-    client::Client,
     error::{Error, Operation},
     http::path::segment,
     model::Deal,
     retrieve_many::RetrieveMany,
+    service::Service,
     wire,
 };
 
-/// Calls on deals; see [`Client::deals`].
+/// Calls on deals; see [`Client::deals`](crate::Client::deals).
 #[derive(Clone)]
 pub struct Deals {
-    client: Client,
+    service: Arc<Service>,
 }
 
 impl Deals {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client }
+    pub(crate) fn new(service: Arc<Service>) -> Self {
+        Self { service }
     }
 
     /// Retrieves a deal by its identifier (specification, "Retrieve a deal").
@@ -44,8 +44,8 @@ impl Deals {
         let path = segment(id.as_ref())
             .map(|id| wire::DEAL_PATH.replace("{id}", &id))
             .map_err(Error::from);
-        Call::new(self.client.clone(), operation, path, |answer, _| {
-            Deal::from_json(&answer.body).map_err(Error::decode)
+        Call::new(Arc::clone(&self.service), operation, path, |response, _| {
+            Deal::from_json(&response.body).map_err(Error::decode)
         })
     }
 
@@ -55,7 +55,8 @@ impl Deals {
         I: IntoIterator,
         I::Item: Into<String>,
     {
-        RetrieveMany::new(self.clone(), ids.into_iter())
+        let deals = self.clone();
+        RetrieveMany::new(ids.into_iter(), move |id| deals.retrieve(id))
     }
 }
 

@@ -3,7 +3,7 @@
 //! A value takes more memory once it is read than its text does: `{}` is two bytes as text and some
 //! hundred as a model. A bound on the bytes of a document alone would let a factor of that size through.
 
-use crate::decode::DecodeError;
+use crate::decode_error::DecodeError;
 
 /// The most values that a document may hold to be read, names of members aside.
 ///
@@ -31,7 +31,7 @@ pub fn check_size(body: &[u8]) -> Result<(), DecodeError> {
     if body.len() <= MAX_VALUES || values(body) <= MAX_VALUES {
         Ok(())
     } else {
-        Err(DecodeError::too_many_values(body))
+        Err(DecodeError::too_many_values(MAX_VALUES, body))
     }
 }
 

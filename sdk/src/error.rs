@@ -7,9 +7,10 @@ use http::{HeaderMap, StatusCode};
 use url::Url;
 
 use crate::{
-    decode::DecodeError,
-    http::{redact, send::Answer},
+    decode_error::DecodeError,
+    http_response::HttpResponse,
     problem::Problem,
+    redact,
     validate::{ValidationError, Violation},
 };
 
@@ -42,7 +43,7 @@ struct Inner {
     delivery: Delivery,
     attempts: u32,
     retry_after: Option<Duration>,
-    answer: Option<Answered>,
+    received: Option<Received>,
 }
 
 /// What was asked for, as far as it may be shown.
@@ -59,9 +60,9 @@ impl fmt::Display for Operation {
     }
 }
 
-/// The head of an answer, and as much of its body as is kept.
-struct Answered {
-    answer: Answer,
+/// The head of a response, and as much of its body as is kept.
+struct Received {
+    response: HttpResponse,
     problem: Option<Problem>,
     /// The service's title and detail, cut short and without the key.
     shown: Option<String>,
@@ -117,11 +118,11 @@ pub enum ErrorKind {
     /// No connection could be made: name look-up, TCP or TLS failed. Troubleshooting: is the base URL
     /// right, is the service up, does a proxy or firewall stand between?
     Connect,
-    /// No answer in time. Troubleshooting: [`Error::delivery`] says whether the service may have acted.
+    /// No response in time. Troubleshooting: [`Error::delivery`] says whether the service may have acted.
     Timeout,
-    /// The connection broke before the whole answer was there.
+    /// The connection broke before the whole response was there.
     Interrupted,
-    /// The answer's body is larger than the client's limit.
+    /// The response's body is larger than the client's limit.
     TooLarge,
     /// The service answered with success, but the body is not what it should be, or the response is not
     /// one that dealkit can read: a 205, a 206 that nobody asked for, an unexpected transfer or content
@@ -169,7 +170,7 @@ impl Error {
             delivery,
             attempts: 0,
             retry_after: None,
-            answer: None,
+            received: None,
         }))
     }
 
@@ -197,13 +198,13 @@ impl Error {
         Self::new(Cause::Decode(error), Delivery::Answered)
     }
 
-    /// An answer whose status is no success.
-    pub(crate) fn answered(answer: Answer, url: &Url) -> Self {
-        let cause = match redact::redirect_target(answer.status, &answer.headers, url) {
+    /// A response whose status is no success.
+    pub(crate) fn answered(response: HttpResponse, url: &Url) -> Self {
+        let cause = match redact::redirect_target(response.status, &response.headers, url) {
             Some(target) => Cause::Redirect(target),
             None => Cause::Status,
         };
-        Self::new(cause, Delivery::Answered).with_answer(answer)
+        Self::new(cause, Delivery::Answered).with_response(response)
     }
 
     pub(crate) fn with_operation(mut self, operation: &Operation) -> Self {
@@ -227,24 +228,24 @@ impl Error {
         self
     }
 
-    /// Keeps what came of an answer. Only the body of one that is no success is read as a problem: what a
+    /// Keeps what came of a response. Only the body of one that is no success is read as a problem: what a
     /// success says is not about an error.
-    pub(crate) fn with_answer(mut self, mut answer: Answer) -> Self {
-        let problem = if answer.status.is_success() {
+    pub(crate) fn with_response(mut self, mut response: HttpResponse) -> Self {
+        let problem = if response.status.is_success() {
             None
-        } else if answer.is_cut {
-            Problem::from_cut_json(&answer.body)
+        } else if response.is_cut {
+            Problem::from_cut_json(&response.body)
         } else {
-            Problem::from_json(&answer.body)
+            Problem::from_json(&response.body)
         };
         let shown = problem
             .as_ref()
-            .and_then(|problem| answer.redactor.summary(problem));
-        keep_beginning(&mut answer.body);
-        self.mask_path(&answer.redactor);
-        self.0.attempts = answer.attempts;
-        self.0.answer = Some(Answered {
-            answer,
+            .and_then(|problem| response.redactor.summary(problem));
+        keep_beginning(&mut response.body);
+        self.mask_path(&response.redactor);
+        self.0.attempts = response.attempts;
+        self.0.received = Some(Received {
+            response,
             problem,
             shown,
         });
@@ -258,8 +259,8 @@ impl Error {
         }
     }
 
-    fn answer(&self) -> Option<&Answer> {
-        self.0.answer.as_ref().map(|answered| &answered.answer)
+    fn response(&self) -> Option<&HttpResponse> {
+        self.0.received.as_ref().map(|received| &received.response)
     }
 
     /// What kind of failure this is.
@@ -276,33 +277,33 @@ impl Error {
         }
     }
 
-    /// The status of the answer, if there was one.
+    /// The status of the response, if there was one.
     pub fn status(&self) -> Option<StatusCode> {
-        self.answer().map(|answer| answer.status)
+        self.response().map(|response| response.status)
     }
 
     /// The error body as problem details (RFC 9457), if it was one.
     pub fn problem(&self) -> Option<&Problem> {
-        self.0.answer.as_ref()?.problem.as_ref()
+        self.0.received.as_ref()?.problem.as_ref()
     }
 
-    /// The first 64 KiB of the answer's body, if there was an answer; of a body that could not be read
+    /// The first 64 KiB of the response's body, if there was a response; of a body that could not be read
     /// as what it should be, all of it. Of the body of an error at most 1 MiB is read.
     pub fn body(&self) -> Option<&[u8]> {
         if let Cause::Decode(error) = &self.0.cause {
             return Some(error.body());
         }
-        self.answer().map(|answer| &*answer.body)
+        self.response().map(|response| &*response.body)
     }
 
-    /// The headers of the answer, if there was one.
+    /// The headers of the response, if there was one.
     pub fn headers(&self) -> Option<&HeaderMap> {
-        self.answer().map(|answer| &answer.headers)
+        self.response().map(|response| &response.headers)
     }
 
     /// The request's id in the service's logs: worth naming when asking the service's people.
     pub fn request_id(&self) -> Option<&str> {
-        self.answer()?
+        self.response()?
             .request_id()
             .or_else(|| self.problem()?.request_id.as_deref())
     }
@@ -331,7 +332,7 @@ impl Error {
         }
     }
 
-    /// Where and why the answer's body could not be read, if that is what failed.
+    /// Where and why the response's body could not be read, if that is what failed.
     pub fn decode_error(&self) -> Option<&DecodeError> {
         match &self.0.cause {
             Cause::Decode(error) => Some(error),
@@ -385,7 +386,7 @@ impl Error {
             && self.status().is_some_and(|status| status.is_server_error())
     }
 
-    /// No connection, no answer in time, or a connection that broke.
+    /// No connection, no response in time, or a connection that broke.
     pub fn is_connection(&self) -> bool {
         matches!(
             self.kind(),
@@ -393,7 +394,7 @@ impl Error {
         )
     }
 
-    /// No answer in time.
+    /// No response in time.
     pub fn is_timeout(&self) -> bool {
         self.kind() == ErrorKind::Timeout
     }
@@ -404,7 +405,7 @@ impl fmt::Display for Error {
         let Inner {
             cause,
             operation,
-            answer,
+            received,
             attempts,
             ..
         } = &*self.0;
@@ -412,30 +413,30 @@ impl fmt::Display for Error {
         if let Some(operation) = operation {
             line.push_str(&format!("{operation}: "));
         }
-        match (cause, answer) {
-            (Cause::Status, Some(Answered { answer, shown, .. })) => {
-                line.push_str(&answer.status.to_string());
-                if let Some(shown) = shown {
+        match (cause, received) {
+            (Cause::Status, Some(received)) => {
+                line.push_str(&received.response.status.to_string());
+                if let Some(shown) = &received.shown {
                     line.push_str(&format!(": {shown}"));
                 }
             }
-            (cause, Some(Answered { answer, .. })) => {
-                line.push_str(&format!("{}: {cause}", answer.status));
+            (cause, Some(Received { response, .. })) => {
+                line.push_str(&format!("{}: {cause}", response.status));
             }
             (cause, None) => line.push_str(&cause.to_string()),
         }
         if *attempts > 1 {
             line.push_str(&format!(" (after {attempts} attempts)"));
         }
-        let Some(Answered { answer, .. }) = answer else {
+        let Some(Received { response, .. }) = received else {
             return f.write_str(&line);
         };
         if let Some(request_id) = self.request_id() {
-            let request_id = redact::short(&answer.redactor.mask(request_id));
+            let request_id = redact::short(&response.redactor.mask(request_id));
             line.push_str(&format!(" [request id {request_id}]"));
         }
         // A service may put the key anywhere: into a redirect's host, or the name of a member.
-        f.write_str(&answer.redactor.mask(&line))
+        f.write_str(&response.redactor.mask(&line))
     }
 }
 

@@ -56,6 +56,7 @@
 //! specification and no others. `Serialize` writes everything.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "client")]
 mod agents;
 #[cfg(feature = "blocking")]
 pub mod blocking;
@@ -66,28 +67,35 @@ mod client;
 #[cfg(feature = "client")]
 mod deals;
 mod decode;
+mod decode_error;
 pub mod document;
 #[cfg(feature = "client")]
 mod error;
 #[cfg(feature = "client")]
 mod http;
+#[cfg(feature = "client")]
+mod http_response;
 mod model;
 mod names;
 mod problem;
+#[cfg(feature = "client")]
+mod redact;
 #[cfg(feature = "client")]
 mod response;
 #[cfg(feature = "client")]
 mod retrieve_many;
 pub mod scalar;
+#[cfg(feature = "client")]
+mod service;
 pub mod validate;
 mod value;
 pub mod wire;
 
-pub use agents::{AgentProfile, CreateAgent, CreateAgentBuilder};
-pub use decode::DecodeError;
+pub use decode_error::DecodeError;
 pub use model::{
-    Address, Agent, AgentProfileResponse, Application, Contact, ContactField, Deal, ListingAgent,
-    ListingContract, Offer, Quote, RoleAssignment, Side,
+    Address, Agent, AgentProfile, AgentProfileResponse, Application, Contact, ContactField,
+    CreateAgent, CreateAgentBuilder, Deal, ListingAgent, ListingContract, Offer, Quote,
+    RoleAssignment, Side,
 };
 pub use problem::Problem;
 pub use validate::{UnknownMembers, ValidationError, Violation, ViolationCode};

@@ -1,15 +1,75 @@
-//! Which names of members may be shown: those of the specification. Every other name is data, and may be
-//! an e-mail address as well as a word.
+//! The names of the specification's fields, and which names may be shown: those. Every other name is data,
+//! and may be an e-mail address as well as a word.
 
-use crate::{agents, model, validate};
+use crate::value::Kind;
 
-/// Whether the specification has a member of this name, in a request or in a response.
+/// Wire names of a request, stated once: for writing, for the rules, and for error texts.
+macro_rules! names {
+    ($($name:ident = $wire:literal,)+) => {
+        $(pub(crate) const $name: &str = $wire;)+
+        pub(super) const ALL: &[&str] = &[$($wire),+];
+    };
+}
+
+/// The fields of "Create agent".
+pub(crate) mod create_agent {
+    names! {
+        EMAIL = "email",
+        FIRST_NAME = "first_name",
+        LAST_NAME = "last_name",
+        PROFILE = "profile",
+        ROLE = "role",
+        PHONE = "phone",
+        IMAGE_URL = "image_url",
+        DATE_OF_BIRTH = "date_of_birth",
+        BROKERAGE_ID = "brokerage_id",
+        OFFICE_ID = "office_id",
+        COLLECTIVE_ID = "collective_id",
+    }
+}
+
+/// The fields of the request's profile that the specification shows, in its order, with their types.
+pub(crate) const PROFILE: [(&str, Kind); 14] = [
+    ("tier", Kind::String),
+    ("id", Kind::String),
+    ("userId", Kind::String),
+    ("partnerUUID", Kind::String),
+    ("partnerOfficeId", Kind::String),
+    ("partnerMlsAgentId", Kind::String),
+    ("partnerMlsId", Kind::String),
+    ("partnerStatus", Kind::String),
+    ("mlsId", Kind::String),
+    ("onboardingComplete", Kind::Boolean),
+    ("processorConnectedAccountId", Kind::String),
+    ("processorOnboardingComplete", Kind::Boolean),
+    ("clientMetadata", Kind::Object),
+    ("externalId", Kind::String),
+];
+
+/// Takes the wire names out of the table of the response types.
+macro_rules! wire_names {
+    ($(
+        $(#[$doc:meta])*
+        $model:ident {
+            $( $(#[$field_doc:meta])* $presence:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
+        }
+    )+) => {
+        /// The fields of the response types, type by type.
+        const RESPONSES: &[&str] = &[$($($wire),+),+];
+    };
+}
+crate::__response_models!(wire_names);
+
+/// Whether the specification has a field of this name, in a request or in a response.
 pub(crate) fn is_known(name: &str) -> bool {
-    model::is_field(name)
-        || agents::member::ALL.contains(&name)
-        || validate::PROFILE_MEMBERS
-            .iter()
-            .any(|(known, _)| *known == name)
+    RESPONSES.contains(&name)
+        || create_agent::ALL.contains(&name)
+        || PROFILE.iter().any(|(known, _)| *known == name)
+}
+
+/// One token of a JSON pointer, escaped (RFC 6901).
+pub(crate) fn pointer_token(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
 }
 
 /// The pointer with `*` in the place of each name that is data.

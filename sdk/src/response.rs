@@ -7,16 +7,17 @@ use http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    decode::{self, DecodeError},
+    decode,
+    decode_error::DecodeError,
     error::{Error, Operation},
-    http::send::Answer,
+    http_response::HttpResponse,
 };
 
 /// A successful response and the value read from it.
 #[derive(Clone)]
 pub struct Response<T> {
     pub(crate) operation: Operation,
-    pub(crate) answer: Answer,
+    pub(crate) response: HttpResponse,
     pub(crate) value: T,
 }
 
@@ -27,27 +28,27 @@ pub type RawResponse = Response<Bytes>;
 impl<T> Response<T> {
     /// The status, a 2xx.
     pub fn status(&self) -> StatusCode {
-        self.answer.status
+        self.response.status
     }
 
     /// The headers.
     pub fn headers(&self) -> &HeaderMap {
-        &self.answer.headers
+        &self.response.headers
     }
 
     /// The request's id in the service's logs, if the service sent one.
     pub fn request_id(&self) -> Option<&str> {
-        self.answer.request_id()
+        self.response.request_id()
     }
 
     /// How many times the request was sent, at least 1.
     pub fn attempts(&self) -> u32 {
-        self.answer.attempts
+        self.response.attempts
     }
 
     /// The raw body.
     pub fn body(&self) -> &Bytes {
-        &self.answer.body
+        &self.response.body
     }
 
     /// The value.
@@ -62,11 +63,11 @@ impl<T> Response<T> {
 }
 
 impl RawResponse {
-    pub(crate) fn of(answer: Answer, operation: Operation) -> Self {
-        let value = answer.body.clone();
+    pub(crate) fn of(response: HttpResponse, operation: Operation) -> Self {
+        let value = response.body.clone();
         Self {
             operation,
-            answer,
+            response,
             value,
         }
     }
@@ -77,7 +78,7 @@ impl RawResponse {
     /// Of kind `Decode`, with the path of what could not be read; also for a document of more than
     /// [`MAX_VALUES`](crate::document::MAX_VALUES) values.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        decode::from_json(&self.answer.body).map_err(|error| self.unreadable(error))
+        decode::from_json(&self.response.body).map_err(|error| self.unreadable(error))
     }
 }
 
@@ -86,7 +87,7 @@ impl<T> Response<T> {
     /// call.
     pub fn unreadable(&self, error: DecodeError) -> Error {
         Error::decode(error)
-            .with_answer(self.answer.clone())
+            .with_response(self.response.clone())
             .with_operation(&self.operation)
     }
 }
@@ -97,7 +98,7 @@ impl<T> fmt::Debug for Response<T> {
             .field("status", &self.status())
             .field(
                 "request_id",
-                &self.request_id().map(|id| self.answer.redactor.mask(id)),
+                &self.request_id().map(|id| self.response.redactor.mask(id)),
             )
             .field("attempts", &self.attempts())
             .field("body", &format_args!("<{} bytes>", self.body().len()))

@@ -4,6 +4,7 @@ use std::{
     fmt,
     num::NonZeroUsize,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -15,12 +16,8 @@ use futures_util::{
 };
 
 use crate::{
-    call::{Call, CallOptions},
-    deals::Deals,
-    error::Error,
-    http::retry::RetryPolicy,
-    model::Deal,
-    response::RawResponse,
+    call::Call, error::Error, http::retry::RetryPolicy, model::Deal, response::RawResponse,
+    service::CallOptions,
 };
 
 /// How many deals are fetched at the same time unless the caller says otherwise.
@@ -45,13 +42,15 @@ const CONCURRENCY: usize = 16;
 /// ```
 #[must_use = "nothing is retrieved until the stream is read"]
 pub struct RetrieveMany<I, T = Deal> {
-    deals: Deals,
     ids: I,
     concurrency: NonZeroUsize,
     as_completed: bool,
     options: CallOptions,
-    call: fn(&Deals, &str) -> Call<T>,
+    call: MakeCall<T>,
 }
+
+/// Makes the call of one identifier.
+type MakeCall<T> = Arc<dyn Fn(&str) -> Call<T> + Send + Sync>;
 
 /// One deal of many: which it is, and what came of it.
 #[derive(Debug)]
@@ -66,27 +65,26 @@ pub struct Retrieved<T = Deal> {
 }
 
 impl<I> RetrieveMany<I> {
-    pub(crate) fn new(deals: Deals, ids: I) -> Self {
+    pub(crate) fn new(ids: I, call: impl Fn(&str) -> Call<Deal> + Send + Sync + 'static) -> Self {
         Self {
-            deals,
             ids,
             concurrency: NonZeroUsize::new(CONCURRENCY).unwrap_or(NonZeroUsize::MIN),
             as_completed: false,
             options: CallOptions::default(),
-            call: |deals, id| deals.retrieve(id),
+            call: Arc::new(call),
         }
     }
 
     /// Makes every item come back with the raw response, its body left for the caller to read; see
     /// [`Call::raw_response`].
     pub fn raw_responses(self) -> RetrieveMany<I, RawResponse> {
+        let call = self.call;
         RetrieveMany {
-            deals: self.deals,
             ids: self.ids,
             concurrency: self.concurrency,
             as_completed: self.as_completed,
             options: self.options,
-            call: |deals, id| deals.retrieve(id).raw_response(),
+            call: Arc::new(move |id| call(id).raw_response()),
         }
     }
 }
@@ -132,7 +130,6 @@ impl<I, T> RetrieveMany<I, T> {
     /// of them over as an iterator.
     pub fn into_parts(self) -> (I, Retrievals<T>) {
         let retrievals = Retrievals {
-            deals: self.deals,
             next_index: 0,
             options: self.options,
             call: self.call,
@@ -221,10 +218,9 @@ impl<I, T> fmt::Debug for DealStream<I, T> {
 /// It is a stream that ends whenever nothing is on its way, and goes on after the next `push`.
 #[must_use = "nothing is retrieved until it is read"]
 pub struct Retrievals<T = Deal> {
-    deals: Deals,
     next_index: usize,
     options: CallOptions,
-    call: fn(&Deals, &str) -> Call<T>,
+    call: MakeCall<T>,
     window: Window<T>,
 }
 
@@ -238,7 +234,7 @@ impl<T: Send + 'static> Retrievals<T> {
     /// Adds a deal to those on their way. How many there are is the caller's to bound.
     pub fn push(&mut self, id: impl Into<String>) {
         let (index, id) = (self.next_index(), id.into());
-        let call = (self.call)(&self.deals, &id).options(self.options);
+        let call = (self.call)(&id).options(self.options);
         let retrieval = Box::pin(async move {
             let result = call.send().await;
             Retrieved { index, id, result }

@@ -10,8 +10,7 @@ use serde_json::value::RawValue;
 use url::Url;
 
 use crate::{
-    agents::{AgentProfile, CreateAgent, member},
-    names,
+    names::{self, pointer_token},
     value::{Json, Kind, Nullable, Role, parse_date},
 };
 
@@ -197,7 +196,6 @@ impl ValidationError {
         }
     }
 
-    #[cfg(feature = "client")]
     pub(crate) fn one(violation: Violation) -> Self {
         Self {
             violations: vec![violation],
@@ -233,98 +231,8 @@ pub enum UnknownMembers {
     Reject,
 }
 
-/// One token of a JSON pointer, escaped (RFC 6901).
-pub(crate) fn pointer_token(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
-}
-
-/// The members of the request's profile that the specification shows, in its order, with their types.
-pub(crate) const PROFILE_MEMBERS: [(&str, Kind); 14] = [
-    ("tier", Kind::String),
-    ("id", Kind::String),
-    ("userId", Kind::String),
-    ("partnerUUID", Kind::String),
-    ("partnerOfficeId", Kind::String),
-    ("partnerMlsAgentId", Kind::String),
-    ("partnerMlsId", Kind::String),
-    ("partnerStatus", Kind::String),
-    ("mlsId", Kind::String),
-    ("onboardingComplete", Kind::Boolean),
-    ("processorConnectedAccountId", Kind::String),
-    ("processorOnboardingComplete", Kind::Boolean),
-    ("clientMetadata", Kind::Object),
-    ("externalId", Kind::String),
-];
-
-/// Reads the body of "Create agent" and checks every rule of it.
-pub(crate) fn create_agent(
-    body: &Json,
-    unknown: UnknownMembers,
-) -> Result<CreateAgent, ValidationError> {
-    let mut violations = Vec::new();
-    let Some(mut members) = Members::of(body.as_str(), "") else {
-        let found = body.kind().name();
-        violations.push(Violation::new(
-            "",
-            ViolationCode::WrongType,
-            format!("must be an object, got {found}"),
-        ));
-        return Err(ValidationError { violations });
-    };
-    let out = &mut violations;
-    let request = CreateAgent {
-        email: members.required_text(member::EMAIL, email, out),
-        first_name: members.required_text(member::FIRST_NAME, name, out),
-        last_name: members.required_text(member::LAST_NAME, name, out),
-        profile: profile(&mut members, unknown, out),
-        role: members
-            .text(member::ROLE, Null::Forbidden, role, out)
-            .value()
-            .and_then(|role| role.parse().ok()),
-        phone: members
-            .text(member::PHONE, Null::Forbidden, phone, out)
-            .value(),
-        image_url: members.text(member::IMAGE_URL, Null::Allowed, absolute_url, out),
-        date_of_birth: members.text(member::DATE_OF_BIRTH, Null::Allowed, date, out),
-        brokerage_id: members.identifier(member::BROKERAGE_ID, out),
-        office_id: members.identifier(member::OFFICE_ID, out),
-        collective_id: members.identifier(member::COLLECTIVE_ID, out),
-    };
-    members.rest(unknown, out);
-    if violations.is_empty() {
-        Ok(request)
-    } else {
-        Err(ValidationError { violations })
-    }
-}
-
-fn profile(
-    members: &mut Members<'_>,
-    unknown: UnknownMembers,
-    out: &mut Vec<Violation>,
-) -> AgentProfile {
-    let mut profile = AgentProfile::new();
-    let Some(value) = members.required(member::PROFILE, Kind::Object, out) else {
-        return profile;
-    };
-    let Some(mut inner) = Members::of(value.get(), "/profile") else {
-        return profile;
-    };
-    // What is not known is kept all the same: the request is the caller's.
-    profile.members = inner
-        .members
-        .iter()
-        .map(|(name, value)| (name.clone(), Json::from_raw(value)))
-        .collect();
-    for (name, kind) in PROFILE_MEMBERS {
-        inner.take(name, kind, Null::Forbidden, out);
-    }
-    inner.rest(unknown, out);
-    profile
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Null {
+pub(crate) enum Null {
     Allowed,
     /// It must be left out instead.
     Forbidden,
@@ -332,20 +240,41 @@ enum Null {
     Required,
 }
 
-/// The members of an object that no rule has looked at yet.
-struct Members<'a> {
-    members: BTreeMap<String, &'a RawValue>,
+/// The fields of an object that no rule has looked at yet.
+pub(crate) struct Fields<'a> {
+    fields: BTreeMap<String, &'a RawValue>,
     /// The pointer of the object itself.
     at: &'static str,
 }
 
 /// A rule on the text of a member: the code and the detail when it is broken.
-type Rule = fn(&str) -> Result<(), (ViolationCode, String)>;
+pub(crate) type Rule = fn(&str) -> Result<(), (ViolationCode, String)>;
 
-impl<'a> Members<'a> {
-    fn of(text: &'a str, at: &'static str) -> Option<Self> {
-        let members = serde_json::from_str(text).ok()?;
-        Some(Self { members, at })
+impl<'a> Fields<'a> {
+    /// The fields of a whole body, which must be an object.
+    pub(crate) fn of_body(body: &'a Json) -> Result<Self, ValidationError> {
+        Self::of(body.as_str(), "").ok_or_else(|| {
+            let found = body.kind().name();
+            ValidationError::one(Violation::new(
+                "",
+                ViolationCode::WrongType,
+                format!("must be an object, got {found}"),
+            ))
+        })
+    }
+
+    /// The fields of the object that stands at this pointer.
+    pub(crate) fn of(text: &'a str, at: &'static str) -> Option<Self> {
+        let fields = serde_json::from_str(text).ok()?;
+        Some(Self { fields, at })
+    }
+
+    /// All of them, by name.
+    pub(crate) fn to_map(&self) -> BTreeMap<String, Json> {
+        let fields = self.fields.iter();
+        fields
+            .map(|(name, value)| (name.clone(), Json::from_raw(value)))
+            .collect()
     }
 
     fn pointer(&self, name: &str) -> String {
@@ -353,14 +282,14 @@ impl<'a> Members<'a> {
     }
 
     /// Takes a member out and checks its type. `Null` and `Absent` are told apart.
-    fn take(
+    pub(crate) fn take(
         &mut self,
         name: &str,
         kind: Kind,
         null: Null,
         out: &mut Vec<Violation>,
     ) -> Nullable<&'a RawValue> {
-        let Some(value) = self.members.remove(name) else {
+        let Some(value) = self.fields.remove(name) else {
             return Nullable::Absent;
         };
         match Kind::of(value.get()) {
@@ -384,13 +313,13 @@ impl<'a> Members<'a> {
     }
 
     /// Takes a member out that must be there.
-    fn required(
+    pub(crate) fn required(
         &mut self,
         name: &str,
         kind: Kind,
         out: &mut Vec<Violation>,
     ) -> Option<&'a RawValue> {
-        if !self.members.contains_key(name) {
+        if !self.fields.contains_key(name) {
             out.push(Violation::new(
                 self.pointer(name),
                 ViolationCode::Required,
@@ -400,14 +329,19 @@ impl<'a> Members<'a> {
         self.take(name, kind, Null::Required, out).value()
     }
 
-    fn required_text(&mut self, name: &str, rule: Rule, out: &mut Vec<Violation>) -> String {
+    pub(crate) fn required_text(
+        &mut self,
+        name: &str,
+        rule: Rule,
+        out: &mut Vec<Violation>,
+    ) -> String {
         let value = self.required(name, Kind::String, out);
         value
             .and_then(|value| self.checked(name, value, rule, out))
             .unwrap_or_default()
     }
 
-    fn text(
+    pub(crate) fn text(
         &mut self,
         name: &str,
         null: Null,
@@ -424,7 +358,7 @@ impl<'a> Members<'a> {
     }
 
     /// Identifiers are opaque: every string is one.
-    fn identifier<Id: From<String>>(
+    pub(crate) fn identifier<Id: From<String>>(
         &mut self,
         name: &str,
         out: &mut Vec<Violation>,
@@ -459,10 +393,10 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// What is left after every known member was taken.
-    fn rest(&self, unknown: UnknownMembers, out: &mut Vec<Violation>) {
+    /// Reports what is left after every known field was taken, if it is to be rejected.
+    pub(crate) fn rest(&self, unknown: UnknownMembers, out: &mut Vec<Violation>) {
         if unknown == UnknownMembers::Reject {
-            out.extend(self.members.keys().map(|name| {
+            out.extend(self.fields.keys().map(|name| {
                 Violation::new(
                     self.pointer(name),
                     ViolationCode::UnknownField,
@@ -473,7 +407,7 @@ impl<'a> Members<'a> {
     }
 }
 
-fn email(text: &str) -> Result<(), (ViolationCode, String)> {
+pub(crate) fn email(text: &str) -> Result<(), (ViolationCode, String)> {
     let bare_mailbox = Options::default()
         .without_display_text()
         .with_domain_literal()
@@ -487,7 +421,7 @@ fn email(text: &str) -> Result<(), (ViolationCode, String)> {
     }
 }
 
-fn name(text: &str) -> Result<(), (ViolationCode, String)> {
+pub(crate) fn name(text: &str) -> Result<(), (ViolationCode, String)> {
     let length = text.chars().count();
     let code = match length {
         NAME_MIN..=NAME_MAX => return Ok(()),
@@ -498,7 +432,7 @@ fn name(text: &str) -> Result<(), (ViolationCode, String)> {
     Err((code, detail))
 }
 
-fn role(text: &str) -> Result<(), (ViolationCode, String)> {
+pub(crate) fn role(text: &str) -> Result<(), (ViolationCode, String)> {
     match text.parse::<Role>() {
         Ok(_) => Ok(()),
         Err(_) => {
@@ -511,7 +445,7 @@ fn role(text: &str) -> Result<(), (ViolationCode, String)> {
     }
 }
 
-fn phone(text: &str) -> Result<(), (ViolationCode, String)> {
+pub(crate) fn phone(text: &str) -> Result<(), (ViolationCode, String)> {
     let digits = text.strip_prefix('+').unwrap_or_default();
     if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(());
@@ -522,7 +456,7 @@ fn phone(text: &str) -> Result<(), (ViolationCode, String)> {
     ))
 }
 
-fn absolute_url(text: &str) -> Result<(), (ViolationCode, String)> {
+pub(crate) fn absolute_url(text: &str) -> Result<(), (ViolationCode, String)> {
     // A URL parser trims and drops white space; a URL that holds some is a mistake all the same.
     let clean = !text.contains(|c: char| c.is_whitespace() || c.is_control());
     if clean && Url::parse(text).is_ok() {
@@ -535,7 +469,7 @@ fn absolute_url(text: &str) -> Result<(), (ViolationCode, String)> {
     ))
 }
 
-fn date(text: &str) -> Result<(), (ViolationCode, String)> {
+pub(crate) fn date(text: &str) -> Result<(), (ViolationCode, String)> {
     match parse_date(text) {
         Some(_) => Ok(()),
         None => Err((

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt};
 
-use super::redact::{Redactor, short};
+use crate::redact::{Redactor, short};
 
 /// A failure of the transport and what caused it, without what the service said.
 ///

@@ -7,12 +7,15 @@ use std::{
 
 use http::Method;
 
-use super::{backoff::Backoff, retry_after::retry_after, send::Answer, trace};
-use crate::error::{Delivery, Error, ErrorKind};
+use super::{backoff::Backoff, retry_after::retry_after, trace};
+use crate::{
+    error::{Delivery, Error, ErrorKind},
+    http_response::HttpResponse,
+};
 
 /// Which failures are tried again, how often, and after what wait.
 ///
-/// GET and HEAD are tried again when no connection could be made, when no answer came in time, when the
+/// GET and HEAD are tried again when no connection could be made, when no response came in time, when the
 /// connection broke, and after 408, 429, 500, 502, 503 and 504. Every other method is tried again only
 /// where it is certain that the service did not act: no connection was made, or it answered 429. The
 /// specification has no idempotency key, and a second agent is worse than an error.
@@ -90,7 +93,7 @@ impl RetryPolicy {
     fn covers(&self, method: &Method, error: &Error) -> bool {
         let certain = did_not_act(error);
         if self.even_if_it_may_have_acted || is_safe(method) {
-            certain || may_pass(error)
+            certain || is_transient(error)
         } else {
             certain
         }
@@ -114,7 +117,7 @@ fn did_not_act(error: &Error) -> bool {
 }
 
 /// Whether the failure is of a kind that passes by itself.
-fn may_pass(error: &Error) -> bool {
+fn is_transient(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Status => error
             .status()
@@ -124,23 +127,23 @@ fn may_pass(error: &Error) -> bool {
 }
 
 /// Time and chance, so that a test can stand in for both.
-pub(crate) trait Surroundings {
+pub(crate) trait Clock {
     /// Time that has passed since the call began.
     fn elapsed(&self) -> Duration;
     /// The time of day, which `Retry-After` dates are counted from.
     fn time_of_day(&self) -> SystemTime;
     /// A random number from 0 to 1.
-    fn share(&self) -> f64;
+    fn jitter(&self) -> f64;
     /// Waits.
     fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send;
 }
 
-/// The real ones.
-pub(crate) struct Reality {
+/// The real ones: the runtime's timer and a random number.
+pub(crate) struct SystemClock {
     began: tokio::time::Instant,
 }
 
-impl Reality {
+impl SystemClock {
     pub(crate) fn new() -> Self {
         Self {
             began: tokio::time::Instant::now(),
@@ -148,7 +151,7 @@ impl Reality {
     }
 }
 
-impl Surroundings for Reality {
+impl Clock for SystemClock {
     fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
@@ -157,7 +160,7 @@ impl Surroundings for Reality {
         SystemTime::now()
     }
 
-    fn share(&self) -> f64 {
+    fn jitter(&self) -> f64 {
         fastrand::f64()
     }
 
@@ -172,29 +175,29 @@ pub(crate) async fn with_retries<F>(
     policy: RetryPolicy,
     method: &Method,
     total: Duration,
-    surroundings: &impl Surroundings,
+    clock: &impl Clock,
     mut attempt: impl FnMut(Duration) -> F,
-) -> Result<Answer, Error>
+) -> Result<HttpResponse, Error>
 where
-    F: Future<Output = Result<Answer, Error>>,
+    F: Future<Output = Result<HttpResponse, Error>>,
 {
     let mut attempts = 0;
     // Whether an attempt before the last one leaves it open what the service did.
     let mut may_have_acted = false;
     loop {
-        let left = total.saturating_sub(surroundings.elapsed());
+        let left = total.saturating_sub(clock.elapsed());
         let outcome = attempt(left).await;
         attempts += 1;
         let error = match outcome {
-            Ok(mut answer) => {
-                answer.attempts = attempts;
-                return Ok(answer);
+            Ok(mut response) => {
+                response.attempts = attempts;
+                return Ok(response);
             }
             Err(error) => error,
         };
         let asked = error
             .headers()
-            .and_then(|headers| retry_after(headers, surroundings.time_of_day()));
+            .and_then(|headers| retry_after(headers, clock.time_of_day()));
         let certain = did_not_act(&error);
         let again = attempts <= policy.max_retries && policy.covers(method, &error);
         let error = error.after(attempts, asked, may_have_acted);
@@ -203,14 +206,14 @@ where
         }
         let wait = policy
             .backoff
-            .wait(attempts - 1, surroundings.share())
+            .wait(attempts - 1, clock.jitter())
             .max(asked.unwrap_or_default());
-        if wait >= total.saturating_sub(surroundings.elapsed()) {
+        if wait >= total.saturating_sub(clock.elapsed()) {
             return Err(error);
         }
         trace::trying_again(attempts, wait, &error);
         may_have_acted |= !certain;
-        surroundings.sleep(wait).await;
+        clock.sleep(wait).await;
     }
 }
 
@@ -230,7 +233,7 @@ mod tests {
     use url::Url;
 
     use super::*;
-    use crate::http::redact::Redactor;
+    use crate::redact::Redactor;
 
     const SECOND: Duration = Duration::from_secs(1);
     const TOTAL: Duration = Duration::from_secs(60);
@@ -249,7 +252,7 @@ mod tests {
         }
     }
 
-    impl Surroundings for Fake {
+    impl Clock for Fake {
         fn elapsed(&self) -> Duration {
             *self.now.lock().unwrap()
         }
@@ -259,7 +262,7 @@ mod tests {
             UNIX_EPOCH + Duration::from_secs(784_111_777) + self.elapsed()
         }
 
-        fn share(&self) -> f64 {
+        fn jitter(&self) -> f64 {
             self.share
         }
 
@@ -272,7 +275,7 @@ mod tests {
 
     /// What the loop did.
     struct Run {
-        outcome: Result<Answer, Error>,
+        outcome: Result<HttpResponse, Error>,
         slept: Vec<Duration>,
         /// The time that each attempt was given.
         left: Vec<Duration>,
@@ -292,7 +295,7 @@ mod tests {
         policy: RetryPolicy,
         method: &Method,
         share: f64,
-        outcomes: impl IntoIterator<Item = (Duration, Result<Answer, Error>)>,
+        outcomes: impl IntoIterator<Item = (Duration, Result<HttpResponse, Error>)>,
     ) -> Run {
         let fake = Fake {
             now: Mutex::default(),
@@ -329,12 +332,12 @@ mod tests {
         )
     }
 
-    fn answer(status: u16, retry_after: Option<&str>) -> Answer {
+    fn response(status: u16, retry_after: Option<&str>) -> HttpResponse {
         let mut headers = HeaderMap::new();
         if let Some(value) = retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_str(value).unwrap());
         }
-        Answer {
+        HttpResponse {
             status: StatusCode::from_u16(status).unwrap(),
             headers,
             body: Bytes::new(),
@@ -350,7 +353,7 @@ mod tests {
 
     fn asking(status: u16, retry_after: Option<&str>) -> Error {
         let url = Url::parse("https://deals.example.com").unwrap();
-        Error::answered(answer(status, retry_after), &url)
+        Error::answered(response(status, retry_after), &url)
     }
 
     fn refused() -> Error {
@@ -365,7 +368,7 @@ mod tests {
         Error::interrupted("reset", delivery)
     }
 
-    fn at_once(failures: Vec<Error>) -> Vec<(Duration, Result<Answer, Error>)> {
+    fn at_once(failures: Vec<Error>) -> Vec<(Duration, Result<HttpResponse, Error>)> {
         failures
             .into_iter()
             .map(|failure| (Duration::ZERO, Err(failure)))
@@ -434,7 +437,7 @@ mod tests {
             );
         }
         let mut outcomes = at_once(vec![refused(), status(503)]);
-        outcomes.push((Duration::ZERO, Ok(answer(200, None))));
+        outcomes.push((Duration::ZERO, Ok(response(200, None))));
         let run = run(RetryPolicy::new(), &Method::GET, 0.0, outcomes);
         assert_eq!(run.left.len(), 3);
         assert_eq!(
@@ -464,7 +467,7 @@ mod tests {
             ("3", 1.0, [3000, 3000]),
             ("0", 1.0, [200, 400]),
             ("0", 0.0, [0, 0]),
-            // It is counted from the answer: the second comes when it is nearly over.
+            // It is counted from the response: the second comes when it is nearly over.
             ("Sun, 06 Nov 1994 08:49:41 GMT", 0.0, [4000, 0]),
             ("Sun, 06 Nov 1994 08:49:36 GMT", 0.5, [100, 200]),
             ("1e30", 0.5, [100, 200]),

@@ -1,4 +1,4 @@
-//! One request out, one whole answer back.
+//! One request out, one whole response back.
 
 use std::{future::Future, time::Duration};
 
@@ -7,15 +7,12 @@ use http::{HeaderMap, Method, StatusCode, header};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use super::{
-    cause::Cause,
-    progress::Progress,
-    redact::{Redactor, short},
-};
+use super::{cause::Cause, progress::Progress};
 use crate::{
-    decode::DecodeError,
+    decode_error::DecodeError,
     error::{Delivery, Error},
-    wire,
+    http_response::HttpResponse,
+    redact::{Redactor, short},
 };
 
 /// The most of an error's body that is read, in bytes: it need not be whole to be of use.
@@ -41,89 +38,68 @@ impl Outgoing {
     }
 }
 
-/// A whole answer, whatever its status.
-#[derive(Clone)]
-pub(crate) struct Answer {
-    pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
-    /// Whether there was more of the body than was read.
-    pub(crate) is_cut: bool,
-    /// How many times the request was sent to get it.
-    pub(crate) attempts: u32,
-    /// Whatever is shown of the answer goes through it.
-    pub(crate) redactor: Redactor,
-}
-
-impl Answer {
-    /// The request id that the headers carry.
-    pub(crate) fn request_id(&self) -> Option<&str> {
-        self.headers.get(wire::REQUEST_ID_HEADER)?.to_str().ok()
-    }
-}
-
 /// How long an attempt may take and how much it may bring back.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct Limits {
     pub(crate) connect: Duration,
     pub(crate) attempt: Duration,
     pub(crate) max_response_bytes: u64,
 }
 
-/// Sends the request once. An answer that is no success is an error here.
+/// Sends the request once. A response that is no success is an error here.
 pub(crate) async fn attempt(
     http: &reqwest::Client,
     request: &Outgoing,
     deadline: Deadline,
-    bounds: Bounds,
+    limits: Limits,
     redactor: &Redactor,
-) -> Result<Answer, Error> {
+) -> Result<HttpResponse, Error> {
     let progress = Progress::default();
     let sent = progress.watch(http.execute(request.to_reqwest()));
-    let mut response = match deadline.bound(sent).await {
-        Some(Ok(response)) => response,
-        Some(Err(error)) => return Err(transport_error(error, bounds.connect, redactor)),
+    let mut incoming = match deadline.bound(sent).await {
+        Some(Ok(incoming)) => incoming,
+        Some(Err(error)) => return Err(transport_error(error, limits.connect, redactor)),
         None if progress.is_connecting() => return Err(deadline.missed(Delivery::NotSent)),
         None => return Err(deadline.missed(Delivery::Unknown)),
     };
-    let mut answer = Answer {
-        status: response.status(),
-        headers: std::mem::take(response.headers_mut()),
+    let mut response = HttpResponse {
+        status: incoming.status(),
+        headers: std::mem::take(incoming.headers_mut()),
         body: Bytes::new(),
         is_cut: false,
         attempts: 1,
         redactor: redactor.clone(),
     };
-    if !answer.status.is_success() {
+    if !response.status.is_success() {
         // The status says what there is to know, however much of its body comes.
-        let limit = usize::try_from(bounds.max_response_bytes).unwrap_or(usize::MAX);
+        let limit = usize::try_from(limits.max_response_bytes).unwrap_or(usize::MAX);
         let limit = limit.min(ERROR_BODY_READ);
-        (answer.body, answer.is_cut) = read_error_body(&mut response, limit, &deadline).await;
-        return Err(Error::answered(answer, &request.url));
+        (response.body, response.is_cut) = read_error_body(&mut incoming, limit, &deadline).await;
+        return Err(Error::answered(response, &request.url));
     }
     let (body, failure) = read_body(
-        &mut response,
-        bounds.max_response_bytes,
+        &mut incoming,
+        limits.max_response_bytes,
         &deadline,
         redactor,
     )
     .await;
-    answer.body = body;
+    response.body = body;
     let unreadable = || {
-        let reason = unreadable(request, &answer)?;
-        Some(Error::decode(DecodeError::response(reason, &answer.body)))
+        let reason = unreadable(request, &response)?;
+        Some(Error::decode(DecodeError::response(reason, &response.body)))
     };
     match failure.or_else(unreadable) {
         // What came is kept, also where more should have come.
-        Some(error) => Err(error.with_answer(answer)),
-        None => Ok(answer),
+        Some(error) => Err(error.with_response(response)),
+        None => Ok(response),
     }
 }
 
 /// Why a response with the status of a success is none, if so: its body is not, or not all of, what was
 /// asked for.
-fn unreadable(request: &Outgoing, answer: &Answer) -> Option<String> {
-    match answer.status {
+fn unreadable(request: &Outgoing, response: &HttpResponse) -> Option<String> {
+    match response.status {
         StatusCode::RESET_CONTENT => {
             return Some(
                 "it is a 205 (Reset Content), in which dealkit can read nothing".to_owned(),
@@ -150,11 +126,11 @@ fn unreadable(request: &Outgoing, answer: &Answer) -> Option<String> {
         &[transfer, content]
     };
     checked.iter().find_map(|(name, readable)| {
-        let values = answer.headers.get_all(name);
+        let values = response.headers.get_all(name);
         let all: Vec<_> = values.iter().map(|value| value.as_bytes()).collect();
         let all = String::from_utf8_lossy(&all.join(&b", "[..])).into_owned();
         (!all.is_empty() && !all.trim().eq_ignore_ascii_case(readable)).then(|| {
-            let coding = short(&answer.redactor.mask(&all));
+            let coding = short(&response.redactor.mask(&all));
             format!("its body has the {name} {coding}, which dealkit cannot read")
         })
     })
@@ -187,13 +163,13 @@ impl Deadline {
 
 /// Reads the body up to the limit: what came of it, and why there is no more, if there should be.
 async fn read_body(
-    response: &mut reqwest::Response,
+    incoming: &mut reqwest::Response,
     limit: u64,
     deadline: &Deadline,
     redactor: &Redactor,
 ) -> (Bytes, Option<Error>) {
     let mut body = BytesMut::new();
-    if let Some(length) = response.content_length() {
+    if let Some(length) = incoming.content_length() {
         if length > limit {
             return (Bytes::new(), Some(Error::too_large(limit)));
         }
@@ -201,7 +177,7 @@ async fn read_body(
         body.reserve(usize::try_from(length.min(64 * 1024)).unwrap_or(0));
     }
     let failure = loop {
-        match deadline.bound(response.chunk()).await {
+        match deadline.bound(incoming.chunk()).await {
             Some(Ok(Some(chunk))) if body.len() as u64 + chunk.len() as u64 > limit => {
                 break Some(Error::too_large(limit));
             }
@@ -220,12 +196,12 @@ async fn read_body(
 /// Reads the beginning of an error's body, and says whether there was more. A connection with more to come
 /// is not used again.
 async fn read_error_body(
-    response: &mut reqwest::Response,
+    incoming: &mut reqwest::Response,
     limit: usize,
     deadline: &Deadline,
 ) -> (Bytes, bool) {
     let mut body = BytesMut::new();
-    while let Some(Ok(Some(chunk))) = deadline.bound(response.chunk()).await {
+    while let Some(Ok(Some(chunk))) = deadline.bound(incoming.chunk()).await {
         let room = limit.saturating_sub(body.len());
         if let Some(first) = chunk.get(..room).filter(|_| chunk.len() > room) {
             body.extend_from_slice(first);
@@ -236,7 +212,7 @@ async fn read_error_body(
     (body.freeze(), false)
 }
 
-/// Tells the failures apart that have no answer.
+/// Tells the failures apart that have no response.
 fn transport_error(error: reqwest::Error, connect_timeout: Duration, redactor: &Redactor) -> Error {
     // The URL holds the identifier, which error texts never show.
     let error = error.without_url();

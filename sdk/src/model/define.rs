@@ -22,9 +22,6 @@ macro_rules! models {
             $( $(#[$field_doc:meta])* $need:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
         }
     )+) => {
-        /// The wire names of each type's fields.
-        const WIRE_NAMES: &[&[&str]] = &[$($model::FIELDS),+];
-
         $( models!(@model
             $(#[$doc])*
             $model {
@@ -99,7 +96,7 @@ macro_rules! models {
 
         impl $model {
             /// The wire names of the fields.
-            pub(crate) const FIELDS: &'static [&'static str] = &[$($wire),+];
+            const FIELDS: &'static [&'static str] = &[$($wire),+];
 
             /// Reads one from a JSON document.
             ///
@@ -169,8 +166,3 @@ macro_rules! models {
 }
 
 crate::__response_models!(models);
-
-/// Whether a response type has a field of this wire name.
-pub(crate) fn is_field(name: &str) -> bool {
-    WIRE_NAMES.iter().any(|names| names.contains(&name))
-}

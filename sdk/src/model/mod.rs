@@ -1,6 +1,6 @@
-//! The response types: exactly the tables of the specification, read leniently.
+//! The request and the response types. The response types are exactly the tables of the specification, read leniently.
 //!
-//! What every type here has in common:
+//! What every response type has in common:
 //!
 //! * Fields that the service left out or sent as null read as `None`, as an empty list or as an empty
 //!   map; only the fields that the specification requires must be there.
@@ -11,12 +11,13 @@
 //!   reads it from JSON.
 
 mod agent;
+mod create_agent;
 mod deal;
 mod define;
 mod field;
 mod table;
 
-pub(crate) use define::is_field;
+pub use create_agent::{AgentProfile, CreateAgent, CreateAgentBuilder};
 pub use define::{
     Address, Agent, AgentProfileResponse, Application, Contact, ContactField, Deal, ListingAgent,
     ListingContract, Offer, Quote, RoleAssignment, Side,

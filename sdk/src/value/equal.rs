@@ -8,10 +8,13 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{Json, Kind};
+use super::kind::Kind;
+
+/// How many arrays and objects may enclose each other in what is looked at value by value.
+pub(super) const MAX_DEPTH: usize = 127;
 
 /// Whether two valid JSON texts hold the same value: the order of members, escapes and the form of numbers
-/// aside. Below [`Json::MAX_DEPTH`] levels the texts must be the same, white space aside.
+/// aside. Below [`MAX_DEPTH`] levels the texts must be the same, white space aside.
 pub(super) fn same_value(left: &str, right: &str) -> bool {
     same_text(left, right) || same_at(left, right, 0)
 }
@@ -26,7 +29,7 @@ fn same_at(left: &str, right: &str, depth: usize) -> bool {
         Kind::Boolean => left.trim() == right.trim(),
         Kind::Number => same_number(left.trim(), right.trim()),
         Kind::String => same_string(left, right),
-        Kind::Array | Kind::Object if depth == Json::MAX_DEPTH => same_text(left, right),
+        Kind::Array | Kind::Object if depth == MAX_DEPTH => same_text(left, right),
         Kind::Array => match (items(left), items(right)) {
             (Some(left), Some(right)) => {
                 left.len() == right.len()

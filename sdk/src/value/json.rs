@@ -5,7 +5,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
-use super::equal::same_value;
+use super::{
+    equal::{self, same_value},
+    kind::Kind,
+};
 
 /// Any JSON value, kept as its exact text: no digit of a number ever changes.
 ///
@@ -33,7 +36,7 @@ pub struct Json(Box<RawValue>);
 impl Json {
     /// How many arrays and objects may enclose each other in what [`Json::to`] reads. A `Json` itself nests
     /// as deep as its text does: keeping, copying and writing it take no recursion.
-    pub const MAX_DEPTH: usize = 127;
+    pub const MAX_DEPTH: usize = equal::MAX_DEPTH;
 
     /// Keeps `text` if it is one JSON value.
     ///
@@ -84,42 +87,6 @@ impl Json {
     /// What kind of JSON value this is.
     pub(crate) fn kind(&self) -> Kind {
         Kind::of(self.as_str())
-    }
-}
-
-/// The kinds of JSON value, as error texts name them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Null,
-    Boolean,
-    Number,
-    String,
-    Array,
-    Object,
-}
-
-impl Kind {
-    /// The kind of the valid JSON value `text`, by its first character.
-    pub(crate) fn of(text: &str) -> Self {
-        match text.trim_start().as_bytes().first() {
-            Some(b'n') => Kind::Null,
-            Some(b't' | b'f') => Kind::Boolean,
-            Some(b'"') => Kind::String,
-            Some(b'[') => Kind::Array,
-            Some(b'{') => Kind::Object,
-            _ => Kind::Number,
-        }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Kind::Null => "null",
-            Kind::Boolean => "a boolean",
-            Kind::Number => "a number",
-            Kind::String => "a string",
-            Kind::Array => "an array",
-            Kind::Object => "an object",
-        }
     }
 }
 

@@ -6,6 +6,7 @@ mod equal;
 mod ids;
 mod integer;
 mod json;
+mod kind;
 mod name;
 mod nullable;
 mod open;
@@ -26,5 +27,5 @@ pub use role::{Role, UnknownRole};
 
 pub(crate) use datetime::{format_date, format_timestamp, parse_date, parse_timestamp};
 pub(crate) use integer::parse_integer;
-pub(crate) use json::Kind;
+pub(crate) use kind::Kind;
 pub(crate) use name::Name;

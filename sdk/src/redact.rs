@@ -1,11 +1,11 @@
-//! What may be shown of an answer, and how it is shown.
+//! What may be shown of a response, and how it is shown.
 
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use url::Url;
 
-use crate::{problem::Problem, validate::pointer_token};
+use crate::{names::pointer_token, problem::Problem};
 
 /// The most characters of the service's own words that an error text shows.
 const SHOWN: usize = 200;

@@ -1,0 +1,148 @@
+//! The error of a document that could not be read.
+
+use std::fmt;
+
+use crate::value::Kind;
+
+/// A document could not be read as what it should be.
+///
+/// It names the path of the offending value, what was expected there and the kind of JSON value that
+/// was found, and keeps the whole document. Neither `Display` nor `Debug` shows a value, or a name that is
+/// data: of a member that is not one of the specification's they show the position.
+///
+/// ```
+/// use dealkit::Deal;
+///
+/// let error = Deal::from_json(r#"{"id": "d_1", "application": {"offers": [{"expiry_date_time": "soon"}]}}"#).unwrap_err();
+/// assert_eq!(error.path(), "application.offers[0].expiry_date_time");
+/// assert_eq!(error.pointer(), "/application/offers/0/expiry_date_time");
+/// assert_eq!(error.found(), "a string");
+/// assert_eq!(
+///     error.to_string(),
+///     "at application.offers[0].expiry_date_time: expected an RFC 3339 timestamp, found a string",
+/// );
+///
+/// let error = Deal::from_json(r#"{"id": "d_1", "metadata": {"source": "import", "ada@example.com": 1}}"#).unwrap_err();
+/// assert_eq!(error.path(), "metadata[entry 2]");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct DecodeError {
+    pub(crate) path: String,
+    pub(crate) pointer: String,
+    pub(crate) reason: Reason,
+    pub(crate) body: Box<[u8]>,
+}
+
+/// Why it could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// The document ends or breaks before it is JSON; the text is the parser's and holds no value.
+    NotJson(String),
+    Missing,
+    Unexpected {
+        expected: String,
+        found: Option<Kind>,
+    },
+    /// It holds more values than this.
+    TooManyValues(usize),
+    /// What came is no response that can be read, whatever its body holds; the text says why.
+    #[cfg(feature = "client")]
+    Response(String),
+}
+
+impl DecodeError {
+    pub(crate) fn too_many_values(limit: usize, body: &[u8]) -> Self {
+        Self::of_all(Reason::TooManyValues(limit), body)
+    }
+
+    /// The error of a response that cannot be read, whatever its body holds.
+    #[cfg(feature = "client")]
+    pub(crate) fn response(reason: String, body: &[u8]) -> Self {
+        Self::of_all(Reason::Response(reason), body)
+    }
+
+    fn of_all(reason: Reason, body: &[u8]) -> Self {
+        Self {
+            path: String::new(),
+            pointer: String::new(),
+            reason,
+            body: body.into(),
+        }
+    }
+
+    /// Where the offending value stands, such as `application.offers[2].expiry_date_time`; empty for
+    /// the document itself. A member that is not one of the specification's, such as one of `metadata`, is
+    /// named by its position in its object, counted from 1: `metadata[entry 3]`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The same place as a JSON pointer (RFC 6901), such as `/application/offers/2/expiry_date_time`.
+    ///
+    /// It is exact, and so it can hold names from the document, which may be personal; like
+    /// [`body`](Self::body) it belongs into no log.
+    pub fn pointer(&self) -> &str {
+        &self.pointer
+    }
+
+    /// What stands at the path: `null`, `a boolean`, `a number`, `a string`, `an array`, `an object`,
+    /// `nothing` for a missing member, `not JSON`, or `too many values`. Of a member that stands twice in its object it is the last
+    /// one's kind, and `something else` where that cannot be told.
+    pub fn found(&self) -> &'static str {
+        match &self.reason {
+            Reason::NotJson(_) => "not JSON",
+            Reason::Missing => "nothing",
+            Reason::TooManyValues(_) => "too many values",
+            #[cfg(feature = "client")]
+            Reason::Response(_) => "something else",
+            Reason::Unexpected { found, .. } => found.map_or("something else", Kind::name),
+        }
+    }
+
+    /// The whole document, as it came.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// Takes the service key out of the pointer: its names are the sender's.
+    #[cfg(feature = "client")]
+    pub(crate) fn mask(&mut self, mask: impl Fn(&str) -> String) {
+        self.pointer = mask(&self.pointer);
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.is_empty() {
+            write!(f, "at {}: ", self.path)?;
+        }
+        match &self.reason {
+            Reason::NotJson(_) if self.body.is_empty() => {
+                f.write_str("expected JSON, found an empty body")
+            }
+            Reason::NotJson(reason) => write!(f, "expected JSON, found something else ({reason})"),
+            Reason::Missing => f.write_str("a required member is missing"),
+            Reason::TooManyValues(limit) => write!(
+                f,
+                "expected at most {limit} values in the document, found more"
+            ),
+            #[cfg(feature = "client")]
+            Reason::Response(reason) => f.write_str(reason),
+            Reason::Unexpected { expected, .. } => {
+                write!(f, "expected {expected}, found {}", self.found())
+            }
+        }
+    }
+}
+
+impl fmt::Debug for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DecodeError")
+            .field("path", &self.path)
+            .field("reason", &self.reason)
+            .field("body", &format_args!("<{} bytes>", self.body.len()))
+            .finish()
+    }
+}
+
+impl std::error::Error for DecodeError {}

@@ -1,0 +1,33 @@
+//! Headers that a caller adds.
+
+use http::{HeaderName, HeaderValue};
+
+use crate::{error::Error, wire};
+
+/// Checks a header that a caller wants to add.
+pub(crate) fn extra_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
+    /// The key is set by the client alone; the others say where the message goes and where it ends.
+    const OURS: [&str; 7] = [
+        wire::SERVICE_KEY_HEADER,
+        "host",
+        "content-length",
+        "content-type",
+        "transfer-encoding",
+        "connection",
+        "expect",
+    ];
+    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
+        Error::config("a header's name holds characters that no header name may hold")
+    })?;
+    if OURS.contains(&name.as_str()) {
+        return Err(Error::config(format!(
+            "the header {name} is set by the client and cannot be given"
+        )));
+    }
+    let value = HeaderValue::from_str(value).map_err(|_| {
+        Error::config(format!(
+            "the value of the header {name} holds characters that no header may hold"
+        ))
+    })?;
+    Ok((name, value))
+}

@@ -1,0 +1,85 @@
+//! What every call of a client needs, and the one way to the service.
+
+use std::{sync::Arc, time::Duration};
+
+use http::HeaderMap;
+use tokio::runtime::Handle;
+use url::Url;
+
+use crate::{
+    error::Error,
+    http::{
+        pools::Pools,
+        retry::{self, RetryPolicy, SystemClock},
+        send::{self, Deadline, Limits, Outgoing},
+    },
+    http_response::HttpResponse,
+    redact::Redactor,
+};
+
+/// A service, and how to talk to it: a client's configuration once it is checked.
+pub(crate) struct Service {
+    pub(crate) pools: Arc<Pools>,
+    pub(crate) base_url: Url,
+    /// The headers that every request carries.
+    pub(crate) headers: HeaderMap,
+    pub(crate) redactor: Redactor,
+    pub(crate) total_timeout: Duration,
+    pub(crate) limits: Limits,
+    pub(crate) retry: RetryPolicy,
+}
+
+/// What a call can have in place of the client's own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CallOptions {
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) retry: Option<RetryPolicy>,
+}
+
+impl Service {
+    /// The URL of `path`, which begins with a slash and is escaped.
+    pub(crate) fn url(&self, path: &str) -> Url {
+        let prefix = self.base_url.path().trim_end_matches('/');
+        let path = format!("{prefix}{path}");
+        let mut url = self.base_url.clone();
+        url.set_path(&path);
+        url
+    }
+
+    /// Sends a request, more than once if need be, within the call's time.
+    pub(crate) async fn exchange(
+        &self,
+        request: &Outgoing,
+        options: CallOptions,
+    ) -> Result<HttpResponse, Error> {
+        let runtime = Handle::try_current().map_err(|_| {
+            Error::config(
+                "a call must be awaited on a Tokio runtime; without one, use dealkit::blocking",
+            )
+        })?;
+        let total = options.timeout.unwrap_or(self.total_timeout);
+        more_than_zero("timeout", total)?;
+        let policy = options.retry.unwrap_or(self.retry);
+        let http = self.pools.of(&request.method, &runtime)?;
+        let limits = self.limits;
+        let attempt = |left: Duration| {
+            // What is left of the whole is told as the whole: nobody has set "2.9 s".
+            let (time, limit) = if left < limits.attempt {
+                (left, total)
+            } else {
+                (limits.attempt, limits.attempt)
+            };
+            let deadline = Deadline::after(time, limit);
+            send::attempt(&http, request, deadline, limits, &self.redactor)
+        };
+        retry::with_retries(policy, &request.method, total, &SystemClock::new(), attempt).await
+    }
+}
+
+/// A time limit of zero would refuse every call.
+pub(crate) fn more_than_zero(name: &str, limit: Duration) -> Result<(), Error> {
+    if limit.is_zero() {
+        return Err(Error::config(format!("{name} must be more than zero")));
+    }
+    Ok(())
+}
