@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use dealkit::{
-    AgentProfile, CreateAgent, Json, Method, RawResponse, RetryPolicy, UnknownMembers,
+    AgentProfile, CreateAgent, Json, Method, RawResponse, RetryPolicy, UnknownFields,
     ValidationError, Violation,
 };
 use pyo3::{
@@ -157,10 +157,10 @@ fn create_agent_json(given: &Bound<'_, PyDict>, validate: bool) -> Outcome<Json>
         .json()
         .ok_or_else(|| Failure::Value("the request cannot be written as JSON".to_owned()))?;
     let mut violations = Vec::new();
-    if validate && let Err(error) = CreateAgent::from_json(&json, UnknownMembers::Ignore) {
+    if validate && let Err(error) = CreateAgent::from_json(&json, UnknownFields::Ignore) {
         violations.extend(error.violations().iter().cloned());
     }
-    ValidationError::unless_empty(merged(violations, writer.wrong))?;
+    ValidationError::check(merged(violations, writer.wrong))?;
     Ok(json)
 }
 
@@ -200,7 +200,7 @@ fn with_wire_names<'py>(profile: &Bound<'py, PyDict>) -> Outcome<Bound<'py, PyDi
     for (name, value) in profile {
         let wire = name.cast::<PyString>().ok().and_then(|name| {
             let name = name.to_str().ok()?;
-            AgentProfile::known_members().find(|wire| snake_case(wire) == name || *wire == name)
+            AgentProfile::known_fields().find(|wire| snake_case(wire) == name || *wire == name)
         });
         match wire {
             Some(wire) if seen.insert(wire) => named.set_item(wire, value)?,
@@ -268,7 +268,7 @@ fn written(value: &Bound<'_, PyAny>) -> Outcome<Json> {
     let mut writer = Writer::default();
     writer.value(value);
     let json = writer.json();
-    ValidationError::unless_empty(writer.wrong)?;
+    ValidationError::check(writer.wrong)?;
     json.ok_or_else(|| Failure::Value("json cannot be written as JSON".to_owned()))
 }
 

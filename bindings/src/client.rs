@@ -96,7 +96,7 @@ impl Config {
             builder = builder.proxy(proxy);
         }
         if let Some(connections) = self.max_connections {
-            builder = builder.max_connections(connections);
+            builder = builder.max_idle_connections(connections);
         }
         if let Some(bytes) = self.max_response_bytes {
             builder = builder.max_response_bytes(bytes);

@@ -141,7 +141,7 @@ impl Many {
 
 /// Retrieves what is pushed, until nobody can push any more.
 async fn retrieve(
-    mut retrievals: dealkit::Retrievals<dealkit::RawResponse>,
+    mut retrievals: dealkit::InFlight<dealkit::RawResponse>,
     mut pushed: UnboundedReceiver<String>,
     end: End,
 ) {

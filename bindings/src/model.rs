@@ -395,7 +395,7 @@ macro_rules! models {
             fn core_json(document: &[u8]) -> Result<dealkit::Json, dealkit::DecodeError> {
                 let model = dealkit::$model::from_json(document)?;
                 // A model that was read from JSON can be written as JSON.
-                Ok(dealkit::Json::of(&model).unwrap_or_else(|_| "".into()))
+                Ok(dealkit::Json::from_serialize(&model).unwrap_or_else(|_| "".into()))
             }
         }
 

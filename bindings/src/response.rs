@@ -56,7 +56,7 @@ pub(crate) fn read<'py>(
     response: &dealkit::RawResponse,
     read_as: ReadAs,
 ) -> Outcome<Bound<'py, PyAny>> {
-    let fail = |error| response.unreadable(error).into();
+    let fail = |error| response.clone().into_decode_error(error).into();
     let body = response.body();
     match read_as {
         ReadAs::Deal => read_document::<Deal>(py, body, fail).map(Bound::into_any),

@@ -347,7 +347,7 @@ where
 /// The deals of a [`RetrieveMany`]. What is on its way moves on while the iterator is waited for.
 #[derive(Debug)]
 pub struct Iter<I> {
-    stream: crate::DealStream<I>,
+    stream: crate::RetrieveStream<I>,
     driver: Driver,
 }
 

@@ -233,7 +233,7 @@ impl Call<RawResponse> {
 
     /// Sends `body` as JSON.
     pub fn json(mut self, body: &(impl Serialize + ?Sized)) -> Self {
-        match Json::of(body) {
+        match Json::from_serialize(body) {
             Ok(body) => self.with_json(body),
             Err(error) => {
                 self.parts = self.parts.and(Err(Error::config(format!(

@@ -32,7 +32,7 @@ pub const SERVICE_KEY_VARIABLE: &str = "DEALKIT_SERVICE_KEY";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(60);
-const MAX_CONNECTIONS: usize = 64;
+const MAX_IDLE_CONNECTIONS: usize = 64;
 const MAX_RESPONSE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// A client of one service, with one key and one pool of connections.
@@ -161,7 +161,7 @@ pub struct ClientBuilder {
     connect_timeout: Duration,
     attempt_timeout: Duration,
     total_timeout: Duration,
-    max_connections: usize,
+    max_idle_connections: usize,
     max_response_bytes: u64,
     user_agent: Option<String>,
     headers: Vec<(String, String)>,
@@ -180,7 +180,7 @@ impl Default for ClientBuilder {
             connect_timeout: CONNECT_TIMEOUT,
             attempt_timeout: ATTEMPT_TIMEOUT,
             total_timeout: TOTAL_TIMEOUT,
-            max_connections: MAX_CONNECTIONS,
+            max_idle_connections: MAX_IDLE_CONNECTIONS,
             max_response_bytes: MAX_RESPONSE_BYTES,
             user_agent: None,
             headers: Vec::new(),
@@ -234,8 +234,8 @@ impl ClientBuilder {
     ///
     /// Only GET and HEAD use a connection again. Every other request has one of its own: on a kept one
     /// the service may hang up just as the request goes out, and nobody could tell whether it had acted.
-    pub fn max_connections(mut self, connections: usize) -> Self {
-        self.max_connections = connections;
+    pub fn max_idle_connections(mut self, connections: usize) -> Self {
+        self.max_idle_connections = connections;
         self
     }
 
@@ -309,7 +309,7 @@ impl ClientBuilder {
         let settings = Settings {
             connect_timeout: self.connect_timeout,
             attempt_timeout: self.attempt_timeout,
-            max_kept: self.max_connections,
+            max_idle: self.max_idle_connections,
             http2_prior_knowledge: self.http2_prior_knowledge,
             route: self.route(&base)?,
         };
@@ -423,7 +423,7 @@ impl ClientBuilder {
                 tls: base.scheme() == "https",
             },
             Some(proxy) => Route::Proxy(proxy),
-            None => Route::AsTheEnvironmentSays,
+            None => Route::SystemProxy,
         })
     }
 }

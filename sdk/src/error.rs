@@ -199,7 +199,7 @@ impl Error {
     }
 
     /// A response whose status is no success.
-    pub(crate) fn answered(response: HttpResponse, url: &Url) -> Self {
+    pub(crate) fn from_response(response: HttpResponse, url: &Url) -> Self {
         let cause = match redact::redirect_target(response.status, &response.headers, url) {
             Some(target) => Cause::Redirect(target),
             None => Cause::Status,

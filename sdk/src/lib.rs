@@ -98,7 +98,7 @@ pub use model::{
     RoleAssignment, Side,
 };
 pub use problem::Problem;
-pub use validate::{UnknownMembers, ValidationError, Violation, ViolationCode};
+pub use validate::{UnknownFields, ValidationError, Violation, ViolationCode};
 pub use value::{
     AgentId, ApplicationId, ApplicationStatus, AssignedRole, BrokerageId, CollectiveId,
     ContactFieldId, ContactFieldType, ContactId, ContactSchemaId, ContactType, DealId, DealPhase,
@@ -117,5 +117,5 @@ pub use {
     error::{Delivery, Error, ErrorKind},
     http::{retry::RetryPolicy, retry_after::parse_retry_after},
     response::{RawResponse, Response},
-    retrieve_many::{DealStream, Retrievals, RetrieveMany, Retrieved},
+    retrieve_many::{InFlight, RetrieveMany, RetrieveStream, Retrieved},
 };

@@ -78,16 +78,17 @@ impl RawResponse {
     /// Of kind `Decode`, with the path of what could not be read; also for a document of more than
     /// [`MAX_VALUES`](crate::document::MAX_VALUES) values.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        decode::from_json(&self.response.body).map_err(|error| self.unreadable(error))
+        decode::from_json(&self.response.body)
+            .map_err(|error| self.clone().into_decode_error(error))
     }
 }
 
 impl<T> Response<T> {
     /// The error of a body that could not be read as what it should be, with all that is known of the
     /// call.
-    pub fn unreadable(&self, error: DecodeError) -> Error {
+    pub fn into_decode_error(self, error: DecodeError) -> Error {
         Error::decode(error)
-            .with_response(self.response.clone())
+            .with_response(self.response)
             .with_operation(&self.operation)
     }
 }

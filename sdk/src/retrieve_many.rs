@@ -116,20 +116,20 @@ impl<I, T> RetrieveMany<I, T> {
     }
 
     /// Starts a stream; the first requests go out when it is first read.
-    pub fn stream(self) -> DealStream<I, T> {
+    pub fn stream(self) -> RetrieveStream<I, T> {
         let concurrency = self.concurrency.get();
-        let (ids, retrievals) = self.into_parts();
-        DealStream {
+        let (ids, in_flight) = self.into_parts();
+        RetrieveStream {
             ids: Some(ids),
             concurrency,
-            retrievals,
+            in_flight,
         }
     }
 
     /// The identifiers, and what they can be pushed to one at a time; for a caller that cannot hand all
     /// of them over as an iterator.
-    pub fn into_parts(self) -> (I, Retrievals<T>) {
-        let retrievals = Retrievals {
+    pub fn into_parts(self) -> (I, InFlight<T>) {
+        let in_flight = InFlight {
             next_index: 0,
             options: self.options,
             call: self.call,
@@ -139,7 +139,7 @@ impl<I, T> RetrieveMany<I, T> {
                 Window::Ordered(FuturesOrdered::new())
             },
         };
-        (self.ids, retrievals)
+        (self.ids, in_flight)
     }
 }
 
@@ -154,14 +154,14 @@ impl<I, T> fmt::Debug for RetrieveMany<I, T> {
 
 /// The deals of a [`RetrieveMany`], each as one [`Retrieved`].
 #[must_use = "nothing is retrieved until the stream is read"]
-pub struct DealStream<I, T = Deal> {
+pub struct RetrieveStream<I, T = Deal> {
     /// `None` once the iterator has ended: it is not asked again.
     ids: Option<I>,
     concurrency: usize,
-    retrievals: Retrievals<T>,
+    in_flight: InFlight<T>,
 }
 
-impl<I, T> DealStream<I, T>
+impl<I, T> RetrieveStream<I, T>
 where
     I: Iterator + Unpin,
     I::Item: Into<String>,
@@ -181,7 +181,7 @@ where
     }
 }
 
-impl<I, T> Stream for DealStream<I, T>
+impl<I, T> Stream for RetrieveStream<I, T>
 where
     I: Iterator + Unpin,
     I::Item: Into<String>,
@@ -194,30 +194,30 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Retrieved<T>>> {
         let this = &mut *self;
-        while this.retrievals.len() < this.concurrency {
+        while this.in_flight.len() < this.concurrency {
             match this.next_id() {
-                Some(id) => this.retrievals.push(id),
+                Some(id) => this.in_flight.push(id),
                 None => break,
             }
         }
-        this.retrievals.poll_next_unpin(context)
+        this.in_flight.poll_next_unpin(context)
     }
 }
 
-impl<I, T> fmt::Debug for DealStream<I, T> {
+impl<I, T> fmt::Debug for RetrieveStream<I, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DealStream")
-            .field("in_flight", &self.retrievals.len())
+        f.debug_struct("RetrieveStream")
+            .field("in_flight", &self.in_flight.len())
             .finish_non_exhaustive()
     }
 }
 
-/// The deals that are on their way: what a [`DealStream`] takes its items from, for callers that hand
+/// The deals that are on their way: what a [`RetrieveStream`] takes its items from, for callers that hand
 /// identifiers over one at a time instead of an iterator; see [`RetrieveMany::into_parts`].
 ///
 /// It is a stream that ends whenever nothing is on its way, and goes on after the next `push`.
 #[must_use = "nothing is retrieved until it is read"]
-pub struct Retrievals<T = Deal> {
+pub struct InFlight<T = Deal> {
     next_index: usize,
     options: CallOptions,
     call: MakeCall<T>,
@@ -230,7 +230,7 @@ enum Window<T> {
     Unordered(FuturesUnordered<BoxFuture<'static, Retrieved<T>>>),
 }
 
-impl<T: Send + 'static> Retrievals<T> {
+impl<T: Send + 'static> InFlight<T> {
     /// Adds a deal to those on their way. How many there are is the caller's to bound.
     pub fn push(&mut self, id: impl Into<String>) {
         let (index, id) = (self.next_index(), id.into());
@@ -251,7 +251,7 @@ impl<T: Send + 'static> Retrievals<T> {
     }
 }
 
-impl<T> Retrievals<T> {
+impl<T> InFlight<T> {
     /// How many deals were pushed and not yet handed over.
     pub fn len(&self) -> usize {
         match &self.window {
@@ -272,7 +272,7 @@ impl<T> Retrievals<T> {
     }
 }
 
-impl<T: Send + 'static> Stream for Retrievals<T> {
+impl<T: Send + 'static> Stream for InFlight<T> {
     type Item = Retrieved<T>;
 
     fn poll_next(
@@ -286,9 +286,9 @@ impl<T: Send + 'static> Stream for Retrievals<T> {
     }
 }
 
-impl<T> fmt::Debug for Retrievals<T> {
+impl<T> fmt::Debug for InFlight<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Retrievals")
+        f.debug_struct("InFlight")
             .field("in_flight", &self.len())
             .finish_non_exhaustive()
     }

@@ -188,7 +188,7 @@ impl ValidationError {
     ///
     /// # Errors
     /// When `violations` is not empty.
-    pub fn unless_empty(violations: Vec<Violation>) -> Result<(), Self> {
+    pub fn check(violations: Vec<Violation>) -> Result<(), Self> {
         if violations.is_empty() {
             Ok(())
         } else {
@@ -223,7 +223,7 @@ impl std::error::Error for ValidationError {}
 
 /// What to do with members that the specification does not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum UnknownMembers {
+pub enum UnknownFields {
     /// Leave them alone.
     #[default]
     Ignore,
@@ -394,8 +394,8 @@ impl<'a> Fields<'a> {
     }
 
     /// Reports what is left after every known field was taken, if it is to be rejected.
-    pub(crate) fn rest(&self, unknown: UnknownMembers, out: &mut Vec<Violation>) {
-        if unknown == UnknownMembers::Reject {
+    pub(crate) fn rest(&self, unknown: UnknownFields, out: &mut Vec<Violation>) {
+        if unknown == UnknownFields::Reject {
             out.extend(self.fields.keys().map(|name| {
                 Violation::new(
                     self.pointer(name),

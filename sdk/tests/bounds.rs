@@ -10,7 +10,7 @@ mod peer;
 
 use std::time::{Duration, Instant};
 
-use dealkit::{CreateAgent, Deal, Error, ErrorKind, Json, Problem, UnknownMembers, document};
+use dealkit::{CreateAgent, Deal, Error, ErrorKind, Json, Problem, UnknownFields, document};
 use peer::{BOTH, FINE, Peer, Protocol, Step, answer};
 
 /// Far deeper than any stack that a parser could put its levels on.
@@ -304,7 +304,7 @@ fn the_text_of_many_violations_is_bounded() {
         r#"{{"email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{{}}{members}}}"#
     );
     let body = Json::parse(body).unwrap();
-    let error = CreateAgent::from_json(&body, UnknownMembers::Reject).unwrap_err();
+    let error = CreateAgent::from_json(&body, UnknownFields::Reject).unwrap_err();
     assert_eq!(error.violations().len(), 50_000);
     let text = error.to_string();
     assert!(text.ends_with("; and 49900 more"), "{text}");

@@ -5,7 +5,7 @@
     reason = "a test fails by panicking"
 )]
 
-use dealkit::{Agent, AgentProfile, CreateAgent, Deal, Json, UnknownMembers};
+use dealkit::{Agent, AgentProfile, CreateAgent, Deal, Json, UnknownFields};
 use proptest::{collection::vec, prelude::*};
 use serde_json::Value;
 
@@ -218,9 +218,11 @@ proptest! {
 #[test]
 fn what_is_too_deep_for_a_tree_is_an_error() {
     for nested in [arrays, objects] {
-        json(nested(Json::MAX_DEPTH)).to::<Value>().unwrap();
+        json(nested(Json::MAX_DEPTH))
+            .deserialize::<Value>()
+            .unwrap();
         for depth in [Json::MAX_DEPTH + 1, DEEP] {
-            let error = json(nested(depth)).to::<Value>().unwrap_err();
+            let error = json(nested(depth)).deserialize::<Value>().unwrap_err();
             assert!(error.to_string().contains("recursion limit"), "{error}");
         }
     }
@@ -270,10 +272,10 @@ fn members_of_any_depth_are_kept_exactly() {
             .unwrap();
         let sent = request.to_json();
         assert!(sent.as_str().contains(&object));
-        let again = CreateAgent::from_json(&sent, UnknownMembers::Reject).unwrap();
+        let again = CreateAgent::from_json(&sent, UnknownFields::Reject).unwrap();
         assert!(again == request);
         let wrong = json(format!(r#"{{"email":{nested}}}"#));
-        CreateAgent::from_json(&wrong, UnknownMembers::Ignore).unwrap_err();
+        CreateAgent::from_json(&wrong, UnknownFields::Ignore).unwrap_err();
     }
 }
 

@@ -8,7 +8,7 @@
 mod support;
 
 use dealkit::{
-    Agent, CreateAgent, Deal, Json, Problem, UnknownMembers, ValidationError, Violation,
+    Agent, CreateAgent, Deal, Json, Problem, UnknownFields, ValidationError, Violation,
     ViolationCode,
 };
 
@@ -154,7 +154,7 @@ fn the_pointer_of_a_violation_is_exact_and_shown_without_names_that_are_data() {
         assert_eq!(violation.pointer, pointer);
         let text = violation.to_string();
         assert_eq!(text, format!("{shown}: must be a string (wrong_type)"));
-        let error = ValidationError::unless_empty(vec![violation.clone()]).unwrap_err();
+        let error = ValidationError::check(vec![violation.clone()]).unwrap_err();
         let mut problem = Problem::new(422, "no", "no");
         problem.errors.push(violation.clone());
         for text in [
@@ -174,7 +174,7 @@ fn an_unknown_member_of_a_request_is_not_named() {
         r#"{{"email":"{JANE}","first_name":"Ada","last_name":"Lovelace","profile":{{"{JANE}":1}},"phone":7}}"#
     );
     let body = Json::parse(body).unwrap();
-    let error = CreateAgent::from_json(&body, UnknownMembers::Reject).unwrap_err();
+    let error = CreateAgent::from_json(&body, UnknownFields::Reject).unwrap_err();
     assert_eq!(error.violations()[0].pointer, format!("/profile/{JANE}"));
     let text = format!("{error} {error:?} {error:#?}");
     assert!(

@@ -266,7 +266,7 @@ async fn whoever_opts_in_may_get_more() {
         let call = client
             .agents()
             .create(ada())
-            .retry(at_once().even_if_it_may_have_acted(true));
+            .retry(at_once().retry_non_idempotent(true));
         let error = call.await.unwrap_err();
         drop(client);
         assert_eq!((error.attempts(), error.delivery()), (3, Delivery::Unknown));

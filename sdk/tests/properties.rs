@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 use chrono::{DateTime, NaiveDate, NaiveDateTime, SecondsFormat, TimeDelta, Utc};
 use dealkit::{
     Agent, AgentProfile, Client, CreateAgent, Deal, Decimal, ErrorKind, Json, Method, Nullable,
-    Problem, UnknownMembers, ViolationCode,
+    Problem, UnknownFields, ViolationCode,
 };
 use mock::{DEAL, Peer, client};
 use percent_encoding::percent_decode_str;
@@ -464,7 +464,7 @@ proptest! {
         if let Ok(text) = String::from_utf8(bytes)
             && let Ok(json) = Json::parse(text)
         {
-            for unknown in [UnknownMembers::Ignore, UnknownMembers::Reject] {
+            for unknown in [UnknownFields::Ignore, UnknownFields::Reject] {
                 if let Ok(request) = CreateAgent::from_json(&json, unknown) {
                     prop_assert!(CreateAgent::from_json(&request.to_json(), unknown).unwrap() == request);
                 }
@@ -508,7 +508,7 @@ proptest! {
             .unwrap();
         let member = format!(r#""more":{text}"#);
         prop_assert!(request.to_json().as_str().contains(&member));
-        let again = CreateAgent::from_json(&request.to_json(), UnknownMembers::Ignore).unwrap();
+        let again = CreateAgent::from_json(&request.to_json(), UnknownFields::Ignore).unwrap();
         prop_assert_eq!(again.profile().get("more").unwrap().as_str(), text.as_str());
 
         let deal = Deal::from_json(format!(r#"{{"id":"d_1","more": {text} }}"#)).unwrap();
@@ -543,7 +543,7 @@ proptest! {
         };
         let request = fresh().build_unvalidated();
         let validated = request.validate();
-        let read = CreateAgent::from_json(&request.to_json(), UnknownMembers::Ignore);
+        let read = CreateAgent::from_json(&request.to_json(), UnknownFields::Ignore);
         prop_assert_eq!(read.as_ref().map(|_| ()), validated.as_ref().map(|_| ()));
         prop_assert_eq!(fresh().build().err(), validated.clone().err());
         if let Ok(read) = read {

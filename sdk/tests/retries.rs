@@ -123,17 +123,9 @@ async fn a_post_is_tried_again_by_whoever_asks_for_it() {
     for protocol in BOTH {
         for (clients, calls, attempts) in [
             (at_once(), None, 1),
-            (at_once().even_if_it_may_have_acted(true), None, 3),
-            (
-                at_once(),
-                Some(at_once().even_if_it_may_have_acted(true)),
-                3,
-            ),
-            (
-                at_once().even_if_it_may_have_acted(true),
-                Some(at_once()),
-                1,
-            ),
+            (at_once().retry_non_idempotent(true), None, 3),
+            (at_once(), Some(at_once().retry_non_idempotent(true)), 3),
+            (at_once().retry_non_idempotent(true), Some(at_once()), 1),
         ] {
             for failure in [breaks(), vec![Step::Hear, answer(500, "")]] {
                 let peer = Peer::start(protocol, vec![failure]);
@@ -210,7 +202,7 @@ async fn what_an_earlier_attempt_may_have_done_stays_in_doubt() {
     for protocol in BOTH {
         let peer = Peer::start(protocol, vec![vec![Step::Hear, Step::Silence]]);
         let client = peer.builder().attempt_timeout(SHORT).build().unwrap();
-        let opted = at_once().even_if_it_may_have_acted(true);
+        let opted = at_once().retry_non_idempotent(true);
         let call = client.agents().create(ada()).retry(opted);
         let gone = async {
             while peer.so_far().requests == 0 {

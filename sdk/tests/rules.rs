@@ -4,7 +4,7 @@ mod support;
 
 use chrono::NaiveDate;
 use dealkit::{
-    AgentProfile, BrokerageId, CreateAgent, Json, Nullable, Role, UnknownMembers, ValidationError,
+    AgentProfile, BrokerageId, CreateAgent, Json, Nullable, Role, UnknownFields, ValidationError,
     ViolationCode,
 };
 use serde_json::{Value, json};
@@ -29,8 +29,8 @@ fn requests_break_the_rules_that_the_vectors_name() {
         }
         run += 1;
         let unknown = match case.get("strict").and_then(Value::as_bool) {
-            Some(true) => UnknownMembers::Reject,
-            _ => UnknownMembers::Ignore,
+            Some(true) => UnknownFields::Reject,
+            _ => UnknownFields::Ignore,
         };
         let body = Json::parse(String::from_utf8(bytes(&case)).unwrap()).unwrap();
         let outcome = CreateAgent::from_json(&body, unknown);
@@ -44,7 +44,7 @@ fn requests_break_the_rules_that_the_vectors_name() {
         }
         if let Ok(request) = outcome {
             // What was read is what would be sent.
-            let again = CreateAgent::from_json(&request.to_json(), UnknownMembers::Ignore);
+            let again = CreateAgent::from_json(&request.to_json(), UnknownFields::Ignore);
             assert!(again == Ok(request), "{}", name(&case));
         }
     }
@@ -115,7 +115,7 @@ fn null_and_absent_can_both_be_said() {
         .collective_id(Nullable::Null)
         .build()
         .unwrap();
-    let json: Value = null.to_json().to().unwrap();
+    let json: Value = null.to_json().deserialize().unwrap();
     for name in [
         "image_url",
         "date_of_birth",

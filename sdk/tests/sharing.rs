@@ -59,7 +59,7 @@ async fn what_concerns_connections_may_not_differ() {
     let changes: [fn(ClientBuilder) -> ClientBuilder; 3] = [
         |builder| builder.connect_timeout(MINUTE),
         |builder| builder.attempt_timeout(MINUTE),
-        |builder| builder.max_connections(7),
+        |builder| builder.max_idle_connections(7),
     ];
     for protocol in BOTH {
         for (at, change) in changes.into_iter().enumerate() {

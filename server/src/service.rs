@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
-use dealkit::{Agent, CreateAgent, Json, RoleAssignment, UnknownMembers, wire};
+use dealkit::{Agent, CreateAgent, Json, RoleAssignment, UnknownFields, wire};
 use http::{
     HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header,
     request::Parts,
@@ -28,7 +28,7 @@ pub struct Service(Arc<Inner>);
 
 struct Inner {
     key: ServiceKey,
-    unknown_members: UnknownMembers,
+    unknown_members: UnknownFields,
     max_body_bytes: usize,
     store: Store,
 }
@@ -71,9 +71,9 @@ impl Service {
 
     pub(crate) fn with_seeds(config: &Config, seeds: Seeds) -> Self {
         let unknown_members = if config.strict {
-            UnknownMembers::Reject
+            UnknownFields::Reject
         } else {
-            UnknownMembers::Ignore
+            UnknownFields::Ignore
         };
         Self(Arc::new(Inner {
             key: config.service_key.clone().unwrap_or_default(),
@@ -418,7 +418,7 @@ fn agent_of(request: &CreateAgent, id: String) -> Agent {
     profile.onboarding_complete = Some(onboarded);
     let metadata = sent.get("clientMetadata").cloned();
     profile.client_metadata = Some(metadata.unwrap_or_else(|| serde_json::json!({}).into()));
-    profile.external_id = sent.get("externalId").and_then(|id| id.to().ok());
+    profile.external_id = sent.get("externalId").and_then(|id| id.deserialize().ok());
 
     let mut assignment = RoleAssignment::new(request.role());
     assignment.brokerage_id = request.brokerage_id().cloned();

@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use dealkit::{Client, CreateAgent, Deal, Error, Json, Method, RawResponse, UnknownMembers};
+use dealkit::{Client, CreateAgent, Deal, Error, Json, Method, RawResponse, UnknownFields};
 use dealkit_server::Sandbox;
 use serde_json::Value;
 use support::{Answer, KEY, agent_cases, tree};
@@ -56,7 +56,7 @@ async fn every_request_gets_the_answer_of_the_vectors() {
         case.check(&answer(raw));
         sent += 1;
 
-        if let Ok(request) = CreateAgent::from_json(&body, UnknownMembers::Ignore)
+        if let Ok(request) = CreateAgent::from_json(&body, UnknownFields::Ignore)
             && !case.strict
             && case.expects(201)
         {
@@ -170,7 +170,7 @@ async fn http2_and_the_blocking_client_do_the_same() {
     let over_http2 = http2.deals().retrieve("d_1").await.unwrap();
     assert_eq!(over_http1, over_http2);
     let body = Json::parse(support::AGENT).unwrap();
-    let request = CreateAgent::from_json(&body, UnknownMembers::Reject).unwrap();
+    let request = CreateAgent::from_json(&body, UnknownFields::Reject).unwrap();
     http2.agents().create(request.clone()).await.unwrap();
     client(&sandbox).agents().create(request).await.unwrap();
     assert_eq!(sandbox.agents().len(), 2);

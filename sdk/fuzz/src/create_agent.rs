@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use dealkit::{Agent, CreateAgent, Json, UnknownMembers, Violation};
+use dealkit::{Agent, CreateAgent, Json, UnknownFields, Violation};
 use dealkit_server::Service;
 use http::Response;
 
@@ -16,9 +16,9 @@ use crate::{
 /// Any bytes as the body of "Create agent".
 pub fn create_agent(data: &[u8]) {
     thread_local! {
-        static SERVICES: [(UnknownMembers, Service); 2] = [
-            (UnknownMembers::Ignore, answer::service(Vec::new(), |_| ())),
-            (UnknownMembers::Reject, answer::service(Vec::new(), |config| config.strict = true)),
+        static SERVICES: [(UnknownFields, Service); 2] = [
+            (UnknownFields::Ignore, answer::service(Vec::new(), |_| ())),
+            (UnknownFields::Reject, answer::service(Vec::new(), |config| config.strict = true)),
         ];
     }
     SERVICES.with(|services| {
@@ -28,7 +28,7 @@ pub fn create_agent(data: &[u8]) {
     });
 }
 
-fn create(data: &[u8], unknown: UnknownMembers, service: &Service) {
+fn create(data: &[u8], unknown: UnknownFields, service: &Service) {
     // What the SDK makes of a document that the server would not take at all only must not panic.
     let by_sdk = std::str::from_utf8(data)
         .ok()
@@ -179,7 +179,7 @@ use Absence::{Missing, MissingOrNull, Required};
 type Rule = fn(&str) -> Option<&'static str>;
 
 /// Every violation of a request, in the contract's order.
-fn violations(document: &str, unknown: UnknownMembers) -> Vec<(String, &'static str)> {
+fn violations(document: &str, unknown: UnknownFields) -> Vec<(String, &'static str)> {
     if Kind::of(document) != Kind::Object {
         return vec![(String::new(), "wrong_type")];
     }
@@ -221,7 +221,7 @@ fn violations(document: &str, unknown: UnknownMembers) -> Vec<(String, &'static 
 struct Rules<'j> {
     members: BTreeMap<String, &'j str>,
     at: &'static str,
-    unknown: UnknownMembers,
+    unknown: UnknownFields,
     out: Vec<(String, &'static str)>,
 }
 
@@ -253,7 +253,7 @@ impl<'j> Rules<'j> {
     }
 
     fn finish(mut self) -> Vec<(String, &'static str)> {
-        if self.unknown == UnknownMembers::Reject {
+        if self.unknown == UnknownFields::Reject {
             let left: Vec<String> = self.members.keys().cloned().collect();
             for name in left {
                 self.breaks(&name, "unknown_field");
@@ -311,7 +311,7 @@ fn by_library(name: &str, text: &str) -> bool {
         "email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {},
     });
     body[name] = text.into();
-    CreateAgent::from_json(&body.into(), UnknownMembers::Reject).is_ok()
+    CreateAgent::from_json(&body.into(), UnknownFields::Reject).is_ok()
 }
 
 /// The agent is what was asked for, nothing more and nothing less.

@@ -321,7 +321,10 @@ fn agent_agrees(agent: &Agent, value: &Value) {
         sent.get("onboarding_complete").and_then(Value::as_bool)
     );
     assert_eq!(profile.external_id.as_deref(), text(sent, "external_id"));
-    let metadata = profile.client_metadata.as_ref().map(|it| it.to().unwrap());
+    let metadata = profile
+        .client_metadata
+        .as_ref()
+        .map(|it| it.deserialize().unwrap());
     assert_eq!(
         metadata.unwrap_or(Value::Null),
         sent.get("client_metadata").cloned().unwrap_or(Value::Null)

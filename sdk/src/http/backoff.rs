@@ -14,12 +14,12 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// The wait before retry number `retry`, counted from 0; `share` is random, from 0 to 1.
-    pub(crate) fn wait(self, retry: u32, share: f64) -> Duration {
+    /// The wait before retry number `retry`, counted from 0; `jitter` is random, from 0 to 1.
+    pub(crate) fn wait(self, retry: u32, jitter: f64) -> Duration {
         let doubled = 2_u32.checked_pow(retry).unwrap_or(u32::MAX);
         let span = self.first.saturating_mul(doubled).min(self.longest);
         // A span too long for a float's precision is waited for in full.
-        Duration::try_from_secs_f64(span.as_secs_f64() * share.clamp(0.0, 1.0)).unwrap_or(span)
+        Duration::try_from_secs_f64(span.as_secs_f64() * jitter.clamp(0.0, 1.0)).unwrap_or(span)
     }
 }
 

@@ -27,7 +27,7 @@ const RUNTIMES: usize = 8;
 pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
     pub(crate) attempt_timeout: Duration,
-    pub(crate) max_kept: usize,
+    pub(crate) max_idle: usize,
     pub(crate) http2_prior_knowledge: bool,
     pub(crate) route: Route,
 }
@@ -40,7 +40,7 @@ pub(crate) enum Route {
         tls: bool,
     },
     /// Through the proxy that the environment names, if it names one.
-    AsTheEnvironmentSays,
+    SystemProxy,
     Proxy(Proxy),
 }
 
@@ -76,10 +76,10 @@ pub(crate) struct Pools {
     settings: Settings,
     /// For requests that may change something: a connection of its own for each. On a kept connection the
     /// service may hang up just as the request goes out, and nobody could tell whether it had acted.
-    fresh: reqwest::Client,
+    unpooled: reqwest::Client,
     /// For GET and HEAD, one pool for each runtime: a kept connection is driven by the runtime that made
     /// it, and one whose runtime stands still would never answer.
-    kept: Mutex<Vec<(Id, reqwest::Client)>>,
+    pooled: Mutex<Vec<(Id, reqwest::Client)>>,
 }
 
 impl Pools {
@@ -92,36 +92,36 @@ impl Pools {
         if let Some(pools) = of_other.filter(|pools| pools.settings == settings) {
             return Ok(pools);
         }
-        let fresh = settings.make(0)?;
+        let unpooled = settings.make(0)?;
         Ok(Arc::new(Self {
             settings,
-            fresh,
-            kept: Mutex::default(),
+            unpooled,
+            pooled: Mutex::default(),
         }))
     }
 
     /// The pool for a request of this method on this runtime.
     pub(crate) fn of(&self, method: &Method, runtime: &Handle) -> Result<reqwest::Client, Error> {
-        if !is_safe(method) || self.settings.max_kept == 0 {
-            return Ok(self.fresh.clone());
+        if !is_safe(method) || self.settings.max_idle == 0 {
+            return Ok(self.unpooled.clone());
         }
         let id = runtime.id();
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, pool)) = kept.iter().find(|(of, _)| *of == id) {
+        let mut pooled = self.pooled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, pool)) = pooled.iter().find(|(of, _)| *of == id) {
             return Ok(pool.clone());
         }
-        let pool = self.settings.make(self.settings.max_kept)?;
-        if kept.len() == RUNTIMES {
-            kept.remove(0);
+        let pool = self.settings.make(self.settings.max_idle)?;
+        if pooled.len() == RUNTIMES {
+            pooled.remove(0);
         }
-        kept.push((id, pool.clone()));
+        pooled.push((id, pool.clone()));
         Ok(pool)
     }
 }
 
 impl Settings {
-    /// A pool that keeps at most `kept` unused connections.
-    fn make(&self, kept: usize) -> Result<reqwest::Client, Error> {
+    /// A pool that keeps at most `max_idle` unused connections.
+    fn make(&self, max_idle: usize) -> Result<reqwest::Client, Error> {
         let mut pool = reqwest::Client::builder()
             // reqwest would take the service key along to another host.
             .redirect(reqwest::redirect::Policy::none())
@@ -129,12 +129,12 @@ impl Settings {
             .retry(reqwest::retry::never())
             .connector_layer(ProgressLayer)
             .connect_timeout(self.connect_timeout)
-            .pool_max_idle_per_host(kept)
+            .pool_max_idle_per_host(max_idle)
             .pool_idle_timeout(IDLE_TIMEOUT);
         if self.http2_prior_knowledge {
             pool = pool.http2_prior_knowledge();
         }
-        if kept > 0 {
+        if max_idle > 0 {
             // Over HTTP/2 many requests share a connection, and one that has died in silence would take
             // every later request with it. So it is asked for a sign of life while a request waits, and
             // given up within half the time of an attempt.
@@ -146,7 +146,7 @@ impl Settings {
         pool = match &self.route {
             Route::Loopback { tls: true } => pool.no_proxy(),
             Route::Loopback { tls: false } => without_certificates(pool.no_proxy()),
-            Route::AsTheEnvironmentSays => pool,
+            Route::SystemProxy => pool,
             Route::Proxy(Proxy { proxy, .. }) => pool.proxy(reqwest::Proxy::clone(proxy)),
         };
         pool.build()

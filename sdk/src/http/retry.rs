@@ -41,7 +41,7 @@ use crate::{
 pub struct RetryPolicy {
     max_retries: u32,
     backoff: Backoff,
-    even_if_it_may_have_acted: bool,
+    retry_non_idempotent: bool,
 }
 
 impl RetryPolicy {
@@ -53,7 +53,7 @@ impl RetryPolicy {
                 first: Duration::from_millis(200),
                 longest: Duration::from_secs(5),
             },
-            even_if_it_may_have_acted: false,
+            retry_non_idempotent: false,
         }
     }
 
@@ -84,15 +84,15 @@ impl RetryPolicy {
     /// Retries every method as GET is: also a request that the service may already have acted on. A
     /// create that is tried again this way can make a second agent.
     #[must_use]
-    pub const fn even_if_it_may_have_acted(mut self, retry: bool) -> Self {
-        self.even_if_it_may_have_acted = retry;
+    pub const fn retry_non_idempotent(mut self, retry: bool) -> Self {
+        self.retry_non_idempotent = retry;
         self
     }
 
     /// Whether a request of this method that failed with `error` is worth another attempt.
     fn covers(&self, method: &Method, error: &Error) -> bool {
         let certain = did_not_act(error);
-        if self.even_if_it_may_have_acted || is_safe(method) {
+        if self.retry_non_idempotent || is_safe(method) {
             certain || is_transient(error)
         } else {
             certain
@@ -211,7 +211,7 @@ where
         if wait >= total.saturating_sub(clock.elapsed()) {
             return Err(error);
         }
-        trace::trying_again(attempts, wait, &error);
+        trace::retrying(attempts, wait, &error);
         may_have_acted |= !certain;
         clock.sleep(wait).await;
     }
@@ -353,7 +353,7 @@ mod tests {
 
     fn asking(status: u16, retry_after: Option<&str>) -> Error {
         let url = Url::parse("https://deals.example.com").unwrap();
-        Error::answered(response(status, retry_after), &url)
+        Error::from_response(response(status, retry_after), &url)
     }
 
     fn refused() -> Error {
@@ -391,7 +391,7 @@ mod tests {
                 assert_eq!(error.attempts(), attempts, "{method} {code}");
                 assert_eq!(error.delivery(), Delivery::Answered, "{method} {code}");
             }
-            let opted = RetryPolicy::new().even_if_it_may_have_acted(true);
+            let opted = RetryPolicy::new().retry_non_idempotent(true);
             let error = always(opted, &Method::POST, || status(code)).error();
             assert_eq!(error.attempts(), if passes { 3 } else { 1 }, "{code}");
         }
@@ -418,7 +418,7 @@ mod tests {
         ];
         for (index, (failure, get, post)) in failures.into_iter().enumerate() {
             let attempts = |policy, method| always(policy, &method, failure).error().attempts();
-            let opted = RetryPolicy::new().even_if_it_may_have_acted(true);
+            let opted = RetryPolicy::new().retry_non_idempotent(true);
             assert_eq!(attempts(RetryPolicy::new(), Method::GET), get, "{index}");
             assert_eq!(attempts(RetryPolicy::new(), Method::POST), post, "{index}");
             assert_eq!(attempts(opted, Method::POST), get, "{index}");
@@ -526,7 +526,7 @@ mod tests {
     #[test]
     fn an_earlier_attempt_that_may_have_been_acted_on_is_not_forgotten() {
         use Delivery::{Answered, NotSent, Unknown};
-        let opted = RetryPolicy::new().even_if_it_may_have_acted(true);
+        let opted = RetryPolicy::new().retry_non_idempotent(true);
         for (failures, delivery) in [
             (vec![refused(), refused(), refused()], NotSent),
             (vec![timeout(Unknown), refused(), refused()], Unknown),

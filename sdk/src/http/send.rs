@@ -75,7 +75,7 @@ pub(crate) async fn attempt(
         let limit = usize::try_from(limits.max_response_bytes).unwrap_or(usize::MAX);
         let limit = limit.min(ERROR_BODY_READ);
         (response.body, response.is_cut) = read_error_body(&mut incoming, limit, &deadline).await;
-        return Err(Error::answered(response, &request.url));
+        return Err(Error::from_response(response, &request.url));
     }
     let (body, failure) = read_body(
         &mut incoming,
@@ -86,7 +86,7 @@ pub(crate) async fn attempt(
     .await;
     response.body = body;
     let unreadable = || {
-        let reason = unreadable(request, &response)?;
+        let reason = why_unreadable(request, &response)?;
         Some(Error::decode(DecodeError::response(reason, &response.body)))
     };
     match failure.or_else(unreadable) {
@@ -98,7 +98,7 @@ pub(crate) async fn attempt(
 
 /// Why a response with the status of a success is none, if so: its body is not, or not all of, what was
 /// asked for.
-fn unreadable(request: &Outgoing, response: &HttpResponse) -> Option<String> {
+fn why_unreadable(request: &Outgoing, response: &HttpResponse) -> Option<String> {
     match response.status {
         StatusCode::RESET_CONTENT => {
             return Some(

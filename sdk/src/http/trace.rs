@@ -52,7 +52,7 @@ pub(crate) fn finished(span: &Span, outcome: Result<StatusCode, &Error>) {
 }
 
 /// Says that a request is about to be sent again.
-pub(crate) fn trying_again(resend_count: u32, wait: Duration, error: &Error) {
+pub(crate) fn retrying(resend_count: u32, wait: Duration, error: &Error) {
     tracing::debug!(
         target: "dealkit",
         { http.request.resend_count = resend_count, error.type = ?error.kind(), ?wait },

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
     names::{self, create_agent as field},
-    validate::{self, Fields, Null, UnknownMembers, ValidationError, Violation},
+    validate::{self, Fields, Null, UnknownFields, ValidationError, Violation},
     value::{BrokerageId, CollectiveId, Json, Kind, Nullable, OfficeId, Role},
 };
 
@@ -99,14 +99,14 @@ impl CreateAgent {
     /// [`ValidationError`] holds every violation, also those of type and of missing members.
     ///
     /// ```
-    /// use dealkit::{CreateAgent, Json, UnknownMembers};
+    /// use dealkit::{CreateAgent, Json, UnknownFields};
     ///
     /// let body = Json::parse(r#"{"email": "ada@example.com", "first_name": "Ada", "profile": null}"#).unwrap();
-    /// let error = CreateAgent::from_json(&body, UnknownMembers::Ignore).unwrap_err();
+    /// let error = CreateAgent::from_json(&body, UnknownFields::Ignore).unwrap_err();
     /// assert_eq!(error.violations()[0].pointer, "/last_name");
     /// assert_eq!(error.violations()[1].pointer, "/profile");
     /// ```
-    pub fn from_json(body: &Json, unknown: UnknownMembers) -> Result<Self, ValidationError> {
+    pub fn from_json(body: &Json, unknown: UnknownFields) -> Result<Self, ValidationError> {
         let mut fields = Fields::of_body(body)?;
         let mut violations = Vec::new();
         let out = &mut violations;
@@ -129,7 +129,7 @@ impl CreateAgent {
             collective_id: fields.identifier(field::COLLECTIVE_ID, out),
         };
         fields.rest(unknown, out);
-        ValidationError::unless_empty(violations)?;
+        ValidationError::check(violations)?;
         Ok(request)
     }
 
@@ -138,13 +138,13 @@ impl CreateAgent {
     /// # Errors
     /// [`ValidationError`] holds every violation.
     pub fn validate(&self) -> Result<(), ValidationError> {
-        Self::from_json(&self.to_json(), UnknownMembers::Ignore).map(drop)
+        Self::from_json(&self.to_json(), UnknownFields::Ignore).map(drop)
     }
 
     /// The JSON body that is sent.
     pub fn to_json(&self) -> Json {
         // Strings and JSON values only: writing them cannot fail.
-        Json::of(self).unwrap_or_else(|_| Json::from(serde_json::Value::Null))
+        Json::from_serialize(self).unwrap_or_else(|_| Json::from(serde_json::Value::Null))
     }
 
     /// E-mail address.
@@ -269,11 +269,11 @@ impl fmt::Debug for CreateAgent {
 #[serde(transparent)]
 pub struct AgentProfile {
     /// By wire name. One map for all, so that a member is never sent twice.
-    members: BTreeMap<String, Json>,
+    fields: BTreeMap<String, Json>,
 }
 
 /// Setters of members that are strings.
-macro_rules! text_members {
+macro_rules! text_fields {
     ($($setter:ident = $wire:literal,)+) => {
         $(
             #[doc = concat!("Sets `", $wire, "`.")]
@@ -291,7 +291,7 @@ impl AgentProfile {
         Self::default()
     }
 
-    text_members! {
+    text_fields! {
         tier = "tier",
         id = "id",
         user_id = "userId",
@@ -327,12 +327,12 @@ impl AgentProfile {
     /// member this way replaces it, and the rules check its type.
     #[must_use]
     pub fn extra(mut self, name: impl Into<String>, value: impl Into<Json>) -> Self {
-        self.members.insert(name.into(), value.into());
+        self.fields.insert(name.into(), value.into());
         self
     }
 
     /// The wire names of the members that the specification shows, in its order.
-    pub fn known_members() -> impl Iterator<Item = &'static str> {
+    pub fn known_fields() -> impl Iterator<Item = &'static str> {
         names::PROFILE.iter().map(|(name, _)| *name)
     }
 
@@ -340,7 +340,7 @@ impl AgentProfile {
     /// is the caller's.
     fn take(
         fields: &mut Fields<'_>,
-        unknown: UnknownMembers,
+        unknown: UnknownFields,
         out: &mut Vec<Violation>,
     ) -> AgentProfile {
         let mut profile = AgentProfile::new();
@@ -350,7 +350,7 @@ impl AgentProfile {
         let Some(mut inner) = Fields::of(value.get(), "/profile") else {
             return profile;
         };
-        profile.members = inner.to_map();
+        profile.fields = inner.to_map();
         for (name, kind) in names::PROFILE {
             inner.take(name, kind, Null::Forbidden, out);
         }
@@ -360,7 +360,7 @@ impl AgentProfile {
 
     /// A member by its wire name, if it is set.
     pub fn get(&self, name: &str) -> Option<&Json> {
-        self.members.get(name)
+        self.fields.get(name)
     }
 }
 
@@ -368,7 +368,7 @@ impl fmt::Debug for AgentProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map()
             .entries(
-                self.members
+                self.fields
                     .keys()
                     .map(|name| (name, format_args!("<hidden>"))),
             )

@@ -240,7 +240,7 @@ field_by_serde!(
 /// An object of free form, kept as its exact text.
 impl Field for Json {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Json::deserialize(deserializer).and_then(|json| {
+        <Json as Deserialize>::deserialize(deserializer).and_then(|json| {
             if json.is_object() {
                 Ok(json)
             } else {

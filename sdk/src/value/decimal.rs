@@ -36,7 +36,7 @@ pub struct ParseDecimalError;
 
 impl Decimal {
     /// The value as `rust_decimal` holds it, for arithmetic.
-    pub fn get(self) -> rust_decimal::Decimal {
+    pub fn into_inner(self) -> rust_decimal::Decimal {
         self.0
     }
 

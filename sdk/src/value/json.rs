@@ -34,7 +34,7 @@ use super::{
 pub struct Json(Box<RawValue>);
 
 impl Json {
-    /// How many arrays and objects may enclose each other in what [`Json::to`] reads. A `Json` itself nests
+    /// How many arrays and objects may enclose each other in what [`Json::deserialize`] reads. A `Json` itself nests
     /// as deep as its text does: keeping, copying and writing it take no recursion.
     pub const MAX_DEPTH: usize = equal::MAX_DEPTH;
 
@@ -50,7 +50,7 @@ impl Json {
     ///
     /// # Errors
     /// When the value cannot be written as JSON, such as a map whose keys are not strings.
-    pub fn of(value: &(impl Serialize + ?Sized)) -> Result<Self, serde_json::Error> {
+    pub fn from_serialize(value: &(impl Serialize + ?Sized)) -> Result<Self, serde_json::Error> {
         serde_json::value::to_raw_value(value).map(Self)
     }
 
@@ -64,7 +64,7 @@ impl Json {
     /// # Errors
     /// When the value does not have the shape of `T`, or nests deeper than [`Json::MAX_DEPTH`] levels where
     /// `T` looks at them.
-    pub fn to<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+    pub fn deserialize<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.as_str())
     }
 
@@ -114,7 +114,7 @@ impl fmt::Display for Json {
 impl From<Value> for Json {
     fn from(value: Value) -> Self {
         // Writing a `Value` cannot fail: its keys are strings and its numbers are finite.
-        Self::of(&value).unwrap_or_else(|_| Self(RawValue::NULL.to_owned()))
+        Self::from_serialize(&value).unwrap_or_else(|_| Self(RawValue::NULL.to_owned()))
     }
 }
 
