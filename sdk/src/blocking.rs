@@ -344,7 +344,7 @@ where
     }
 }
 
-/// The deals of a [`RetrieveMany`]. What is on its way moves on while the iterator is waited for.
+/// The deals of a [`RetrieveMany`]. What is in flight moves on while the iterator is waited for.
 #[derive(Debug)]
 pub struct Iter<I> {
     stream: crate::RetrieveStream<I>,

@@ -94,7 +94,7 @@ impl<T> Call<T> {
         self
     }
 
-    /// What is tried again, in place of the client's policy.
+    /// What is retried, in place of the client's policy.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.options.retry = Some(policy);
         self

@@ -88,8 +88,7 @@ impl Client {
         Deals::new(Arc::clone(&self.service))
     }
 
-    /// A call of an operation that the specification does not show, with this client's key, limits and
-    /// errors. The segments follow `/v1` and are escaped as identifiers are.
+    /// A call of an undocumented operation, with this client's key, limits and errors. The segments follow `/v1` and are escaped as identifiers are.
     ///
     /// ```no_run
     /// # async fn example(client: dealkit::Client, id: &str) -> Result<(), dealkit::Error> {
@@ -224,7 +223,7 @@ impl ClientBuilder {
         self
     }
 
-    /// What is tried again, how often, and after what wait. Default: [`RetryPolicy::new`].
+    /// What is retried, how often, and after what wait. Default: [`RetryPolicy::new`].
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
@@ -233,7 +232,7 @@ impl ClientBuilder {
     /// How many unused connections are kept for the next call, for at most 30 s each. Default: 64.
     ///
     /// Only GET and HEAD use a connection again. Every other request has one of its own: on a kept one
-    /// the service may hang up just as the request goes out, and nobody could tell whether it had acted.
+    /// the service may hang up just as the request goes out, and it would be unknown whether it had acted.
     pub fn max_idle_connections(mut self, connections: usize) -> Self {
         self.max_idle_connections = connections;
         self
@@ -339,7 +338,7 @@ impl ClientBuilder {
         };
         let url = Url::parse(text).map_err(|error| {
             Error::config(format!(
-                "base_url is no absolute URL such as https://deals.example.com: {error}"
+                "base_url is not an absolute URL such as https://deals.example.com: {error}"
             ))
         })?;
         if !matches!(url.scheme(), "http" | "https") {
@@ -413,7 +412,7 @@ impl ClientBuilder {
     fn route(&self, base: &Url) -> Result<Route, Error> {
         let proxy = match &self.proxy {
             Some(proxy) => Some(Proxy::new(proxy).ok_or_else(|| {
-                Error::config("proxy is no URL such as http://proxy.example.com:3128")
+                Error::config("proxy is not a URL such as http://proxy.example.com:3128")
             })?),
             None => None,
         };

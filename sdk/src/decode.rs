@@ -43,15 +43,15 @@ fn explain<T: DeserializeOwned>(
         Ok(_) => Vec::new(),
     };
     let mut place = Place::find(json, &segments);
-    // serde_json hands over raw text as a member of a name of its own, which is in no document.
-    if let Some(Step::Member(name)) = segments.last()
+    // serde_json hands over raw text as a field with a name of its own, which is in no document.
+    if let Some(Step::Field(name)) = segments.last()
         && name.starts_with("$serde_json::")
         && place.kind.is_none()
     {
         segments.pop();
         place = Place::find(json, &segments);
     }
-    // A value may be wrong before the place where the text breaks: that is no JSON all the same.
+    // A value may be wrong before the place where the text breaks: that is not JSON all the same.
     let broken = serde_json::from_slice::<&RawValue>(json).err();
     if broken.is_some() && error.is_data() {
         segments.clear();
@@ -83,9 +83,9 @@ fn explain<T: DeserializeOwned>(
 
 /// One step from a value to a value inside it.
 enum Step {
-    Member(String),
+    Field(String),
     Item(usize),
-    /// A member that is not there; the name is the reading type's.
+    /// A field that is not there; the name is the reading type's.
     Missing(String),
 }
 
@@ -93,7 +93,7 @@ impl Step {
     fn of(segment: &Segment) -> Option<Self> {
         match segment {
             Segment::Seq { index } => Some(Step::Item(*index)),
-            Segment::Map { key } => Some(Step::Member(key.clone())),
+            Segment::Map { key } => Some(Step::Field(key.clone())),
             Segment::Enum { .. } | Segment::Unknown => None,
         }
     }
@@ -239,17 +239,17 @@ impl<'de> Visitor<'de> for Walk<'_> {
         Ok(())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let [Step::Member(wanted), rest @ ..] = self.steps else {
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        let [Step::Field(wanted), rest @ ..] = self.steps else {
             return Err(A::Error::custom("no object was expected"));
         };
         let mut position = 0;
-        while let Some(Name(name)) = members.next_key()? {
+        while let Some(Name(name)) = fields.next_key()? {
             position += 1;
             if name == wanted.as_str() {
-                members.next_value_seed(Self::into(self.place, self.level, position, rest))?;
+                fields.next_value_seed(Self::into(self.place, self.level, position, rest))?;
             } else {
-                members.next_value::<IgnoredAny>()?;
+                fields.next_value::<IgnoredAny>()?;
             }
         }
         Ok(())
@@ -263,9 +263,9 @@ fn path(steps: &[Step], positions: &[usize]) -> String {
         match (step, positions.get(level)) {
             (Step::Item(index), _) => path.push_str(&format!("[{index}]")),
             (Step::Missing(name), _) => push_name(&mut path, name),
-            (Step::Member(name), _) if names::is_known(name) => push_name(&mut path, name),
-            (Step::Member(_), Some(position)) => path.push_str(&format!("[entry {position}]")),
-            (Step::Member(_), None) => path.push_str("[entry]"),
+            (Step::Field(name), _) if names::is_known(name) => push_name(&mut path, name),
+            (Step::Field(_), Some(position)) => path.push_str(&format!("[entry {position}]")),
+            (Step::Field(_), None) => path.push_str("[entry]"),
         }
     }
     path
@@ -283,7 +283,7 @@ fn pointer(segments: &[Step]) -> String {
         .iter()
         .map(|segment| match segment {
             Step::Item(index) => format!("/{index}"),
-            Step::Member(name) | Step::Missing(name) => {
+            Step::Field(name) | Step::Missing(name) => {
                 format!("/{}", pointer_token(name))
             }
         })

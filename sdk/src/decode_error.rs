@@ -8,7 +8,7 @@ use crate::value::Kind;
 ///
 /// It names the path of the offending value, what was expected there and the kind of JSON value that
 /// was found, and keeps the whole document. Neither `Display` nor `Debug` shows a value, or a name that is
-/// data: of a member that is not one of the specification's they show the position.
+/// data: of an undocumented field they show the position.
 ///
 /// ```
 /// use dealkit::Deal;
@@ -45,7 +45,7 @@ pub(crate) enum Reason {
     },
     /// It holds more values than this.
     TooManyValues(usize),
-    /// What came is no response that can be read, whatever its body holds; the text says why.
+    /// The response cannot be read, whatever its body holds; the text says why.
     #[cfg(feature = "client")]
     Response(String),
 }
@@ -71,7 +71,7 @@ impl DecodeError {
     }
 
     /// Where the offending value stands, such as `application.offers[2].expiry_date_time`; empty for
-    /// the document itself. A member that is not one of the specification's, such as one of `metadata`, is
+    /// the document itself. An undocumented field, such as one of `metadata`, is
     /// named by its position in its object, counted from 1: `metadata[entry 3]`.
     pub fn path(&self) -> &str {
         &self.path
@@ -80,14 +80,14 @@ impl DecodeError {
     /// The same place as a JSON pointer (RFC 6901), such as `/application/offers/2/expiry_date_time`.
     ///
     /// It is exact, and so it can hold names from the document, which may be personal; like
-    /// [`body`](Self::body) it belongs into no log.
+    /// [`body`](Self::body) keep it out of logs.
     pub fn pointer(&self) -> &str {
         &self.pointer
     }
 
     /// What stands at the path: `null`, `a boolean`, `a number`, `a string`, `an array`, `an object`,
-    /// `nothing` for a missing member, `not JSON`, or `too many values`. Of a member that stands twice in its object it is the last
-    /// one's kind, and `something else` where that cannot be told.
+    /// `nothing` for a missing field, `not JSON`, or `too many values`. Of a field that stands twice in
+    /// its object it is the last one's kind, and `something else` where that cannot be told.
     pub fn found(&self) -> &'static str {
         match &self.reason {
             Reason::NotJson(_) => "not JSON",
@@ -121,7 +121,7 @@ impl fmt::Display for DecodeError {
                 f.write_str("expected JSON, found an empty body")
             }
             Reason::NotJson(reason) => write!(f, "expected JSON, found something else ({reason})"),
-            Reason::Missing => f.write_str("a required member is missing"),
+            Reason::Missing => f.write_str("a required field is missing"),
             Reason::TooManyValues(limit) => write!(
                 f,
                 "expected at most {limit} values in the document, found more"

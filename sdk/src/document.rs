@@ -5,7 +5,7 @@
 
 use crate::decode_error::DecodeError;
 
-/// The most values that a document may hold to be read, names of members aside.
+/// The most values that a document may hold to be read, names aside.
 ///
 /// They are counted by the punctuation before them: each `{`, `[` and `,` counts as one, so that an empty
 /// object or array in a list counts as two. The models of a document at the limit, made to be as costly as

@@ -19,8 +19,8 @@ const BODY_KEPT: usize = 64 * 1024;
 
 /// What a call, or building a client, can fail with.
 ///
-/// `Display` is one line with the method, the path template, what happened and, if the service
-/// answered, its status, title, detail and request id. It never shows the service key, an identifier,
+/// `Display` is one line with the method, the path template, what happened and, if there was a
+/// response, its status, title, detail and request id. It never shows the service key, an identifier,
 /// or another value that was sent or read. `source()` leads on to the cause, where there is one.
 ///
 /// ```no_run
@@ -76,17 +76,17 @@ enum Cause {
     Validation(ValidationError),
     #[error("no connection could be made")]
     Connect(#[source] Source),
-    #[error("no answer within {}", seconds(*.0))]
+    #[error("timed out after {}", seconds(*.0))]
     Timeout(Duration),
-    #[error("the connection broke before the whole answer was there")]
+    #[error("the connection broke before the whole response had arrived")]
     Interrupted(#[source] Source),
     #[error(
-        "the body of the answer is larger than the limit of {0} bytes; raise max_response_bytes to read it"
+        "the body of the response is larger than the limit of {0} bytes; raise max_response_bytes to read it"
     )]
     TooLarge(u64),
-    #[error("the answer could not be read: {0}")]
+    #[error("the response could not be read: {0}")]
     Decode(DecodeError),
-    #[error("the service answered with an error")]
+    #[error("the service returned an error")]
     Status,
     #[error("the service redirects to {0}, which is never followed: the key would go along")]
     Redirect(String),
@@ -118,17 +118,17 @@ pub enum ErrorKind {
     /// No connection could be made: name look-up, TCP or TLS failed. Troubleshooting: is the base URL
     /// right, is the service up, does a proxy or firewall stand between?
     Connect,
-    /// No response in time. Troubleshooting: [`Error::delivery`] says whether the service may have acted.
+    /// The call or an attempt timed out. Troubleshooting: [`Error::delivery`] says whether the service may have acted.
     Timeout,
-    /// The connection broke before the whole response was there.
+    /// The connection broke before the whole response had arrived.
     Interrupted,
     /// The response's body is larger than the client's limit.
     TooLarge,
-    /// The service answered with success, but the body is not what it should be, or the response is not
-    /// one that dealkit can read: a 205, a 206 that nobody asked for, an unexpected transfer or content
+    /// The status is a success, but the body is not what it should be, or the response is not
+    /// one that dealkit can read: a 205, a 206 that was not asked for, an unexpected transfer or content
     /// coding. Troubleshooting: [`Error::decode_error`] names the path, [`Error::body`] holds the body.
     Decode,
-    /// The service answered with a status that is not a success.
+    /// The status of the response is not a success.
     Status,
 }
 
@@ -141,7 +141,7 @@ pub enum Delivery {
     NotSent,
     /// It may have reached the service, which may have acted on it.
     Unknown,
-    /// The service answered it.
+    /// The service responded.
     Answered,
 }
 
@@ -198,7 +198,7 @@ impl Error {
         Self::new(Cause::Decode(error), Delivery::Answered)
     }
 
-    /// A response whose status is no success.
+    /// A response whose status is not a success.
     pub(crate) fn from_response(response: HttpResponse, url: &Url) -> Self {
         let cause = match redact::redirect_target(response.status, &response.headers, url) {
             Some(target) => Cause::Redirect(target),
@@ -228,7 +228,7 @@ impl Error {
         self
     }
 
-    /// Keeps what came of a response. Only the body of one that is no success is read as a problem: what a
+    /// Keeps what came of a response. Only the body of one that is not a success is read as a problem: what a
     /// success says is not about an error.
     pub(crate) fn with_response(mut self, mut response: HttpResponse) -> Self {
         let problem = if response.status.is_success() {
@@ -252,7 +252,7 @@ impl Error {
         self
     }
 
-    /// A service may put the key into the name of a member.
+    /// A service may put the key into the name of a field.
     fn mask_path(&mut self, redactor: &redact::Redactor) {
         if let Cause::Decode(error) = &mut self.0.cause {
             error.mask(|text| redactor.mask(text));
@@ -301,7 +301,7 @@ impl Error {
         self.response().map(|response| &response.headers)
     }
 
-    /// The request's id in the service's logs: worth naming when asking the service's people.
+    /// The request's id in the service's logs: include it when contacting support.
     pub fn request_id(&self) -> Option<&str> {
         self.response()?
             .request_id()
@@ -386,7 +386,7 @@ impl Error {
             && self.status().is_some_and(|status| status.is_server_error())
     }
 
-    /// No connection, no response in time, or a connection that broke.
+    /// No connection, a timeout, or a connection that broke.
     pub fn is_connection(&self) -> bool {
         matches!(
             self.kind(),
@@ -394,7 +394,7 @@ impl Error {
         )
     }
 
-    /// No response in time.
+    /// The call or an attempt timed out.
     pub fn is_timeout(&self) -> bool {
         self.kind() == ErrorKind::Timeout
     }
@@ -435,7 +435,7 @@ impl fmt::Display for Error {
             let request_id = redact::short(&response.redactor.mask(request_id));
             line.push_str(&format!(" [request id {request_id}]"));
         }
-        // A service may put the key anywhere: into a redirect's host, or the name of a member.
+        // A service may put the key anywhere: into a redirect's host, or the name of a field.
         f.write_str(&response.redactor.mask(&line))
     }
 }

@@ -84,8 +84,8 @@ pub(crate) fn masked_pointer(pointer: &str) -> String {
     tokens.collect::<Vec<_>>().join("/")
 }
 
-/// Whether the token is the index of an item. Seven digits and more are no index that anybody would look
-/// up, but may be a telephone number.
+/// Whether the token is the index of an item. Nobody would look up an index of seven digits
+/// or more, but they may be a telephone number.
 fn is_index(token: &str) -> bool {
     token.len() <= 6 && token.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -1,4 +1,4 @@
-//! Error bodies: problem details (RFC 9457), and whatever else a service answers an error with.
+//! Error bodies: problem details (RFC 9457), and whatever else a service sends with an error.
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
@@ -15,9 +15,9 @@ use crate::{
     value::{Json, Name},
 };
 
-/// The body of an error answer, as RFC 9457 names its members.
+/// The body of an error response, with the names of RFC 9457.
 ///
-/// Reading is lenient: a member that is missing or of another type is `None`, and members that are not
+/// Reading is lenient: a field that is missing or of another type is `None`, and fields that are not
 /// listed here are in `extra`. The texts are the service's own.
 ///
 /// What is kept is bounded, whatever a service sends: each text is cut at [`Problem::MAX_TEXT`] bytes, at
@@ -46,12 +46,12 @@ pub struct Problem {
     pub detail: Option<String>,
     /// The request, as the service's logs name it.
     pub request_id: Option<String>,
-    /// What is wrong with the request, member by member.
+    /// What is wrong with the request, field by field.
     pub errors: Vec<Violation>,
     /// How many entries of `errors` came after the first [`Problem::MAX_ERRORS`] and were not read, as far
-    /// as the body was read at all; 0 normally. It is not a member of the body, and is not written to one.
+    /// as the body was read at all; 0 normally. It is not a field of the body, and is not written to one.
     pub omitted_errors: usize,
-    /// Members that are none of these, by name; one that does not fit into [`Problem::MAX_EXTRA`] is left out.
+    /// Fields that are none of these, by name; one that does not fit into [`Problem::MAX_EXTRA`] is left out.
     pub extra: std::collections::BTreeMap<String, Json>,
 }
 
@@ -65,7 +65,7 @@ impl Problem {
     /// The most that `extra` holds, names and values together, in bytes.
     pub const MAX_EXTRA: usize = 64 * 1024;
 
-    /// A problem with the three members that every error body of the sandbox server has.
+    /// A problem with the three fields that every error body of the sandbox server has.
     pub fn new(status: u16, title: impl Into<String>, detail: impl Into<String>) -> Self {
         Self {
             status: Some(status),
@@ -75,7 +75,7 @@ impl Problem {
         }
     }
 
-    /// Reads an error body; `None` if it is no JSON object with at least one of a problem's members.
+    /// Reads an error body; `None` if it is not a JSON object with at least one of a problem's fields.
     pub fn from_json(body: impl AsRef<[u8]>) -> Option<Self> {
         Self::read(std::str::from_utf8(without_bom(body.as_ref())).ok()?, false)
     }
@@ -98,24 +98,24 @@ impl Problem {
     }
 
     fn read(text: &str, is_cut: bool) -> Option<Self> {
-        let mut members = Members::default();
+        let mut fields = Fields::default();
         let mut reader = serde_json::Deserializer::from_str(text);
-        // The members outlive the visitor: those that were read before the cut count.
+        // The fields outlive the visitor: those that were read before the cut count.
         match reader
-            .deserialize_map(&mut members)
+            .deserialize_map(&mut fields)
             .and_then(|()| reader.end())
         {
             Ok(()) => {}
-            Err(error) if is_cut && error.is_eof() => members.take_unfinished(text),
+            Err(error) if is_cut && error.is_eof() => fields.take_unfinished(text),
             Err(_) => return None,
         }
-        members.into_problem()
+        fields.into_problem()
     }
 }
 
-/// The members of an error body as they are being read, each as the text of its value.
+/// The fields of an error body as they are being read, each as the text of its value.
 #[derive(Default)]
-struct Members<'de> {
+struct Fields<'de> {
     problem_type: Option<&'de str>,
     title: Option<&'de str>,
     status: Option<&'de str>,
@@ -125,22 +125,22 @@ struct Members<'de> {
     extra: std::collections::BTreeMap<String, Json>,
     /// How many bytes `extra` holds.
     extra_size: usize,
-    /// The name of the member whose value is being read.
+    /// The name of the field whose value is being read.
     unfinished: Option<Cow<'de, str>>,
 }
 
-impl<'de> Visitor<'de> for &mut Members<'de> {
+impl<'de> Visitor<'de> for &mut Fields<'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        while let Some(Name(name)) = members.next_key()? {
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        while let Some(Name(name)) = fields.next_key()? {
             let name = &*self.unfinished.insert(name);
             // Raw text is skipped over without recursion, however deep it nests.
-            let value = members.next_value::<&'de RawValue>()?;
+            let value = fields.next_value::<&'de RawValue>()?;
             let text = Some(value.get());
             match &**name {
                 "type" => self.problem_type = text,
@@ -167,10 +167,10 @@ impl<'de> Visitor<'de> for &mut Members<'de> {
     }
 }
 
-impl<'de> Members<'de> {
+impl<'de> Fields<'de> {
     /// Takes the list of errors that the cut goes through; of other values a part is worth nothing.
     fn take_unfinished(&mut self, text: &'de str) {
-        // A name that is written with escapes is no part of the text, and no service writes this one so.
+        // A name that is written with escapes is not part of the text, and no service writes this one so.
         if let Some(Cow::Borrowed(name @ "errors")) = self.unfinished {
             let end = name.as_ptr().addr() + name.len() - text.as_ptr().addr();
             let rest = text.get(end..).and_then(|rest| rest.strip_prefix('"'));
@@ -195,7 +195,7 @@ impl<'de> Members<'de> {
                 errors: &mut problem.errors,
                 omitted: &mut omitted,
             };
-            // What is no list has no entries, and a list that was cut has those before the cut.
+            // What is not a list has no entries, and a list that was cut has those before the cut.
             let _ = serde_json::Deserializer::from_str(text).deserialize_seq(&mut entries);
         }
         let empty = problem == Problem::default();
@@ -249,7 +249,7 @@ fn violation(entry: &str) -> Option<Violation> {
     ))
 }
 
-/// One entry of `errors`, each member as the text of its value.
+/// One entry of `errors`, each field as the text of its value.
 #[derive(Default)]
 struct Entry<'de> {
     pointer: Option<&'de str>,
@@ -266,10 +266,10 @@ impl<'de> Visitor<'de> for EntryVisitor<'de> {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Entry<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Entry<'de>, A::Error> {
         let mut entry = Entry::default();
-        while let Some(Name(name)) = members.next_key()? {
-            let text = Some(members.next_value::<&'de RawValue>()?.get());
+        while let Some(Name(name)) = fields.next_key()? {
+            let text = Some(fields.next_value::<&'de RawValue>()?.get());
             match &*name {
                 "pointer" => entry.pointer = text,
                 "code" => entry.code = text,
@@ -308,28 +308,28 @@ impl fmt::Debug for Problem {
 
 impl Serialize for Problem {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut members = serializer.serialize_map(None)?;
+        let mut fields = serializer.serialize_map(None)?;
         if let Some(problem_type) = &self.problem_type {
-            members.serialize_entry("type", problem_type)?;
+            fields.serialize_entry("type", problem_type)?;
         }
         if let Some(title) = &self.title {
-            members.serialize_entry("title", title)?;
+            fields.serialize_entry("title", title)?;
         }
         if let Some(status) = &self.status {
-            members.serialize_entry("status", status)?;
+            fields.serialize_entry("status", status)?;
         }
         if let Some(detail) = &self.detail {
-            members.serialize_entry("detail", detail)?;
+            fields.serialize_entry("detail", detail)?;
         }
         if let Some(request_id) = &self.request_id {
-            members.serialize_entry("request_id", request_id)?;
+            fields.serialize_entry("request_id", request_id)?;
         }
         if !self.errors.is_empty() {
-            members.serialize_entry("errors", &self.errors)?;
+            fields.serialize_entry("errors", &self.errors)?;
         }
         for (name, value) in &self.extra {
-            members.serialize_entry(name, value)?;
+            fields.serialize_entry(name, value)?;
         }
-        members.end()
+        fields.end()
     }
 }

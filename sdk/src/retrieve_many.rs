@@ -25,9 +25,9 @@ const CONCURRENCY: usize = 16;
 
 /// Retrieves many deals: a value to adjust and turn into a [stream](Self::stream).
 ///
-/// Identifiers are taken from the iterator only as fast as the answers are taken from the stream: the
+/// Identifiers are taken from the iterator only as fast as the results are taken from the stream: the
 /// iterator may be endless. One deal that fails is one item that holds an error; the others go on.
-/// Dropping the stream cancels what is on its way.
+/// Dropping the stream cancels what is in flight.
 ///
 /// ```no_run
 /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
@@ -109,7 +109,7 @@ impl<I, T> RetrieveMany<I, T> {
         self
     }
 
-    /// What is tried again, in place of the client's policy.
+    /// What is retried, in place of the client's policy.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.options.retry = Some(policy);
         self
@@ -212,10 +212,10 @@ impl<I, T> fmt::Debug for RetrieveStream<I, T> {
     }
 }
 
-/// The deals that are on their way: what a [`RetrieveStream`] takes its items from, for callers that hand
+/// The deals in flight: what a [`RetrieveStream`] takes its items from, for callers that hand
 /// identifiers over one at a time instead of an iterator; see [`RetrieveMany::into_parts`].
 ///
-/// It is a stream that ends whenever nothing is on its way, and goes on after the next `push`.
+/// It is a stream that ends whenever nothing is in flight, and goes on after the next `push`.
 #[must_use = "nothing is retrieved until it is read"]
 pub struct InFlight<T = Deal> {
     next_index: usize,
@@ -224,14 +224,14 @@ pub struct InFlight<T = Deal> {
     window: Window<T>,
 }
 
-/// What is on its way.
+/// What is in flight.
 enum Window<T> {
     Ordered(FuturesOrdered<BoxFuture<'static, Retrieved<T>>>),
     Unordered(FuturesUnordered<BoxFuture<'static, Retrieved<T>>>),
 }
 
 impl<T: Send + 'static> InFlight<T> {
-    /// Adds a deal to those on their way. How many there are is the caller's to bound.
+    /// Adds a deal to those in flight. How many there are is the caller's to bound.
     pub fn push(&mut self, id: impl Into<String>) {
         let (index, id) = (self.next_index(), id.into());
         let call = (self.call)(&id).options(self.options);
@@ -245,7 +245,7 @@ impl<T: Send + 'static> InFlight<T> {
         }
     }
 
-    /// The next deal, or `None` when nothing is on its way.
+    /// The next deal, or `None` when nothing is in flight.
     pub async fn next(&mut self) -> Option<Retrieved<T>> {
         StreamExt::next(self).await
     }
@@ -260,7 +260,7 @@ impl<T> InFlight<T> {
         }
     }
 
-    /// Whether nothing is on its way.
+    /// Whether nothing is in flight.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

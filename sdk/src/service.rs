@@ -63,7 +63,7 @@ impl Service {
         let http = self.pools.of(&request.method, &runtime)?;
         let limits = self.limits;
         let attempt = |left: Duration| {
-            // What is left of the whole is told as the whole: nobody has set "2.9 s".
+            // An error names the total where that is what ends the attempt: nobody has set "2.9 s".
             let (time, limit) = if left < limits.attempt {
                 (left, total)
             } else {

@@ -20,7 +20,7 @@ pub const NAME_MIN: usize = 1;
 /// The longest first or last name, in Unicode code points (specification, "Limits").
 pub const NAME_MAX: usize = 255;
 
-/// How many violations an error text shows. Only unknown members can make more.
+/// How many violations an error text shows. Only unknown fields can make more.
 const SHOWN: usize = 100;
 
 /// One way in which a request breaks the rules.
@@ -114,17 +114,17 @@ macro_rules! violation_codes {
 }
 
 violation_codes! {
-    /// A member that must be there is missing.
+    /// A field that must be there is missing.
     Required = "required",
-    /// The JSON type is not the one that the member has.
+    /// The JSON type is not the one that the field has.
     WrongType = "wrong_type",
-    /// The member must not be null.
+    /// The field must not be null.
     NullNotAllowed = "null_not_allowed",
     /// The string has too few characters (Unicode code points).
     TooShort = "too_short",
     /// The string has too many characters (Unicode code points).
     TooLong = "too_long",
-    /// The string is no bare mailbox of RFC 5321.
+    /// The string is not a bare mailbox of RFC 5321.
     InvalidEmail = "invalid_email",
     /// The string is not a plus sign followed by digits.
     InvalidPhone = "invalid_phone",
@@ -134,7 +134,7 @@ violation_codes! {
     InvalidDate = "invalid_date",
     /// The string is none of the closed set.
     UnknownValue = "unknown_value",
-    /// The member is not one of the specification's; only where unknown members are rejected.
+    /// The field is undocumented; only where unknown fields are rejected.
     UnknownField = "unknown_field",
     /// The identifier cannot be sent as a path segment; only in the SDK.
     InvalidId = "invalid_id",
@@ -221,7 +221,7 @@ impl fmt::Display for ValidationError {
 
 impl std::error::Error for ValidationError {}
 
-/// What to do with members that the specification does not know.
+/// What to do with fields that the specification does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownFields {
     /// Leave them alone.
@@ -236,7 +236,7 @@ pub(crate) enum Null {
     Allowed,
     /// It must be left out instead.
     Forbidden,
-    /// The member must be there.
+    /// The field must be there.
     Required,
 }
 
@@ -247,7 +247,7 @@ pub(crate) struct Fields<'a> {
     at: &'static str,
 }
 
-/// A rule on the text of a member: the code and the detail when it is broken.
+/// A rule on the text of a field: the code and the detail when it is broken.
 pub(crate) type Rule = fn(&str) -> Result<(), (ViolationCode, String)>;
 
 impl<'a> Fields<'a> {
@@ -281,7 +281,7 @@ impl<'a> Fields<'a> {
         format!("{}/{}", self.at, pointer_token(name))
     }
 
-    /// Takes a member out and checks its type. `Null` and `Absent` are told apart.
+    /// Takes a field out and checks its type. `Null` and `Absent` are told apart.
     pub(crate) fn take(
         &mut self,
         name: &str,
@@ -312,7 +312,7 @@ impl<'a> Fields<'a> {
         Nullable::Absent
     }
 
-    /// Takes a member out that must be there.
+    /// Takes a field out that must be there.
     pub(crate) fn required(
         &mut self,
         name: &str,
@@ -379,7 +379,7 @@ impl<'a> Fields<'a> {
     ) -> Option<String> {
         let checked = serde_json::from_str::<String>(value.get())
             .map_err(|_| {
-                // The one JSON string that is no Rust string holds half of a surrogate pair.
+                // The one JSON string that is not a Rust string holds half of a surrogate pair.
                 let detail = "must be Unicode text, got half of a surrogate pair";
                 (ViolationCode::WrongType, detail.to_owned())
             })
@@ -400,7 +400,7 @@ impl<'a> Fields<'a> {
                 Violation::new(
                     self.pointer(name),
                     ViolationCode::UnknownField,
-                    "is not a member that the specification knows; check the spelling",
+                    "is not a documented field; check the spelling",
                 )
             }));
         }

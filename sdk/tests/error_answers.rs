@@ -639,7 +639,7 @@ async fn a_timeout_reads_as_it_was_given() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "GET /v1/deals/{id}: no answer within 0.02 s"
+        "GET /v1/deals/{id}: timed out after 0.02 s"
     );
     drop(peer);
 }

@@ -148,7 +148,7 @@ async fn a_connection_that_is_never_made_is_a_timeout_and_was_not_sent() {
             let error = call(&builder.build().unwrap(), verb).await.unwrap_err();
             check(which, verb, &error, &unconnected(ErrorKind::Timeout));
             assert!(
-                error.to_string().contains("no answer within 0.05 s"),
+                error.to_string().contains("timed out after 0.05 s"),
                 "{error}"
             );
         }

@@ -188,7 +188,7 @@ async fn an_attempt_has_no_more_time_than_the_call() {
             .unwrap_err();
         assert_eq!((error.kind(), error.attempts()), (ErrorKind::Timeout, 1));
         assert!(
-            error.to_string().contains("no answer within 0.05 s"),
+            error.to_string().contains("timed out after 0.05 s"),
             "{error}"
         );
         drop(client);

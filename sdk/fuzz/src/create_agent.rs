@@ -112,9 +112,13 @@ fn refused(
         // Only the type, the length and the contract's own words are told of a value.
         let detail = &violation.detail;
         assert!(
-            ["must be ", "is required and missing", "is not a member "]
-                .iter()
-                .any(|words| detail.starts_with(words))
+            [
+                "must be ",
+                "is required and missing",
+                "is not a documented field"
+            ]
+            .iter()
+            .any(|words| detail.starts_with(words))
                 && detail.is_ascii()
                 && detail.len() < 120,
             "{detail}"

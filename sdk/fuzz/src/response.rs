@@ -1,4 +1,4 @@
-//! Reading what a service answers with.
+//! Reading what a service sends.
 
 use std::{collections::BTreeSet, sync::OnceLock};
 
@@ -175,7 +175,7 @@ fn text_of(path: &str, failure: &Failure) -> String {
     match failure {
         Failure {
             found: "nothing", ..
-        } => format!("{at}a required member is missing"),
+        } => format!("{at}a required field is missing"),
         Failure {
             expected, found, ..
         } => format!("{at}expected {expected}, found {found}"),

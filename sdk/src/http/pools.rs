@@ -75,10 +75,10 @@ impl PartialEq for Proxy {
 pub(crate) struct Pools {
     settings: Settings,
     /// For requests that may change something: a connection of its own for each. On a kept connection the
-    /// service may hang up just as the request goes out, and nobody could tell whether it had acted.
+    /// service may hang up just as the request goes out, and it would be unknown whether it had acted.
     unpooled: reqwest::Client,
     /// For GET and HEAD, one pool for each runtime: a kept connection is driven by the runtime that made
-    /// it, and one whose runtime stands still would never answer.
+    /// it, and one whose runtime stands still would never respond.
     pooled: Mutex<Vec<(Id, reqwest::Client)>>,
 }
 
@@ -125,7 +125,7 @@ impl Settings {
         let mut pool = reqwest::Client::builder()
             // reqwest would take the service key along to another host.
             .redirect(reqwest::redirect::Policy::none())
-            // What is tried again, and how often, is decided in one place: here, by dealkit.
+            // What is retried, and how often, is decided in one place: here, by dealkit.
             .retry(reqwest::retry::never())
             .connector_layer(ProgressLayer)
             .connect_timeout(self.connect_timeout)

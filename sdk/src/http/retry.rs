@@ -1,4 +1,4 @@
-//! Which failures are tried again, and the loop that does it.
+//! Which failures are retried, and the loop that does it.
 
 use std::{
     future::Future,
@@ -13,11 +13,11 @@ use crate::{
     http_response::HttpResponse,
 };
 
-/// Which failures are tried again, how often, and after what wait.
+/// Which failures are retried, how often, and after what wait.
 ///
-/// GET and HEAD are tried again when no connection could be made, when no response came in time, when the
-/// connection broke, and after 408, 429, 500, 502, 503 and 504. Every other method is tried again only
-/// where it is certain that the service did not act: no connection was made, or it answered 429. The
+/// GET and HEAD are retried when no connection could be made, when the attempt timed out, when the
+/// connection broke, and after 408, 429, 500, 502, 503 and 504. Every other method is retried only
+/// where it is certain that the service did not act: no connection was made, or the response was 429. The
 /// specification has no idempotency key, and a second agent is worse than an error.
 ///
 /// The wait grows exponentially and is jittered in full; the service's `Retry-After` is its floor. When
@@ -62,7 +62,7 @@ impl RetryPolicy {
         Self::new().max_retries(0)
     }
 
-    /// How many times a request is tried again after the first attempt.
+    /// How many times a request is retried after the first attempt.
     #[must_use]
     pub const fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries;
@@ -82,7 +82,7 @@ impl RetryPolicy {
     }
 
     /// Retries every method as GET is: also a request that the service may already have acted on. A
-    /// create that is tried again this way can make a second agent.
+    /// create that is retried this way can make a second agent.
     #[must_use]
     pub const fn retry_non_idempotent(mut self, retry: bool) -> Self {
         self.retry_non_idempotent = retry;
@@ -238,7 +238,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const TOTAL: Duration = Duration::from_secs(60);
 
-    /// Time that passes only when somebody waits, and chance that is no chance.
+    /// Time that passes only when somebody waits, and jitter that is not random.
     struct Fake {
         now: Mutex<Duration>,
         share: f64,
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn every_status_is_tried_again_as_the_contract_says() {
+    fn every_status_is_retried_as_the_contract_says() {
         for code in 100..1000 {
             let passes = [408, 429, 500, 502, 503, 504].contains(&code);
             for (method, attempts) in [
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_without_an_answer_are_tried_again_as_the_contract_says() {
+    fn failures_without_a_response_are_retried_as_the_contract_says() {
         use Delivery::{Answered, NotSent, Unknown};
         type Failure = fn() -> Error;
         let failures: [(Failure, u32, u32); 9] = [

@@ -46,7 +46,7 @@ pub(crate) struct Limits {
     pub(crate) max_response_bytes: u64,
 }
 
-/// Sends the request once. A response that is no success is an error here.
+/// Sends the request once. A response that is not a success is an error here.
 pub(crate) async fn attempt(
     http: &reqwest::Client,
     request: &Outgoing,
@@ -96,8 +96,8 @@ pub(crate) async fn attempt(
     }
 }
 
-/// Why a response with the status of a success is none, if so: its body is not, or not all of, what was
-/// asked for.
+/// Why a response with the status of a success cannot be read, if so: its body is not, or not all of, what
+/// was asked for.
 fn why_unreadable(request: &Outgoing, response: &HttpResponse) -> Option<String> {
     match response.status {
         StatusCode::RESET_CONTENT => {
@@ -212,7 +212,7 @@ async fn read_error_body(
     (body.freeze(), false)
 }
 
-/// Tells the failures apart that have no response.
+/// Tells apart the failures without a response.
 fn transport_error(error: reqwest::Error, connect_timeout: Duration, redactor: &Redactor) -> Error {
     // The URL holds the identifier, which error texts never show.
     let error = error.without_url();

@@ -32,7 +32,7 @@ pub(crate) fn finished(span: &Span, outcome: Result<StatusCode, &Error>) {
     match outcome {
         Ok(status) => {
             span.record("http.response.status_code", status.as_u16());
-            tracing::debug!(target: "dealkit", parent: span, "answered");
+            tracing::debug!(target: "dealkit", parent: span, "succeeded");
         }
         Err(error) => {
             if let Some(status) = error.status() {
@@ -56,6 +56,6 @@ pub(crate) fn retrying(resend_count: u32, wait: Duration, error: &Error) {
     tracing::debug!(
         target: "dealkit",
         { http.request.resend_count = resend_count, error.type = ?error.kind(), ?wait },
-        "trying again"
+        "retrying"
     );
 }

@@ -31,7 +31,7 @@ use crate::{
 /// # Ok::<(), dealkit::ValidationError>(())
 /// ```
 ///
-/// A missing required member does not compile:
+/// A missing required field does not compile:
 ///
 /// ```compile_fail
 /// # use dealkit::CreateAgent;
@@ -96,7 +96,7 @@ impl CreateAgent {
     /// Reads the request from its JSON body and checks every rule.
     ///
     /// # Errors
-    /// [`ValidationError`] holds every violation, also those of type and of missing members.
+    /// [`ValidationError`] holds every violation, also those of type and of missing fields.
     ///
     /// ```
     /// use dealkit::{CreateAgent, Json, UnknownFields};
@@ -205,35 +205,35 @@ impl CreateAgent {
 
 impl Serialize for CreateAgent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut members = serializer.serialize_map(None)?;
-        members.serialize_entry(field::EMAIL, &self.email)?;
-        members.serialize_entry(field::FIRST_NAME, &self.first_name)?;
-        members.serialize_entry(field::LAST_NAME, &self.last_name)?;
-        members.serialize_entry(field::PROFILE, &self.profile)?;
+        let mut fields = serializer.serialize_map(None)?;
+        fields.serialize_entry(field::EMAIL, &self.email)?;
+        fields.serialize_entry(field::FIRST_NAME, &self.first_name)?;
+        fields.serialize_entry(field::LAST_NAME, &self.last_name)?;
+        fields.serialize_entry(field::PROFILE, &self.profile)?;
         if let Some(role) = &self.role {
-            members.serialize_entry(field::ROLE, role)?;
+            fields.serialize_entry(field::ROLE, role)?;
         }
         if let Some(phone) = &self.phone {
-            members.serialize_entry(field::PHONE, phone)?;
+            fields.serialize_entry(field::PHONE, phone)?;
         }
-        entry(&mut members, field::IMAGE_URL, &self.image_url)?;
-        entry(&mut members, field::DATE_OF_BIRTH, &self.date_of_birth)?;
-        entry(&mut members, field::BROKERAGE_ID, &self.brokerage_id)?;
-        entry(&mut members, field::OFFICE_ID, &self.office_id)?;
-        entry(&mut members, field::COLLECTIVE_ID, &self.collective_id)?;
-        members.end()
+        entry(&mut fields, field::IMAGE_URL, &self.image_url)?;
+        entry(&mut fields, field::DATE_OF_BIRTH, &self.date_of_birth)?;
+        entry(&mut fields, field::BROKERAGE_ID, &self.brokerage_id)?;
+        entry(&mut fields, field::OFFICE_ID, &self.office_id)?;
+        entry(&mut fields, field::COLLECTIVE_ID, &self.collective_id)?;
+        fields.end()
     }
 }
 
 fn entry<M: SerializeMap, T: Serialize>(
-    members: &mut M,
+    fields: &mut M,
     name: &str,
     value: &Nullable<T>,
 ) -> Result<(), M::Error> {
     match value {
         Nullable::Absent => Ok(()),
-        Nullable::Null => members.serialize_entry(name, &()),
-        Nullable::Value(value) => members.serialize_entry(name, value),
+        Nullable::Null => fields.serialize_entry(name, &()),
+        Nullable::Value(value) => fields.serialize_entry(name, value),
     }
 }
 
@@ -251,8 +251,8 @@ impl fmt::Debug for CreateAgent {
 
 /// The profile of an agent to create (specification, "Agent profile (request object)").
 ///
-/// The specification says of no member what it means or whether it is required: an empty profile is
-/// fine. `Debug` shows the names of the members and none of the values. What a response holds is
+/// The specification says of no field what it means or whether it is required: an empty profile is
+/// fine. `Debug` shows the names of the fields and none of the values. What a response holds is
 /// [`AgentProfileResponse`](crate::AgentProfileResponse).
 ///
 /// ```
@@ -268,11 +268,11 @@ impl fmt::Debug for CreateAgent {
 #[derive(Clone, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct AgentProfile {
-    /// By wire name. One map for all, so that a member is never sent twice.
+    /// By wire name. One map for all, so that a field is never sent twice.
     fields: BTreeMap<String, Json>,
 }
 
-/// Setters of members that are strings.
+/// Setters of fields that are strings.
 macro_rules! text_fields {
     ($($setter:ident = $wire:literal,)+) => {
         $(
@@ -286,7 +286,7 @@ macro_rules! text_fields {
 }
 
 impl AgentProfile {
-    /// A profile without any member.
+    /// A profile without any field.
     pub fn new() -> Self {
         Self::default()
     }
@@ -323,15 +323,15 @@ impl AgentProfile {
         self.extra("clientMetadata", value)
     }
 
-    /// Sets a member by its wire name, also one that the specification does not show. Setting a known
-    /// member this way replaces it, and the rules check its type.
+    /// Sets a field by its wire name, also an undocumented one. Setting a known
+    /// field this way replaces it, and the rules check its type.
     #[must_use]
     pub fn extra(mut self, name: impl Into<String>, value: impl Into<Json>) -> Self {
         self.fields.insert(name.into(), value.into());
         self
     }
 
-    /// The wire names of the members that the specification shows, in its order.
+    /// The wire names of the documented fields, in the specification's order.
     pub fn known_fields() -> impl Iterator<Item = &'static str> {
         names::PROFILE.iter().map(|(name, _)| *name)
     }
@@ -358,7 +358,7 @@ impl AgentProfile {
         profile
     }
 
-    /// A member by its wire name, if it is set.
+    /// A field by its wire name, if it is set.
     pub fn get(&self, name: &str) -> Option<&Json> {
         self.fields.get(name)
     }

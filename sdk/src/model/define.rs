@@ -47,23 +47,23 @@ macro_rules! models {
 
         impl<'de> serde::Deserialize<'de> for $model {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct Members;
+                struct Fields;
 
-                impl<'de> serde::de::Visitor<'de> for Members {
+                impl<'de> serde::de::Visitor<'de> for Fields {
                     type Value = $model;
 
                     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                         f.write_str("an object")
                     }
 
-                    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut members: A) -> Result<$model, A::Error> {
+                    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut fields: A) -> Result<$model, A::Error> {
                         $( let mut $field: Option<$type> = None; )+
                         let mut extra = BTreeMap::new();
-                        while let Some($crate::value::Name(name)) = members.next_key()? {
+                        while let Some($crate::value::Name(name)) = fields.next_key()? {
                             match &*name {
-                                $( $wire => $field = Some(members.next_value_seed(models!(@seed $need $type))?), )+
+                                $( $wire => $field = Some(fields.next_value_seed(models!(@seed $need $type))?), )+
                                 _ => {
-                                    extra.insert(name.into_owned(), members.next_value()?);
+                                    extra.insert(name.into_owned(), fields.next_value()?);
                                 }
                             }
                         }
@@ -74,7 +74,7 @@ macro_rules! models {
                     }
                 }
 
-                deserializer.deserialize_map(Members)
+                deserializer.deserialize_map(Fields)
             }
         }
 
@@ -82,15 +82,15 @@ macro_rules! models {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 use serde::ser::SerializeMap as _;
 
-                let mut members = serializer.serialize_map(None)?;
-                $( models!(@write $need members self.$field, $wire); )+
+                let mut fields = serializer.serialize_map(None)?;
+                $( models!(@write $need fields self.$field, $wire); )+
                 for (name, value) in &self.extra {
                     // A field of the type wins over an `extra` of the same name: no name is written twice.
                     if !Self::FIELDS.contains(&name.as_str()) {
-                        members.serialize_entry(name, value)?;
+                        fields.serialize_entry(name, value)?;
                     }
                 }
-                members.end()
+                fields.end()
             }
         }
 
@@ -148,13 +148,13 @@ macro_rules! models {
     };
     (@missing $lenient:ident $field:ident $wire:literal) => { $field.unwrap_or_default() };
 
-    (@write optional $members:ident $self:ident.$field:ident, $wire:literal) => {
+    (@write optional $fields:ident $self:ident.$field:ident, $wire:literal) => {
         if !$crate::model::field::Field::is_none(&$self.$field) {
-            models!(@write required $members $self.$field, $wire);
+            models!(@write required $fields $self.$field, $wire);
         }
     };
-    (@write $always:ident $members:ident $self:ident.$field:ident, $wire:literal) => {
-        $members.serialize_entry($wire, &$crate::model::field::Written(&$self.$field))?
+    (@write $always:ident $fields:ident $self:ident.$field:ident, $wire:literal) => {
+        $fields.serialize_entry($wire, &$crate::model::field::Written(&$self.$field))?
     };
 
     (@debug hidden $out:ident $self:ident $field:ident) => {

@@ -40,7 +40,7 @@ impl Decimal {
         self.0
     }
 
-    /// Reads text that is known to be one JSON value; `None` if it is no number or does not fit.
+    /// Reads text that is known to be one JSON value; `None` if it is not a number or does not fit.
     pub(crate) fn from_json_number(text: &str) -> Option<Self> {
         match text.split_once(['e', 'E']) {
             // `from_str_exact` refuses what does not fit, where `from_str` would round.

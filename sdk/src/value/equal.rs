@@ -13,7 +13,7 @@ use super::kind::Kind;
 /// How many arrays and objects may enclose each other in what is looked at value by value.
 pub(super) const MAX_DEPTH: usize = 127;
 
-/// Whether two valid JSON texts hold the same value: the order of members, escapes and the form of numbers
+/// Whether two valid JSON texts hold the same value: the order of fields, escapes and the form of numbers
 /// aside. Below [`MAX_DEPTH`] levels the texts must be the same, white space aside.
 pub(super) fn same_value(left: &str, right: &str) -> bool {
     same_text(left, right) || same_at(left, right, 0)
@@ -40,7 +40,7 @@ fn same_at(left: &str, right: &str, depth: usize) -> bool {
             }
             _ => false,
         },
-        Kind::Object => match (members(left), members(right)) {
+        Kind::Object => match (fields(left), fields(right)) {
             (Some(left), Some(right)) => {
                 left.len() == right.len()
                     && left
@@ -59,8 +59,8 @@ fn items(text: &str) -> Option<Vec<&RawValue>> {
     serde_json::from_str(text).ok()
 }
 
-/// The members in the order of their names; of equal names the last.
-fn members(text: &str) -> Option<BTreeMap<Characters<'_>, &RawValue>> {
+/// The fields in the order of their names; of equal names the last.
+fn fields(text: &str) -> Option<BTreeMap<Characters<'_>, &RawValue>> {
     serde_json::from_str(text).ok()
 }
 

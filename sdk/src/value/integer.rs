@@ -3,7 +3,7 @@
 use super::Decimal;
 
 /// Reads the text of a JSON number as an integer: `450000`, and also `450000.0` or `4.5e5`, which JSON
-/// holds equal to it. `None` for a fraction, for what does not fit 64 bits, and for what is no number.
+/// holds equal to it. `None` for a fraction, for what does not fit 64 bits, and for what is not a number.
 pub(crate) fn parse_integer(text: &str) -> Option<i64> {
     if let Ok(integer) = text.parse::<i64>() {
         return Some(integer);

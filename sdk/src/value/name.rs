@@ -1,4 +1,4 @@
-//! Names of members.
+//! Names of fields.
 
 use std::{borrow::Cow, fmt};
 
@@ -7,7 +7,7 @@ use serde::{
     de::{self, Visitor},
 };
 
-/// The name of a member, or another string, borrowed where the JSON text allows it.
+/// The name of a field, or another string, borrowed where the JSON text allows it.
 pub(crate) struct Name<'de>(pub(crate) Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for Name<'de> {

@@ -1,10 +1,10 @@
-//! A member of a request that may be absent, null or a value, where the specification allows all three.
+//! A field of a request that may be absent, null or a value, where the specification allows all three.
 
 use chrono::NaiveDate;
 
 use super::format_date;
 
-/// Absent, `null` or a value: what a member may be where the specification says "or null".
+/// Absent, `null` or a value: what a field may be where the specification says "or null".
 ///
 /// The reference server treats absent and `null` alike; another service may not, so both can be said.
 ///
@@ -19,12 +19,12 @@ use super::format_date;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Nullable<T> {
-    /// The member is not sent.
+    /// The field is not sent.
     #[default]
     Absent,
-    /// The member is sent as `null`.
+    /// The field is sent as `null`.
     Null,
-    /// The member is sent with this value.
+    /// The field is sent with this value.
     Value(T),
 }
 
