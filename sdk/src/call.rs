@@ -16,7 +16,7 @@ use url::Url;
 
 use crate::{
     error::{Error, Operation},
-    http::{headers::extra_header, retry::RetryPolicy, send::Outgoing, trace},
+    http::{headers::extra_header, retry::RetryPolicy, send::HttpRequest, trace},
     http_response::HttpResponse,
     response::{RawResponse, Response},
     service::{CallOptions, Service},
@@ -150,7 +150,7 @@ impl<T> Call<T> {
     }
 
     /// The finished request.
-    fn prepare(self) -> Result<Outgoing, Error> {
+    fn prepare(self) -> Result<HttpRequest, Error> {
         let Parts {
             method,
             url,
@@ -164,7 +164,7 @@ impl<T> Call<T> {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(wire::JSON));
         }
         headers.extend(own);
-        Ok(Outgoing {
+        Ok(HttpRequest {
             method,
             url,
             headers,

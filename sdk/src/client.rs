@@ -280,10 +280,12 @@ impl ClientBuilder {
         self
     }
 
-    /// Shares the connections of a client that connects in the same way: a base URL, a key, headers, retries,
-    /// a total timeout and a limit of responses of its own do not stand against it. When the connect timeout, the
-    /// attempt timeout, the number of idle connections, HTTP/2 without TLS or the proxy differ, or only one
-    /// of the two calls a service on a loopback address, the new client has connections of its own.
+    /// Shares the connections of `with` where this client would make them in the same way.
+    ///
+    /// The base URL, the key, headers, the user agent, retries, the total timeout and the limit of a response
+    /// may differ. Where the connect timeout, the attempt timeout, the number of idle connections, HTTP/2
+    /// without TLS or the proxy differ, or one client alone calls a loopback address, this client gets
+    /// connections of its own.
     pub fn share_connections(mut self, with: &Client) -> Self {
         self.share_with = Some(Arc::clone(&with.service.pools));
         self

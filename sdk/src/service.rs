@@ -11,7 +11,7 @@ use crate::{
     http::{
         pools::Pools,
         retry::{self, RetryPolicy, SystemClock},
-        send::{self, Deadline, Limits, Outgoing},
+        send::{self, Deadline, HttpRequest, Limits},
     },
     http_response::HttpResponse,
     redact::Redactor,
@@ -49,7 +49,7 @@ impl Service {
     /// Sends a request, more than once if need be, within the call's time.
     pub(crate) async fn exchange(
         &self,
-        request: &Outgoing,
+        request: &HttpRequest,
         options: CallOptions,
     ) -> Result<HttpResponse, Error> {
         let runtime = Handle::try_current().map_err(|_| {

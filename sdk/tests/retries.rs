@@ -1,4 +1,4 @@
-//! What is tried again over real connections, how often, and within what time: by default, by the client's
+//! What is retried over real connections, how often, and within what time: by default, by the client's
 //! policy and by the call's.
 #![cfg(feature = "client")]
 

@@ -1,4 +1,4 @@
-//! Many deals at a time: their order, how many are on their way, and what becomes of those that fail.
+//! Many deals at a time: their order, how many are in flight, and what becomes of those that fail.
 #![cfg(all(feature = "client", feature = "blocking"))]
 #![allow(
     clippy::unwrap_used,

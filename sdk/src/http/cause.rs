@@ -8,12 +8,12 @@ use crate::redact::{Redactor, short};
 ///
 /// The transport's own errors cannot be handed on: over HTTP/2 they repeat the text with which a service
 /// closes the connection, and that may hold anything, the key too.
-pub(crate) struct Cause {
+pub(crate) struct TransportError {
     text: String,
-    source: Option<Box<Cause>>,
+    source: Option<Box<TransportError>>,
 }
 
-impl Cause {
+impl TransportError {
     pub(crate) fn of(error: &dyn Error, redactor: &Redactor) -> Self {
         let text = error.to_string();
         // How h2 writes the text of a GOAWAY.
@@ -27,13 +27,13 @@ impl Cause {
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for TransportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl fmt::Debug for Cause {
+impl fmt::Debug for TransportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.text)?;
         match &self.source {
@@ -43,7 +43,7 @@ impl fmt::Debug for Cause {
     }
 }
 
-impl Error for Cause {
+impl Error for TransportError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.source.as_deref().map(|source| source as _)
     }

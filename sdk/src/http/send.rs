@@ -7,7 +7,7 @@ use http::{HeaderMap, Method, StatusCode, header};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use super::{cause::Cause, progress::Progress};
+use super::{cause::TransportError, progress::Progress};
 use crate::{
     decode_error::DecodeError,
     error::{Delivery, Error},
@@ -20,14 +20,14 @@ const ERROR_BODY_READ: usize = 1024 * 1024;
 
 /// A request that is ready to go, as often as need be.
 #[derive(Clone)]
-pub(crate) struct Outgoing {
+pub(crate) struct HttpRequest {
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Option<Bytes>,
 }
 
-impl Outgoing {
+impl HttpRequest {
     fn to_reqwest(&self) -> reqwest::Request {
         let mut request = reqwest::Request::new(self.method.clone(), self.url.clone());
         request.headers_mut().clone_from(&self.headers);
@@ -49,7 +49,7 @@ pub(crate) struct Limits {
 /// Sends the request once. A response that is not a success is an error here.
 pub(crate) async fn attempt(
     http: &reqwest::Client,
-    request: &Outgoing,
+    request: &HttpRequest,
     deadline: Deadline,
     limits: Limits,
     redactor: &Redactor,
@@ -98,7 +98,7 @@ pub(crate) async fn attempt(
 
 /// Why a response with the status of a success cannot be read, if so: its body is not, or not all of, what
 /// was asked for.
-fn why_unreadable(request: &Outgoing, response: &HttpResponse) -> Option<String> {
+fn why_unreadable(request: &HttpRequest, response: &HttpResponse) -> Option<String> {
     match response.status {
         StatusCode::RESET_CONTENT => {
             return Some(
@@ -184,7 +184,7 @@ async fn read_body(
             Some(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
             Some(Ok(None)) => break None,
             Some(Err(error)) => {
-                let cause = Cause::of(&error.without_url(), redactor);
+                let cause = TransportError::of(&error.without_url(), redactor);
                 break Some(Error::interrupted(cause, Delivery::Answered));
             }
             None => break Some(deadline.missed(Delivery::Answered)),
@@ -216,7 +216,7 @@ async fn read_error_body(
 fn transport_error(error: reqwest::Error, connect_timeout: Duration, redactor: &Redactor) -> Error {
     // The URL holds the identifier, which error texts never show.
     let error = error.without_url();
-    let cause = Cause::of(&error, redactor);
+    let cause = TransportError::of(&error, redactor);
     if error.is_connect() && error.is_timeout() {
         Error::timeout(connect_timeout, Delivery::NotSent)
     } else if error.is_connect() {

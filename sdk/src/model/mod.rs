@@ -1,4 +1,4 @@
-//! The request and the response types. The response types are exactly the tables of the specification, read leniently.
+//! The request, and the response types: exactly the tables of the specification, read leniently.
 //!
 //! What every response type has in common:
 //!

@@ -12,7 +12,8 @@ use super::{
 
 /// Any JSON value, kept as its exact text: no digit of a number ever changes.
 ///
-/// This is what free-form fields (`clientMetadata`) and undocumented fields are read into and written from. `Debug` shows the kind only: the content may be personal.
+/// This is what free-form fields (`clientMetadata`) and undocumented fields are read into and written
+/// from. `Debug` shows the kind only: the content may be personal.
 ///
 /// Two values are equal when they are the same value: in objects the order of fields does not matter and
 /// of equal names the last counts, in strings escapes do not matter, and numbers are equal when they are

@@ -174,7 +174,7 @@ struct Answer {
     close: bool,
 }
 
-/// The longest that a test waits for something that is on its way: it ends a test that would hang.
+/// The longest that a test waits for something in flight: it ends a test that would hang.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Peer {
