@@ -1,4 +1,4 @@
-//! The access log: one line on standard error for each answer, without ids, keys and bodies.
+//! The access log: one line on standard error for each response, without ids, keys and bodies.
 //!
 //! A thread of its own writes it: when nobody reads standard error, lines are lost and requests are not
 //! held up.
@@ -19,17 +19,17 @@ use dealkit::wire;
 use http::{Method, Response, request::Parts};
 use serde::Serialize;
 
-use crate::{config::Log, service};
+use crate::{config::LogFormat, route};
 
 /// How many lines may wait to be written.
-const WAITING: usize = 4096;
+const MAX_WAITING_LINES: usize = 4096;
 
 /// How long the lines that are still waiting may take to be written when the server ends.
-const LAST_LINES: Duration = Duration::from_millis(200);
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Where answers are noted. Dropping it writes what is waiting.
+/// Records responses. Dropping it writes what is waiting.
 pub(crate) struct AccessLog {
-    format: Log,
+    format: LogFormat,
     lines: Option<SyncSender<String>>,
     /// Hangs up when the last line is written.
     written: Option<Mutex<Receiver<()>>>,
@@ -51,15 +51,15 @@ struct Line<'l> {
 }
 
 impl AccessLog {
-    pub(crate) fn new(format: Log) -> io::Result<Self> {
-        if format == Log::Off {
+    pub(crate) fn new(format: LogFormat) -> io::Result<Self> {
+        if format == LogFormat::Off {
             return Ok(Self {
                 format,
                 lines: None,
                 written: None,
             });
         }
-        let (lines, waiting) = sync_channel::<String>(WAITING);
+        let (lines, waiting) = sync_channel::<String>(MAX_WAITING_LINES);
         let (writing, written) = sync_channel::<()>(0);
         thread::Builder::new()
             .name("dealkit-server-log".to_owned())
@@ -77,20 +77,20 @@ impl AccessLog {
         })
     }
 
-    pub(crate) fn answered(&self, head: &Parts, answer: &Response<Bytes>, took: Duration) {
+    pub(crate) fn record(&self, head: &Parts, response: &Response<Bytes>, took: Duration) {
         let Some(lines) = &self.lines else { return };
-        let request_id = answer.headers().get(wire::REQUEST_ID_HEADER);
+        let request_id = response.headers().get(wire::REQUEST_ID_HEADER);
         let line = Line {
             method: method(&head.method),
-            path: service::path_template(&head.uri),
-            status: answer.status().as_u16(),
+            path: route::template(head.uri.path()),
+            status: response.status().as_u16(),
             ms: (took.as_secs_f64() * 1e5).round() / 1e2,
             request_id: request_id
                 .and_then(|id| id.to_str().ok())
                 .unwrap_or_default(),
         };
         let text = match self.format {
-            Log::Json => serde_json::to_string(&line).unwrap_or_default() + "\n",
+            LogFormat::Json => serde_json::to_string(&line).unwrap_or_default() + "\n",
             _ => format!(
                 "{} {} {} {} ms {}\n",
                 line.method, line.path, line.status, line.ms, line.request_id
@@ -106,7 +106,7 @@ impl Drop for AccessLog {
         self.lines = None;
         if let Some(written) = &self.written {
             let written = written.lock().unwrap_or_else(PoisonError::into_inner);
-            let _ = written.recv_timeout(LAST_LINES);
+            let _ = written.recv_timeout(FLUSH_TIMEOUT);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The service key: what it may be, and comparing it without telling how much of it was right.
+//! The service key: which texts are valid, and a comparison that does not tell how much was right.
 
 use std::fmt;
 
@@ -9,17 +9,17 @@ use subtle::ConstantTimeEq;
 #[derive(Clone)]
 pub struct ServiceKey(Box<str>);
 
-/// The text cannot be a service key. The message does not repeat it: it may be a real key with a typing mistake.
+/// The text is not a valid service key. The message does not repeat it: it may be a real key with a typing mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a service key is 1 to 1,024 visible ASCII characters, without spaces")]
 pub struct InvalidServiceKey;
 
 impl ServiceKey {
-    /// The documented key of a server that was given none. Everyone knows it, so such a server listens on
+    /// The documented key of a server that was given no other. Everyone knows it, so such a server listens on
     /// loopback only.
     pub const DEFAULT: &str = "sandbox-key";
 
-    /// Takes `key` if it can be a service key.
+    /// A service key, if `key` is a valid one.
     ///
     /// # Errors
     /// When it is empty, longer than 1,024 characters, or has one that is not visible ASCII.

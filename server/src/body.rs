@@ -12,13 +12,13 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, timeout_at};
 
-use crate::conn::Pace;
+use crate::idle_timer::IdleTimer;
 
-/// Why a request body is not there.
+/// Why a request body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyError {
     TooLarge,
-    TooSlow,
+    TimedOut,
     Broken,
 }
 
@@ -30,7 +30,7 @@ pub(crate) async fn read(
 ) -> Result<Bytes, BodyError> {
     match timeout_at(deadline, read_all(body, limit)).await {
         Ok(read) => read,
-        Err(_) => Err(BodyError::TooSlow),
+        Err(_) => Err(BodyError::TimedOut),
     }
 }
 
@@ -73,28 +73,28 @@ pub(crate) async fn discard(mut body: Incoming, limit: usize, deadline: Instant)
             }
         }
     };
-    // An answer that went out early has done its work either way.
+    // A response that went out early has done its work either way.
     let _ = timeout_at(deadline, reading).await;
 }
 
-/// The body of an answer, handed to the connection piece by piece. Each piece taken shows that the caller
+/// The body of a response, handed to the connection piece by piece. Each piece taken shows that the caller
 /// still reads, which is what keeps a long download over a slow line from being cut as idle.
 #[derive(Debug)]
-pub(crate) struct AnswerBody {
+pub(crate) struct ResponseBody {
     left: Bytes,
-    pace: Arc<Pace>,
+    idle: Arc<IdleTimer>,
 }
 
-/// The size of a piece. Answers are smaller than this, a few very large deals aside.
+/// The size of a piece. Responses are smaller than this, apart from a few very large deals.
 const PIECE: usize = 64 * 1024;
 
-impl AnswerBody {
-    pub(crate) fn new(body: Bytes, pace: Arc<Pace>) -> Self {
-        Self { left: body, pace }
+impl ResponseBody {
+    pub(crate) fn new(body: Bytes, idle: Arc<IdleTimer>) -> Self {
+        Self { left: body, idle }
     }
 }
 
-impl Body for AnswerBody {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -105,7 +105,7 @@ impl Body for AnswerBody {
         if self.left.is_empty() {
             return Poll::Ready(None);
         }
-        self.pace.progress();
+        self.idle.progress();
         let piece = self.left.len().min(PIECE);
         let piece = self.left.split_to(piece);
         Poll::Ready(Some(Ok(Frame::data(piece))))

@@ -1,4 +1,4 @@
-//! The command line: flags and environment variables to a running server, and its end by a signal.
+//! The command line: from flags and environment variables to a running server, until a signal ends it.
 
 use std::{
     ffi::OsString,
@@ -14,13 +14,13 @@ use tokio::{runtime, sync::oneshot};
 
 use crate::{
     auth::ServiceKey,
-    config::{Config, Log},
+    config::{Config, LogFormat},
     sandbox::{Sandbox, SandboxBuilder, StartError},
     seed::SeedError,
 };
 
-/// Exit code for what the caller got wrong: a flag, a setting, a seed.
-const WRONG_USE: u8 = 2;
+/// The exit code when a flag, a setting or a seed is wrong.
+const USAGE_ERROR: u8 = 2;
 
 /// A local server of the Agent and Deal interface, to develop and test against.
 ///
@@ -55,7 +55,7 @@ struct Arguments {
     )]
     service_key: Option<OsString>,
 
-    /// File of deals to serve instead of the samples, - for standard input: a JSON array, or one deal a line
+    /// File of deals to serve instead of the samples, - for standard input: a JSON array, or one deal per line
     #[arg(
         long,
         value_name = "FILE",
@@ -64,7 +64,7 @@ struct Arguments {
     )]
     deals: Option<PathBuf>,
 
-    /// Serve N made-up deals, g_0, g_1 and so on, instead of the samples
+    /// Serve N generated deals, g_0, g_1 and so on, instead of the samples
     #[arg(
         long,
         value_name = "N",
@@ -73,7 +73,7 @@ struct Arguments {
     )]
     generate: Option<usize>,
 
-    /// Seed of the made-up deals: the same seed makes the same deals [default: 0]
+    /// Seed of the generated deals: the same seed gives the same deals [default: 0]
     #[arg(
         long,
         value_name = "S",
@@ -83,14 +83,14 @@ struct Arguments {
     )]
     seed: Option<u64>,
 
-    /// Refuse members that the specification does not show, to catch typing mistakes
+    /// Refuse undocumented fields, to catch typing mistakes
     #[arg(long, env = "DEALKIT_SERVER_STRICT", hide_env_values = true, value_parser = BoolishValueParser::new())]
     strict: bool,
 
-    /// Form of the access log on standard error
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = LogForm::Text)]
+    /// Format of the access log on standard error
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogArgument::Text)]
     #[arg(env = "DEALKIT_SERVER_LOG", hide_env_values = true)]
-    log: LogForm,
+    log: LogArgument,
 
     /// Longest request body, in bytes
     #[arg(
@@ -140,25 +140,25 @@ struct Arguments {
 
     /// Time for a request head to arrive; an idle connection is kept as long
     #[arg(long, value_name = "SECONDS", default_value = "10", help_heading = "Limits", value_parser = seconds)]
-    #[arg(env = "DEALKIT_SERVER_HEAD_DEADLINE", hide_env_values = true)]
-    head_deadline: Duration,
+    #[arg(env = "DEALKIT_SERVER_HEAD_TIMEOUT", hide_env_values = true)]
+    head_timeout: Duration,
 
     /// Time for a request body to arrive
     #[arg(long, value_name = "SECONDS", default_value = "10", help_heading = "Limits", value_parser = seconds)]
-    #[arg(env = "DEALKIT_SERVER_BODY_DEADLINE", hide_env_values = true)]
-    body_deadline: Duration,
+    #[arg(env = "DEALKIT_SERVER_BODY_TIMEOUT", hide_env_values = true)]
+    body_timeout: Duration,
 
-    /// Time for requests under way to end after SIGINT or SIGTERM
+    /// Time for requests in flight to end after SIGINT or SIGTERM
     #[arg(long, value_name = "SECONDS", default_value = "5", help_heading = "Limits", value_parser = seconds)]
-    #[arg(env = "DEALKIT_SERVER_DRAIN_DEADLINE", hide_env_values = true)]
-    drain_deadline: Duration,
+    #[arg(env = "DEALKIT_SERVER_SHUTDOWN_TIMEOUT", hide_env_values = true)]
+    shutdown_timeout: Duration,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum LogForm {
-    /// Lines to read
+enum LogArgument {
+    /// Lines for people
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
     /// No log
     Off,
@@ -178,14 +178,14 @@ where
         Err(error) => {
             // Help and version are "errors" too, with exit code 0 and standard output.
             let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(WRONG_USE));
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE_ERROR));
         }
     };
     let hint = arguments.hint();
     if arguments.deals.as_deref() == Some(Path::new("-")) && io::stdin().is_terminal() {
         let _ = writeln!(
             io::stderr(),
-            "reading deals from this terminal; Ctrl-D on a line of its own ends them"
+            "reading deals from this terminal; end them with Ctrl-D on a line of its own"
         );
     }
     match arguments.builder().start() {
@@ -201,9 +201,9 @@ impl Arguments {
             listen: self.listen,
             strict: self.strict,
             log: match self.log {
-                LogForm::Text => Log::Text,
-                LogForm::Json => Log::Json,
-                LogForm::Off => Log::Off,
+                LogArgument::Text => LogFormat::Text,
+                LogArgument::Json => LogFormat::Json,
+                LogArgument::Off => LogFormat::Off,
             },
             max_body_bytes: self.max_body_bytes,
             max_agents: self.max_agents,
@@ -212,9 +212,9 @@ impl Arguments {
             max_connections: self
                 .max_connections
                 .map_or(defaults.max_connections, |limit| limit as usize),
-            head_deadline: self.head_deadline,
-            body_deadline: self.body_deadline,
-            drain_deadline: self.drain_deadline,
+            head_timeout: self.head_timeout,
+            body_timeout: self.body_timeout,
+            shutdown_timeout: self.shutdown_timeout,
             ..defaults
         };
         let mut builder = SandboxBuilder::new(config);
@@ -223,7 +223,7 @@ impl Arguments {
             builder = builder.service_key(key.to_string_lossy());
         }
         match self.deals {
-            Some(file) if file == Path::new("-") => builder = builder.deals_of_standard_input(),
+            Some(file) if file == Path::new("-") => builder = builder.deals_from_stdin(),
             Some(file) => builder = builder.deals_file(file),
             None => {}
         }
@@ -235,8 +235,9 @@ impl Arguments {
 
     /// A first command to copy, where the key is no secret.
     fn hint(&self) -> Option<&'static str> {
-        let is_plain =
-            self.service_key.is_none() && self.deals.is_none() && matches!(self.log, LogForm::Text);
+        let is_plain = self.service_key.is_none()
+            && self.deals.is_none()
+            && matches!(self.log, LogArgument::Text);
         let id = if self.generate.is_none() {
             "d_1"
         } else {
@@ -257,7 +258,7 @@ fn serve(sandbox: Sandbox, hint: Option<&str>) -> ExitCode {
             Ok(signals) => signals,
             Err(error) => return fail(&StartError::System(error)),
         };
-        // Standard output may be closed; the server is of use all the same.
+        // Standard output may be closed; the server is useful all the same.
         let mut stdout = io::stdout();
         let _ = writeln!(stdout, "dealkit-server listening on {}", sandbox.url());
         let _ = stdout.flush();
@@ -277,7 +278,7 @@ fn serve(sandbox: Sandbox, hint: Option<&str>) -> ExitCode {
         });
         tokio::select! {
             _ = has_stopped => { let _ = stopping.join(); }
-            // A second signal: do not wait for the requests under way.
+            // A second signal: do not wait for the requests in flight.
             () = signals.next() => {}
         }
         ExitCode::SUCCESS
@@ -302,7 +303,7 @@ fn fail(error: &StartError) -> ExitCode {
     let _ = writeln!(io::stderr(), "error: {error}{hint}");
     match error {
         StartError::Listen { .. } | StartError::System(_) => ExitCode::FAILURE,
-        _ => ExitCode::from(WRONG_USE),
+        _ => ExitCode::from(USAGE_ERROR),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Everything about a server that can be chosen.
+//! The settings of a server.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -7,7 +7,7 @@ use std::{
 
 use crate::auth::ServiceKey;
 
-/// What a server listens on, what it demands, and its limits. [`Config::default`] is what the binary does
+/// What a server listens on, which key it asks for, and its limits. [`Config::default`] is what the binary does
 /// without flags.
 ///
 /// ```
@@ -23,10 +23,10 @@ pub struct Config {
     /// The key that requests must carry. Without one it is [`ServiceKey::DEFAULT`], and the address must be
     /// a loopback address.
     pub service_key: Option<ServiceKey>,
-    /// Whether members that the specification does not show are violations. They are ignored otherwise.
+    /// Whether undocumented fields are violations. They are ignored otherwise.
     pub strict: bool,
     /// The access log on standard error.
-    pub log: Log,
+    pub log: LogFormat,
     /// The longest request body, in bytes.
     pub max_body_bytes: usize,
     /// How many agents can be created.
@@ -37,13 +37,13 @@ pub struct Config {
     pub max_head_bytes: usize,
     /// How many connections are served at once; further ones wait until one ends.
     pub max_connections: usize,
-    /// How long a connection may go without a complete request head, from its start or the last answer. This
-    /// is also how long an idle connection is kept, and how long a caller may not read its answer.
-    pub head_deadline: Duration,
+    /// How long a connection may go without a complete request head, from its start or the last response. This
+    /// is also how long an idle connection is kept, and how long a caller may leave its response unread.
+    pub head_timeout: Duration,
     /// How long a request body may take to arrive, from the end of its head.
-    pub body_deadline: Duration,
-    /// How long requests under way may take to end once the server was asked to stop.
-    pub drain_deadline: Duration,
+    pub body_timeout: Duration,
+    /// How long requests in flight may take to end once the server was asked to stop.
+    pub shutdown_timeout: Duration,
 }
 
 impl Config {
@@ -57,23 +57,23 @@ impl Default for Config {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080),
             service_key: None,
             strict: false,
-            log: Log::Off,
+            log: LogFormat::Off,
             max_body_bytes: 1024 * 1024,
             max_agents: 1_000_000,
             max_seed_bytes: 1024 * 1024 * 1024,
             max_head_bytes: 64 * 1024,
             max_connections: default_max_connections(),
-            head_deadline: Duration::from_secs(10),
-            body_deadline: Duration::from_secs(10),
-            drain_deadline: Duration::from_secs(5),
+            head_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(10),
+            shutdown_timeout: Duration::from_secs(5),
         }
     }
 }
 
-/// The form of the access log: one line for each answer, on standard error.
+/// The format of the access log: one line for each response, on standard error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Log {
+pub enum LogFormat {
     /// No log, the default of an embedded server.
     #[default]
     Off,
@@ -86,10 +86,10 @@ pub enum Log {
 /// 1,024, or fewer where the process may not open that many files: 32 descriptors are left for everything
 /// that is not a connection.
 fn default_max_connections() -> usize {
-    const WISHED: usize = 1024;
-    const OTHERS: usize = 32;
-    descriptor_limit().map_or(WISHED, |limit| {
-        limit.saturating_sub(OTHERS).clamp(1, WISHED)
+    const PREFERRED: usize = 1024;
+    const RESERVED: usize = 32;
+    descriptor_limit().map_or(PREFERRED, |limit| {
+        limit.saturating_sub(RESERVED).clamp(1, PREFERRED)
     })
 }
 

@@ -1,9 +1,9 @@
-//! Made-up deals: as many as wanted, always the same for the same seed.
+//! Generated deals: as many as wanted, always the same for the same seed.
 //!
 //! The generator is SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
 //! 2014), written out here in ten lines: the random crates reserve the right to change what a seed gives
-//! from one version to the next, and a test that names a value of `g_17` must not break by an update.
-//! Every deal begins with a state of its own, so that `g_17` is the same however many are made.
+//! from one version to the next, and a test that names a value of `g_17` must not break with an update.
+//! Every deal begins with a state of its own, so that `g_17` is the same however many are generated.
 
 use std::fmt::Write;
 
@@ -82,12 +82,12 @@ const SOURCES: [&str; 3] = ["import", "partner", "manual"];
 /// The first and the last of some months.
 type Months = (u64, u64);
 
-/// The id of the made-up deal number `index`, from 0.
+/// The id of the generated deal number `index`, from 0.
 pub fn id(index: usize) -> String {
     format!("g_{index}")
 }
 
-/// The made-up deal number `index` of `seed`, as JSON with every field of the specification.
+/// The generated deal number `index` of `seed`, as JSON with every field of the specification.
 ///
 /// ```
 /// use dealkit_server::generate;
@@ -261,7 +261,7 @@ impl Writer {
         })
     }
 
-    /// A member that is an array of `count` elements.
+    /// A field that is an array of `count` elements.
     fn list(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Strict reading of JSON: what a request body and a seed must be before anything else looks at them.
+//! Strict reading of JSON: what a request body and a seed must pass before anything else looks at them.
 //!
 //! serde_json is lenient where a contract should not be: it takes the last of two equal keys, and what it
 //! keeps as raw text may hold lone surrogates. This reader refuses both, and a byte order mark. Numbers
@@ -13,8 +13,8 @@ pub const MAX_DEPTH: usize = 128;
 
 /// Why a text is not the JSON that the contract asks for, and where.
 ///
-/// The position is that of the first byte that cannot be: for a key that was there before, its opening
-/// quote; for a text that ends too early, its end. Lines and columns count from 1, columns count
+/// The position is that of the first wrong byte: for a repeated key, its opening quote; for a text that ends
+/// too early, its end. Lines and columns count from 1, columns count
 /// characters (code points), as an editor shows them. Nothing of the text is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JsonError {
@@ -52,7 +52,7 @@ impl fmt::Display for JsonError {
 
 impl std::error::Error for JsonError {}
 
-/// Checks that `bytes` are one strict JSON value, and gives them back as text.
+/// Checks that `bytes` are one strict JSON value, and returns them as text.
 ///
 /// # Errors
 /// When they are not; the error says why and where.
@@ -62,7 +62,7 @@ impl std::error::Error for JsonError {}
 ///
 /// assert_eq!(json::check(b"[1.10]"), Ok("[1.10]"));
 /// let error = json::check(br#"{"a": 1, "a": 2}"#).unwrap_err();
-/// assert_eq!(error.to_string(), "a key that this object has already at line 1 column 10");
+/// assert_eq!(error.to_string(), "a key that this object already has at line 1 column 10");
 /// ```
 pub fn check(bytes: &[u8]) -> Result<&str, JsonError> {
     Reader::read(bytes).map_err(|fault| fault.locate(bytes))
@@ -140,7 +140,7 @@ impl<'j> Reader<'j> {
             _ if peek.is_num() => return self.number(peek),
             _ => {
                 return Err(Fault {
-                    reason: "something that no JSON value begins with",
+                    reason: "something that cannot begin a JSON value",
                     at: self.at(),
                 });
             }
@@ -191,7 +191,7 @@ impl<'j> Reader<'j> {
             };
             if !is_new {
                 return Err(Fault {
-                    reason: "a key that this object has already",
+                    reason: "a key that this object already has",
                     at: self.quote(from),
                 });
             }
@@ -257,28 +257,30 @@ impl<'j> Reader<'j> {
                     at: self.text.len(),
                 };
             }
-            Kind::ExpectedColon => "something else than the colon after a key",
-            Kind::ExpectedListCommaOrEnd => "something else than a comma or the end of an array",
-            Kind::ExpectedObjectCommaOrEnd => "something else than a comma or the end of an object",
+            Kind::ExpectedColon => "something other than the colon after a key",
+            Kind::ExpectedListCommaOrEnd => "something other than a comma or the end of an array",
+            Kind::ExpectedObjectCommaOrEnd => {
+                "something other than a comma or the end of an object"
+            }
             Kind::ExpectedSomeIdent => "a misspelt true, false or null",
-            Kind::InvalidEscape => "an escape that JSON does not have",
+            Kind::InvalidEscape => "an escape that JSON does not define",
             Kind::InvalidNumber => "a malformed number",
             Kind::ControlCharacterWhileParsingString => {
                 "an unescaped control character in a string"
             }
-            Kind::KeyMustBeAString => "something else than the quote that begins a key",
+            Kind::KeyMustBeAString => "something other than the quote that begins a key",
             Kind::LoneLeadingSurrogateInHexEscape | Kind::UnexpectedEndOfHexEscape => {
                 "half of a surrogate pair without its other half"
             }
             Kind::TrailingComma => "the end after a trailing comma",
             Kind::TrailingCharacters => "something after the JSON value",
-            _ => "something that no JSON value begins with",
+            _ => "something that cannot begin a JSON value",
         };
         Fault { reason, at }
     }
 }
 
-/// Where the number that begins at `start` ends, or the offset of the byte that cannot be.
+/// Where the number that begins at `start` ends, or the offset of the first wrong byte.
 fn number_end(text: &[u8], start: usize) -> Result<usize, usize> {
     let digits = |from: usize| {
         let rest = text.get(from..).unwrap_or_default();

@@ -12,15 +12,15 @@ use tokio::{
 use crate::conn::{self, Shared};
 
 /// How long to wait when the system cannot give us a descriptor or a buffer. Connections that end free some.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Accepts connections until `stop` is sent, then lets those under way end within `drain_deadline`. When
+/// Accepts connections until `stop` is sent, then lets the open ones end within `shutdown_timeout`. When
 /// `stop` is dropped instead, everything ends at once.
 pub(crate) async fn serve(
     listener: TcpListener,
     shared: Arc<Shared>,
     max_connections: usize,
-    drain_deadline: Duration,
+    shutdown_timeout: Duration,
     mut stop: oneshot::Receiver<()>,
 ) {
     let (stopping, asked_to_stop) = watch::channel(false);
@@ -36,8 +36,8 @@ pub(crate) async fn serve(
         }
     };
     if stopped.is_ok() {
-        // Callers whom the system has let in already have perhaps sent their requests.
-        for stream in waiting(listener).take(max_connections.saturating_sub(connections.len())) {
+        // Callers that the system has let in already may have sent their requests.
+        for stream in queued(listener).take(max_connections.saturating_sub(connections.len())) {
             connections.spawn(conn::serve(
                 stream,
                 Arc::clone(&shared),
@@ -48,7 +48,7 @@ pub(crate) async fn serve(
         // and comes back must not be let in again.
         stopping.send_replace(true);
         let all_ended = async { while connections.join_next().await.is_some() {} };
-        let _ = timeout(drain_deadline, all_ended).await;
+        let _ = timeout(shutdown_timeout, all_ended).await;
     }
 }
 
@@ -57,18 +57,18 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                // Answers are small and written at once: nothing is gained by holding them back.
+                // Responses are small and written at once: nothing is gained by holding them back.
                 let _ = stream.set_nodelay(true);
                 return stream;
             }
             Err(error) if is_about_one_connection(&error) => {}
-            Err(_) => sleep(PAUSE).await,
+            Err(_) => sleep(ACCEPT_PAUSE).await,
         }
     }
 }
 
 /// The connections that are there already; after them `listener` is gone.
-fn waiting(listener: TcpListener) -> impl Iterator<Item = TcpStream> {
+fn queued(listener: TcpListener) -> impl Iterator<Item = TcpStream> {
     let listener = listener.into_std().ok();
     iter::from_fn(move || {
         let (stream, _) = listener.as_ref()?.accept().ok()?;

@@ -1,8 +1,8 @@
 //! HTTP/1.1 and HTTP/2 on one port: telling them apart by their first bytes.
 //!
-//! hyper-util can do this too, but while it waits for these bytes no deadline of hyper runs: a caller that
+//! hyper-util can do this too, but while it waits for these bytes no timeout of hyper runs: a caller that
 //! sends nothing, or only `P`, would stay forever. Here the reading is a plain future, for the caller to
-//! put a deadline on.
+//! put a timeout on.
 
 use std::{
     io,

@@ -1,88 +1,93 @@
 //! Error bodies: RFC 9457 problem details, one stable `type` and `title` for each kind of error.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use dealkit::{Problem, Violation, wire};
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
 use crate::request_id::RequestId;
 
-/// Everything that the server refuses a request for, in the order of its checks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    MalformedRequest,
-    UnknownPath,
-    MethodNotAllowed,
-    ServiceKey,
-    MediaType,
-    BodyTooLarge,
-    BodyTimeout,
-    MalformedBody,
-    InvalidAgent,
-    UnknownDeal,
-    StoreFull,
+/// A kind of error: what all errors of it have in common.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    status: StatusCode,
+    /// `type`: a name to compare with, not an address to fetch.
+    uri: &'static str,
+    title: &'static str,
 }
 
+/// Everything that the server refuses a request for, in the order of its checks.
 impl Kind {
-    fn status(self) -> StatusCode {
-        match self {
-            Kind::MalformedRequest | Kind::MalformedBody => StatusCode::BAD_REQUEST,
-            Kind::UnknownPath | Kind::UnknownDeal => StatusCode::NOT_FOUND,
-            Kind::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Kind::ServiceKey => StatusCode::UNAUTHORIZED,
-            Kind::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Kind::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Kind::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
-            Kind::InvalidAgent => StatusCode::UNPROCESSABLE_ENTITY,
-            Kind::StoreFull => StatusCode::INSUFFICIENT_STORAGE,
-        }
-    }
-
-    /// `type`: a name to compare with, not an address to fetch.
-    fn uri(self) -> &'static str {
-        match self {
-            Kind::MalformedRequest => "urn:dealkit:problem:malformed-request",
-            Kind::UnknownPath => "urn:dealkit:problem:unknown-path",
-            Kind::MethodNotAllowed => "urn:dealkit:problem:method-not-allowed",
-            Kind::ServiceKey => "urn:dealkit:problem:service-key",
-            Kind::MediaType => "urn:dealkit:problem:media-type",
-            Kind::BodyTooLarge => "urn:dealkit:problem:body-too-large",
-            Kind::BodyTimeout => "urn:dealkit:problem:body-timeout",
-            Kind::MalformedBody => "urn:dealkit:problem:malformed-body",
-            Kind::InvalidAgent => "urn:dealkit:problem:invalid-agent",
-            Kind::UnknownDeal => "urn:dealkit:problem:unknown-deal",
-            Kind::StoreFull => "urn:dealkit:problem:store-full",
-        }
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            Kind::MalformedRequest => "The request is malformed",
-            Kind::UnknownPath => "There is no such path",
-            Kind::MethodNotAllowed => "The path does not have this method",
-            Kind::ServiceKey => "The service key is missing or unknown",
-            Kind::MediaType => "The body is not declared as JSON",
-            Kind::BodyTooLarge => "The body is too large",
-            Kind::BodyTimeout => "The body did not arrive in time",
-            Kind::MalformedBody => "The body is not valid JSON",
-            Kind::InvalidAgent => "The agent breaks the rules of the contract",
-            Kind::UnknownDeal => "There is no such deal",
-            Kind::StoreFull => "There is no room for another agent",
-        }
-    }
+    pub(crate) const MALFORMED_REQUEST: &Self = &Self {
+        status: StatusCode::BAD_REQUEST,
+        uri: "urn:dealkit:problem:malformed-request",
+        title: "The request is malformed",
+    };
+    pub(crate) const UNKNOWN_PATH: &Self = &Self {
+        status: StatusCode::NOT_FOUND,
+        uri: "urn:dealkit:problem:unknown-path",
+        title: "There is no such path",
+    };
+    pub(crate) const METHOD_NOT_ALLOWED: &Self = &Self {
+        status: StatusCode::METHOD_NOT_ALLOWED,
+        uri: "urn:dealkit:problem:method-not-allowed",
+        title: "The path does not have this method",
+    };
+    pub(crate) const SERVICE_KEY: &Self = &Self {
+        status: StatusCode::UNAUTHORIZED,
+        uri: "urn:dealkit:problem:service-key",
+        title: "The service key is missing or unknown",
+    };
+    pub(crate) const MEDIA_TYPE: &Self = &Self {
+        status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        uri: "urn:dealkit:problem:media-type",
+        title: "The body is not declared as JSON",
+    };
+    pub(crate) const BODY_TOO_LARGE: &Self = &Self {
+        status: StatusCode::PAYLOAD_TOO_LARGE,
+        uri: "urn:dealkit:problem:body-too-large",
+        title: "The body is too large",
+    };
+    pub(crate) const BODY_TIMEOUT: &Self = &Self {
+        status: StatusCode::REQUEST_TIMEOUT,
+        uri: "urn:dealkit:problem:body-timeout",
+        title: "The body did not arrive in time",
+    };
+    pub(crate) const MALFORMED_BODY: &Self = &Self {
+        status: StatusCode::BAD_REQUEST,
+        uri: "urn:dealkit:problem:malformed-body",
+        title: "The body is not valid JSON",
+    };
+    pub(crate) const INVALID_AGENT: &Self = &Self {
+        status: StatusCode::UNPROCESSABLE_ENTITY,
+        uri: "urn:dealkit:problem:invalid-agent",
+        title: "The agent breaks the rules of the contract",
+    };
+    pub(crate) const UNKNOWN_DEAL: &Self = &Self {
+        status: StatusCode::NOT_FOUND,
+        uri: "urn:dealkit:problem:unknown-deal",
+        title: "There is no such deal",
+    };
+    pub(crate) const STORE_FULL: &Self = &Self {
+        status: StatusCode::INSUFFICIENT_STORAGE,
+        uri: "urn:dealkit:problem:store-full",
+        title: "There is no room for another agent",
+    };
 }
 
 /// A refusal: what kind, and what to tell the caller about this one.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    kind: Kind,
+    kind: &'static Kind,
     detail: String,
     violations: Vec<Violation>,
-    header: Option<(HeaderName, &'static str)>,
+    header: Option<(HeaderName, Cow<'static, str>)>,
 }
 
 impl Refusal {
     /// `detail` says what was wrong and what to do about it, and never repeats the key or a value.
-    pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: &'static Kind, detail: impl Into<String>) -> Self {
         Self {
             kind,
             detail: detail.into(),
@@ -96,16 +101,17 @@ impl Refusal {
         self
     }
 
-    pub(crate) fn header(mut self, name: HeaderName, value: &'static str) -> Self {
-        self.header = Some((name, value));
+    /// `value` has to be a header value; the header is left out otherwise.
+    pub(crate) fn header(mut self, name: HeaderName, value: impl Into<Cow<'static, str>>) -> Self {
+        self.header = Some((name, value.into()));
         self
     }
 
-    /// The answer, still without its request id header.
-    pub(crate) fn answer(self, request_id: &RequestId) -> Response<Bytes> {
-        let status = self.kind.status();
-        let mut problem = Problem::new(status.as_u16(), self.kind.title(), self.detail);
-        problem.problem_type = Some(self.kind.uri().to_owned());
+    /// The response, still without its request id header.
+    pub(crate) fn into_response(self, request_id: &RequestId) -> Response<Bytes> {
+        let status = self.kind.status;
+        let mut problem = Problem::new(status.as_u16(), self.kind.title, self.detail);
+        problem.problem_type = Some(self.kind.uri.to_owned());
         problem.request_id = Some(request_id.to_string());
         problem.errors = self.violations;
         // A problem is strings and a number, which JSON always takes.
@@ -118,8 +124,10 @@ impl Refusal {
             header::CONTENT_TYPE,
             HeaderValue::from_static(wire::PROBLEM_JSON),
         );
-        if let Some((name, value)) = self.header {
-            headers.insert(name, HeaderValue::from_static(value));
+        if let Some((name, value)) = self.header
+            && let Ok(value) = HeaderValue::try_from(&*value)
+        {
+            headers.insert(name, value);
         }
         response
     }

@@ -1,4 +1,4 @@
-//! The id that every answer carries in `x-request-id`.
+//! The id that every response carries in `x-request-id`.
 
 use std::{
     fmt,
@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderValue};
 /// The longest id that is taken over from a caller.
 const MAX_LEN: usize = 128;
 
-/// Names one request: in the answer's header, in an error's body and in the access log.
+/// Names one request: in the response's header, in an error's body and in the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RequestId(HeaderValue);
 

@@ -1,4 +1,4 @@
-//! Which operation a path and a method name.
+//! The table of routes: every operation that the server has, and which one a path and a method name.
 
 use std::borrow::Cow;
 
@@ -6,68 +6,167 @@ use dealkit::wire;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
+use crate::operations::{Operation, Operations};
+
+/// One operation: a method, the path that has it, and what carries it out.
+#[derive(Debug)]
+pub(crate) struct Route {
+    method: Method,
+    path: &'static str,
+    operation: Operation,
+}
+
+/// What the server has. Everything else that says so (`Allow`, the text of a 404, the log) reads it here.
+static ROUTES: &[Route] = &[
+    Route {
+        method: Method::POST,
+        path: wire::AGENTS_PATH,
+        operation: Operations::create_agent,
+    },
+    Route {
+        method: Method::GET,
+        path: wire::DEAL_PATH,
+        operation: Operations::retrieve_deal,
+    },
+];
+
+impl Route {
+    /// HEAD goes with GET.
+    fn takes(&self, method: &Method) -> bool {
+        self.method == method || (self.method == Method::GET && method == Method::HEAD)
+    }
+
+    /// Whether the operation reads the request's body.
+    pub(crate) fn has_body(&self) -> bool {
+        matches!(self.method, Method::POST | Method::PUT | Method::PATCH)
+    }
+
+    pub(crate) fn operation(&self) -> Operation {
+        self.operation
+    }
+}
+
 /// A path that the server knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Path<'p> {
-    Agents,
-    /// The deal's id, decoded.
-    Deal(Cow<'p, str>),
+pub(crate) struct Path<'p> {
+    template: &'static str,
+    /// What stands in the place of `{id}`, decoded; empty in a path without an id.
+    pub(crate) id: Cow<'p, str>,
 }
 
 impl<'p> Path<'p> {
-    /// Splits at `/` first and decodes each segment once after, so that `%2F` belongs to an id and does
-    /// not end it. An escape that is none (`%zz`) stands for itself. A segment that is not UTF-8 after
-    /// decoding makes the whole path unknown.
+    /// `None` for a path that no route has.
     pub(crate) fn parse(path: &'p str) -> Option<Self> {
-        let mut segments = path
-            .strip_prefix('/')?
-            .split('/')
-            .map(|segment| percent_decode_str(segment).decode_utf8().ok());
-        let version = segments.next()??;
-        let resource = segments.next()??;
-        let id = segments.next();
-        if version != wire::API_PREFIX.trim_start_matches('/') || segments.next().is_some() {
-            return None;
-        }
-        match (&*resource, id) {
-            ("agents", None) => Some(Path::Agents),
-            ("deals", Some(Some(id))) if !id.is_empty() => Some(Path::Deal(id)),
-            _ => None,
-        }
+        ROUTES.iter().find_map(|route| {
+            let template = route.path;
+            id_in(path, template).map(|id| Self { template, id })
+        })
     }
 
-    /// The path with a placeholder for the id, for logs.
-    pub(crate) fn template(&self) -> &'static str {
-        match self {
-            Path::Agents => wire::AGENTS_PATH,
-            Path::Deal(_) => wire::DEAL_PATH,
-        }
+    fn routes(&self) -> impl Iterator<Item = &'static Route> {
+        let template = self.template;
+        ROUTES.iter().filter(move |route| route.path == template)
     }
 
-    /// The methods of the path, as the `Allow` header lists them.
-    pub(crate) fn allow(&self) -> &'static str {
-        match self {
-            Path::Agents => "POST, OPTIONS",
-            Path::Deal(_) => "GET, HEAD, OPTIONS",
-        }
+    /// The route of `method`, or `None` when the path does not have it.
+    pub(crate) fn route(&self, method: &Method) -> Option<&'static Route> {
+        self.routes().find(|route| route.takes(method))
     }
 
-    /// What `method` does here, or `None` when the path does not have it.
-    pub(crate) fn operation(self, method: &Method) -> Option<Operation<'p>> {
-        match (self, method) {
-            (path, &Method::OPTIONS) => Some(Operation::Options(path.allow())),
-            (Path::Agents, &Method::POST) => Some(Operation::CreateAgent),
-            (Path::Deal(id), &Method::GET | &Method::HEAD) => Some(Operation::RetrieveDeal(id)),
-            _ => None,
+    /// The methods of the path, as the `Allow` header lists them. Every path has OPTIONS.
+    pub(crate) fn allow(&self) -> String {
+        let mut allow = String::new();
+        for route in self.routes() {
+            allow += route.method.as_str();
+            allow += ", ";
+            if route.method == Method::GET {
+                allow += "HEAD, ";
+            }
         }
+        allow + "OPTIONS"
     }
 }
 
-/// What a request asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Operation<'p> {
-    CreateAgent,
-    RetrieveDeal(Cow<'p, str>),
-    /// Which methods are there: the value of `Allow`.
-    Options(&'static str),
+/// The path that a log shows: its template, never the id in it.
+pub(crate) fn template(path: &str) -> &'static str {
+    Path::parse(path).map_or("(unknown)", |path| path.template)
+}
+
+/// Every operation in words: `POST /v1/agents and GET /v1/deals/{id}`.
+pub(crate) fn overview() -> String {
+    let all = ROUTES.iter();
+    let all: Vec<String> = all
+        .map(|route| format!("{} {}", route.method, route.path))
+        .collect();
+    match all.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// The id in `path` if that has the form of `template`; it is empty when the template has no `{id}`.
+///
+/// The path is split at `/` first and each segment decoded once after, so that `%2F` belongs to an id and does
+/// not end it. An escape that is not one (`%zz`) stands for itself. A segment that is not UTF-8 after decoding
+/// fits nothing.
+fn id_in<'p>(path: &'p str, template: &str) -> Option<Cow<'p, str>> {
+    let mut id = Cow::Borrowed("");
+    let mut expected = template.split('/');
+    for segment in path.split('/') {
+        let expected = expected.next()?;
+        let segment = percent_decode_str(segment).decode_utf8().ok()?;
+        if expected == "{id}" {
+            if segment.is_empty() {
+                return None;
+            }
+            id = segment;
+        } else if segment != expected {
+            return None;
+        }
+    }
+    expected.next().is_none().then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The id of a deal's path.
+    fn deal(path: &str) -> Option<Cow<'_, str>> {
+        let path = Path::parse(path)?;
+        (path.template == wire::DEAL_PATH).then_some(path.id)
+    }
+
+    #[test]
+    fn a_path_is_split_first_and_decoded_once() {
+        assert_eq!(deal("/v1/deals/d_1").as_deref(), Some("d_1"));
+        assert_eq!(deal("/v1/%64eals/a%2Fb%2525").as_deref(), Some("a/b%25"));
+        assert_eq!(deal("/v1/deals/%zz").as_deref(), Some("%zz"));
+        for path in [
+            "",
+            "*",
+            "/",
+            "/v1/deals",
+            "/v1/deals/",
+            "/v1/deals/%ff",
+            "/v1/deals/a/",
+            "/v1/deals/a/b",
+            "v1/deals/a",
+            "//v1/deals/a",
+            "/v2/deals/a",
+        ] {
+            assert_eq!(Path::parse(path), None, "{path}");
+            assert_eq!(template(path), "(unknown)", "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_about_routes_follows_from_the_table() {
+        let allow = |path| Path::parse(path).unwrap().allow();
+        assert_eq!(allow("/v1/agents"), "POST, OPTIONS");
+        assert_eq!(allow("/v1/deals/d_1"), "GET, HEAD, OPTIONS");
+        assert_eq!(template("/v1/deals/d_1"), "/v1/deals/{id}");
+        assert_eq!(overview(), "POST /v1/agents and GET /v1/deals/{id}");
+    }
 }

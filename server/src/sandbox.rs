@@ -26,7 +26,7 @@ use crate::{
     service::Service,
 };
 
-/// How many connections the system may hold for the server to accept.
+/// How many connections may wait in the system for the server to accept them.
 const BACKLOG: u32 = 1024;
 
 /// A running server. It listens when [`SandboxBuilder::start`] returns, and stops when it is dropped. It has
@@ -40,9 +40,9 @@ const BACKLOG: u32 = 1024;
 /// let mut stream = TcpStream::connect(sandbox.address())?;
 /// write!(stream, "GET /v1/deals/d_42 HTTP/1.1\r\nhost: {}\r\nx-service-key: {}\r\nconnection: close\r\n\r\n",
 ///     sandbox.address(), sandbox.service_key())?;
-/// let mut answer = String::new();
-/// stream.read_to_string(&mut answer)?;
-/// assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(r#"{"id": "d_42"}"#));
+/// let mut response = String::new();
+/// stream.read_to_string(&mut response)?;
+/// assert!(response.starts_with("HTTP/1.1 200") && response.ends_with(r#"{"id": "d_42"}"#));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Sandbox {
@@ -63,7 +63,7 @@ impl fmt::Debug for Sandbox {
 }
 
 impl Sandbox {
-    /// A server to be: by default on a free loopback port, with the key `sandbox-key` and the three sample
+    /// Configures a server: by default on a free loopback port, with the key `sandbox-key` and the three sample
     /// deals `d_1`, `d_2`, `d_3`.
     pub fn builder() -> SandboxBuilder {
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -106,8 +106,8 @@ impl Sandbox {
         self.service.reset();
     }
 
-    /// Stops: refuses new connections, answers the requests under way, and returns when all are answered or
-    /// the drain deadline is over. Merely dropping the server does not wait for requests.
+    /// Stops: refuses new connections, answers the requests in flight, and returns when all are answered or
+    /// the shutdown timeout is over. Merely dropping the server does not wait for requests.
     pub fn shutdown(mut self) {
         if let Some(stop) = self.stop.take() {
             // A thread that is gone has stopped.
@@ -131,7 +131,7 @@ impl Drop for Sandbox {
     }
 }
 
-/// What a [`Sandbox`] is to be.
+/// Configures and starts a [`Sandbox`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `start` is called"]
 pub struct SandboxBuilder {
@@ -139,19 +139,19 @@ pub struct SandboxBuilder {
     service_key: Option<String>,
     deals: Option<Vec<SeedDeal>>,
     files: Vec<PathBuf>,
-    standard_input: bool,
+    stdin: bool,
     generate: Option<(usize, u64)>,
 }
 
 impl SandboxBuilder {
-    /// Begins with everything as `config` says.
+    /// A builder with the settings of `config`.
     pub fn new(config: Config) -> Self {
         Self {
             config,
             service_key: None,
             deals: None,
             files: Vec::new(),
-            standard_input: false,
+            stdin: false,
             generate: None,
         }
     }
@@ -165,7 +165,7 @@ impl SandboxBuilder {
         self
     }
 
-    /// Seeds the deals of a file instead of the samples: a JSON array, or one deal a line. It must be a
+    /// Seeds the deals of a file instead of the samples: a JSON array, or one deal per line. It must be a
     /// regular file of at most [`Config::max_seed_bytes`].
     pub fn deals_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.files.push(path.into());
@@ -173,12 +173,12 @@ impl SandboxBuilder {
     }
 
     /// Seeds the deals of standard input, as those of a file.
-    pub(crate) fn deals_of_standard_input(mut self) -> Self {
-        self.standard_input = true;
+    pub(crate) fn deals_from_stdin(mut self) -> Self {
+        self.stdin = true;
         self
     }
 
-    /// Seeds `count` made-up deals instead of the samples, `g_0`, `g_1` and so on. The same seed makes the
+    /// Seeds `count` generated deals instead of the samples, `g_0`, `g_1` and so on. The same seed gives the
     /// same deals, today and with any later version.
     pub fn generate(mut self, count: usize, seed: u64) -> Self {
         self.generate = Some((count, seed));
@@ -197,7 +197,7 @@ impl SandboxBuilder {
         self
     }
 
-    /// Whether members that the specification does not show are violations.
+    /// Whether undocumented fields are violations.
     pub fn strict(mut self, strict: bool) -> Self {
         self.config.strict = strict;
         self
@@ -227,21 +227,21 @@ impl SandboxBuilder {
         self
     }
 
-    /// See [`Config::head_deadline`].
-    pub fn head_deadline(mut self, deadline: Duration) -> Self {
-        self.config.head_deadline = deadline;
+    /// See [`Config::head_timeout`].
+    pub fn head_timeout(mut self, timeout: Duration) -> Self {
+        self.config.head_timeout = timeout;
         self
     }
 
-    /// See [`Config::body_deadline`].
-    pub fn body_deadline(mut self, deadline: Duration) -> Self {
-        self.config.body_deadline = deadline;
+    /// See [`Config::body_timeout`].
+    pub fn body_timeout(mut self, timeout: Duration) -> Self {
+        self.config.body_timeout = timeout;
         self
     }
 
-    /// See [`Config::drain_deadline`].
-    pub fn drain_deadline(mut self, deadline: Duration) -> Self {
-        self.config.drain_deadline = deadline;
+    /// See [`Config::shutdown_timeout`].
+    pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
+        self.config.shutdown_timeout = timeout;
         self
     }
 
@@ -268,7 +268,7 @@ impl SandboxBuilder {
         }
 
         let mut seeds = Seeds::default();
-        let has_files = self.standard_input || !self.files.is_empty();
+        let has_files = self.stdin || !self.files.is_empty();
         if self.deals.is_none() && !has_files && self.generate.is_none() {
             seeds.add_all(SeedDeal::samples())?;
         }
@@ -276,8 +276,8 @@ impl SandboxBuilder {
         for file in &self.files {
             seeds.add_file(file, config.max_seed_bytes)?;
         }
-        if self.standard_input {
-            seeds.add_standard_input(config.max_seed_bytes)?;
+        if self.stdin {
+            seeds.add_stdin(config.max_seed_bytes)?;
         }
         if let Some((count, seed)) = self.generate {
             seeds.add_generated(count, seed)?;
@@ -293,10 +293,10 @@ pub enum StartError {
     /// The deals to start with are wrong.
     #[error(transparent)]
     Seed(#[from] SeedError),
-    /// The service key cannot be one.
+    /// The service key is not valid.
     #[error(transparent)]
     ServiceKey(#[from] InvalidServiceKey),
-    /// The address is not a loopback address, and the key is the one that everybody knows.
+    /// The address is not a loopback address, and no service key was chosen: everybody knows the default.
     #[error(
         "{address} can be reached from other machines, and the default service key is no secret: \
              choose a service key, or listen on 127.0.0.1"
@@ -330,8 +330,8 @@ fn run(config: Config, seeds: Seeds) -> Result<Sandbox, StartError> {
         service: service.clone(),
         log: AccessLog::new(config.log).map_err(StartError::System)?,
         max_head_bytes: config.max_head_bytes,
-        head_deadline: config.head_deadline,
-        body_deadline: config.body_deadline,
+        head_timeout: config.head_timeout,
+        body_timeout: config.body_timeout,
     });
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
@@ -352,8 +352,13 @@ fn run(config: Config, seeds: Seeds) -> Result<Sandbox, StartError> {
     };
 
     let (stop, stopped) = oneshot::channel();
-    let (limit, drain) = (config.max_connections, config.drain_deadline);
-    let serving = listener::serve(listener, shared, limit, drain, stopped);
+    let serving = listener::serve(
+        listener,
+        shared,
+        config.max_connections,
+        config.shutdown_timeout,
+        stopped,
+    );
     let thread = thread::Builder::new()
         .name("dealkit-server".to_owned())
         .spawn(move || runtime.block_on(serving))

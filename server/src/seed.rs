@@ -1,4 +1,4 @@
-//! The deals that a server starts with: from a file, from the embedding program, or made up.
+//! The deals that a server starts with: from a file, from the embedding program, or generated.
 
 use std::{
     collections::HashMap,
@@ -19,8 +19,8 @@ use crate::{generate, json, store::StoredDeal};
 const SAMPLES: &str = include_str!("samples.json");
 
 /// A common mistake, and what to do about it.
-const SINGLE_VALUE: &str = "is only a part of a JSON value over several lines; \
-    a file is a JSON array of deals, or one deal a line: put [ ] around the value";
+const SINGLE_VALUE: &str = "is only a part of a JSON value that spans several lines; \
+    a file is a JSON array of deals, or one deal per line: put [ ] around the value";
 
 /// What errors name when deals come from standard input: it has no path.
 const STANDARD_INPUT: &str = "standard input";
@@ -74,8 +74,8 @@ impl From<Deal> for SeedDeal {
 }
 
 impl SeedDeal {
-    /// The three deals of a server that was given none, `d_1`, `d_2` and `d_3`: for a server that is to
-    /// have them beside others.
+    /// The three deals of a server that was given no deals, `d_1`, `d_2` and `d_3`: for a server that is to
+    /// serve them beside others.
     pub fn samples() -> Vec<Self> {
         let samples: Vec<&RawValue> = serde_json::from_str(SAMPLES).unwrap_or_default();
         samples
@@ -137,7 +137,7 @@ pub enum SeedError {
         /// The limit.
         limit: u64,
     },
-    /// The file is neither a JSON array of deals nor one deal a line.
+    /// The file is neither a JSON array of deals nor one deal per line.
     #[error("{}: {reason}", path.display())]
     File {
         /// The file.
@@ -150,7 +150,7 @@ pub enum SeedError {
     Deal {
         /// Where it came from: `deals.json: line 3`, `deals.json: index 2`, `index 2`.
         place: String,
-        /// The JSON pointer of the value that cannot be; empty for the deal as a whole.
+        /// The JSON pointer of the value that is wrong; empty for the deal as a whole.
         pointer: String,
         /// What is wrong.
         reason: String,
@@ -199,7 +199,7 @@ fn unreadable(file: FileType) -> Option<&'static str> {
     Some(if file.is_dir() {
         "a directory"
     } else {
-        "something else than a file"
+        "something other than a file"
     })
 }
 
@@ -243,7 +243,7 @@ impl Seeds {
         Ok(())
     }
 
-    /// The deals of a regular file of at most `limit` bytes: a JSON array, or one deal a line.
+    /// The deals of a regular file of at most `limit` bytes: a JSON array, or one deal per line.
     pub(crate) fn add_file(&mut self, path: &Path, limit: u64) -> Result<(), SeedError> {
         let failed = |source| SeedError::Read {
             path: path.to_owned(),
@@ -271,7 +271,7 @@ impl Seeds {
     }
 
     /// The deals that standard input brings, in either form of a file.
-    pub(crate) fn add_standard_input(&mut self, limit: u64) -> Result<(), SeedError> {
+    pub(crate) fn add_stdin(&mut self, limit: u64) -> Result<(), SeedError> {
         self.add_read(Path::new(STANDARD_INPUT), io::stdin().lock(), limit)
     }
 
@@ -291,7 +291,7 @@ impl Seeds {
         self.add_file_text(path, &bytes)
     }
 
-    /// `count` made-up deals.
+    /// `count` generated deals.
     pub(crate) fn add_generated(&mut self, count: usize, seed: u64) -> Result<(), SeedError> {
         for index in 0..count {
             // Not checked again: that every generated deal is one is what the generator's tests are for.

@@ -1,11 +1,11 @@
-//! From a request to its answer, without a socket: the contract's checks, in the contract's order.
+//! From a request to its response, without a socket: the contract's checks, in the contract's order.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use bytes::Bytes;
-use dealkit::{Agent, CreateAgent, Json, RoleAssignment, UnknownFields, wire};
+use dealkit::{Agent, UnknownFields, wire};
 use http::{
-    HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header,
+    HeaderValue, Method, Request, Response, StatusCode, Version, header,
     request::Parts,
     uri::{Authority, Scheme},
 };
@@ -13,24 +13,23 @@ use http::{
 use crate::{
     auth::ServiceKey,
     config::Config,
-    json,
+    operations::{Input, Operation, Operations},
     problem::{Kind, Refusal},
     request_id::RequestId,
-    route::{Operation, Path},
+    route::{self, Path},
     seed::{SeedDeal, SeedError, Seeds},
     store::Store,
 };
 
-/// The contract as a function: [`handle`](Service::handle) takes a request and gives the answer. It knows
+/// The contract as a function: [`handle`](Service::handle) takes a request and returns the response. It knows
 /// no sockets, so that the contract can be tested (and embedded) without any. Clones share their store.
 #[derive(Clone)]
 pub struct Service(Arc<Inner>);
 
 struct Inner {
     key: ServiceKey,
-    unknown_members: UnknownFields,
     max_body_bytes: usize,
-    store: Store,
+    operations: Operations,
 }
 
 impl fmt::Debug for Service {
@@ -41,16 +40,26 @@ impl fmt::Debug for Service {
 
 /// What the checks of a request's head came to.
 #[derive(Debug)]
-pub(crate) enum Head<'r> {
+pub(crate) enum HeadCheck<'r> {
     Admitted(Admitted<'r>),
-    /// The answer needs no body.
-    Answered(Response<Bytes>),
+    /// The response needs no body.
+    Done(Response<Bytes>),
+}
+
+/// What a request whose head is in order asks for.
+enum Admission<'r> {
+    /// An operation on the id in the path.
+    Operation(Operation, Cow<'r, str>),
+    /// Which methods the path has: the value of `Allow`.
+    Options(String),
 }
 
 /// A request that passed the checks of its head. Only its body can still be wrong.
 #[derive(Debug)]
 pub(crate) struct Admitted<'r> {
-    operation: Operation<'r>,
+    operation: Operation,
+    /// The id in the path.
+    id: Cow<'r, str>,
     request_id: RequestId,
     is_head: bool,
 }
@@ -70,34 +79,36 @@ impl Service {
     }
 
     pub(crate) fn with_seeds(config: &Config, seeds: Seeds) -> Self {
-        let unknown_members = if config.strict {
+        let unknown_fields = if config.strict {
             UnknownFields::Reject
         } else {
             UnknownFields::Ignore
         };
         Self(Arc::new(Inner {
             key: config.service_key.clone().unwrap_or_default(),
-            unknown_members,
             max_body_bytes: config.max_body_bytes,
-            store: Store::new(config.max_agents, seeds.into_deals()),
+            operations: Operations {
+                store: Store::new(config.max_agents, seeds.into_deals()),
+                unknown_fields,
+            },
         }))
     }
 
-    /// Answers a request whose body is there already: all checks but the one of the body's deadline.
+    /// Answers a request whose body has arrived: all checks except the one for the body's timeout.
     pub fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
         let (head, body) = request.into_parts();
         match self.check_head(&head) {
-            Head::Admitted(admitted) if body.len() > self.max_body_bytes() => {
+            HeadCheck::Admitted(admitted) if body.len() > self.max_body_bytes() => {
                 self.too_large(&admitted)
             }
-            Head::Admitted(admitted) => self.answer(&admitted, &body),
-            Head::Answered(answer) => answer,
+            HeadCheck::Admitted(admitted) => self.respond(&admitted, &body),
+            HeadCheck::Done(response) => response,
         }
     }
 
     /// The agents created so far, in the order of creation.
     pub fn agents(&self) -> Vec<Agent> {
-        let agents = self.0.store.agents();
+        let agents = self.store().agents();
         // What the server wrote itself, the SDK reads.
         agents
             .iter()
@@ -110,13 +121,17 @@ impl Service {
     /// # Errors
     /// When the deal is not strict JSON or is not a deal.
     pub fn insert_deal(&self, deal: impl Into<SeedDeal>) -> Result<(), SeedError> {
-        self.0.store.insert_deal(deal.into().check("deal")?);
+        self.store().insert_deal(deal.into().check("deal")?);
         Ok(())
     }
 
     /// Drops every agent, and every deal but those that the service began with.
     pub fn reset(&self) {
-        self.0.store.reset();
+        self.store().reset();
+    }
+
+    fn store(&self) -> &Store {
+        &self.0.operations.store
     }
 
     pub(crate) fn max_body_bytes(&self) -> usize {
@@ -124,50 +139,53 @@ impl Service {
     }
 
     /// Checks 1 to 6: everything that can be told from the head.
-    pub(crate) fn check_head<'r>(&self, head: &'r Parts) -> Head<'r> {
+    pub(crate) fn check_head<'r>(&self, head: &'r Parts) -> HeadCheck<'r> {
         let request_id = RequestId::of(&head.headers);
         let is_head = head.method == Method::HEAD;
-        let answer = match self.admit(head) {
-            Ok(Operation::Options(allow)) => {
-                let mut answer = Response::new(Bytes::new());
-                *answer.status_mut() = StatusCode::NO_CONTENT;
-                answer
-                    .headers_mut()
-                    .insert(header::ALLOW, HeaderValue::from_static(allow));
-                answer
-            }
-            Ok(operation) => {
-                return Head::Admitted(Admitted {
+        let response = match self.admit(head) {
+            Ok(Admission::Operation(operation, id)) => {
+                return HeadCheck::Admitted(Admitted {
                     operation,
+                    id,
                     request_id,
                     is_head,
                 });
             }
-            Err(refusal) => refusal.answer(&request_id),
+            Ok(Admission::Options(allow)) => {
+                let mut response = Response::new(Bytes::new());
+                *response.status_mut() = StatusCode::NO_CONTENT;
+                // Methods always make a header value.
+                if let Ok(allow) = HeaderValue::try_from(allow) {
+                    response.headers_mut().insert(header::ALLOW, allow);
+                }
+                response
+            }
+            Err(refusal) => refusal.into_response(&request_id),
         };
-        Head::Answered(finish(answer, &request_id, is_head))
+        HeadCheck::Done(finish(response, &request_id, is_head))
     }
 
-    fn admit<'r>(&self, head: &'r Parts) -> Result<Operation<'r>, Refusal> {
-        check_target(head).map_err(|detail| Refusal::new(Kind::MalformedRequest, detail))?;
+    fn admit<'r>(&self, head: &'r Parts) -> Result<Admission<'r>, Refusal> {
+        check_target(head).map_err(|detail| Refusal::new(Kind::MALFORMED_REQUEST, detail))?;
         let path = Path::parse(head.uri.path()).ok_or_else(|| {
-            Refusal::new(
-                Kind::UnknownPath,
-                "This server has POST /v1/agents and GET /v1/deals/{id}. Check the base URL and the path.",
-            )
+            let detail = format!(
+                "This server has {}. Check the base URL and the path.",
+                route::overview()
+            );
+            Refusal::new(Kind::UNKNOWN_PATH, detail)
         })?;
-        let allow = path.allow();
-        let operation = path.operation(&head.method).ok_or_else(|| {
-            let detail = format!("This path has these methods: {allow}.");
-            Refusal::new(Kind::MethodNotAllowed, detail).header(header::ALLOW, allow)
-        })?;
-        if let Operation::Options(_) = operation {
-            return Ok(operation);
+        if head.method == Method::OPTIONS {
+            return Ok(Admission::Options(path.allow()));
         }
+        let route = path.route(&head.method).ok_or_else(|| {
+            let allow = path.allow();
+            let detail = format!("This path has these methods: {allow}.");
+            Refusal::new(Kind::METHOD_NOT_ALLOWED, detail).header(header::ALLOW, allow)
+        })?;
         self.check_key(head)?;
-        if operation == Operation::CreateAgent && !is_json(head) {
+        if route.has_body() && !is_json(head) {
             return Err(Refusal::new(
-                Kind::MediaType,
+                Kind::MEDIA_TYPE,
                 "Send the header Content-Type: application/json, once.",
             ));
         }
@@ -176,7 +194,7 @@ impl Service {
         if declared.is_some_and(|length| length > self.max_body_bytes() as u64) {
             return Err(self.body_too_large());
         }
-        Ok(operation)
+        Ok(Admission::Operation(route.operation(), path.id))
     }
 
     fn check_key(&self, head: &Parts) -> Result<(), Refusal> {
@@ -187,14 +205,14 @@ impl Service {
             (None, _) => "Send the service key in the header x-service-key.",
             (Some(_), Some(_)) => "Send the header x-service-key once.",
         };
-        let refusal = Refusal::new(Kind::ServiceKey, detail);
+        let refusal = Refusal::new(Kind::SERVICE_KEY, detail);
         Err(refusal.header(header::WWW_AUTHENTICATE, "ServiceKey realm=\"dealkit\""))
     }
 
     fn body_too_large(&self) -> Refusal {
         let max = self.max_body_bytes();
         Refusal::new(
-            Kind::BodyTooLarge,
+            Kind::BODY_TOO_LARGE,
             format!("This server takes bodies of up to {max} bytes."),
         )
     }
@@ -204,109 +222,66 @@ impl Service {
         admitted.refuse(self.body_too_large())
     }
 
-    /// Check 7: the body did not arrive within its deadline.
-    pub(crate) fn too_slow(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
+    /// Check 7: the body did not arrive in time.
+    pub(crate) fn timed_out(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
         admitted.refuse(Refusal::new(
-            Kind::BodyTimeout,
+            Kind::BODY_TIMEOUT,
             "The whole body must arrive soon after the head. Send the request again.",
         ))
     }
 
-    /// The transfer of the body broke the protocol, such as with a chunk size that is no number.
+    /// The transfer of the body broke the protocol, such as with a chunk size that is not a number.
     pub(crate) fn broken_body(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
         admitted.refuse(Refusal::new(
-            Kind::MalformedRequest,
+            Kind::MALFORMED_REQUEST,
             "The body was cut short, or its chunks are malformed.",
         ))
     }
 
-    /// Checks 8 to 11, and the answer when all hold.
-    pub(crate) fn answer(&self, admitted: &Admitted<'_>, body: &[u8]) -> Response<Bytes> {
-        let answer = match &admitted.operation {
-            Operation::CreateAgent => self.create_agent(body),
-            Operation::RetrieveDeal(id) => self.retrieve_deal(id),
-            // Answered from the head alone.
-            Operation::Options(_) => Ok((StatusCode::NO_CONTENT, Bytes::new())),
+    /// Checks 8 to 11, and the response when all hold.
+    pub(crate) fn respond(&self, admitted: &Admitted<'_>, body: &[u8]) -> Response<Bytes> {
+        let input = Input {
+            id: &admitted.id,
+            body,
         };
-        match answer {
+        let response = (admitted.operation)(&self.0.operations, &input);
+        match response {
             Ok((status, body)) => {
-                let mut answer = Response::new(body);
-                *answer.status_mut() = status;
+                let mut response = Response::new(body);
+                *response.status_mut() = status;
                 let content_type = HeaderValue::from_static(wire::JSON);
-                answer
+                response
                     .headers_mut()
                     .insert(header::CONTENT_TYPE, content_type);
-                finish(answer, &admitted.request_id, admitted.is_head)
+                finish(response, &admitted.request_id, admitted.is_head)
             }
             Err(refusal) => admitted.refuse(refusal),
         }
-    }
-
-    fn create_agent(&self, body: &[u8]) -> Result<(StatusCode, Bytes), Refusal> {
-        let malformed = |detail: String| Refusal::new(Kind::MalformedBody, detail);
-        let text = json::check(body)
-            .map_err(|error| malformed(format!("The body must be strict JSON, but has {error}")))?;
-        let value = Json::parse(text).map_err(|error| {
-            malformed(format!(
-                "The body must be strict JSON, but is not at line {} column {}",
-                error.line(),
-                error.column()
-            ))
-        })?;
-        let request = CreateAgent::from_json(&value, self.0.unknown_members).map_err(|error| {
-            let violations = error.violations();
-            let detail = match violations.len() {
-                1 => "1 member breaks a rule; `errors` says which and why.".to_owned(),
-                count => format!("{count} members break a rule; `errors` says which and why."),
-            };
-            Refusal::new(Kind::InvalidAgent, detail).violations(violations)
-        })?;
-        let place = self.0.store.take_place().ok_or_else(|| {
-            Refusal::new(
-                Kind::StoreFull,
-                "Start the server with a higher --max-agents, or reset it.",
-            )
-        })?;
-        let agent = agent_of(&request, place.agent_id());
-        // An agent is strings, booleans and JSON, which JSON always takes.
-        let answer = serde_json::to_vec(&agent).unwrap_or_default();
-        place.put(&answer);
-        Ok((StatusCode::CREATED, Bytes::from(answer)))
-    }
-
-    fn retrieve_deal(&self, id: &str) -> Result<(StatusCode, Bytes), Refusal> {
-        let deal = self.0.store.deal(id).ok_or_else(|| {
-            Refusal::new(
-                Kind::UnknownDeal,
-                "This server has no deal with the id in the path. Seed it first.",
-            )
-        })?;
-        Ok((StatusCode::OK, deal))
     }
 }
 
 impl Admitted<'_> {
     fn refuse(&self, refusal: Refusal) -> Response<Bytes> {
         finish(
-            refusal.answer(&self.request_id),
+            refusal.into_response(&self.request_id),
             &self.request_id,
             self.is_head,
         )
     }
 }
 
-/// What every answer has in common: the request id, and for HEAD the length of the body it does not have.
-fn finish(mut answer: Response<Bytes>, request_id: &RequestId, is_head: bool) -> Response<Bytes> {
-    answer
+/// What every response has in common: the request id, and for HEAD the length of the body it does not have.
+fn finish(mut response: Response<Bytes>, request_id: &RequestId, is_head: bool) -> Response<Bytes> {
+    response
         .headers_mut()
         .insert(wire::REQUEST_ID_HEADER, request_id.header());
     if is_head {
-        let length = std::mem::take(answer.body_mut()).len();
-        answer
+        let length = std::mem::take(response.body_mut()).len();
+        response
             .headers_mut()
             .insert(header::CONTENT_LENGTH, length.into());
     }
-    answer
+    response
 }
 
 /// Check 1: one host, a target that is a path on it, and a body whose end everybody sees in the same place.
@@ -391,39 +366,4 @@ fn is_json(head: &Parts) -> bool {
     essence
         .trim_ascii()
         .eq_ignore_ascii_case(wire::JSON.as_bytes())
-}
-
-/// The path of a request for logs: its template, never the id in it.
-pub(crate) fn path_template(uri: &Uri) -> &'static str {
-    Path::parse(uri.path()).map_or("(unknown)", |path| path.template())
-}
-
-/// The agent that a request creates.
-fn agent_of(request: &CreateAgent, id: String) -> Agent {
-    let mut agent = Agent::new(
-        id,
-        request.email(),
-        request.first_name(),
-        request.last_name(),
-    );
-    // The rules have seen to it that a date which is there is one.
-    agent.date_of_birth = request.date_of_birth().and_then(|date| date.parse().ok());
-    agent.current_brokerage_id = request.brokerage_id().cloned();
-
-    let sent = request.profile();
-    let profile = &mut agent.profile;
-    let onboarded = sent
-        .get("onboardingComplete")
-        .is_some_and(|flag| flag.as_str() == "true");
-    profile.onboarding_complete = Some(onboarded);
-    let metadata = sent.get("clientMetadata").cloned();
-    profile.client_metadata = Some(metadata.unwrap_or_else(|| serde_json::json!({}).into()));
-    profile.external_id = sent.get("externalId").and_then(|id| id.deserialize().ok());
-
-    let mut assignment = RoleAssignment::new(request.role());
-    assignment.brokerage_id = request.brokerage_id().cloned();
-    assignment.office_id = request.office_id().cloned();
-    assignment.collective_id = request.collective_id().cloned();
-    agent.role_assignments = vec![assignment];
-    agent
 }

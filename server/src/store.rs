@@ -18,79 +18,79 @@ pub(crate) struct Store {
     max_agents: u64,
     /// The deals that the server started with, to return to.
     seed: Vec<StoredDeal>,
-    /// Replaced as a whole by `reset`: a request that is under way then finishes on the old shelf and
-    /// leaves no trace on the new one.
-    shelf: RwLock<Arc<Shelf>>,
+    /// Replaced as a whole by `reset`: a request in flight then finishes on the old contents and
+    /// leaves no trace in the new ones.
+    contents: RwLock<Arc<Contents>>,
 }
 
 #[derive(Debug, Default)]
-struct Shelf {
-    /// How many agents were given a place. Never more than `max_agents`, however many ask at once.
+struct Contents {
+    /// How many agents were given a slot. Never more than `max_agents`, however many ask at once.
     taken: AtomicU64,
     agents: DashMap<u64, Box<[u8]>>,
     deals: DashMap<Box<str>, Bytes>,
 }
 
-impl Shelf {
+impl Contents {
     fn with(seed: &[StoredDeal]) -> Arc<Self> {
-        let shelf = Self::default();
+        let contents = Self::default();
         for (id, text) in seed {
-            shelf.deals.insert(id.clone(), text.clone());
+            contents.deals.insert(id.clone(), text.clone());
         }
-        Arc::new(shelf)
+        Arc::new(contents)
     }
 }
 
-/// A place for one agent, which decides its id.
+/// A slot for one agent, which decides its id.
 #[derive(Debug)]
-pub(crate) struct Place {
-    shelf: Arc<Shelf>,
+pub(crate) struct AgentSlot {
+    contents: Arc<Contents>,
     number: u64,
 }
 
-impl Place {
+impl AgentSlot {
     pub(crate) fn agent_id(&self) -> String {
         format!("a_{}", self.number)
     }
 
     pub(crate) fn put(self, agent: &[u8]) {
-        self.shelf.agents.insert(self.number, agent.into());
+        self.contents.agents.insert(self.number, agent.into());
     }
 }
 
 impl Store {
     pub(crate) fn new(max_agents: u64, seed: Vec<StoredDeal>) -> Self {
-        let shelf = RwLock::new(Shelf::with(&seed));
+        let contents = RwLock::new(Contents::with(&seed));
         Self {
             max_agents,
             seed,
-            shelf,
+            contents,
         }
     }
 
-    fn shelf(&self) -> Arc<Shelf> {
-        Arc::clone(&self.shelf.read().unwrap_or_else(PoisonError::into_inner))
+    fn contents(&self) -> Arc<Contents> {
+        Arc::clone(&self.contents.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes a place for one agent, or `None` when all are taken. Checking and taking is one step, so
+    /// Takes a slot for one agent, or `None` when all are taken. Checking and taking is one step, so
     /// that two requests can never both get the last one.
-    pub(crate) fn take_place(&self) -> Option<Place> {
-        let shelf = self.shelf();
+    pub(crate) fn take_slot(&self) -> Option<AgentSlot> {
+        let contents = self.contents();
         let next = |taken| (taken < self.max_agents).then_some(taken + 1);
-        let before = shelf
+        let before = contents
             .taken
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
             .ok()?;
-        Some(Place {
-            shelf,
+        Some(AgentSlot {
+            contents,
             number: before + 1,
         })
     }
 
     /// Every agent's JSON, in the order of creation.
     pub(crate) fn agents(&self) -> Vec<Box<[u8]>> {
-        let shelf = self.shelf();
-        let entries = shelf
+        let contents = self.contents();
+        let entries = contents
             .agents
             .iter()
             .map(|entry| (*entry.key(), entry.value().clone()));
@@ -100,18 +100,21 @@ impl Store {
     }
 
     pub(crate) fn deal(&self, id: &str) -> Option<Bytes> {
-        self.shelf().deals.get(id).map(|text| text.clone())
+        self.contents().deals.get(id).map(|text| text.clone())
     }
 
     /// Keeps a deal; one with the same id is replaced.
     pub(crate) fn insert_deal(&self, (id, text): StoredDeal) {
-        self.shelf().deals.insert(id, text);
+        self.contents().deals.insert(id, text);
     }
 
     /// Forgets every agent and every deal but the seed.
     pub(crate) fn reset(&self) {
-        let fresh = Shelf::with(&self.seed);
-        *self.shelf.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        let fresh = Contents::with(&self.seed);
+        *self
+            .contents
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = fresh;
     }
 }
 
@@ -124,7 +127,7 @@ mod tests {
         let store = Store::new(100, Vec::new());
         let taken = std::thread::scope(|scope| {
             let takers: Vec<_> = (0..8)
-                .map(|_| scope.spawn(|| (0..50).filter(|_| store.take_place().is_some()).count()))
+                .map(|_| scope.spawn(|| (0..50).filter(|_| store.take_slot().is_some()).count()))
                 .collect();
             takers
                 .into_iter()
@@ -135,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_does_not_wait_for_what_is_under_way() {
+    fn a_reset_does_not_wait_for_requests_in_flight() {
         let store = Store::new(1, vec![("d".into(), Bytes::from_static(b"{}"))]);
-        let place = store.take_place().unwrap();
+        let slot = store.take_slot().unwrap();
         store.insert_deal(("e".into(), Bytes::from_static(b"{}")));
         store.reset();
-        place.put(b"{}");
+        slot.put(b"{}");
         assert!(store.agents().is_empty());
         assert!(store.deal("e").is_none() && store.deal("d").is_some());
-        assert_eq!(store.take_place().unwrap().agent_id(), "a_1");
+        assert_eq!(store.take_slot().unwrap().agent_id(), "a_1");
     }
 }

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use dealkit_server::Service;
 use http::{Request, Version};
 use proptest::prelude::*;
-use support::{AGENT, Answer, KEY, agent_cases, request_cases, service};
+use support::{AGENT, KEY, Received, agent_cases, request_cases, service};
 
-fn create(service: &Service, body: Bytes) -> Answer {
+fn create(service: &Service, body: Bytes) -> Received {
     let request = Request::post("/v1/agents")
         .header("host", "sandbox.test")
         .header("x-service-key", KEY)
@@ -24,8 +24,8 @@ fn create(service: &Service, body: Bytes) -> Answer {
 fn agent_vectors() {
     let services = [service(|_| ()), service(|config| config.strict = true)];
     for case in agent_cases() {
-        let answer = create(&services[usize::from(case.strict)], case.bytes());
-        case.check(&answer);
+        let response = create(&services[usize::from(case.strict)], case.bytes());
+        case.check(&response);
     }
 }
 
@@ -86,14 +86,14 @@ fn a_number_beyond_any_range_comes_back_digit_for_digit() {
         "{}",
         &format!(r#"{{"clientMetadata":{{"n":-{digits}.50e{digits}}}}}"#),
     );
-    let answer = create(&service(|_| ()), body.into());
-    assert_eq!(answer.status, 201);
-    let text = std::str::from_utf8(&answer.body).unwrap();
+    let response = create(&service(|_| ()), body.into());
+    assert_eq!(response.status, 201);
+    let text = std::str::from_utf8(&response.body).unwrap();
     assert!(text.contains(&format!(r#"{{"n":-{digits}.50e{digits}}}"#)));
 }
 
 #[test]
-fn no_answer_and_no_debug_output_shows_a_key_or_a_value() {
+fn no_response_and_no_debug_output_shows_a_key_or_a_value() {
     let secret = "hunter2-hunter2";
     let service = service(|config| {
         config.service_key = Some(dealkit_server::ServiceKey::new(secret).unwrap())
@@ -109,23 +109,23 @@ fn no_answer_and_no_debug_output_shows_a_key_or_a_value() {
             .header("content-type", "application/json")
             .body(Bytes::from(body))
             .unwrap();
-        let answer = Answer::from(service.handle(request));
-        assert!(answer.status == if key == secret { 422 } else { 401 });
-        assert!(!format!("{answer:?}").contains("hunter2"), "{answer:?}");
+        let response = Received::from(service.handle(request));
+        assert!(response.status == if key == secret { 422 } else { 401 });
+        assert!(!format!("{response:?}").contains("hunter2"), "{response:?}");
     }
 }
 
 #[test]
 fn http_2_needs_an_authority_and_no_host() {
     let service = service(|_| ());
-    let answer = |uri: &str| {
+    let response = |uri: &str| {
         let request = Request::get(uri)
             .version(Version::HTTP_2)
             .header("x-service-key", KEY);
-        Answer::from(service.handle(request.body(Bytes::new()).unwrap())).status
+        Received::from(service.handle(request.body(Bytes::new()).unwrap())).status
     };
-    assert_eq!(answer("http://any.test/v1/deals/d_1"), 200);
-    assert_eq!(answer("/v1/deals/d_1"), 400);
+    assert_eq!(response("http://any.test/v1/deals/d_1"), 200);
+    assert_eq!(response("/v1/deals/d_1"), 400);
 }
 
 /// Statuses that the contract knows for this route.
@@ -175,23 +175,23 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn any_body_gets_a_well_formed_answer(
+    fn any_body_gets_a_well_formed_response(
         body in prop_oneof![prop::collection::vec(any::<u8>(), 0..256), nearly_an_agent()],
         strict in any::<bool>(),
     ) {
         let service = service(|config| config.strict = strict);
-        let answer = create(&service, body.into());
-        prop_assert!(STATUSES.contains(&answer.status));
-        answer.check_invariants("any body", false);
-        prop_assert_eq!(service.agents().len(), usize::from(answer.status == 201));
+        let response = create(&service, body.into());
+        prop_assert!(STATUSES.contains(&response.status));
+        response.check_invariants("any body", false);
+        prop_assert_eq!(service.agents().len(), usize::from(response.status == 201));
     }
 
     #[test]
-    fn any_path_gets_a_well_formed_answer(path in "/[ -~]{0,40}", method in "[A-Z]{1,8}") {
+    fn any_path_gets_a_well_formed_response(path in "/[ -~]{0,40}", method in "[A-Z]{1,8}") {
         let Ok(request) = Request::builder().method(method.as_str()).uri(path).header("host", "h").body(Bytes::new())
         else { return Ok(()) };
-        let answer = Answer::from(service(|_| ()).handle(request));
-        prop_assert!([204, 401, 404, 405].contains(&answer.status), "{}", answer.status);
-        answer.check_invariants("any path", method == "HEAD");
+        let response = Received::from(service(|_| ()).handle(request));
+        prop_assert!([204, 401, 404, 405].contains(&response.status), "{}", response.status);
+        response.check_invariants("any path", method == "HEAD");
     }
 }

@@ -12,20 +12,20 @@ use std::{
 
 use dealkit_server::Sandbox;
 use support::{
-    AGENT, Answer, KEY, assert_closed, connect, create_agent, get_deal, post_head, read_answer,
+    AGENT, KEY, Received, assert_closed, connect, create_agent, get_deal, post_head, read_response,
     send,
 };
 
-/// What happens to the connection after the answers.
+/// What happens to the connection after the responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     /// The next request on it is answered.
     Stays,
     /// It ends in an orderly way, and nothing that was sent after is answered.
     Closes,
-    /// As `Closes`, but the last answer did not say so.
+    /// As `Closes`, but the last response did not say so.
     Ends,
-    /// As `Closes`, and the last answer is the HTTP library's own, which has no body: there was no request.
+    /// As `Closes`, and the last response is the HTTP library's own, which has no body: there was no request.
     Malformed,
 }
 use Then::{Closes, Ends, Malformed, Stays};
@@ -33,21 +33,26 @@ use Then::{Closes, Ends, Malformed, Stays};
 struct Case {
     name: &'static str,
     bytes: Vec<u8>,
-    answers: &'static [u16],
+    responses: &'static [u16],
     then: Then,
 }
 
-fn case(name: &'static str, bytes: impl AsRef<[u8]>, answers: &'static [u16], then: Then) -> Case {
+fn case(
+    name: &'static str,
+    bytes: impl AsRef<[u8]>,
+    responses: &'static [u16],
+    then: Then,
+) -> Case {
     let bytes = bytes.as_ref().to_vec();
     Case {
         name,
         bytes,
-        answers,
+        responses,
         then,
     }
 }
 
-/// A request that no case may cause to be answered but by being intact, with a request id to know its answer by.
+/// A request that no case may cause to be answered but by being intact, with a request id to know its response by.
 fn probe() -> String {
     get("x-request-id: probe\r\n")
 }
@@ -58,7 +63,7 @@ impl Case {
         let Self {
             name,
             bytes,
-            answers,
+            responses,
             then,
         } = self;
         println!("{name}"); // Shown when something below fails.
@@ -74,28 +79,31 @@ impl Case {
             }
         }
         let mut created = 0;
-        for (number, status) in answers.iter().enumerate() {
-            let answer = read_answer(&mut stream, false);
-            let shown = String::from_utf8_lossy(&answer.body);
-            assert_eq!(answer.status, *status, "{name}: answer {number}: {shown}");
-            let is_last = number + 1 == answers.len();
+        for (number, status) in responses.iter().enumerate() {
+            let response = read_response(&mut stream, false);
+            let shown = String::from_utf8_lossy(&response.body);
+            assert_eq!(
+                response.status, *status,
+                "{name}: response {number}: {shown}"
+            );
+            let is_last = number + 1 == responses.len();
             if *then == Malformed && is_last {
-                assert!(answer.body.is_empty(), "{name}");
+                assert!(response.body.is_empty(), "{name}");
             } else if *status != 100 {
-                answer.check_invariants(name, false);
-                assert_ne!(answer.header("x-request-id"), Some("probe"), "{name}");
+                response.check_invariants(name, false);
+                assert_ne!(response.header("x-request-id"), Some("probe"), "{name}");
             }
-            let says_close = answer.header("connection") == Some("close");
+            let says_close = response.header("connection") == Some("close");
             let should = is_last && matches!(then, Closes | Malformed);
-            assert_eq!(says_close, should, "{name}: answer {number}");
+            assert_eq!(says_close, should, "{name}: response {number}");
             created += usize::from(*status == 201);
         }
         if *then == Stays {
-            let answer = read_answer(&mut stream, false);
+            let response = read_response(&mut stream, false);
             assert_eq!(
-                (answer.status, answer.header("x-request-id")),
+                (response.status, response.header("x-request-id")),
                 (200, Some("probe")),
-                "{name}: an answer too many, or the next request is not answered"
+                "{name}: a response too many, or the next request is not answered"
             );
         } else {
             let mut rest = Vec::new();
@@ -118,20 +126,20 @@ impl Case {
 }
 
 fn assert_served(sandbox: &Sandbox, after: &str) {
-    let answer = send(sandbox.address(), probe().as_bytes());
+    let response = send(sandbox.address(), probe().as_bytes());
     assert_eq!(
-        (answer.status, answer.header("x-request-id")),
+        (response.status, response.header("x-request-id")),
         (200, Some("probe")),
         "after {after}"
     );
 }
 
-/// No deadline of it passes within a test: what ends, ends for what was sent.
+/// No timeout of it passes within a test: what ends, ends for what was sent.
 fn sandbox() -> Sandbox {
     let long = Duration::from_secs(120);
     Sandbox::builder()
-        .head_deadline(long)
-        .body_deadline(long)
+        .head_timeout(long)
+        .body_timeout(long)
         .start()
         .unwrap()
 }
@@ -556,7 +564,7 @@ fn other_protocols() {
             case("SMTP", "EHLO h\r\n", &[400], Malformed),
             case("SOCKS 5", b"\x05\x01\x00", &[400], Malformed),
             case("JSON", "{\"jsonrpc\": \"2.0\"}\r\n", &[400], Malformed),
-            case("an answer", "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", &[400], Malformed),
+            case("a response", "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", &[400], Malformed),
             case("nearly the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", &[400], Malformed),
             case("the preface as HTTP/1.1", "PRI * HTTP/1.1\r\nhost: h\r\n\r\n", &[400], Stays),
             case("garbage after a request", get_deal("d_1") + "\0\0\0", &[200, 400], Malformed),
@@ -625,15 +633,15 @@ fn pipelines() {
             case("100 requests", get.repeat(100), &[200; 100], Stays),
             case("body, then bytes that are none of its", post.clone() + "garbage\r\n\r\n", &[201, 400], Malformed),
             case("last request, then another", get.replace("host", "connection: close\r\nhost") + &post, &[200], Closes),
-            // What follows an early answer is the body that it did not wait for.
-            case("early answer, then another", early + AGENT + &post, &[401], Closes),
+            // What follows an early response is the body that it did not wait for.
+            case("early response, then another", early + AGENT + &post, &[401], Closes),
             case("malformed, then another", "G@T / HTTP/1.1\r\n\r\n".to_owned() + &post, &[400], Malformed),
         ],
         7,
     );
 }
 
-/// An answer that is ready goes out, although the next request has begun to arrive.
+/// A response that is ready goes out, although the next request has begun to arrive.
 #[test]
 fn a_pipeline_with_a_part_of_the_second_request() {
     let sandbox = sandbox();
@@ -646,11 +654,15 @@ fn a_pipeline_with_a_part_of_the_second_request() {
         stream
             .write_all((first.clone() + begun).as_bytes())
             .unwrap();
-        assert_eq!(read_answer(&mut stream, false).status, 201, "cut at {cut}");
-        stream.write_all(rest.as_bytes()).unwrap();
-        let answer = read_answer(&mut stream, false);
         assert_eq!(
-            (answer.status, answer.header("x-request-id")),
+            read_response(&mut stream, false).status,
+            201,
+            "cut at {cut}"
+        );
+        stream.write_all(rest.as_bytes()).unwrap();
+        let response = read_response(&mut stream, false);
+        assert_eq!(
+            (response.status, response.header("x-request-id")),
             (200, Some("second")),
             "cut at {cut}"
         );
@@ -691,25 +703,25 @@ fn a_body_is_asked_for_before_it_is_sent() {
     let head = post_head(&format!("expect: 100-continue\r\n{}", length()));
     let mut stream = connect(sandbox.address());
     stream.write_all(head.as_bytes()).unwrap();
-    assert_eq!(read_answer(&mut stream, false).status, 100);
+    assert_eq!(read_response(&mut stream, false).status, 100);
     stream.write_all(AGENT.as_bytes()).unwrap();
-    assert_eq!(read_answer(&mut stream, false).status, 201);
+    assert_eq!(read_response(&mut stream, false).status, 201);
     for (wrong, status) in [
         (head.replace(KEY, "wrong"), 401),
         (head.replace("/json", "/xml"), 415),
     ] {
         let mut stream = connect(sandbox.address());
         stream.write_all(wrong.as_bytes()).unwrap();
-        assert_eq!(read_answer(&mut stream, false).status, status);
+        assert_eq!(read_response(&mut stream, false).status, status);
         assert_closed(&mut stream);
     }
 }
 
-// ---- answers that must be readable ---------------------------------------------------------------------
+// ---- responses that must be readable ---------------------------------------------------------------------
 
 /// 7 MiB are more than the system's buffers hold: had the server stopped reading, they could not be sent.
 #[test]
-fn early_answers_are_readable_while_and_after_the_body_is_sent() {
+fn early_responses_are_readable_while_and_after_the_body_is_sent() {
     let sandbox = sandbox();
     let body = vec![b'x'; 7 * 1024 * 1024];
     let length = format!("content-length: {}\r\n", body.len());
@@ -727,12 +739,12 @@ fn early_answers_are_readable_while_and_after_the_body_is_sent() {
         for reads_first in [true, false] {
             let mut stream = connect(sandbox.address());
             stream.write_all(head.as_bytes()).unwrap();
-            let read = |stream: &mut TcpStream| -> Answer {
-                let answer = read_answer(stream, false);
-                assert_eq!(answer.status, status, "{name}");
-                assert_eq!(answer.header("connection"), Some("close"), "{name}");
-                answer.check_invariants(name, false);
-                answer
+            let read = |stream: &mut TcpStream| -> Received {
+                let response = read_response(stream, false);
+                assert_eq!(response.status, status, "{name}");
+                assert_eq!(response.header("connection"), Some("close"), "{name}");
+                response.check_invariants(name, false);
+                response
             };
             if reads_first {
                 read(&mut stream);
@@ -748,12 +760,12 @@ fn early_answers_are_readable_while_and_after_the_body_is_sent() {
         }
     }
     assert!(sandbox.agents().is_empty());
-    assert_served(&sandbox, "early answers");
+    assert_served(&sandbox, "early responses");
 }
 
-/// Closing with unread bytes makes the system throw away what it has not yet delivered of the answer.
+/// Closing with unread bytes makes the system throw away what it has not yet delivered of the response.
 #[test]
-fn a_large_last_answer_arrives_whole_whatever_follows_the_request() {
+fn a_large_last_response_arrives_whole_whatever_follows_the_request() {
     let text = format!(
         r#"{{"id": "big", "external_id": "{}"}}"#,
         "x".repeat(8_000_000)
@@ -770,18 +782,18 @@ fn a_large_last_answer_arrives_whole_whatever_follows_the_request() {
         stream.write_all(last.as_bytes()).unwrap();
         let mut reading = stream.try_clone().unwrap();
         let writing = std::thread::spawn(move || stream.write_all(following.as_bytes()));
-        let answer = read_answer(&mut reading, false);
+        let response = read_response(&mut reading, false);
         assert!(
-            answer.body == text.as_bytes(),
+            response.body == text.as_bytes(),
             "{name}: {} bytes",
-            answer.body.len()
+            response.body.len()
         );
         assert_closed(&mut reading);
         let _ = writing.join().unwrap();
     }
 }
 
-/// Half of a request, and then nothing more: no answer to what was never asked.
+/// Half of a request, and then nothing more: no response to what was never asked.
 #[test]
 fn requests_that_end_early() {
     let sandbox = sandbox();
@@ -791,12 +803,12 @@ fn requests_that_end_early() {
         let mut stream = connect(sandbox.address());
         stream.write_all(&whole.as_bytes()[..cut]).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).unwrap();
         assert!(
-            answer.is_empty() || answer.starts_with(b"HTTP/1.1 400 "),
+            response.is_empty() || response.starts_with(b"HTTP/1.1 400 "),
             "cut at {cut}: {}",
-            String::from_utf8_lossy(&answer)
+            String::from_utf8_lossy(&response)
         );
     }
     assert!(began.elapsed() < Duration::from_secs(20));

@@ -24,11 +24,15 @@ use hyper::{
     client::conn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use support::{AGENT, Answer, KEY, agent_cases, request_cases};
+use support::{AGENT, KEY, Received, agent_cases, request_cases};
 use tokio::net::TcpStream;
 
 /// Sends `request` (its URI is a target, without a host) on a connection of its own.
-async fn send(address: SocketAddr, version: Version, mut request: Request<Full<Bytes>>) -> Answer {
+async fn send(
+    address: SocketAddr,
+    version: Version,
+    mut request: Request<Full<Bytes>>,
+) -> Received {
     let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
     let response = if version == Version::HTTP_2 {
         let target = request.uri().path_and_query().unwrap();
@@ -146,18 +150,18 @@ async fn a_large_deal_arrives_whole() {
     let sandbox = Sandbox::builder().deals([text.as_str()]).start().unwrap();
     for version in [Version::HTTP_11, Version::HTTP_2] {
         let request = Request::get("/v1/deals/big").header("x-service-key", KEY);
-        let answer = send(
+        let response = send(
             sandbox.address(),
             version,
             request.body(Full::default()).unwrap(),
         )
         .await;
-        assert!(answer.body == text.as_bytes());
+        assert!(response.body == text.as_bytes());
     }
 }
 
 #[tokio::test]
-async fn one_http_2_connection_answers_many_requests_at_once_and_survives_an_early_answer() {
+async fn one_http_2_connection_answers_many_requests_at_once_and_survives_an_early_response() {
     let sandbox = Sandbox::builder().start().unwrap();
     let address = sandbox.address();
     let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
@@ -168,7 +172,7 @@ async fn one_http_2_connection_answers_many_requests_at_once_and_survives_an_ear
     let requests = (0..200).map(|number| {
         let mut sender = sender.clone();
         let key = if number % 2 == 0 { KEY } else { "wrong" };
-        // Early answers are given while a body beyond the limit is still being sent.
+        // Early responses are given while a body beyond the limit is still being sent.
         let body = if number % 10 == 1 {
             "x".repeat(3_000_000)
         } else {
@@ -180,14 +184,14 @@ async fn one_http_2_connection_answers_many_requests_at_once_and_survives_an_ear
             .body(Full::new(Bytes::from(body)))
             .unwrap();
         tokio::spawn(async move {
-            Answer::from(collect(sender.send_request(request).await.unwrap()).await)
+            Received::from(collect(sender.send_request(request).await.unwrap()).await)
         })
     });
     let requests: Vec<_> = requests.collect();
     for (number, request) in requests.into_iter().enumerate() {
-        let answer = request.await.unwrap();
+        let response = request.await.unwrap();
         assert_eq!(
-            answer.status,
+            response.status,
             if number % 2 == 0 { 201 } else { 401 },
             "{number}"
         );
@@ -213,10 +217,10 @@ impl Body for Never {
 #[tokio::test]
 async fn a_slow_body_over_http_2_is_a_timeout_of_its_stream_only() {
     let short = Duration::from_millis(300);
-    // The head deadline is shorter: a connection that receives a body is not idle.
+    // The head timeout is shorter: a connection that receives a body is not idle.
     let sandbox = Sandbox::builder()
-        .body_deadline(short)
-        .head_deadline(short / 3)
+        .body_timeout(short)
+        .head_timeout(short / 3)
         .start()
         .unwrap();
     let address = sandbox.address();
@@ -231,10 +235,10 @@ async fn a_slow_body_over_http_2_is_a_timeout_of_its_stream_only() {
         .header("content-type", "application/json")
         .body(Never.boxed())
         .unwrap();
-    let answer = Answer::from(collect(sender.send_request(request).await.unwrap()).await);
+    let response = Received::from(collect(sender.send_request(request).await.unwrap()).await);
     assert!(began.elapsed() >= short);
-    assert_eq!(answer.status, 408);
-    answer.check_invariants("slow", false);
+    assert_eq!(response.status, 408);
+    response.check_invariants("slow", false);
     let request = Request::get(format!("http://{address}/v1/deals/d_1"))
         .header("x-service-key", KEY)
         .body(Full::default().boxed())
@@ -263,7 +267,7 @@ impl Body for Counted {
 
 /// Some clients fail when a stream is reset before they have sent their body, whatever was answered.
 #[tokio::test]
-async fn an_early_answer_over_http_2_lets_the_whole_body_be_sent() {
+async fn an_early_response_over_http_2_lets_the_whole_body_be_sent() {
     let sandbox = Sandbox::builder().start().unwrap();
     let address = sandbox.address();
     let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());

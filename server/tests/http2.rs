@@ -16,7 +16,7 @@ use std::{
 use bytes::Bytes;
 use dealkit_server::Sandbox;
 use http::Request;
-use support::{AGENT, KEY, connect, create_agent, get_deal, process::Running, read_answer, send};
+use support::{AGENT, KEY, connect, create_agent, get_deal, process::Running, read_response, send};
 
 const SHORT: Duration = Duration::from_millis(300);
 
@@ -232,10 +232,10 @@ fn status(block: &[u8]) -> u16 {
     }
 }
 
-/// What a caller finds out. Answers to other streams and to pings, and updates of windows, are passed over.
+/// What a caller finds out. Responses to other streams and to pings, and updates of windows, are passed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Stream 1 was answered, and not reset before the end of the answer.
+    /// Stream 1 was answered, and not reset before the end of the response.
     Answered(u16),
     /// Stream 1 was reset with this code.
     Reset(u32),
@@ -300,7 +300,10 @@ fn beside_another_caller<T>(server: &Running, mib: usize, attack: impl FnOnce() 
             for request in [get_deal("d_1"), create_agent(AGENT)].iter().cycle() {
                 let asked = Instant::now();
                 stream.write_all(request.as_bytes()).unwrap();
-                assert!(matches!(read_answer(&mut stream, false).status, 200 | 201));
+                assert!(matches!(
+                    read_response(&mut stream, false).status,
+                    200 | 201
+                ));
                 slowest = slowest.max(asked.elapsed());
                 served.fetch_add(1, Ordering::Relaxed);
                 if is_over.load(Ordering::Relaxed) {
@@ -319,7 +322,7 @@ fn beside_another_caller<T>(server: &Running, mib: usize, attack: impl FnOnce() 
         let slowest = caller.join().unwrap();
         assert!(
             slowest < Duration::from_secs(2),
-            "the slowest answer took {slowest:?}"
+            "the slowest response took {slowest:?}"
         );
         outcome
     });
@@ -462,7 +465,7 @@ fn broken_rules() {
         ("GOAWAY on an idle connection", frame(GOAWAY, 0, 0, &[0; 8]), Goaway(NO_ERROR)),
         ("GOAWAY, then a request", [frame(GOAWAY, 0, 0, &[0; 8]), get(1)].concat(), Answered(200)),
     ];
-    let sandbox = Sandbox::builder().head_deadline(Duration::from_secs(120)).start().unwrap();
+    let sandbox = Sandbox::builder().head_timeout(Duration::from_secs(120)).start().unwrap();
     let mut wrong = Vec::new();
     for (name, frames, expected) in cases {
         println!("{name}");
@@ -511,7 +514,7 @@ fn blocks(stream: u32, block: &[u8]) -> Vec<u8> {
 /// What one connection can send is bounded in what it costs: another caller hardly notices.
 #[test]
 fn floods() {
-    let server = Running::quiet(&["--head-deadline", "0.5", "--body-deadline", "0.5"]);
+    let server = Running::quiet(&["--head-timeout", "0.5", "--body-timeout", "0.5"]);
     let rapid_reset: Vec<u8> = (0..10_000)
         .flat_map(|number| [get(2 * number + 1), reset(2 * number + 1, 8)].concat())
         .collect();
@@ -609,12 +612,12 @@ fn floods() {
     ];
     for (name, frames) in floods {
         for reads in [true, false] {
-            println!("{name}, answers are read: {reads}");
+            println!("{name}, responses are read: {reads}");
             beside_another_caller(&server, 64, || {
                 let mut stream = open(server.address, &[]);
                 let mut reading = stream.try_clone().unwrap();
                 let reader = thread::spawn(move || {
-                    // Reads on to the end, which must come: nothing keeps a connection beyond its deadlines.
+                    // Reads on to the end, which must come: nothing keeps a connection beyond its timeouts.
                     reads.then(|| io::copy(&mut reading, &mut io::sink()))
                 });
                 flood(&mut stream, frames);
@@ -649,10 +652,10 @@ fn rapid_reset_is_cut_short() {
 
 // ---- callers that do not take or give what they could ----------------------------------------------------
 
-/// A window of nothing, or one that is opened a byte at a time: the deadline ends both.
+/// A window of nothing, or one that is opened a byte at a time: the timeout ends both.
 #[test]
-fn answers_that_nobody_takes_end_at_the_deadline() {
-    let server = Running::quiet(&["--head-deadline", "1"]);
+fn responses_that_nobody_takes_end_at_the_timeout() {
+    let server = Running::quiet(&["--head-timeout", "1"]);
     for opens in [false, true] {
         beside_another_caller(&server, 64, || {
             let began = Instant::now();
@@ -676,16 +679,16 @@ fn answers_that_nobody_takes_end_at_the_deadline() {
                 }
             }
             assert!(goodbye && began.elapsed() > Duration::from_secs(1));
-            assert!(data < 200, "{data} bytes of answers");
+            assert!(data < 200, "{data} bytes of responses");
         });
     }
 }
 
-/// As many bodies at once as a connection may have, each almost whole: each has its deadline, and what they
+/// As many bodies at once as a connection may have, each almost whole: each has its timeout, and what they
 /// take is bounded by the streams and the limit of a body.
 #[test]
 fn slow_bodies_on_all_streams() {
-    let server = Running::quiet(&["--body-deadline", "1", "--max-body-bytes", "65536"]);
+    let server = Running::quiet(&["--body-timeout", "1", "--max-body-bytes", "65536"]);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -706,13 +709,13 @@ fn slow_bodies_on_all_streams() {
                     .header("content-type", "application/json")
                     .body(())
                     .unwrap();
-                let (answer, mut body) = sender.send_request(request, false).unwrap();
+                let (response, mut body) = sender.send_request(request, false).unwrap();
                 body.send_data(Bytes::from(vec![b' '; 64_000]), false)
                     .unwrap();
-                streams.push((answer, body));
+                streams.push((response, body));
             }
-            for (answer, _) in streams {
-                assert_eq!(answer.await.unwrap().status(), 408);
+            for (response, _) in streams {
+                assert_eq!(response.await.unwrap().status(), 408);
             }
         });
     });
@@ -720,7 +723,7 @@ fn slow_bodies_on_all_streams() {
 
 #[test]
 fn an_idle_connection_is_told_before_it_ends() {
-    let sandbox = Sandbox::builder().head_deadline(SHORT).start().unwrap();
+    let sandbox = Sandbox::builder().head_timeout(SHORT).start().unwrap();
     let mut stream = open(sandbox.address(), &[]);
     let began = Instant::now();
     // Pings are no requests: they do not keep a connection.
@@ -740,10 +743,10 @@ fn an_idle_connection_is_told_before_it_ends() {
 
 // ---- the end -------------------------------------------------------------------------------------------
 
-/// Large answers under way when the server is asked to end arrive whole, with a caller that goes on sending
+/// Large responses in flight when the server is asked to end arrive whole, with a caller that goes on sending
 /// window updates until the last byte.
 #[tokio::test]
-async fn shutdown_completes_what_is_under_way() {
+async fn shutdown_completes_what_is_in_flight() {
     let text = format!(
         r#"{{"id": "big", "external_id": "{}"}}"#,
         "x".repeat(6_000_000)
@@ -766,10 +769,10 @@ async fn shutdown_completes_what_is_under_way() {
                 .header("x-service-key", KEY)
                 .body(())
                 .unwrap();
-            let (answer, _) = sender.send_request(request, true).unwrap();
-            bodies.push(answer.await.unwrap().into_body());
+            let (response, _) = sender.send_request(request, true).unwrap();
+            bodies.push(response.await.unwrap().into_body());
         }
-        // All are under way, none is complete.
+        // All are in flight, none is complete.
         let ending = thread::spawn(move || sandbox.shutdown());
         let readers = bodies.into_iter().map(|mut body| {
             tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! Every limit of the server, reached: deadlines, connections, descriptors, memory, and its end.
+//! Every limit of the server, reached: timeouts, connections, descriptors, memory, and its end.
 
 #![cfg(unix)]
 
@@ -19,14 +19,14 @@ use std::{
 use dealkit_server::Sandbox;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use support::{
-    AGENT, Answer, KEY, assert_closed, connect, create_agent, get_deal, post_head,
+    AGENT, KEY, Received, assert_closed, connect, create_agent, get_deal, post_head,
     process::{Running, command, command_with_descriptors},
-    read_answer, send,
+    read_response, send,
 };
 
 const SHORT: Duration = Duration::from_millis(300);
 
-/// Longer than any test takes: a deadline of this is none.
+/// Longer than any test takes: a timeout of this is none.
 const NEVER: Duration = Duration::from_secs(120);
 
 /// How late an event may be on a busy machine.
@@ -48,7 +48,7 @@ fn assert_silent(stream: &mut TcpStream) {
 fn kept(address: SocketAddr) -> TcpStream {
     let mut stream = connect(address);
     stream.write_all(get_deal("d_1").as_bytes()).unwrap();
-    assert_eq!(read_answer(&mut stream, false).status, 200);
+    assert_eq!(read_response(&mut stream, false).status, 200);
     stream
 }
 
@@ -66,13 +66,13 @@ fn allow_descriptors(needed: u64) {
     }
 }
 
-// ---- deadlines -----------------------------------------------------------------------------------------
+// ---- timeouts -----------------------------------------------------------------------------------------
 
-/// Whatever a caller begins with, it has one head deadline, and closing its half ends it at once.
+/// Whatever a caller begins with, it has one head timeout, and closing its half ends it at once.
 #[test]
 fn silent_and_half_open_connections_end() {
-    let sandbox = Sandbox::builder().head_deadline(SHORT).start().unwrap();
-    let patient = Sandbox::builder().head_deadline(NEVER).start().unwrap();
+    let sandbox = Sandbox::builder().head_timeout(SHORT).start().unwrap();
+    let patient = Sandbox::builder().head_timeout(NEVER).start().unwrap();
     for beginning in [
         "",
         "P",
@@ -100,10 +100,10 @@ fn silent_and_half_open_connections_end() {
         let mut stream = connect(patient.address());
         stream.write_all(beginning.as_bytes()).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).unwrap();
         assert!(
-            answer.is_empty() || answer.starts_with(b"HTTP/1.1 400 "),
+            response.is_empty() || response.starts_with(b"HTTP/1.1 400 "),
             "{beginning:?}"
         );
         assert!(began.elapsed() < LATE, "{beginning:?}");
@@ -111,10 +111,10 @@ fn silent_and_half_open_connections_end() {
     served(sandbox.address());
 }
 
-/// The head deadline begins with the last answer, and neither pieces of the next head nor empty lines extend it.
+/// The head timeout begins with the last response, and neither pieces of the next head nor empty lines extend it.
 #[test]
-fn the_next_head_has_the_deadline_too() {
-    let sandbox = Sandbox::builder().head_deadline(SHORT).start().unwrap();
+fn the_next_head_has_the_timeout_too() {
+    let sandbox = Sandbox::builder().head_timeout(SHORT).start().unwrap();
     for pieces in ["x: y\r\n", "\r\n", "a"] {
         let mut stream = kept(sandbox.address());
         let began = Instant::now();
@@ -136,10 +136,10 @@ fn the_next_head_has_the_deadline_too() {
     }
 }
 
-/// Neither bytes nor chunks extend the body deadline, and the answer says what happened.
+/// Neither bytes nor chunks extend the body timeout, and the response says what happened.
 #[test]
-fn dripping_a_body_does_not_extend_its_deadline() {
-    let sandbox = Sandbox::builder().body_deadline(SHORT).start().unwrap();
+fn dripping_a_body_does_not_extend_its_timeout() {
+    let sandbox = Sandbox::builder().body_timeout(SHORT).start().unwrap();
     for (head, piece) in [
         (post_head("content-length: 1000\r\n"), "x"),
         (post_head("transfer-encoding: chunked\r\n"), "1\r\nx\r\n"),
@@ -155,9 +155,9 @@ fn dripping_a_body_does_not_extend_its_deadline() {
         }
         assert!(began.elapsed() >= SHORT);
         stream.set_read_timeout(Some(NEVER)).unwrap();
-        let answer = read_answer(&mut stream, false);
+        let response = read_response(&mut stream, false);
         assert_eq!(
-            (answer.status, answer.header("connection")),
+            (response.status, response.header("connection")),
             (408, Some("close")),
             "{piece:?}"
         );
@@ -166,7 +166,7 @@ fn dripping_a_body_does_not_extend_its_deadline() {
     assert!(sandbox.agents().is_empty());
 }
 
-/// One connection after another that sends requests and reads no answer: each ends, and others are served.
+/// One connection after another that sends requests and reads no response: each ends, and others are served.
 #[test]
 fn readers_that_never_read_end() {
     let text = format!(
@@ -175,7 +175,7 @@ fn readers_that_never_read_end() {
     );
     let sandbox = Sandbox::builder()
         .deals([text.as_str(), r#"{"id": "d_1"}"#])
-        .head_deadline(SHORT)
+        .head_timeout(SHORT)
         .max_connections(4)
         .start()
         .unwrap();
@@ -206,7 +206,7 @@ fn readers_that_never_read_end() {
 fn further_connections_wait_and_each_end_lets_one_in() {
     let sandbox = Sandbox::builder()
         .max_connections(3)
-        .head_deadline(NEVER)
+        .head_timeout(NEVER)
         .start()
         .unwrap();
     let mut inside: Vec<_> = (0..3).map(|_| kept(sandbox.address())).collect();
@@ -218,20 +218,20 @@ fn further_connections_wait_and_each_end_lets_one_in() {
     // In the order of their coming, one for one.
     for mut stream in waiting {
         drop(inside.remove(0));
-        assert_eq!(read_answer(&mut stream, false).status, 200);
+        assert_eq!(read_response(&mut stream, false).status, 200);
         inside.push(stream);
     }
     // Those inside were never disturbed.
     for stream in &mut inside {
         stream.write_all(get_deal("d_1").as_bytes()).unwrap();
-        assert_eq!(read_answer(stream, false).status, 200);
+        assert_eq!(read_response(stream, false).status, 200);
     }
 }
 
 #[test]
 fn a_thousand_silent_connections_and_a_live_one() {
     allow_descriptors(1_200);
-    let server = Running::quiet(&["--head-deadline", "4"]);
+    let server = Running::quiet(&["--head-timeout", "4"]);
     let began = Instant::now();
     let beginnings = [
         "",
@@ -258,12 +258,12 @@ fn a_thousand_silent_connections_and_a_live_one() {
     {
         let asked = Instant::now();
         live.write_all(request.as_bytes()).unwrap();
-        assert!(matches!(read_answer(&mut live, false).status, 200 | 201));
+        assert!(matches!(read_response(&mut live, false).status, 200 | 201));
         slowest = slowest.max(asked.elapsed());
     }
     assert!(
         slowest < Duration::from_secs(1),
-        "the slowest answer took {slowest:?}"
+        "the slowest response took {slowest:?}"
     );
     served(server.address);
     #[cfg(target_os = "linux")]
@@ -293,7 +293,7 @@ fn the_default_of_max_connections() {
         assert_silent(&mut waiting);
         inside.pop();
         assert_eq!(
-            read_answer(&mut waiting, false).status,
+            read_response(&mut waiting, false).status,
             200,
             "{descriptors}"
         );
@@ -312,7 +312,7 @@ fn running_out_of_descriptors() {
             "off",
             "--max-connections",
             "1000",
-            "--head-deadline",
+            "--head-timeout",
             "60",
         ],
     ));
@@ -332,13 +332,13 @@ fn running_out_of_descriptors() {
         server.ticks() - ticks
     );
     // Some of the first were served, and their end lets the last in.
-    assert_eq!(read_answer(&mut streams[0], false).status, 200);
+    assert_eq!(read_response(&mut streams[0], false).status, 200);
     drop(streams);
     while let Some(mut stream) = waiting.pop() {
         if waiting.len() >= 25 {
             continue; // Closed unserved: there is not room for all at once.
         }
-        assert_eq!(read_answer(&mut stream, false).status, 200);
+        assert_eq!(read_response(&mut stream, false).status, 200);
     }
     served(server.address);
 }
@@ -349,7 +349,7 @@ fn running_out_of_descriptors() {
 #[test]
 fn slow_bodies_take_no_more_than_twice_their_limit() {
     const MIB: usize = 1 << 20;
-    let server = Running::quiet(&["--body-deadline", "3"]);
+    let server = Running::quiet(&["--body-timeout", "3"]);
     let before = server.memory("VmHWM");
     let piece = vec![b' '; MIB / 2 - 1];
     let heads = [
@@ -372,7 +372,7 @@ fn slow_bodies_take_no_more_than_twice_their_limit() {
     }
     served(server.address);
     for (number, stream) in slow.iter_mut().enumerate() {
-        let status = read_answer(stream, false).status;
+        let status = read_response(stream, false).status;
         assert_eq!(status, if number % 3 == 2 { 401 } else { 408 });
     }
     let taken = server.memory("VmHWM").saturating_sub(before);
@@ -384,7 +384,7 @@ fn slow_bodies_take_no_more_than_twice_their_limit() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_body_in_one_byte_chunks() {
-    let server = Running::quiet(&["--body-deadline", "60"]);
+    let server = Running::quiet(&["--body-timeout", "60"]);
     let before = server.memory("VmHWM");
     let chunks = "1\r\n \r\n".repeat(100_000);
     let last = format!("{:x}\r\n{AGENT}\r\n0\r\n\r\n", AGENT.len());
@@ -399,13 +399,13 @@ fn a_body_in_one_byte_chunks() {
 /// What one caller saw of the server's end.
 #[derive(Default)]
 struct Seen {
-    /// The ids of requests whose answers arrived whole.
+    /// The ids of requests whose responses arrived whole.
     answered: Mutex<BTreeSet<String>>,
     count: AtomicUsize,
 }
 
 impl Seen {
-    /// Sends requests until there is no server any more: on one connection, or on a new one each time.
+    /// Sends requests until there is no longer a server: on one connection, or on a new one each time.
     fn call(&self, address: SocketAddr, caller: usize) {
         let is_keeping = caller.is_multiple_of(2);
         let mut kept = None;
@@ -427,7 +427,7 @@ impl Seen {
             if stream.write_all(request.as_bytes()).is_err() {
                 continue;
             }
-            let Some(last) = whole_answer(&mut stream, &id) else {
+            let Some(last) = whole_response(&mut stream, &id) else {
                 continue;
             };
             self.answered.lock().unwrap().insert(id);
@@ -437,19 +437,19 @@ impl Seen {
     }
 }
 
-/// Reads an answer: `None` when there is none at all, a failure when there is a part of one. Says whether it
+/// Reads a response: `None` when there is none at all, a failure when there is a part of one. Says whether it
 /// is the connection's last.
-fn whole_answer(stream: &mut TcpStream, id: &str) -> Option<bool> {
+fn whole_response(stream: &mut TcpStream, id: &str) -> Option<bool> {
     stream
         .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
     match stream.peek(&mut [0]) {
         Ok(0) => None,
         Ok(_) => {
-            let answer = read_answer(stream, false);
-            assert!(matches!(answer.status, 200 | 201), "{}", answer.status);
-            assert_eq!(answer.header("x-request-id"), Some(id));
-            Some(answer.header("connection") == Some("close"))
+            let response = read_response(stream, false);
+            assert!(matches!(response.status, 200 | 201), "{}", response.status);
+            assert_eq!(response.header("x-request-id"), Some(id));
+            Some(response.header("connection") == Some("close"))
         }
         Err(error) => {
             assert_ne!(error.kind(), io::ErrorKind::WouldBlock, "{id} hangs");
@@ -459,7 +459,7 @@ fn whole_answer(stream: &mut TcpStream, id: &str) -> Option<bool> {
 }
 
 /// 24 callers in full swing when the signal comes. The log has a line for each request that was acted on:
-/// each of those must have its whole answer.
+/// each of those must have its whole response.
 #[test]
 fn shutdown_under_load_loses_no_accepted_request() {
     let directory = tempfile("shutdown-under-load.json");
@@ -519,7 +519,7 @@ fn tempfile(name: &str) -> std::path::PathBuf {
 }
 
 /// Requests that were there before the signal are answered, whether or not the server had looked at them. The
-/// server is stopped in its tracks while they arrive, so this is no matter of luck.
+/// server is stopped in its tracks while they arrive, so this is not a matter of luck.
 #[test]
 fn requests_that_were_there_before_the_signal_are_answered() {
     let mut server = Running::quiet(&[]);
@@ -545,12 +545,12 @@ fn requests_that_were_there_before_the_signal_are_answered() {
     // Whether the server had seen the signal when it answered is left open; the connection ends in any case.
     for (number, stream) in kept.iter_mut().chain(&mut fresh).enumerate() {
         println!("connection {number}");
-        assert_eq!(read_answer(stream, false).status, 201);
+        assert_eq!(read_response(stream, false).status, 201);
         assert_closed(stream);
     }
-    let last = |answer: &Answer, status| {
+    let last = |response: &Received, status| {
         assert_eq!(
-            (answer.status, answer.header("connection")),
+            (response.status, response.header("connection")),
             (status, Some("close"))
         );
     };
@@ -559,9 +559,9 @@ fn requests_that_were_there_before_the_signal_are_answered() {
     half_head
         .write_all(&get_deal("d_1").as_bytes()[40..])
         .unwrap();
-    last(&read_answer(&mut half_head, false), 200);
+    last(&read_response(&mut half_head, false), 200);
     half_body.write_all(rest.as_bytes()).unwrap();
-    last(&read_answer(&mut half_body, false), 201);
+    last(&read_response(&mut half_body, false), 201);
     assert_closed(&mut half_head);
     assert_closed(&mut half_body);
     assert_eq!(server.wait(LATE).code(), Some(0));
@@ -572,14 +572,14 @@ fn stuck(address: SocketAddr) -> TcpStream {
     let mut stream = connect(address);
     let expecting = post_head("content-length: 100\r\nexpect: 100-continue\r\n");
     stream.write_all(expecting.as_bytes()).unwrap();
-    assert_eq!(read_answer(&mut stream, false).status, 100);
+    assert_eq!(read_response(&mut stream, false).status, 100);
     stream
 }
 
 #[test]
-fn a_stuck_request_does_not_hold_the_end_beyond_the_drain_deadline() {
+fn a_stuck_request_does_not_hold_the_end_beyond_the_shutdown_timeout() {
     let drain = Duration::from_secs(1);
-    let mut server = Running::quiet(&["--drain-deadline", "1", "--body-deadline", "60"]);
+    let mut server = Running::quiet(&["--shutdown-timeout", "1", "--body-timeout", "60"]);
     let mut idle = kept(server.address);
     let stuck = stuck(server.address);
     let began = Instant::now();
@@ -597,7 +597,7 @@ fn a_stuck_request_does_not_hold_the_end_beyond_the_drain_deadline() {
 #[test]
 fn a_second_signal_ends_it_at_once() {
     for second in [Signal::TERM, Signal::INT] {
-        let mut server = Running::quiet(&["--drain-deadline", "60", "--body-deadline", "60"]);
+        let mut server = Running::quiet(&["--shutdown-timeout", "60", "--body-timeout", "60"]);
         let stuck = stuck(server.address);
         server.signal(Signal::INT);
         while TcpStream::connect(server.address).is_ok() {}
@@ -611,7 +611,7 @@ fn a_second_signal_ends_it_at_once() {
 /// An end without anybody inside takes no time.
 #[test]
 fn an_idle_server_ends_at_once() {
-    let mut server = Running::quiet(&["--drain-deadline", "60"]);
+    let mut server = Running::quiet(&["--shutdown-timeout", "60"]);
     let _kept: Vec<_> = (0..10).map(|_| kept(server.address)).collect();
     let _silent: Vec<_> = (0..10).map(|_| connect(server.address)).collect();
     let began = Instant::now();

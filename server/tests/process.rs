@@ -296,7 +296,7 @@ fn errors_of_standard_input_say_where() {
         ),
         (
             "[{\"id\":\"x\"},{}]",
-            "standard input: index 1: /id: a required member",
+            "standard input: index 1: /id: a required field",
         ),
         ("", "standard input: is empty"),
     ] {
@@ -333,8 +333,8 @@ fn wrong_use_is_explained() {
     for (arguments, expected) in [
         (&["--no-such-flag"][..], "--no-such-flag"),
         (&["--listen", "8080"], "127.0.0.1:8080"),
-        (&["--head-deadline", "soon"], "seconds"),
-        (&["--head-deadline", "0"], "seconds"),
+        (&["--head-timeout", "soon"], "seconds"),
+        (&["--head-timeout", "0"], "seconds"),
         (&["--max-head-bytes", "10"], "8192"),
         (&["--max-connections", "0"], "0"),
         (&["--log", "xml"], "text"),
@@ -359,6 +359,8 @@ fn a_taken_port_is_code_1() {
     assert!(output.stdout.is_empty());
 }
 
+const README: &str = include_str!("../README.md");
+
 #[test]
 fn help_names_every_flag_and_shows_no_environment() {
     let mut help = command(&["--help"]);
@@ -380,11 +382,12 @@ fn help_names_every_flag_and_shows_no_environment() {
         "max-seed-bytes",
         "max-head-bytes",
         "max-connections",
-        "head-deadline",
-        "body-deadline",
-        "drain-deadline",
+        "head-timeout",
+        "body-timeout",
+        "shutdown-timeout",
     ] {
         assert!(text.contains(&format!("--{flag}")), "{flag}");
+        assert!(README.contains(&format!("`--{flag}")), "{flag} in README");
         let variable = format!("DEALKIT_SERVER_{}", flag.replace('-', "_").to_uppercase());
         assert!(text.contains(&variable), "{variable}");
     }

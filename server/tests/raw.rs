@@ -1,4 +1,4 @@
-//! What only bare sockets can do: malformed heads, early answers, slow and silent callers.
+//! What only bare sockets can do: malformed heads, early responses, slow and silent callers.
 
 mod support;
 
@@ -11,7 +11,7 @@ use std::{
 
 use dealkit_server::Sandbox;
 use support::{
-    AGENT, KEY, assert_closed, connect, create_agent, get_deal, post_head, read_answer,
+    AGENT, KEY, assert_closed, connect, create_agent, get_deal, post_head, read_response,
     request_cases, send,
 };
 
@@ -29,9 +29,9 @@ fn raw_vectors() {
 }
 
 /// The body is far larger than the buffers of the system: a server that closed at once would break the
-/// pipe, and the answer would be lost.
+/// pipe, and the response would be lost.
 #[test]
-fn an_early_answer_stays_readable() {
+fn an_early_response_stays_readable() {
     let sandbox = Sandbox::builder().start().unwrap();
     let body = vec![b'x'; 6 * 1024 * 1024];
     let length = format!("content-length: {}\r\n", body.len());
@@ -45,10 +45,10 @@ fn an_early_answer_stays_readable() {
         let mut stream = connect(sandbox.address());
         stream.write_all(head.as_bytes()).unwrap();
         stream.write_all(&body).expect("the whole body can be sent");
-        let answer = read_answer(&mut stream, false);
-        assert_eq!(answer.status, status);
-        assert_eq!(answer.header("connection"), Some("close"));
-        answer.check_invariants("early", false);
+        let response = read_response(&mut stream, false);
+        assert_eq!(response.status, status);
+        assert_eq!(response.header("connection"), Some("close"));
+        response.check_invariants("early", false);
         assert_closed(&mut stream);
     }
 }
@@ -60,7 +60,7 @@ fn not_more_than_8_mib_are_discarded() {
     stream
         .write_all(post_head("content-length: 1000000000\r\n").as_bytes())
         .unwrap();
-    assert_eq!(read_answer(&mut stream, false).status, 413);
+    assert_eq!(read_response(&mut stream, false).status, 413);
     let piece = vec![b'x'; 64 * 1024];
     let mut sent = 0;
     while stream.write_all(&piece).is_ok() {
@@ -82,7 +82,7 @@ fn a_malformed_head_is_answered_readably() {
         stream
             .write_all(&vec![b'x'; 6 * 1024 * 1024])
             .expect("everything can be sent");
-        let status = read_answer(&mut stream, false).status;
+        let status = read_response(&mut stream, false).status;
         assert!(status == 400 || status == 431, "{status}");
     }
 }
@@ -100,9 +100,9 @@ fn expect_continue() {
     stream.read_exact(&mut interim).unwrap();
     assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
     stream.write_all(AGENT.as_bytes()).unwrap();
-    assert_eq!(read_answer(&mut stream, false).status, 201);
+    assert_eq!(read_response(&mut stream, false).status, 201);
 
-    // An early answer says no 100 first, and does not wait for a body that will not come.
+    // An early response says no 100 first, and does not wait for a body that will not come.
     let began = Instant::now();
     for (head, status) in [
         (post_head(&expecting).replace(KEY, "wrong"), 401),
@@ -113,7 +113,7 @@ fn expect_continue() {
     ] {
         let mut stream = connect(sandbox.address());
         stream.write_all(head.as_bytes()).unwrap();
-        assert_eq!(read_answer(&mut stream, false).status, status);
+        assert_eq!(read_response(&mut stream, false).status, status);
         assert_closed(&mut stream);
     }
     assert!(began.elapsed() < Duration::from_secs(5));
@@ -127,7 +127,7 @@ fn pipelined_requests_are_answered_in_order() {
         get_deal("d_1") + &create_agent(AGENT) + &get_deal("unknown") + &create_agent(AGENT);
     stream.write_all(requests.as_bytes()).unwrap();
     let statuses: Vec<u16> = (0..4)
-        .map(|_| read_answer(&mut stream, false).status)
+        .map(|_| read_response(&mut stream, false).status)
         .collect();
     assert_eq!(statuses, [200, 201, 404, 201]);
 }
@@ -139,7 +139,7 @@ fn a_body_in_pieces_and_in_chunks_is_one_body() {
     for byte in create_agent(AGENT).as_bytes() {
         stream.write_all(&[*byte]).unwrap();
     }
-    assert_eq!(read_answer(&mut stream, false).status, 201);
+    assert_eq!(read_response(&mut stream, false).status, 201);
     let chunks: String = AGENT
         .as_bytes()
         .chunks(7)
@@ -153,28 +153,28 @@ fn a_body_in_pieces_and_in_chunks_is_one_body() {
         .collect();
     let request = post_head("transfer-encoding: chunked\r\n") + &chunks + "0\r\ntrailer: x\r\n\r\n";
     stream.write_all(request.as_bytes()).unwrap();
-    assert_eq!(read_answer(&mut stream, false).status, 201);
+    assert_eq!(read_response(&mut stream, false).status, 201);
     // The connection is still good for another one.
     stream.write_all(get_deal("d_1").as_bytes()).unwrap();
-    assert_eq!(read_answer(&mut stream, false).status, 200);
+    assert_eq!(read_response(&mut stream, false).status, 200);
 }
 
 #[test]
 fn a_broken_body_is_a_bad_request() {
     let sandbox = Sandbox::builder().start().unwrap();
-    let answer = send(
+    let response = send(
         sandbox.address(),
         (post_head("transfer-encoding: chunked\r\n") + "zz\r\n{}\r\n0\r\n\r\n").as_bytes(),
     );
-    assert_eq!(answer.status, 400);
-    answer.check_invariants("broken", false);
+    assert_eq!(response.status, 400);
+    response.check_invariants("broken", false);
 }
 
 #[test]
 fn a_body_of_a_get_is_limited_and_ignored() {
     let sandbox = Sandbox::builder()
         .max_body_bytes(100)
-        .body_deadline(SHORT)
+        .body_timeout(SHORT)
         .start()
         .unwrap();
     let get = |extra: &str| get_deal("d_1").replace("\r\n\r\n", &format!("\r\n{extra}"));
@@ -197,24 +197,24 @@ fn a_body_of_a_get_is_limited_and_ignored() {
 
 #[test]
 fn a_slow_body_is_a_timeout() {
-    let sandbox = Sandbox::builder().body_deadline(SHORT).start().unwrap();
+    let sandbox = Sandbox::builder().body_timeout(SHORT).start().unwrap();
     let mut stream = connect(sandbox.address());
     let began = Instant::now();
     stream
         .write_all((post_head("content-length: 100\r\n") + "{\"email\":").as_bytes())
         .unwrap();
-    let answer = read_answer(&mut stream, false);
+    let response = read_response(&mut stream, false);
     assert!(began.elapsed() >= SHORT);
-    assert_eq!(answer.status, 408);
-    assert_eq!(answer.header("connection"), Some("close"));
-    answer.check_invariants("slow", false);
+    assert_eq!(response.status, 408);
+    assert_eq!(response.header("connection"), Some("close"));
+    response.check_invariants("slow", false);
     assert_closed(&mut stream);
 }
 
-/// Each of these would keep a connection forever in a server without, or with only some, deadlines.
+/// Each of these would keep a connection forever in a server without, or with only some, timeouts.
 #[test]
-fn a_caller_that_sends_no_head_is_closed_at_the_deadline() {
-    let sandbox = Sandbox::builder().head_deadline(SHORT).start().unwrap();
+fn a_caller_that_sends_no_head_is_closed_at_the_timeout() {
+    let sandbox = Sandbox::builder().head_timeout(SHORT).start().unwrap();
     let whole_preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     for beginning in [
         "",
@@ -227,10 +227,10 @@ fn a_caller_that_sends_no_head_is_closed_at_the_deadline() {
         let began = Instant::now();
         stream.write_all(beginning.as_bytes()).unwrap();
         // HTTP/2 says goodbye; nothing else is answered.
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
+        let mut response = Vec::new();
+        let _ = stream.read_to_end(&mut response);
         assert!(
-            answer.is_empty() || beginning == whole_preface,
+            response.is_empty() || beginning == whole_preface,
             "{beginning:?}"
         );
         assert!(
@@ -242,8 +242,8 @@ fn a_caller_that_sends_no_head_is_closed_at_the_deadline() {
 }
 
 #[test]
-fn dripping_a_head_does_not_extend_its_deadline() {
-    let sandbox = Sandbox::builder().head_deadline(SHORT).start().unwrap();
+fn dripping_a_head_does_not_extend_its_timeout() {
+    let sandbox = Sandbox::builder().head_timeout(SHORT).start().unwrap();
     let mut stream = connect(sandbox.address());
     let began = Instant::now();
     stream.write_all(b"GET /v1/deals/d_1 HTTP/1.1\r\n").unwrap();
@@ -254,14 +254,14 @@ fn dripping_a_head_does_not_extend_its_deadline() {
 }
 
 #[test]
-fn an_idle_connection_is_closed_at_the_deadline_after_its_last_answer() {
-    let sandbox = Sandbox::builder().head_deadline(SHORT).start().unwrap();
+fn an_idle_connection_is_closed_at_the_timeout_after_its_last_response() {
+    let sandbox = Sandbox::builder().head_timeout(SHORT).start().unwrap();
     let mut stream = connect(sandbox.address());
     let began = Instant::now();
     for _ in 0..6 {
         std::thread::sleep(SHORT / 4);
         stream.write_all(get_deal("d_1").as_bytes()).unwrap();
-        assert_eq!(read_answer(&mut stream, false).status, 200);
+        assert_eq!(read_response(&mut stream, false).status, 200);
     }
     assert!(began.elapsed() > SHORT);
     let last = Instant::now();
@@ -278,7 +278,7 @@ fn a_caller_that_reads_nothing_gives_its_place_to_another() {
     let sandbox = Sandbox::builder()
         .deals([text.as_str(), r#"{"id": "small"}"#])
         .max_connections(1)
-        .head_deadline(SHORT)
+        .head_timeout(SHORT)
         .start()
         .unwrap();
     let mut stuck = connect(sandbox.address());
@@ -297,7 +297,7 @@ fn a_caller_that_reads_slowly_but_steadily_gets_everything() {
     );
     let sandbox = Sandbox::builder()
         .deals([text.as_str()])
-        .head_deadline(SHORT)
+        .head_timeout(SHORT)
         .start()
         .unwrap();
     let mut stream = connect(sandbox.address());
@@ -325,7 +325,7 @@ fn connections_beyond_the_limit_wait() {
     let sandbox = Sandbox::builder().max_connections(1).start().unwrap();
     let mut first = connect(sandbox.address());
     first.write_all(get_deal("d_1").as_bytes()).unwrap();
-    assert_eq!(read_answer(&mut first, false).status, 200);
+    assert_eq!(read_response(&mut first, false).status, 200);
     let mut second = connect(sandbox.address());
     second.write_all(get_deal("d_1").as_bytes()).unwrap();
     second.set_read_timeout(Some(SHORT)).unwrap();
@@ -334,7 +334,7 @@ fn connections_beyond_the_limit_wait() {
     second
         .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
-    assert_eq!(read_answer(&mut second, false).status, 200);
+    assert_eq!(read_response(&mut second, false).status, 200);
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn a_caller_that_closed_its_half_is_answered() {
     let mut stream = connect(sandbox.address());
     stream.write_all(create_agent(AGENT).as_bytes()).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(read_answer(&mut stream, false).status, 201);
+    assert_eq!(read_response(&mut stream, false).status, 201);
     assert_closed(&mut stream);
 }
 
@@ -356,6 +356,6 @@ fn http_1_0_needs_no_host() {
         "GET /v1/deals/d_1 HTTP/1.0\r\nx-service-key: {KEY}\r\n\r\n"
     )
     .unwrap();
-    assert_eq!(read_answer(&mut stream, false).status, 200);
+    assert_eq!(read_response(&mut stream, false).status, 200);
     assert_closed(&mut stream);
 }

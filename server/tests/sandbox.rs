@@ -10,7 +10,7 @@ use std::{
 
 use dealkit_server::{Config, Sandbox, SandboxBuilder, SeedDeal, StartError};
 use support::{
-    AGENT, assert_closed, connect, create_agent, get_deal, post_head, read_answer, send,
+    AGENT, assert_closed, connect, create_agent, get_deal, post_head, read_response, send,
 };
 
 fn create(sandbox: &Sandbox, first_name: &str) {
@@ -56,8 +56,8 @@ fn what_was_created_can_be_seen_and_forgotten() {
 async fn it_starts_and_drops_inside_an_async_program() {
     let sandbox = Sandbox::builder().start().unwrap();
     let address = sandbox.address();
-    let answer = tokio::task::spawn_blocking(move || send(address, get_deal("d_1").as_bytes()));
-    assert_eq!(answer.await.unwrap().status, 200);
+    let response = tokio::task::spawn_blocking(move || send(address, get_deal("d_1").as_bytes()));
+    assert_eq!(response.await.unwrap().status, 200);
     drop(sandbox);
     Sandbox::builder().start().unwrap().shutdown();
     let busy = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -74,7 +74,7 @@ fn dropping_frees_the_port_at_once_even_with_open_connections() {
     let address = sandbox.address();
     let mut idle = connect(address);
     idle.write_all(get_deal("d_1").as_bytes()).unwrap();
-    read_answer(&mut idle, false);
+    read_response(&mut idle, false);
     let mut busy = connect(address);
     busy.write_all(post_head("content-length: 100\r\n").as_bytes())
         .unwrap();
@@ -87,15 +87,15 @@ fn dropping_frees_the_port_at_once_even_with_open_connections() {
 }
 
 #[test]
-fn shutting_down_answers_what_is_under_way_and_closes_what_is_idle() {
+fn shutting_down_answers_what_is_in_flight_and_closes_what_is_idle() {
     let sandbox = Sandbox::builder().start().unwrap();
     let address = sandbox.address();
     let mut idle = connect(address);
     idle.write_all(get_deal("d_1").as_bytes()).unwrap();
-    read_answer(&mut idle, false);
+    read_response(&mut idle, false);
     let mut silent = connect(address);
     let mut busy = connect(address);
-    // The answer to `100-continue` shows that the server has begun with this request.
+    // The response to `100-continue` shows that the server has begun with this request.
     let head = post_head(&format!(
         "expect: 100-continue\r\ncontent-length: {}\r\n",
         AGENT.len()
@@ -110,9 +110,9 @@ fn shutting_down_answers_what_is_under_way_and_closes_what_is_idle() {
     assert!(TcpStream::connect(address).is_err());
     assert!(!stopping.is_finished());
     busy.write_all(AGENT.as_bytes()).unwrap();
-    let answer = read_answer(&mut busy, false);
+    let response = read_response(&mut busy, false);
     assert_eq!(
-        (answer.status, answer.header("connection")),
+        (response.status, response.header("connection")),
         (201, Some("close"))
     );
     assert_closed(&mut busy);
@@ -120,9 +120,9 @@ fn shutting_down_answers_what_is_under_way_and_closes_what_is_idle() {
 }
 
 #[test]
-fn shutting_down_does_not_wait_beyond_the_drain_deadline() {
+fn shutting_down_does_not_wait_beyond_the_shutdown_timeout() {
     let sandbox = Sandbox::builder()
-        .drain_deadline(Duration::from_millis(200))
+        .shutdown_timeout(Duration::from_millis(200))
         .start()
         .unwrap();
     let mut busy = connect(sandbox.address());
@@ -145,8 +145,8 @@ fn many_live_beside_each_other() {
                     create(&sandbox, "Ada");
                 }
                 assert_eq!(sandbox.agents().len(), number + 1);
-                let answer = send(sandbox.address(), get_deal("mine").as_bytes());
-                assert_eq!(answer.body, deal.to_string());
+                let response = send(sandbox.address(), get_deal("mine").as_bytes());
+                assert_eq!(response.body, deal.to_string());
             });
         }
     });

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use dealkit::{Client, CreateAgent, Deal, Error, Json, Method, RawResponse, UnknownFields};
 use dealkit_server::Sandbox;
 use serde_json::Value;
-use support::{Answer, KEY, agent_cases, tree};
+use support::{KEY, Received, agent_cases, tree};
 
 fn client(sandbox: &Sandbox) -> Client {
     Client::builder()
@@ -18,14 +18,14 @@ fn client(sandbox: &Sandbox) -> Client {
 }
 
 /// What the service answered, success or not.
-fn answer(outcome: Result<RawResponse, Error>) -> Answer {
+fn response(outcome: Result<RawResponse, Error>) -> Received {
     match outcome {
-        Ok(response) => Answer {
+        Ok(response) => Received {
             status: response.status().as_u16(),
             headers: response.headers().clone(),
             body: response.body().clone(),
         },
-        Err(error) => Answer {
+        Err(error) => Received {
             status: error.status().unwrap_or_else(|| panic!("{error}")).as_u16(),
             headers: error.headers().unwrap().clone(),
             body: error.body().unwrap().to_vec().into(),
@@ -34,7 +34,7 @@ fn answer(outcome: Result<RawResponse, Error>) -> Answer {
 }
 
 #[tokio::test]
-async fn every_request_gets_the_answer_of_the_vectors() {
+async fn every_request_gets_the_response_of_the_vectors() {
     let sandboxes = [false, true].map(|strict| Sandbox::builder().strict(strict).start().unwrap());
     let (mut typed, mut sent) = (0, 0);
     for case in agent_cases() {
@@ -53,7 +53,7 @@ async fn every_request_gets_the_answer_of_the_vectors() {
             .json(&body)
             .send()
             .await;
-        case.check(&answer(raw));
+        case.check(&response(raw));
         sent += 1;
 
         if let Ok(request) = CreateAgent::from_json(&body, UnknownFields::Ignore)
@@ -66,7 +66,7 @@ async fn every_request_gets_the_answer_of_the_vectors() {
                 .with_response()
                 .await
                 .unwrap();
-            case.check(&Answer {
+            case.check(&Received {
                 status: created.status().as_u16(),
                 headers: created.headers().clone(),
                 body: created.body().clone(),

@@ -1,4 +1,4 @@
-//! Seeds: files in both forms, made-up deals, and errors that say where.
+//! Seeds: files in both forms, generated deals, and errors that say where.
 
 mod support;
 
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use dealkit::Deal;
 use dealkit_server::{Config, Sandbox, SeedDeal, Service, generate};
 use http::Request;
-use support::{Answer, KEY, get_deal, send};
+use support::{KEY, Received, get_deal, send};
 
 /// A file that is gone when the test is.
 struct Temporary(PathBuf);
@@ -31,8 +31,8 @@ fn served(service: &Service, id: &str) -> Option<Bytes> {
     let request = Request::get(format!("/v1/deals/{id}"))
         .header("host", "h")
         .header("x-service-key", KEY);
-    let answer = Answer::from(service.handle(request.body(Bytes::new()).unwrap()));
-    (answer.status == 200).then_some(answer.body)
+    let response = Received::from(service.handle(request.body(Bytes::new()).unwrap()));
+    (response.status == 200).then_some(response.body)
 }
 
 /// The message for a file with this content.
@@ -99,23 +99,23 @@ fn errors_say_where() {
         (
             "e.json",
             "[{\"id\":\"x\"},\n {\"id\":]".to_owned(),
-            ": is not strict JSON: it has something that no JSON value begins with at line 2 column 8",
+            ": is not strict JSON: it has something that cannot begin a JSON value at line 2 column 8",
         ),
         (
             "f.jsonl",
             format!("{good}\n{{\"id\":\"y\",\"id\":\"z\"}}"),
-            ": line 2: is not strict JSON: it has a key that this object has already at column 11",
+            ": line 2: is not strict JSON: it has a key that this object already has at column 11",
         ),
         (
             "g.json",
             "[{}]".to_owned(),
-            ": index 0: /id: a required member is missing",
+            ": index 0: /id: a required field is missing",
         ),
         ("h.json", "[3]".to_owned(), ": index 0: expected"),
         (
             "i.json",
             "{\n  \"id\": \"x\"\n}\n".to_owned(),
-            ": line 1: is only a part of a JSON value over several lines",
+            ": line 1: is only a part of a JSON value that spans several lines",
         ),
         ("j.json", " \n".to_owned(), ": is empty"),
         (
@@ -158,7 +158,7 @@ fn deals_come_as_text_value_and_deal() {
     let error = Service::new(&Config::default(), ["{}".into()])
         .unwrap_err()
         .to_string();
-    assert_eq!(error, "index 0: /id: a required member is missing");
+    assert_eq!(error, "index 0: /id: a required field is missing");
     assert!(service.insert_deal("[]").is_err());
     service.insert_deal(r#"{"id":"a","status":"NEW"}"#).unwrap();
     assert_eq!(
@@ -248,7 +248,7 @@ fn made_up_deals_are_deals() {
     }
 }
 
-/// Someone's test may name a value of a made-up deal: this must never change.
+/// Someone's test may name a value of a generated deal: this must never change.
 #[test]
 fn made_up_deals_never_change() {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;

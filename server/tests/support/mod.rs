@@ -1,4 +1,4 @@
-//! What the tests share: the contract's vectors, answers and their invariants, and a client of bare bytes.
+//! What the tests share: the contract's vectors, responses and their invariants, and a client of bare bytes.
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
@@ -29,16 +29,16 @@ pub fn service(change: impl FnOnce(&mut Config)) -> Service {
     Service::new(&config, SeedDeal::samples()).unwrap()
 }
 
-// ---- answers -------------------------------------------------------------------------------------------
+// ---- responses -------------------------------------------------------------------------------------------
 
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct Received {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-impl From<Response<Bytes>> for Answer {
+impl From<Response<Bytes>> for Received {
     fn from(response: Response<Bytes>) -> Self {
         let (head, body) = response.into_parts();
         Self {
@@ -49,7 +49,7 @@ impl From<Response<Bytes>> for Answer {
     }
 }
 
-impl Answer {
+impl Received {
     /// The one value of a header; two of them are a failure.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut all = self.headers.get_all(name).iter();
@@ -62,7 +62,7 @@ impl Answer {
         tree(std::str::from_utf8(&self.body).unwrap())
     }
 
-    /// What holds for every answer, whatever was asked.
+    /// What holds for every response, whatever was asked.
     pub fn check_invariants(&self, name: &str, is_head: bool) {
         let id = self
             .header("x-request-id")
@@ -215,14 +215,14 @@ impl AgentCase {
         self.expect.status == status
     }
 
-    pub fn check(&self, answer: &Answer) {
+    pub fn check(&self, response: &Received) {
         let (name, expect) = (&self.name, &self.expect);
-        answer.check_invariants(name, false);
-        let shown = String::from_utf8_lossy(&answer.body);
-        assert_eq!(answer.status, expect.status, "{name}: {shown}");
+        response.check_invariants(name, false);
+        let shown = String::from_utf8_lossy(&response.body);
+        assert_eq!(response.status, expect.status, "{name}: {shown}");
         match expect.status {
             201 => {
-                let mut agent = answer.json();
+                let mut agent = response.json();
                 let id = remove(&mut agent, "/id").unwrap();
                 assert!(id.as_str().is_some_and(|id| !id.is_empty()), "{name}: id");
                 for (pointer, text) in expect.exact.iter().flatten() {
@@ -239,7 +239,7 @@ impl AgentCase {
                 assert_eq!(agent, tree(&expected.to_string()), "{name}");
             }
             422 => {
-                let problem: Value = serde_json::from_slice(&answer.body).unwrap();
+                let problem: Value = serde_json::from_slice(&response.body).unwrap();
                 let errors =
                     problem["errors"]
                         .as_array()
@@ -256,7 +256,7 @@ impl AgentCase {
                 assert_eq!(&errors.collect::<Vec<_>>(), expected, "{name}");
             }
             400 => {
-                let problem: Value = serde_json::from_slice(&answer.body).unwrap();
+                let problem: Value = serde_json::from_slice(&response.body).unwrap();
                 let line = line_of(problem["detail"].as_str().unwrap());
                 assert!(
                     expect.line.is_none_or(|expected| expected == line),
@@ -379,37 +379,37 @@ impl CaseRequest {
 }
 
 impl RequestCase {
-    pub fn check(&self, answer: &Answer) {
+    pub fn check(&self, response: &Received) {
         let (name, expect) = (&self.name, &self.expect);
         assert_eq!(
-            answer.status,
+            response.status,
             expect.status,
             "{name}: {}",
-            String::from_utf8_lossy(&answer.body)
+            String::from_utf8_lossy(&response.body)
         );
         if expect.malformed_head {
             return;
         }
-        answer.check_invariants(name, self.request.method == "HEAD");
+        response.check_invariants(name, self.request.method == "HEAD");
         for (header, value) in &expect.headers {
             assert_eq!(
-                answer.header(header),
+                response.header(header),
                 Some(value.as_str()),
                 "{name}: {header}"
             );
         }
         for (header, value) in &expect.headers_not {
             assert!(
-                answer.header(header).is_some_and(|sent| sent != value),
+                response.header(header).is_some_and(|sent| sent != value),
                 "{name}: {header}"
             );
         }
         for (pointer, value) in &expect.body {
-            let body: Value = serde_json::from_slice(&answer.body).unwrap();
+            let body: Value = serde_json::from_slice(&response.body).unwrap();
             assert_eq!(body.pointer(pointer), Some(value), "{name}: {pointer}");
         }
         if let Some(part) = &expect.detail_contains {
-            let body: Value = serde_json::from_slice(&answer.body).unwrap();
+            let body: Value = serde_json::from_slice(&response.body).unwrap();
             let detail = body["detail"].as_str().unwrap();
             assert!(detail.contains(part), "{name}: {detail}");
         }
@@ -430,12 +430,12 @@ pub fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Reads one answer; it must have a content-length or no body.
-pub fn read_answer(stream: &mut TcpStream, is_head: bool) -> Answer {
+/// Reads one response; it must have a content-length or no body.
+pub fn read_response(stream: &mut TcpStream, is_head: bool) -> Received {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
-        let read = stream.read(&mut byte).expect("an answer");
+        let read = stream.read(&mut byte).expect("a response");
         assert!(
             read == 1,
             "the connection ended in the head: {}",
@@ -465,18 +465,18 @@ pub fn read_answer(stream: &mut TcpStream, is_head: bool) -> Answer {
         .map_or(0, |length| length.to_str().unwrap().parse().unwrap());
     let mut body = vec![0; if is_head { 0 } else { length }];
     stream.read_exact(&mut body).unwrap();
-    Answer {
+    Received {
         status,
         headers,
         body: body.into(),
     }
 }
 
-/// One request as it is, and its answer.
-pub fn send(address: SocketAddr, request: &[u8]) -> Answer {
+/// One request as it is, and its response.
+pub fn send(address: SocketAddr, request: &[u8]) -> Received {
     let mut stream = connect(address);
     stream.write_all(request).unwrap();
-    read_answer(&mut stream, request.starts_with(b"HEAD "))
+    read_response(&mut stream, request.starts_with(b"HEAD "))
 }
 
 pub fn get_deal(id: &str) -> String {

@@ -105,7 +105,7 @@ impl Running {
     }
 
     /// A number of `/proc/PID/status` in bytes: `VmHWM` is the most memory that the process ever had
-    /// (by a count that the kernel keeps roughly: a later answer can be a little less).
+    /// (by a count that the kernel keeps roughly: a later response can be a little less).
     #[cfg(target_os = "linux")]
     pub fn memory(&self, line: &str) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
