@@ -52,6 +52,7 @@ lint: $(VENV)/package
 	cargo clippy --package dealkit --no-default-features -- -D warnings
 	cargo clippy --package dealkit --no-default-features --features client -- -D warnings
 	$(VENV)/bin/python bindings/stubs.py --check
+	$(VENV)/bin/python bindings/generate.py --check
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(MAKE) docs

@@ -35,7 +35,7 @@ HEAD = """\
 import datetime
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Any, Final, Generic, Literal, Self, TypeVar, final, overload
+from typing import Any, Final, Generic, Self, TypeVar, final
 
 from dealkit._headers import Headers
 from dealkit.enums import Role
@@ -144,10 +144,14 @@ def sync_log_level(is_read: bool) -> None:
 def take_log() -> list[tuple[int, str]]:
     """{take_log}"""
 
-def check_options(settings: dict[str, Any]) -> Failure | None:
-    """{check_options}"""
+@final
+class Options:
+    """{Options}"""
 
-def open_engine(settings: dict[str, Any], awaits: bool) -> Engine | Failure:
+def call_options(settings: dict[str, Any]) -> Options | Failure:
+    """{call_options}"""
+
+def open_engine(settings: dict[str, Any], awaits: bool, shared: Engine | None) -> Engine | Failure:
     """{open_engine}"""
 
 @final
@@ -162,29 +166,28 @@ class Engine:
     def service_key(self) -> str:
         """{Engine.service_key}"""
 
-    @overload
-    def send(
-        self, call: Call[_T], timeout: float | None, max_retries: int | None, raw: Literal[False]
-    ) -> _T | Waiting | Failure:
-        """{Engine.send}"""
+    @property
+    def timeout(self) -> float:
+        """{Engine.timeout}"""
 
-    @overload
-    def send(
-        self, call: Call[_T], timeout: float | None, max_retries: int | None, raw: bool
-    ) -> RawResponse[_T] | _T | Waiting | Failure: ...
+    @property
+    def max_retries(self) -> int:
+        """{Engine.max_retries}"""
+
+    def send(self, call: Call[Any], options: Options | None, raw: bool) -> Any:
+        """{Engine.send}"""
 
     def start(
         self,
         call: Call[Any],
-        timeout: float | None,
-        max_retries: int | None,
+        options: Options | None,
         raw: bool,
         mailbox: Mailbox,
         future: Any,
     ) -> Pending | Failure:
         """{Engine.start}"""
 
-    def many(self, ordered: bool, timeout: float | None, max_retries: int | None) -> Many | Failure:
+    def many(self, ordered: bool, options: Options | None) -> Many | Failure:
         """{Engine.many}"""
 
 @final

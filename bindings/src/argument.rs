@@ -61,7 +61,7 @@ pub(crate) fn field(model: &str, field: &Field, value: &Bound<'_, PyAny>) -> Out
         }
         Kind::Decimal => {
             let digits = match value.cast::<PyInt>() {
-                Ok(int) if !value.is_instance_of::<PyBool>() => builtin::int_text(int).ok(),
+                Ok(int) if !value.is_instance_of::<PyBool>() => builtin::int_text(int)?,
                 _ if builtin::is_decimal(value) => Some(builtin::decimal_text(value)?),
                 _ => return Err(wrong("a Decimal or an int")),
             };
@@ -88,7 +88,7 @@ pub(crate) fn field(model: &str, field: &Field, value: &Bound<'_, PyAny>) -> Out
         }
         Kind::Object => {
             let dict = value.cast::<PyDict>().map_err(|_| wrong("a mapping"))?;
-            let json = write::any(dict)
+            let json = write::any(dict)?
                 .map_err(|why| unfit(&format!("cannot be written as JSON: {why}")))?;
             json::raw(py, json)?.unbind()
         }
@@ -159,7 +159,7 @@ pub(crate) fn unknown_fields(
                 "{model}.extra must not hold {name}, which the model has a field for"
             )));
         }
-        let json = write::any(&value).map_err(|why| {
+        let json = write::any(&value)?.map_err(|why| {
             Failure::Value(format!("{model}.extra cannot be written as JSON: {why}"))
         })?;
         unknown.insert(name, json);

@@ -9,12 +9,12 @@ use chrono::{DateTime, Datelike, NaiveDate, Timelike, Utc};
 use dealkit::{Json, Role, scalar};
 use pyo3::{
     basic::CompareOp,
-    exceptions::PyRuntimeError,
+    exceptions::{PyRuntimeError, PyValueError},
     prelude::*,
     sync::PyOnceLock,
     types::{
-        PyDate, PyDateAccess, PyDateTime, PyDict, PyInt, PyString, PyTimeAccess, PyTuple, PyType,
-        PyTzInfo, PyTzInfoAccess,
+        PyDate, PyDateAccess, PyDateTime, PyDict, PyInt, PyMappingProxy, PyString, PyTimeAccess,
+        PyTuple, PyType, PyTzInfo, PyTzInfoAccess,
     },
 };
 
@@ -74,22 +74,35 @@ pub(crate) fn decimal_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(value.str()?.to_str()?.to_owned())
 }
 
-/// The int of a number's text; it fails where Python makes none of so many digits.
-pub(crate) fn int<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+/// The int of a number's text; `None` where Python makes none of so many digits.
+pub(crate) fn int<'py>(py: Python<'py>, text: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     match text.parse::<i64>() {
-        Ok(small) => Ok(small.into_pyobject(py)?.into_any()),
-        Err(_) => py.get_type::<PyInt>().call1((text,)),
+        Ok(small) => Ok(Some(small.into_pyobject(py)?.into_any())),
+        Err(_) => unless_value_error(py, py.get_type::<PyInt>().call1((text,))),
     }
 }
 
-/// The digits of an int; it fails where Python writes none of so many.
-pub(crate) fn int_text(value: &Bound<'_, PyInt>) -> PyResult<String> {
+/// `None` in place of a ValueError. Long numbers take time, so Python looks for signals while it converts
+/// them, and an exception of a signal handler must not be taken for one.
+fn unless_value_error<T>(py: Python<'_>, result: PyResult<T>) -> PyResult<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.is_instance_of::<PyValueError>(py) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The digits of an int; `None` where Python writes none of so many.
+pub(crate) fn int_text(value: &Bound<'_, PyInt>) -> PyResult<Option<String>> {
+    if let Ok(small) = value.extract::<i64>() {
+        return Ok(Some(small.to_string()));
+    }
     // Of a subclass, such as an IntEnum, it is the int that counts, not how it calls itself.
     let digits = value
         .py()
         .get_type::<PyInt>()
-        .call_method1("__repr__", (value,))?;
-    digits.extract()
+        .call_method1("__repr__", (value,));
+    unless_value_error(value.py(), digits.and_then(|digits| digits.extract()))
 }
 
 pub(crate) fn date(py: Python<'_>, date: NaiveDate) -> PyResult<Bound<'_, PyAny>> {
@@ -179,4 +192,11 @@ pub(crate) fn quoted(text: &Bound<'_, PyString>) -> PyResult<String> {
 pub(crate) fn wtf8(text: &Bound<'_, PyString>) -> PyResult<Vec<u8>> {
     let bytes = text.call_method1("encode", ("utf-8", "surrogatepass"))?;
     bytes.extract()
+}
+
+/// What is behind a read-only mapping.
+pub(crate) fn mapping<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    let copy = PyDict::new(value.py());
+    copy.update(value.cast::<PyMappingProxy>()?.as_mapping())?;
+    Ok(copy)
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use dealkit::{
-    AgentProfile, CreateAgent, Json, Method, RawResponse, RetryPolicy, UnknownFields,
+    AgentProfile, CreateAgent, Json, Method, RawResponse, RetrieveMany, RetryPolicy, UnknownFields,
     ValidationError, Violation,
 };
 use pyo3::{
@@ -12,91 +12,44 @@ use pyo3::{
 };
 
 use crate::{
-    arguments::{duration, pairs, text},
+    arguments::{Expected, Settings, pairs, text},
     builtin,
-    failure::{Failure, Outcome},
-    gil,
+    failure::{Failure, Outcome, entry},
     response::ReadAs,
     write::Writer,
 };
 
+/// Makes a call on a client.
+type Make = Box<dyn Fn(&dealkit::Client) -> dealkit::Call<RawResponse> + Send + Sync>;
+
 /// A call that can be made: with an Engine, as often as need be.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Call {
-    request: Request,
+    make: Make,
     pub(crate) read_as: ReadAs,
 }
 
-enum Request {
-    RetrieveDeal {
-        id: String,
-    },
-    CreateAgent {
-        body: Json,
-    },
-    Raw {
-        method: Method,
-        segments: Vec<String>,
-        json: Option<Json>,
-        query: Vec<(String, String)>,
-        headers: Vec<(String, String)>,
-    },
-}
-
-/// What a call can have in place of the client's own.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Options {
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) max_retries: Option<u32>,
-}
-
-impl Options {
-    pub(crate) fn new(timeout: Option<f64>, max_retries: Option<u32>) -> Outcome<Self> {
-        Ok(Self {
-            timeout: timeout
-                .map(|seconds| duration("timeout", seconds))
-                .transpose()?,
-            max_retries,
-        })
-    }
-
-    pub(crate) fn retry(&self) -> Option<RetryPolicy> {
-        let retries = self.max_retries?;
-        Some(RetryPolicy::new().max_retries(retries))
-    }
-}
-
 impl Call {
+    /// A call of what makes it on a client.
+    fn new(
+        read_as: ReadAs,
+        make: impl Fn(&dealkit::Client) -> dealkit::Call<RawResponse> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            make: Box::new(make),
+            read_as,
+        }
+    }
+
     /// The call on a client.
     pub(crate) fn on(
         &self,
         client: &dealkit::Client,
-        options: Options,
+        options: Option<&Options>,
     ) -> dealkit::Call<RawResponse> {
-        let mut call = match &self.request {
-            Request::RetrieveDeal { id } => client.deals().retrieve(id).raw_response(),
-            Request::CreateAgent { body } => {
-                client.agents().create_json(body.clone()).raw_response()
-            }
-            Request::Raw {
-                method,
-                segments,
-                json,
-                query,
-                headers,
-            } => {
-                let mut call = client.request(method.clone(), segments);
-                if let Some(json) = json {
-                    call = call.json(json);
-                }
-                for (name, value) in query {
-                    call = call.query(name, value);
-                }
-                for (name, value) in headers {
-                    call = call.header(name, value);
-                }
-                call
-            }
+        let mut call = (self.make)(client);
+        let Some(options) = options else {
+            return call;
         };
         if let Some(timeout) = options.timeout {
             call = call.timeout(timeout);
@@ -104,20 +57,66 @@ impl Call {
         if let Some(policy) = options.retry() {
             call = call.retry(policy);
         }
+        for (name, value) in &options.headers {
+            call = call.header(name, value);
+        }
         call
     }
+}
+
+/// What a call can have in place of the client's own.
+#[pyclass(frozen, module = "dealkit._native")]
+pub(crate) struct Options {
+    timeout: Option<Duration>,
+    max_retries: Option<u32>,
+    headers: Vec<(String, String)>,
+}
+
+impl Options {
+    /// Many calls with these options.
+    pub(crate) fn on_many<I, T: 'static>(
+        &self,
+        mut many: RetrieveMany<I, T>,
+    ) -> RetrieveMany<I, T> {
+        if let Some(timeout) = self.timeout {
+            many = many.timeout(timeout);
+        }
+        if let Some(policy) = self.retry() {
+            many = many.retry(policy);
+        }
+        for (name, value) in &self.headers {
+            many = many.header(name, value);
+        }
+        many
+    }
+
+    fn retry(&self) -> Option<RetryPolicy> {
+        let retries = self.max_retries?;
+        Some(RetryPolicy::new().max_retries(retries))
+    }
+}
+
+/// The options of a call, by name.
+#[pyfunction]
+pub(crate) fn call_options<'py>(settings: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+    entry(settings.py(), || {
+        let settings = Settings(settings);
+        Ok(Options {
+            timeout: settings.duration("timeout")?,
+            max_retries: settings.number("max_retries", Expected::Count)?,
+            headers: settings.pairs("extra_headers")?,
+        })
+    })
 }
 
 /// The call that retrieves a deal.
 #[pyfunction]
 pub(crate) fn retrieve_deal<'py>(id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    gil::entry(id.py(), || {
-        Ok(Call {
-            request: Request::RetrieveDeal {
-                id: text("id", id)?,
-            },
-            read_as: ReadAs::Deal,
-        })
+    entry(id.py(), || {
+        let id = text("id", id)?;
+        Ok(Call::new(ReadAs::Deal, move |client| {
+            client.deals().retrieve(&id).raw_response()
+        }))
     })
 }
 
@@ -128,12 +127,11 @@ pub(crate) fn create_agent<'py>(
     given: &Bound<'py, PyDict>,
     validate: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
-    gil::entry(py, || {
+    entry(py, || {
         let json = create_agent_json(given, validate)?;
-        Ok(Call {
-            request: Request::CreateAgent { body: json },
-            read_as: ReadAs::Agent,
-        })
+        Ok(Call::new(ReadAs::Agent, move |client| {
+            client.agents().create_json(json.clone()).raw_response()
+        }))
     })
 }
 
@@ -153,14 +151,14 @@ fn create_agent_json(given: &Bound<'_, PyDict>, validate: bool) -> Outcome<Json>
     }
     let mut writer = Writer::default();
     writer.object(body.iter());
-    let json = writer
-        .json()
-        .ok_or_else(|| Failure::Value("the request cannot be written as JSON".to_owned()))?;
+    let (json, wrong) = writer.finish()?;
+    let json =
+        json.ok_or_else(|| Failure::Value("the request cannot be written as JSON".to_owned()))?;
     let mut violations = Vec::new();
     if validate && let Err(error) = CreateAgent::from_json(&json, UnknownFields::Ignore) {
         violations.extend(error.violations().iter().cloned());
     }
-    ValidationError::check(merged(violations, writer.wrong))?;
+    ValidationError::check(merged(violations, wrong))?;
     Ok(json)
 }
 
@@ -241,7 +239,7 @@ pub(crate) fn raw_request<'py>(
     query: &Bound<'py, PyList>,
     headers: &Bound<'py, PyList>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    gil::entry(py, || {
+    entry(py, || {
         let name = text("method", method)?;
         let method = Method::from_bytes(name.to_ascii_uppercase().as_bytes()).map_err(|_| {
             Failure::Config("method must be an HTTP method such as PATCH".to_owned())
@@ -249,17 +247,22 @@ pub(crate) fn raw_request<'py>(
         let segments = segments.iter().enumerate();
         let segments = segments
             .map(|(at, segment)| text(&format!("segments[{at}]"), &segment))
-            .collect::<Outcome<_>>()?;
-        Ok(Call {
-            request: Request::Raw {
-                method,
-                segments,
-                json: json.map(|json| written(&json.get_item(0)?)).transpose()?,
-                query: pairs("query", query)?,
-                headers: pairs("headers", headers)?,
-            },
-            read_as: ReadAs::Json,
-        })
+            .collect::<Outcome<Vec<_>>>()?;
+        let json = json.map(|json| written(&json.get_item(0)?)).transpose()?;
+        let (query, headers) = (pairs("query", query)?, pairs("headers", headers)?);
+        Ok(Call::new(ReadAs::Json, move |client| {
+            let mut call = client.request(method.clone(), &segments);
+            if let Some(json) = &json {
+                call = call.json(json);
+            }
+            for (name, value) in &query {
+                call = call.query(name, value);
+            }
+            for (name, value) in &headers {
+                call = call.header(name, value);
+            }
+            call
+        }))
     })
 }
 
@@ -267,38 +270,7 @@ pub(crate) fn raw_request<'py>(
 fn written(value: &Bound<'_, PyAny>) -> Outcome<Json> {
     let mut writer = Writer::default();
     writer.value(value);
-    let json = writer.json();
-    ValidationError::check(writer.wrong)?;
+    let (json, wrong) = writer.finish()?;
+    ValidationError::check(wrong)?;
     json.ok_or_else(|| Failure::Value("json cannot be written as JSON".to_owned()))
-}
-
-/// A value as JSON text; `name` says what it is where it cannot be.
-#[pyfunction]
-pub(crate) fn json_text<'py>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    gil::entry(value.py(), || {
-        crate::write::any(value)
-            .map(|json| json.to_string())
-            // The developer's own deal: where it is wrong is worth more than what its names give away.
-            .map_err(
-                |Violation {
-                     pointer, detail, ..
-                 }| {
-                    Failure::Config(format!("{name} is not JSON: {pointer}: {detail}"))
-                },
-            )
-    })
-}
-
-/// A violation's pointer and the violation itself, as texts show them.
-#[pyfunction]
-pub(crate) fn violation_texts<'py>(
-    py: Python<'py>,
-    pointer: String,
-    code: String,
-    detail: String,
-) -> PyResult<Bound<'py, PyAny>> {
-    gil::entry(py, || {
-        let violation = Violation::new(pointer, code.into(), detail);
-        Ok((violation.masked_pointer(), violation.to_string()))
-    })
 }

@@ -1,14 +1,14 @@
 //! Connections and the calls on them: what is behind the Python classes Client and AsyncClient.
 
-use std::{env, sync::Arc, time::Duration};
+use std::{env, sync::Arc};
 
-use dealkit::{BASE_URL_VARIABLE, RetryPolicy, SERVICE_KEY_VARIABLE};
+use dealkit::{BASE_URL_VARIABLE, ClientBuilder, RetryPolicy, SERVICE_KEY_VARIABLE};
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
     arguments::{Expected, Settings},
     calls::{Call, Options},
-    failure::{Failure, Outcome},
+    failure::{Failure, Outcome, entry},
     gil,
     many::Many,
     pending::{Mailbox, Pending},
@@ -23,6 +23,8 @@ use crate::{
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Engine {
     config: Config,
+    /// Whose connections are used, where the configuration allows it.
+    shared: Option<Py<Engine>>,
     of_callers: PerProcess<dealkit::Client>,
     of_background: PerProcess<dealkit::Client>,
 }
@@ -36,75 +38,55 @@ impl Drop for Engine {
     }
 }
 
-/// The configuration, as it was given.
+/// A builder with every setting, and what of them is asked for again.
 struct Config {
+    builder: ClientBuilder,
     base_url: String,
     service_key: String,
-    connect_timeout: Option<Duration>,
-    attempt_timeout: Option<Duration>,
-    timeout: Option<Duration>,
-    max_retries: Option<u32>,
-    headers: Vec<(String, String)>,
-    proxy: Option<String>,
-    max_connections: Option<usize>,
-    max_response_bytes: Option<u64>,
-    allow_http: bool,
-    user_agent: Option<String>,
 }
 
 impl Config {
     fn new(settings: &Settings<'_, '_>) -> Outcome<Self> {
-        Ok(Self {
-            base_url: or_environment(settings, "base_url", BASE_URL_VARIABLE)?,
-            service_key: or_environment(settings, "service_key", SERVICE_KEY_VARIABLE)?,
-            connect_timeout: settings.duration("connect")?,
-            attempt_timeout: settings.duration("attempt")?,
-            timeout: settings.duration("timeout")?,
-            max_retries: settings.number("max_retries", Expected::Count)?,
-            headers: settings.pairs("headers")?,
-            proxy: settings.text("proxy")?,
-            max_connections: settings.number("max_connections", Expected::Count)?,
-            max_response_bytes: settings.number("max_response_bytes", Expected::Count)?,
-            allow_http: settings
-                .number("allow_http", Expected::Bool)?
-                .unwrap_or(false),
-            user_agent: settings.text("user_agent")?,
-        })
-    }
-
-    fn client(&self) -> Result<dealkit::Client, dealkit::Error> {
-        let mut builder = dealkit::Client::builder()
-            .base_url(&self.base_url)
-            .service_key(&self.service_key)
-            .allow_http(self.allow_http);
-        if let Some(seconds) = self.connect_timeout {
-            builder = builder.connect_timeout(seconds);
+        let base_url = or_environment(settings, "base_url", BASE_URL_VARIABLE)?;
+        let service_key = or_environment(settings, "service_key", SERVICE_KEY_VARIABLE)?;
+        let mut builder = ClientBuilder::default()
+            .base_url(&base_url)
+            .service_key(&service_key);
+        if let Some(limit) = settings.duration("connect")? {
+            builder = builder.connect_timeout(limit);
         }
-        if let Some(seconds) = self.attempt_timeout {
-            builder = builder.attempt_timeout(seconds);
+        if let Some(limit) = settings.duration("attempt")? {
+            builder = builder.attempt_timeout(limit);
         }
-        if let Some(seconds) = self.timeout {
-            builder = builder.timeout(seconds);
+        if let Some(limit) = settings.duration("timeout")? {
+            builder = builder.timeout(limit);
         }
-        if let Some(retries) = self.max_retries {
+        if let Some(retries) = settings.number("max_retries", Expected::Count)? {
             builder = builder.retry(RetryPolicy::new().max_retries(retries));
         }
-        for (name, value) in &self.headers {
+        for (name, value) in settings.pairs("headers")? {
             builder = builder.header(name, value);
         }
-        if let Some(proxy) = &self.proxy {
+        if let Some(proxy) = settings.text("proxy")? {
             builder = builder.proxy(proxy);
         }
-        if let Some(connections) = self.max_connections {
+        if let Some(connections) = settings.number("max_idle_connections", Expected::Count)? {
             builder = builder.max_idle_connections(connections);
         }
-        if let Some(bytes) = self.max_response_bytes {
+        if let Some(bytes) = settings.number("max_response_bytes", Expected::Count)? {
             builder = builder.max_response_bytes(bytes);
         }
-        if let Some(user_agent) = &self.user_agent {
+        if let Some(allow) = settings.number("allow_http", Expected::Bool)? {
+            builder = builder.allow_http(allow);
+        }
+        if let Some(user_agent) = settings.text("user_agent")? {
             builder = builder.user_agent(user_agent);
         }
-        builder.build()
+        Ok(Self {
+            builder,
+            base_url,
+            service_key,
+        })
     }
 }
 
@@ -120,15 +102,19 @@ fn or_environment(settings: &Settings<'_, '_>, name: &str, variable: &str) -> Ou
     }
 }
 
-/// Sets an Engine up, for callers that await or that wait.
+/// Sets an Engine up, for callers that await or that wait. It shares the connections of another one where
+/// the settings allow it.
 #[pyfunction]
+#[pyo3(signature = (settings, awaits, shared))]
 pub(crate) fn open_engine<'py>(
     settings: &Bound<'py, PyDict>,
     awaits: bool,
+    shared: Option<Py<Engine>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    gil::entry(settings.py(), || {
+    entry(settings.py(), || {
         let engine = Engine {
             config: Config::new(&Settings(settings))?,
+            shared,
             of_callers: PerProcess::new(),
             of_background: PerProcess::new(),
         };
@@ -139,17 +125,6 @@ pub(crate) fn open_engine<'py>(
             engine.for_callers()?;
         }
         Ok(engine)
-    })
-}
-
-/// Checks the settings in which clients that share their connections can differ.
-#[pyfunction]
-pub(crate) fn check_options<'py>(settings: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
-    gil::entry(settings.py(), || {
-        let settings = Settings(settings);
-        settings.duration("timeout")?;
-        settings.number::<u32>("max_retries", Expected::Count)?;
-        Ok(())
     })
 }
 
@@ -167,24 +142,35 @@ impl Engine {
         &self.config.service_key
     }
 
+    /// The most seconds that a whole call may take.
+    #[getter]
+    fn timeout<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || Ok(self.made()?.timeout().as_secs_f64()))
+    }
+
+    /// How many times a request is retried.
+    #[getter]
+    fn max_retries<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || Ok(self.made()?.max_retries()))
+    }
+
     /// Makes a call and waits a little. Returns what it came to, or a Waiting while it is in flight.
     fn send<'py>(
         &self,
         py: Python<'py>,
         call: &Bound<'py, Call>,
-        timeout: Option<f64>,
-        max_retries: Option<u32>,
+        options: Option<&Bound<'py, Options>>,
         raw: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let call = call.get();
         let begin = || {
-            let options = Options::new(timeout, max_retries)?;
+            let options = options.map(|options| options.get());
             let request = call.on(&self.for_callers()?, options);
             Ok(Bound::new(py, Waiting::new(request, call.read_as, raw)?)?)
         };
         match gil::uncollected(py, || Ok(begin()))? {
             Ok(waiting) => Waiting::wait(&waiting),
-            Err(failure) => gil::entry(py, || Err::<(), _>(failure)),
+            Err(failure) => entry(py, || Err::<(), _>(failure)),
         }
     }
 
@@ -197,16 +183,15 @@ impl Engine {
         &self,
         py: Python<'py>,
         call: &Bound<'py, Call>,
-        timeout: Option<f64>,
-        max_retries: Option<u32>,
+        options: Option<&Bound<'py, Options>>,
         raw: bool,
         mailbox: &Bound<'py, Mailbox>,
         future: Py<PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         gil::end_if_left_behind(py);
-        gil::entry(py, || {
+        entry(py, || {
             let call = call.get();
-            let options = Options::new(timeout, max_retries)?;
+            let options = options.map(|options| options.get());
             let request = call.on(&self.for_background()?, options);
             let inbox = Arc::clone(&mailbox.get().inner);
             Pending::start(request, call.read_as, raw, inbox, future)
@@ -218,23 +203,44 @@ impl Engine {
         &self,
         py: Python<'py>,
         ordered: bool,
-        timeout: Option<f64>,
-        max_retries: Option<u32>,
+        options: Option<&Bound<'py, Options>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         gil::end_if_left_behind(py);
-        gil::entry(py, || {
-            let options = Options::new(timeout, max_retries)?;
+        entry(py, || {
+            let options = options.map(|options| options.get());
             Many::start(&self.for_background()?, ordered, options)
         })
     }
 }
 
 impl Engine {
+    /// The client, in whichever way it is used.
+    fn made(&self) -> Outcome<dealkit::Client> {
+        match self.of_background.get() {
+            Some(client) => Ok(client),
+            None => self.for_callers(),
+        }
+    }
+
     fn for_callers(&self) -> Outcome<dealkit::Client> {
-        Ok(self.of_callers.get_or_make(|| self.config.client())?)
+        self.client(&self.of_callers, Self::for_callers)
     }
 
     fn for_background(&self) -> Outcome<dealkit::Client> {
-        Ok(self.of_background.get_or_make(|| self.config.client())?)
+        self.client(&self.of_background, Self::for_background)
+    }
+
+    fn client(
+        &self,
+        slot: &PerProcess<dealkit::Client>,
+        of: fn(&Self) -> Outcome<dealkit::Client>,
+    ) -> Outcome<dealkit::Client> {
+        slot.get_or_make(|| {
+            let mut builder = self.config.builder.clone();
+            if let Some(shared) = &self.shared {
+                builder = builder.share_connections(&of(shared.get())?);
+            }
+            Ok(gil::with_stack(|| builder.build())?)
+        })
     }
 }

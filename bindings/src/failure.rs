@@ -1,4 +1,4 @@
-//! Failures on their way to Python: returned as values, and raised by Python code.
+//! Failures for Python: returned as values, and raised by Python code.
 //!
 //! An exception is made by running Python code, which native code does not (see [`gil`](crate::gil)).
 
@@ -64,6 +64,14 @@ pub(crate) fn into_python<'py, T: IntoPyObject<'py>>(
     }
 }
 
+/// Does the work of an entry of the module: what it makes, or the failure that Python code raises.
+pub(crate) fn entry<'py, T: IntoPyObject<'py>>(
+    py: Python<'py>,
+    work: impl FnOnce() -> Outcome<T>,
+) -> PyResult<Bound<'py, PyAny>> {
+    gil::uncollected(py, || into_python(py, work()))
+}
+
 /// A failure that Python code has yet to raise.
 #[pyclass(frozen, name = "Failure", module = "dealkit._native")]
 pub(crate) struct NativeFailure(Failure);
@@ -72,7 +80,7 @@ pub(crate) struct NativeFailure(Failure);
 impl NativeFailure {
     /// What the exception is made of: its kind, its text, and its attributes by name.
     fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        gil::entry(py, || Ok(self.0.parts(py)?))
+        entry(py, || Ok(self.0.parts(py)?))
     }
 }
 

@@ -6,7 +6,7 @@
 //! ending, through whatever native frames it is in; with Rust frames that aborts the process. A thread
 //! asks for the GIL wherever it runs bytecode. So an entry of this module takes built-in types that the
 //! Python half has checked and converted, calls into nothing but C code, and returns what Python code
-//! then raises, builds or logs: see [`entry`]. Before 3.12 the garbage collector, which runs finalisers
+//! then raises, builds or logs: see [`entry`](crate::failure::entry). Before 3.12 the garbage collector, which runs finalisers
 //! written in Python, runs wherever a container is made, so it is switched off while an entry is at work.
 //!
 //! Clippy refuses every other way into Python (`clippy.toml`), `tests/test_entries.py` traces each entry
@@ -29,24 +29,13 @@ use std::{
 
 use pyo3::{prelude::*, sync::PyOnceLock};
 
-use crate::failure::{Outcome, into_python};
-
 thread_local! {
-    /// Whether this thread is inside of [`entry`].
-    static IS_IN_ENTRY: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread is inside of [`uncollected`].
+    static IS_UNCOLLECTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does the work of an entry of the module: what it makes, or the failure that Python code raises.
-///
-/// The GIL is not given up inside.
-pub(crate) fn entry<'py, T: IntoPyObject<'py>>(
-    py: Python<'py>,
-    work: impl FnOnce() -> Outcome<T>,
-) -> PyResult<Bound<'py, PyAny>> {
-    uncollected(py, || into_python(py, work()))
-}
-
-/// Works without the garbage collector getting in between; [`entry`] does.
+/// Does work that makes Python objects, without the garbage collector getting in between. The GIL is not given
+/// up inside.
 pub(crate) fn uncollected<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     let _guard = Uncollected::new(py)?;
     work()
@@ -86,7 +75,7 @@ struct Uncollected<'py> {
 
 impl<'py> Uncollected<'py> {
     fn new(py: Python<'py>) -> PyResult<Self> {
-        let is_outermost = !IS_IN_ENTRY.replace(true);
+        let is_outermost = !IS_UNCOLLECTED.replace(true);
         let mut guard = Self {
             enable: None,
             is_outermost,
@@ -108,7 +97,7 @@ impl Drop for Uncollected<'_> {
             let _ = enable.call0();
         }
         if self.is_outermost {
-            IS_IN_ENTRY.set(false);
+            IS_UNCOLLECTED.set(false);
         }
     }
 }
@@ -126,14 +115,21 @@ static ENDED_BY: OnceLock<ThreadId> = OnceLock::new();
 /// be scheduled: it is the end that must not take for ever.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
+/// How much stack must be left, in bytes, and how much there is of one that is made otherwise.
+const ENOUGH_STACK: usize = 256 * 1024;
+const NEW_STACK: usize = 2 * 1024 * 1024;
+
 /// Does work that takes time, without the GIL.
 ///
 /// A thread that the interpreter leaves behind, a daemon of the program's, never comes back from here: it
 /// waits for the end of the process, as it would for a lock.
 pub(crate) fn release<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
-    debug_assert!(!IS_IN_ENTRY.get(), "an entry gives up the GIL");
+    debug_assert!(
+        !IS_UNCOLLECTED.get(),
+        "the GIL is given up while the collector is off"
+    );
     let done = py.detach(|| {
-        let done = work();
+        let done = with_stack(work);
         // Counted first and asked after: the other way round, the end of the interpreter could come
         // between the two unseen.
         RETURNING.fetch_add(1, Ordering::SeqCst);
@@ -155,6 +151,12 @@ pub(crate) fn end_if_left_behind(py: Python<'_>) {
     if is_left_behind() {
         release(py, || ());
     }
+}
+
+/// Works with as much stack as the network needs, TLS and all: threads of Python can have very little, on Alpine
+/// by default.
+pub(crate) fn with_stack<T>(work: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(ENOUGH_STACK, NEW_STACK, work)
 }
 
 fn is_left_behind() -> bool {

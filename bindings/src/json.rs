@@ -15,7 +15,10 @@ use serde::{
     de::{self, Visitor},
 };
 
-use crate::{builtin, failure::Failure, gil};
+use crate::builtin;
+
+/// How many characters of a number are made into a Python number.
+const LONGEST_NUMBER: usize = 100_000;
 
 /// JSON that stays text: what is nested too deep for Python objects.
 #[pyclass(frozen, module = "dealkit")]
@@ -51,20 +54,6 @@ impl RawJson {
         // The content may be personal.
         format!("RawJson(<{} characters>)", self.0.as_str().chars().count())
     }
-}
-
-/// Makes a RawJson of JSON text. The class itself has no constructor, which could only raise.
-#[pyfunction]
-pub(crate) fn raw_json<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
-    let py = text.py();
-    gil::entry(py, || {
-        let text = text
-            .to_str()
-            .map_err(|_| Failure::Value("text holds half of a surrogate pair".to_owned()))?;
-        let json = Json::parse(text)
-            .map_err(|error| Failure::Value(format!("text is not JSON: {error}")))?;
-        Ok(RawJson(json))
-    })
 }
 
 /// Keeps JSON as text.
@@ -242,14 +231,17 @@ impl<'t, 'py> Builder<'t, 'py> {
             self.at += 1;
         }
         let digits = self.since(start);
-        let is_int = !digits.contains(['.', 'e', 'E']);
-        let int = is_int.then(|| builtin::int(self.py, digits));
-        match int {
-            Some(Ok(int)) => Ok(int),
-            // No int has so many digits; of an exponent that no Decimal holds, the text is all there is.
-            _ => builtin::decimal(self.py, digits)
-                .or_else(|_| Ok(PyString::new(self.py, digits).into_any())),
+        // Python would take its time for a number so long; the text is all that anybody can want of it.
+        if digits.len() > LONGEST_NUMBER {
+            return Ok(PyString::new(self.py, digits).into_any());
         }
+        if !digits.contains(['.', 'e', 'E'])
+            && let Some(int) = builtin::int(self.py, digits)?
+        {
+            return Ok(int);
+        }
+        // Of an exponent that no Decimal holds, too.
+        builtin::decimal(self.py, digits).or_else(|_| Ok(PyString::new(self.py, digits).into_any()))
     }
 
     /// The container that comes next, as its text.

@@ -6,11 +6,11 @@
 //!
 //! # Where things are
 //!
-//! `models` states the fields of every response type, `schema` says what a field is, and `model` makes a
-//! class of each; `read`, `write`, `json`, `argument` and `builtin` are how one gets from JSON to Python
+//! `schema` says what a field is, and `model` and `models` make a class of each response type; `read`, `write`, `json`, `argument` and `builtin` are how one gets from JSON to Python
 //! and back. `client` holds the connection pools, `calls` says what can be called, `waiting` drives it for
 //! callers that wait, `pending` for those that await, `many` for many deals, `runtime` has what they run
-//! on. `failure` returns what Python code raises, `logs` what it logs; `sandbox` and `cli` are the server.
+//! on. `failure` returns what Python code raises, `logs` what it logs, `texts` some texts that it asks for; `sandbox` and
+//! `cli` are the server.
 
 use pyo3::prelude::*;
 
@@ -34,6 +34,7 @@ mod response;
 mod runtime;
 mod sandbox;
 mod schema;
+mod texts;
 mod waiting;
 mod write;
 
@@ -54,11 +55,11 @@ fn prepare(
 mod _native {
     #[pymodule_export]
     use crate::{
-        calls::{Call, create_agent, json_text, raw_request, retrieve_deal, violation_texts},
+        calls::{Call, Options, call_options, create_agent, raw_request, retrieve_deal},
         cli::run_server,
-        client::{Engine, check_options, open_engine},
+        client::{Engine, open_engine},
         failure::NativeFailure,
-        json::{RawJson, raw_json},
+        json::RawJson,
         logs::{sync_log_level, take_log},
         many::Many,
         models::{
@@ -70,6 +71,7 @@ mod _native {
         response::RawResponse,
         runtime::{after_fork, end},
         sandbox::{NativeSandbox, start_sandbox},
+        texts::{json_text, raw_json, violation_texts},
         waiting::Waiting,
     };
 

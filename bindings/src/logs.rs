@@ -23,7 +23,7 @@ use tracing_subscriber::{
     registry::{LookupSpan, Registry},
 };
 
-use crate::gil;
+use crate::failure::entry;
 
 /// Whether anybody reads the log; Python looks when a call begins.
 static IS_READ: AtomicBool = AtomicBool::new(false);
@@ -50,7 +50,7 @@ pub(crate) fn sync_log_level(is_read: bool) {
 #[pyfunction]
 pub(crate) fn take_log(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let records = std::mem::take(&mut *lock());
-    gil::entry(py, || Ok(Vec::from(records)))
+    entry(py, || Ok(Vec::from(records)))
 }
 
 fn lock() -> MutexGuard<'static, VecDeque<(u8, String)>> {

@@ -18,7 +18,7 @@ use tokio::{
 use crate::{
     arguments::text,
     calls::Options,
-    failure::{Failure, Outcome, into_python},
+    failure::{Failure, Outcome, entry, into_python},
     gil,
     pending::{Inbox, Mailbox},
     response::{self, ReadAs},
@@ -84,7 +84,7 @@ impl Many {
     pub(crate) fn start(
         client: &dealkit::Client,
         ordered: bool,
-        options: Options,
+        options: Option<&Options>,
     ) -> Outcome<Self> {
         let mut many = client
             .deals()
@@ -93,11 +93,8 @@ impl Many {
         if !ordered {
             many = many.as_completed();
         }
-        if let Some(timeout) = options.timeout {
-            many = many.timeout(timeout);
-        }
-        if let Some(policy) = options.retry() {
-            many = many.retry(policy);
+        if let Some(options) = options {
+            many = options.on_many(many);
         }
         let (_, retrievals) = many.into_parts();
         let runtime = runtime::background()?;
@@ -164,7 +161,7 @@ impl Many {
     /// Adds an identifier to what is in flight; `index` is its place, for the error text.
     fn push<'py>(&self, id: &Bound<'py, PyAny>, index: usize) -> PyResult<Bound<'py, PyAny>> {
         gil::end_if_left_behind(id.py());
-        gil::entry(id.py(), || {
+        entry(id.py(), || {
             self.check()?;
             let id = text(&format!("ids[{index}]"), id)?;
             self.ids
@@ -176,7 +173,7 @@ impl Many {
     /// The next deal that has come, as (index, id, deal or failure); None if none has.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         gil::end_if_left_behind(py);
-        gil::entry(py, || {
+        entry(py, || {
             let Some(Retrieved {
                 index, id, result, ..
             }) = self.next()?
@@ -203,7 +200,7 @@ impl Many {
                 drop(waited);
             });
         }
-        gil::entry(py, || checked)
+        entry(py, || checked)
     }
 
     /// Resolves the future of the mailbox's event loop once a deal has come.
@@ -214,7 +211,7 @@ impl Many {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = mailbox.py();
         gil::end_if_left_behind(py);
-        gil::entry(py, || {
+        entry(py, || {
             self.check()?;
             let inbox = Arc::clone(&mailbox.get().inner);
             let mut state = self.buffer.lock();

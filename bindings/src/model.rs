@@ -1,55 +1,26 @@
-//! What every response type has in common, and the macro that makes a class of a statement of fields.
+//! What every response type has in common, and the macro that makes classes of the table of
+//! fields, which is the core's.
 //!
 //! Methods that run Python code (the constructor, `from_json`, `to_dict` and the like) are added in
 //! `dealkit._models`, which calls the methods with an underscore.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _};
+use std::{borrow::Cow, fmt::Write as _};
 
 use dealkit::{DecodeError, Json, document};
 use pyo3::{
     PyClass,
     basic::CompareOp,
-    exceptions::PyRuntimeError,
     prelude::*,
     types::{PyBool, PyByteArray, PyBytes, PyDict, PyMappingProxy, PyString, PyTuple},
 };
 
 use crate::{
     argument, builtin,
-    failure::{Failure, Outcome},
-    gil, json,
+    failure::{Failure, Outcome, entry},
+    json,
     read::{ReadError, Reader},
-    schema::{Class, Field, Kind, Show},
-    write,
+    schema::{Class, Extra, Field, FieldType, Kind, Show, Values},
 };
-
-/// The most fields that a model has; the macro asserts that none has more.
-pub(crate) const MOST: usize = 12;
-
-/// The values of a model's fields, in the order of its statement.
-pub(crate) type Values = [Option<Py<PyAny>>; MOST];
-
-/// What came in the JSON and the Python values do not hold.
-#[derive(Clone, Default, PartialEq)]
-pub(crate) struct Extra {
-    /// Undocumented fields, by name.
-    pub(crate) unknown: BTreeMap<String, Json>,
-    /// The exact JSON of timestamps finer than microseconds, by the position of the field.
-    pub(crate) exact: Vec<(usize, Json)>,
-}
-
-impl Extra {
-    /// Keeps nothing where there is nothing to keep.
-    pub(crate) fn boxed(self) -> Option<Box<Self>> {
-        (self != Self::default()).then(|| Box::new(self))
-    }
-
-    /// The exact JSON of a field.
-    pub(crate) fn exact(&self, position: usize) -> Option<&Json> {
-        let of_field = self.exact.iter().find(|(at, _)| *at == position);
-        of_field.map(|(_, json)| json)
-    }
-}
 
 /// A response type: made of a statement of fields, see [`models`].
 pub(crate) trait Model:
@@ -72,13 +43,25 @@ pub(crate) trait Model:
     fn core_json(document: &[u8]) -> Result<Json, DecodeError>;
 }
 
+impl<M: Model> FieldType for M {
+    const KIND: Kind = Kind::One(&const { Class::of::<M>() });
+}
+
+impl<M: Model> FieldType for Vec<M> {
+    const KIND: Kind = Kind::Many(&const { Class::of::<M>() });
+}
+
 impl Class {
     /// The class of a model.
     pub(crate) const fn of<M: Model>() -> Self {
         Self {
             name: M::NAME,
-            read: |reader| reader.model::<M>().map(Bound::into_any),
-            write: |value, out| write::model(value.cast::<M>()?, out),
+            fields: M::FIELDS,
+            build: |py, values, extra| M::build(py, values, extra).map(Bound::into_any),
+            parts: |value| {
+                let model = value.cast::<M>()?.get();
+                Ok((model.values(), model.extra()))
+            },
             is: |value| value.is_instance_of::<M>(),
         }
     }
@@ -117,8 +100,8 @@ pub(crate) fn read_document<'py, M: Model>(
     fail: impl Fn(DecodeError) -> Failure,
 ) -> Outcome<Bound<'py, M>> {
     document::check_size(document).map_err(&fail)?;
-    match Reader::document(py, document) {
-        Ok(model) => Ok(model),
+    match Reader::document(py, document, &const { Class::of::<M>() }) {
+        Ok(model) => Ok(model.cast_into::<M>().map_err(PyErr::from)?),
         Err(ReadError::Python(error)) => Err(error.into()),
         // Where and why is said by the Rust reader, so that both languages say the same.
         Err(ReadError::Document) => Err(match M::explain(document) {
@@ -234,20 +217,13 @@ pub(crate) fn hash<M: Model>(this: &Bound<'_, M>) -> PyResult<isize> {
                 let object = json::raw_value(value)?.cast_into::<PyDict>()?;
                 object.len().into_pyobject(py)?.into_any()
             }
-            Kind::Strings => mapping(value)?.len().into_pyobject(py)?.into_any(),
+            Kind::Strings => builtin::mapping(value)?.len().into_pyobject(py)?.into_any(),
             // An enum's own hash is Python code; equal texts have equal hashes either way.
             Kind::Role => PyString::new(py, value.cast::<PyString>()?.to_str()?).into_any(),
             _ => value.clone(),
         });
     }
     builtin::hash(&PyTuple::new(py, parts)?)
-}
-
-/// What is behind a read-only mapping.
-pub(crate) fn mapping<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
-    let copy = PyDict::new(value.py());
-    copy.update(value.cast::<PyMappingProxy>()?.as_mapping())?;
-    Ok(copy)
 }
 
 /// The repr: identifiers, statuses and the like. It shows nothing that is personal.
@@ -312,11 +288,6 @@ impl Field {
     }
 }
 
-/// What a model holds was checked when it was made.
-pub(crate) fn internal() -> PyErr {
-    PyRuntimeError::new_err("a model holds what cannot be written: this is a bug in dealkit")
-}
-
 /// Does the work of a method that cannot fail but for want of memory.
 pub(crate) fn method<'py, T>(
     py: Python<'py>,
@@ -325,17 +296,17 @@ pub(crate) fn method<'py, T>(
 where
     T: IntoPyObject<'py>,
 {
-    gil::entry(py, || Ok(work()?))
+    entry(py, || Ok(work()?))
 }
 
-/// Makes a class of each statement of fields; see the module `models`.
+/// Makes a class of each response type; see [`dealkit::__response_models`] for the statement of its fields.
 macro_rules! models {
     ($(
         $(#[doc = $about:literal])+
         $model:ident {
             $(
                 $(#[doc = $doc:literal])+
-                $presence:ident $show:ident $field:ident: $kind:ident $(<$of:ident>)? = $wire:literal,
+                $presence:ident $show:ident $field:ident: $type:ty = $wire:literal,
             )+
         }
     )+) => {$(
@@ -343,18 +314,15 @@ macro_rules! models {
         #[pyo3::pyclass(frozen, module = "dealkit")]
         pub(crate) struct $model {
             $( $(#[doc = $doc])+ #[pyo3(get)] $field: pyo3::Py<pyo3::PyAny>, )+
-            extra: Option<Box<$crate::model::Extra>>,
+            extra: Option<Box<$crate::schema::Extra>>,
         }
-
-        // A field that has no slot would be read and then lost.
-        const _: () = assert!(<$model as $crate::model::Model>::FIELDS.len() <= $crate::model::MOST);
 
         impl $crate::model::Model for $model {
             const FIELDS: &'static [$crate::schema::Field] = &[$(
                 $crate::schema::Field {
                     name: $crate::schema::attribute(stringify!($field)),
                     wire: $wire,
-                    kind: $crate::model::models!(@kind $kind $($of)?),
+                    kind: <$type as $crate::schema::FieldType>::KIND,
                     presence: $crate::model::models!(@presence $presence),
                     show: $crate::model::models!(@show $show),
                     doc: concat!($($doc),+),
@@ -363,8 +331,8 @@ macro_rules! models {
 
             fn build(
                 py: pyo3::Python<'_>,
-                values: $crate::model::Values,
-                extra: $crate::model::Extra,
+                values: $crate::schema::Values,
+                extra: $crate::schema::Extra,
             ) -> pyo3::PyResult<pyo3::Bound<'_, Self>> {
                 let mut fields = Self::FIELDS.iter();
                 let mut values = values.into_iter();
@@ -384,7 +352,7 @@ macro_rules! models {
                 vec![$( &self.$field ),+]
             }
 
-            fn extra(&self) -> Option<&$crate::model::Extra> {
+            fn extra(&self) -> Option<&$crate::schema::Extra> {
                 self.extra.as_deref()
             }
 
@@ -406,7 +374,7 @@ macro_rules! models {
             fn _read<'py>(
                 document: &pyo3::Bound<'py, pyo3::PyAny>,
             ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {
-                $crate::gil::entry(document.py(), || $crate::model::read::<Self>(document))
+                $crate::failure::entry(document.py(), || $crate::model::read::<Self>(document))
             }
 
             /// What the Rust model of the same name makes of a document, written back; for tests that hold
@@ -415,7 +383,7 @@ macro_rules! models {
             fn _core_json<'py>(
                 document: &pyo3::Bound<'py, pyo3::PyAny>,
             ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {
-                $crate::gil::entry(document.py(), || $crate::model::core_json::<Self>(document))
+                $crate::failure::entry(document.py(), || $crate::model::core_json::<Self>(document))
             }
 
             /// A model of values by attribute, of built-in types.
@@ -423,7 +391,7 @@ macro_rules! models {
             fn _build<'py>(
                 given: &pyo3::Bound<'py, pyo3::types::PyDict>,
             ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {
-                $crate::gil::entry(given.py(), || $crate::model::build::<Self>(given))
+                $crate::failure::entry(given.py(), || $crate::model::build::<Self>(given))
             }
 
             /// The model with other values, by attribute, of built-in types.
@@ -431,7 +399,7 @@ macro_rules! models {
                 this: &pyo3::Bound<'py, Self>,
                 changes: &pyo3::Bound<'py, pyo3::types::PyDict>,
             ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {
-                $crate::gil::entry(this.py(), || $crate::model::replace(this, changes))
+                $crate::failure::entry(this.py(), || $crate::model::replace(this, changes))
             }
 
             /// The value of the field at a position, where it is made anew each time.
@@ -439,7 +407,7 @@ macro_rules! models {
                 this: &pyo3::Bound<'py, Self>,
                 at: usize,
             ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {
-                $crate::gil::entry(this.py(), || $crate::model::attribute(this, at))
+                $crate::failure::entry(this.py(), || $crate::model::attribute(this, at))
             }
 
             /// The JSON, with the names that the service uses and every digit of every number.
@@ -448,7 +416,7 @@ macro_rules! models {
             ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {
                 $crate::model::method(this.py(), || {
                     let mut json = String::new();
-                    $crate::write::model(this, &mut json)?;
+                    $crate::write::model(this.as_any(), &const { $crate::schema::Class::of::<Self>() }, &mut json)?;
                     Ok(json)
                 })
             }
@@ -508,19 +476,6 @@ macro_rules! models {
             }
         }
     )+};
-
-    (@kind text) => { $crate::schema::Kind::Text };
-    (@kind interned) => { $crate::schema::Kind::Interned };
-    (@kind role) => { $crate::schema::Kind::Role };
-    (@kind boolean) => { $crate::schema::Kind::Boolean };
-    (@kind integer) => { $crate::schema::Kind::Integer };
-    (@kind decimal) => { $crate::schema::Kind::Decimal };
-    (@kind date) => { $crate::schema::Kind::Date };
-    (@kind timestamp) => { $crate::schema::Kind::Timestamp };
-    (@kind object) => { $crate::schema::Kind::Object };
-    (@kind strings) => { $crate::schema::Kind::Strings };
-    (@kind one $of:ident) => { $crate::schema::Kind::One(&const { $crate::schema::Class::of::<$of>() }) };
-    (@kind many $of:ident) => { $crate::schema::Kind::Many(&const { $crate::schema::Class::of::<$of>() }) };
 
     (@presence required) => { $crate::schema::Presence::Required };
     (@presence optional) => { $crate::schema::Presence::Optional };

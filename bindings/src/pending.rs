@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use crate::{
-    failure::{Failure, Outcome},
+    failure::{Failure, Outcome, entry},
     gil,
     response::{self, CallResult, ReadAs},
     runtime,
@@ -79,7 +79,7 @@ pub(crate) fn open_mailbox(
     event_loop: Py<PyAny>,
     deliver: Py<PyAny>,
 ) -> PyResult<Bound<'_, PyAny>> {
-    gil::entry(py, || {
+    entry(py, || {
         Ok(Mailbox {
             inner: Arc::new(Inbox {
                 event_loop,
@@ -103,7 +103,7 @@ impl Mailbox {
             }
         };
         drop(state);
-        gil::entry(py, || Ok(first))
+        entry(py, || Ok(first))
     }
 
     /// Takes the first parcel out, once its future has it. The future is returned, so that it ends where
@@ -119,7 +119,7 @@ impl Mailbox {
 impl Parcel {
     /// What is in it: a value, or a failure.
     fn open<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        gil::entry(py, || match &*self.0 {
+        entry(py, || match &*self.0 {
             Content::News => Ok(py.None().into_bound(py)),
             Content::Lost => Err(Failure::Runtime(
                 "the call came to no end: this is a bug in dealkit, please report it".to_owned(),

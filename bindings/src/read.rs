@@ -18,13 +18,8 @@ use serde_json::value::RawValue;
 
 use crate::{
     builtin, json,
-    model::{Extra, Model, Values},
-    schema::{Class, Field, Kind, Presence},
+    schema::{Class, Extra, Field, Kind, Presence, Values},
 };
-
-/// Reads a model from a JSON object whose brace comes next.
-pub(crate) type ReadModel =
-    for<'py> fn(&mut Reader<'_, 'py>) -> Result<Bound<'py, PyAny>, ReadError>;
 
 /// Why reading stopped.
 pub(crate) enum ReadError {
@@ -56,10 +51,11 @@ pub(crate) struct Reader<'j, 'py> {
 
 impl<'j, 'py> Reader<'j, 'py> {
     /// Reads a document that is one model. A byte order mark before it is skipped.
-    pub(crate) fn document<M: Model>(
+    pub(crate) fn document(
         py: Python<'py>,
         document: &'j [u8],
-    ) -> Result<Bound<'py, M>, ReadError> {
+        class: &Class,
+    ) -> Result<Bound<'py, PyAny>, ReadError> {
         let data = document.strip_prefix(b"\xef\xbb\xbf").unwrap_or(document);
         let mut reader = Self {
             py,
@@ -69,20 +65,20 @@ impl<'j, 'py> Reader<'j, 'py> {
         if reader.parser.peek()? != Peek::Object {
             return Err(ReadError::Document);
         }
-        let model = reader.model()?;
+        let model = reader.model(class)?;
         reader.parser.finish()?;
         Ok(model)
     }
 
     /// Reads an object whose brace comes next.
-    pub(crate) fn model<M: Model>(&mut self) -> Result<Bound<'py, M>, ReadError> {
+    fn model(&mut self, class: &Class) -> Result<Bound<'py, PyAny>, ReadError> {
         let mut values = Values::default();
         let mut extra = Extra::default();
         // Members mostly come in the order of the specification, so the search begins after the last.
         let mut next = 0;
         let mut name = self.parser.known_object()?;
         while let Some(wire) = name {
-            match position(M::FIELDS, wire, next) {
+            match position(class.fields, wire, next) {
                 Some((at, field)) => {
                     next = at + 1;
                     let value = self.value(field, at, &mut extra)?;
@@ -99,14 +95,15 @@ impl<'j, 'py> Reader<'j, 'py> {
             }
             name = self.parser.next_key()?;
         }
-        let missing = M::FIELDS
+        let missing = class
+            .fields
             .iter()
             .zip(&values)
             .any(|(field, value)| field.presence == Presence::Required && value.is_none());
         if missing {
             return Err(ReadError::Document);
         }
-        Ok(M::build(self.py, values, extra)?)
+        Ok((class.build)(self.py, values, extra)?)
     }
 
     /// Reads the value of a field, `None` for a null where nothing is allowed.
@@ -176,7 +173,7 @@ impl<'j, 'py> Reader<'j, 'py> {
 
     fn one(&mut self, class: &Class, peek: Peek) -> Result<Bound<'py, PyAny>, ReadError> {
         if peek == Peek::Object {
-            (class.read)(self)
+            self.model(class)
         } else {
             Err(ReadError::Document)
         }

@@ -10,8 +10,8 @@ use pyo3::{
 
 use crate::{
     builtin,
-    failure::{Failure, Outcome, header_pairs},
-    gil, json,
+    failure::{Failure, Outcome, entry, header_pairs},
+    json,
     model::{method, read_document},
     models::{Agent, Deal},
 };
@@ -105,12 +105,12 @@ impl RawResponse {
 
     /// The body as what the call comes back with.
     fn _parse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        gil::entry(py, || read(py, &self.response, self.read_as))
+        entry(py, || read(py, &self.response, self.read_as))
     }
 
     /// The body as any JSON.
     fn _json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        gil::entry(py, || read(py, &self.response, ReadAs::Json))
+        entry(py, || read(py, &self.response, ReadAs::Json))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

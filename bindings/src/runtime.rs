@@ -109,7 +109,7 @@ pub(crate) fn drop_of_callers<T>(value: T) {
 
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 fn cannot_start(error: io::Error) -> Failure {
-    Failure::Runtime(format!("the runtime cannot be started: {error}"))
+    Failure::Config(format!("the runtime cannot be started: {error}"))
 }
 
 /// The thread in the background.

@@ -13,7 +13,7 @@ use pyo3::{
 
 use crate::{
     arguments::{Expected, Settings},
-    failure::{Failure, Outcome},
+    failure::{Failure, Outcome, entry},
     gil, model,
     models::Agent,
 };
@@ -61,7 +61,7 @@ pub(crate) fn start_sandbox<'py>(
         let started = gil::release(py, || builder.start());
         started.map_err(|error| Failure::Config(error.to_string()))
     });
-    gil::entry(py, || {
+    entry(py, || {
         let sandbox = started?;
         Ok(NativeSandbox {
             url: sandbox.url(),
@@ -88,7 +88,7 @@ impl NativeSandbox {
 
     /// The agents created so far, in the order of creation.
     fn agents<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        gil::entry(py, || {
+        entry(py, || {
             let agents = self.with(Sandbox::agents)?;
             let agents = agents.iter().map(|agent| {
                 let json = serde_json::to_vec(agent)
@@ -101,7 +101,7 @@ impl NativeSandbox {
 
     /// Adds a deal, a JSON text; one with the same id is replaced.
     fn insert_deal<'py>(&self, py: Python<'py>, json: String) -> PyResult<Bound<'py, PyAny>> {
-        gil::entry(py, || {
+        entry(py, || {
             self.with(|sandbox| sandbox.insert_deal(json))?
                 .map_err(|error| Failure::Config(error.to_string()))
         })
@@ -109,7 +109,7 @@ impl NativeSandbox {
 
     /// Drops every agent, and every deal but those that the server started with.
     fn reset<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        gil::entry(py, || self.with(Sandbox::reset))
+        entry(py, || self.with(Sandbox::reset))
     }
 
     /// Stops the server at once.

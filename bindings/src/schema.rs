@@ -1,5 +1,14 @@
 //! What a field of a model is: data, without how it is read or written.
 
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, NaiveDate, Utc};
+use dealkit::{
+    AgentId, ApplicationId, ApplicationStatus, AssignedRole, BrokerageId, CollectiveId,
+    ContactFieldId, ContactFieldType, ContactId, ContactSchemaId, ContactType, DealId, DealPhase,
+    DealStatus, Decimal, FieldSchemaId, Json, ListingContractId, ListingSide, OfferId, OfficeId,
+    QuoteId,
+};
 use pyo3::{prelude::*, types::PyTuple};
 
 /// What a field holds.
@@ -29,6 +38,37 @@ pub(crate) enum Kind {
     One(&'static Class),
     /// Any number of another model.
     Many(&'static Class),
+}
+
+/// What a field of this Rust type holds in Python. The models are theirs; see `model`.
+pub(crate) trait FieldType {
+    const KIND: Kind;
+}
+
+impl<T: FieldType> FieldType for Option<T> {
+    const KIND: Kind = T::KIND;
+}
+
+macro_rules! field_types {
+    ($($kind:ident: $($of:ty),+;)+) => {
+        $($( impl FieldType for $of { const KIND: Kind = Kind::$kind; } )+)+
+    };
+}
+
+field_types! {
+    Text: String, AgentId, ApplicationId, BrokerageId, CollectiveId, ContactFieldId, ContactId,
+        DealId, ListingContractId, OfferId, OfficeId, QuoteId;
+    // Of these there are a few in every deal, the same each time.
+    Interned: ApplicationStatus, ContactFieldType, ContactSchemaId, ContactType, DealPhase,
+        DealStatus, FieldSchemaId, ListingSide;
+    Role: AssignedRole;
+    Boolean: bool;
+    Integer: i64;
+    Decimal: Decimal;
+    Date: NaiveDate;
+    Timestamp: DateTime<Utc>;
+    Object: Json;
+    Strings: BTreeMap<String, String>;
 }
 
 /// Whether a field must be there.
@@ -66,11 +106,61 @@ pub(crate) struct Field {
     pub(crate) doc: &'static str,
 }
 
-/// A model as the fields of others know it: its functions for values that may be it.
+macro_rules! most_fields {
+    ($( $(#[$doc:meta])* $model:ident { $(
+        $(#[$field_doc:meta])* $presence:ident $show:ident $field:ident: $type:ty = $wire:literal,
+    )+ } )+) => {
+        /// The most fields that a model has.
+        const MOST: usize = most(&[$( [$($wire),+].len() ),+]);
+    };
+}
+
+dealkit::__response_models!(most_fields);
+
+const fn most(counts: &[usize]) -> usize {
+    match counts {
+        [] => 0,
+        [first, rest @ ..] => {
+            let rest = most(rest);
+            if *first > rest { *first } else { rest }
+        }
+    }
+}
+
+/// The values of a model's fields, in the order of its fields.
+pub(crate) type Values = [Option<Py<PyAny>>; MOST];
+
+/// What came in the JSON and the Python values do not hold.
+#[derive(Clone, Default, PartialEq)]
+pub(crate) struct Extra {
+    /// Undocumented fields, by name.
+    pub(crate) unknown: BTreeMap<String, Json>,
+    /// The exact JSON of timestamps finer than microseconds, by the position of the field.
+    pub(crate) exact: Vec<(usize, Json)>,
+}
+
+impl Extra {
+    /// Keeps nothing where there is nothing to keep.
+    pub(crate) fn boxed(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
+
+    /// The exact JSON of a field.
+    pub(crate) fn exact(&self, position: usize) -> Option<&Json> {
+        let of_field = self.exact.iter().find(|(at, _)| *at == position);
+        of_field.map(|(_, json)| json)
+    }
+}
+
+/// The parts of a model: its values, in the order of its fields, and what they do not hold.
+pub(crate) type Parts<'a> = (Vec<&'a Py<PyAny>>, Option<&'a Extra>);
+
+/// A model: its fields, and how it is made and taken apart.
 pub(crate) struct Class {
     pub(crate) name: &'static str,
-    pub(crate) read: crate::read::ReadModel,
-    pub(crate) write: fn(&Bound<'_, PyAny>, &mut String) -> PyResult<()>,
+    pub(crate) fields: &'static [Field],
+    pub(crate) build: for<'py> fn(Python<'py>, Values, Extra) -> PyResult<Bound<'py, PyAny>>,
+    pub(crate) parts: for<'a> fn(&'a Bound<'_, PyAny>) -> PyResult<Parts<'a>>,
     pub(crate) is: fn(&Bound<'_, PyAny>) -> bool,
 }
 

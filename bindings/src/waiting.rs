@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use tokio::{runtime::Handle, task::yield_now, time::timeout};
 
 use crate::{
-    failure::{Failure, Outcome},
+    failure::{Failure, Outcome, entry},
     gil,
     response::{self, CallResult, ReadAs},
     runtime,
@@ -96,7 +96,7 @@ impl Waiting {
         let py = this.py();
         let waiting = this.get();
         let polled = waiting.poll(py);
-        gil::entry(py, || match polled? {
+        entry(py, || match polled? {
             Some(result) => response::result(py, &result, waiting.read_as, waiting.raw),
             None => Ok(this.clone().into_any()),
         })

@@ -1,29 +1,28 @@
 //! Writing Python objects as JSON: models with their wire names, and anything that a request may hold.
 
-use dealkit::{Json, Violation, ViolationCode, scalar};
+use dealkit::{Json, Violation, ViolationCode, document::MAX_VALUES, scalar};
 use pyo3::{
+    exceptions::PyRuntimeError,
     prelude::*,
     types::{PyBool, PyDate, PyDateTime, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple},
 };
 
 use crate::{
     builtin, json,
-    model::{Model, internal, mapping},
-    schema::{Field, Kind, Presence},
+    schema::{Class, Field, Kind, Presence},
 };
 
 /// How deep containers may be nested: the reference server reads no deeper.
 const DEEPEST: usize = 128;
 
-/// How long the JSON of one value may be, in bytes. A few lists that hold each other many times are more
-/// than any memory.
+/// How long the JSON of one value may be, in bytes. How many values it may hold is what dealkit reads, too: a
+/// few lists that hold each other many times are more than any memory.
 const LONGEST: usize = 64 * 1024 * 1024;
 
-/// Writes a model.
-pub(crate) fn model<M: Model>(this: &Bound<'_, M>, out: &mut String) -> PyResult<()> {
+/// Writes a model of this class.
+pub(crate) fn model(this: &Bound<'_, PyAny>, class: &Class, out: &mut String) -> PyResult<()> {
     let py = this.py();
-    let model = this.get();
-    let extra = model.extra();
+    let (values, extra) = (class.parts)(this)?;
     let mut separator = '{';
     let mut begin = |out: &mut String, name: &str| -> PyResult<()> {
         out.push(separator);
@@ -32,7 +31,7 @@ pub(crate) fn model<M: Model>(this: &Bound<'_, M>, out: &mut String) -> PyResult
         out.push(':');
         Ok(())
     };
-    for (at, (field, value)) in M::FIELDS.iter().zip(model.values()).enumerate() {
+    for (at, (field, value)) in class.fields.iter().zip(values).enumerate() {
         let value = value.bind(py);
         if value.is_none() {
             if field.presence == Presence::Nullable {
@@ -86,7 +85,7 @@ fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<
         Kind::Object => out.push_str(json::raw_text(value)?),
         Kind::Strings => {
             out.push('{');
-            for (at, (name, value)) in mapping(value)?.iter().enumerate() {
+            for (at, (name, value)) in builtin::mapping(value)?.iter().enumerate() {
                 if at > 0 {
                     out.push(',');
                 }
@@ -96,19 +95,24 @@ fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<
             }
             out.push('}');
         }
-        Kind::One(class) => (class.write)(value, out)?,
+        Kind::One(class) => model(value, class, out)?,
         Kind::Many(class) => {
             out.push('[');
             for (at, item) in value.cast::<PyTuple>()?.iter().enumerate() {
                 if at > 0 {
                     out.push(',');
                 }
-                (class.write)(&item, out)?;
+                model(&item, class, out)?;
             }
             out.push(']');
         }
     }
     Ok(())
+}
+
+/// What a model holds was checked when it was made.
+fn internal() -> PyErr {
+    PyRuntimeError::new_err("a model holds what cannot be written: this is a bug in dealkit")
 }
 
 /// Writes a string.
@@ -118,11 +122,11 @@ fn text(text: &str, out: &mut String) -> PyResult<()> {
 }
 
 /// Objects of Python's own types as JSON, or the first place where they cannot be.
-pub(crate) fn any(value: &Bound<'_, PyAny>) -> Result<Json, Violation> {
+pub(crate) fn any(value: &Bound<'_, PyAny>) -> PyResult<Result<Json, Violation>> {
     let mut writer = Writer::default();
     writer.value(value);
-    let json = writer.json();
-    match (writer.wrong.into_iter().next(), json) {
+    let (json, wrong) = writer.finish()?;
+    Ok(match (wrong.into_iter().next(), json) {
         (None, Some(json)) => Ok(json),
         (Some(violation), _) => Err(violation),
         (None, None) => Err(Violation::new(
@@ -130,7 +134,7 @@ pub(crate) fn any(value: &Bound<'_, PyAny>) -> Result<Json, Violation> {
             ViolationCode::WrongType,
             "must be a JSON value",
         )),
-    }
+    })
 }
 
 /// Writes the parts of a request, and notes what cannot be written with its place. Mappings of other
@@ -142,15 +146,22 @@ pub(crate) struct Writer {
     pointer: String,
     /// The containers around it.
     containers: Vec<*mut pyo3::ffi::PyObject>,
+    /// How many values were written.
+    values: usize,
     /// Whether there is more than may be written.
     is_full: bool,
-    pub(crate) wrong: Vec<Violation>,
+    wrong: Vec<Violation>,
+    /// What a signal handler raised while Python wrote a long number.
+    raised: Option<PyErr>,
 }
 
 impl Writer {
-    /// What was written. In the place of what could not be written stands null.
-    pub(crate) fn json(&self) -> Option<Json> {
-        Json::parse(self.out.as_str()).ok()
+    /// What was written, and what could not be: in its place stands null.
+    pub(crate) fn finish(self) -> PyResult<(Option<Json>, Vec<Violation>)> {
+        match self.raised {
+            Some(error) => Err(error),
+            None => Ok((Json::parse(self.out).ok(), self.wrong)),
+        }
     }
 
     fn refuse(&mut self, detail: String) {
@@ -216,11 +227,15 @@ impl Writer {
 
     /// Writes any value.
     pub(crate) fn value(&mut self, value: &Bound<'_, PyAny>) {
-        if self.is_full {
+        self.values += 1;
+        if self.is_full || self.raised.is_some() {
             self.out.push_str("null");
         } else if self.out.len() > LONGEST {
             self.is_full = true;
             self.refuse(format!("must not be longer than {LONGEST} bytes as JSON"));
+        } else if self.values > MAX_VALUES {
+            self.is_full = true;
+            self.refuse(format!("must not hold more than {MAX_VALUES} values"));
         } else if self.containers.len() == DEEPEST {
             self.refuse(format!("must not be nested deeper than {DEEPEST} levels"));
         } else if self.containers.contains(&value.as_ptr()) {
@@ -248,9 +263,11 @@ impl Writer {
             self.out
                 .push_str(if truth.is_true() { "true" } else { "false" });
         } else if let Ok(int) = value.cast::<PyInt>() {
-            self.number(builtin::int_text(int).ok());
+            self.number(builtin::int_text(int));
         } else if builtin::is_decimal(value) {
-            self.number(builtin::decimal_text(value).ok());
+            self.number(builtin::decimal_text(value).map(Some));
+        } else if let Ok(text) = json::raw_text(value) {
+            self.out.push_str(text);
         } else if let Ok(float) = value.cast::<PyFloat>() {
             match float.value() {
                 number if number.is_finite() => {
@@ -279,9 +296,14 @@ impl Writer {
     }
 
     /// Writes a number digit for digit.
-    fn number(&mut self, digits: Option<String>) {
-        match digits.and_then(|digits| Json::parse(digits).ok()) {
-            Some(number) => self.out.push_str(number.as_str()),
+    fn number(&mut self, digits: PyResult<Option<String>>) {
+        let digits = digits.unwrap_or_else(|error| {
+            self.raised = Some(error);
+            None
+        });
+        // Of what Python writes, NaN and infinities are not JSON.
+        match digits.filter(|digits| digits.ends_with(|last: char| last.is_ascii_digit())) {
+            Some(digits) => self.out.push_str(&digits),
             None => self.refuse("must be a finite number with at most 4,300 digits".to_owned()),
         }
     }

@@ -125,16 +125,16 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
         ],
         "json_text": [partial(native.json_text, "deal", {"id": "d"}), partial(native.json_text, "deal", {"id": {1}})],
         "violation_texts": [partial(native.violation_texts, "/profile/x", "required", "must be there")],
-        "check_options": [
-            partial(native.check_options, {"timeout": 5, "max_retries": 2}),
-            partial(native.check_options, {"timeout": "5"}),
-            partial(native.check_options, {"max_retries": -1}),
+        "call_options": [
+            partial(native.call_options, {"timeout": 5, "max_retries": 2, "extra_headers": [("a", "b")]}),
+            partial(native.call_options, {"timeout": "5"}),
+            partial(native.call_options, {"max_retries": -1}),
         ],
         "open_engine": [
-            partial(native.open_engine, settings, False),
-            partial(native.open_engine, settings, True),
-            partial(native.open_engine, {**settings, "service_key": "a b"}, False),
-            partial(native.open_engine, {**settings, "headers": [("a", 1)]}, False),
+            partial(native.open_engine, settings, False, None),
+            partial(native.open_engine, settings, True, None),
+            partial(native.open_engine, {**settings, "service_key": "a b"}, False, None),
+            partial(native.open_engine, {**settings, "headers": [("a", 1)]}, False, None),
         ],
         "sync_log_level": [partial(native.sync_log_level, False)],
         "take_log": [native.take_log],
@@ -146,35 +146,36 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
 def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     """The entries that send something, to the sandbox. One event loop that does not run is involved."""
     client: Any = Client(base_url=sandbox.url, service_key=sandbox.service_key)
-    engine, server = client._engine, sandbox._native
+    engine, server = client._service.engine, sandbox._native
     call, missing = native.retrieve_deal("d_1"), native.retrieve_deal("nothing")
     response = client.with_raw_response.deals.retrieve("d_1")
     loop = asyncio.new_event_loop()
     box, future = _async.mailbox(loop), loop.create_future()
-    many = engine.many(True, None, None)
+    many = engine.many(True, None)
     parcel = _parcel(client)
 
     return {
         "Engine.base_url": [partial(attrgetter("base_url"), engine)],
+        "Engine.timeout": [partial(attrgetter("timeout"), engine)],
+        "Engine.max_retries": [partial(attrgetter("max_retries"), engine)],
         "Engine.service_key": [partial(attrgetter("service_key"), engine)],
         "Engine.send": [
-            partial(engine.send, call, None, None, False),
-            partial(engine.send, call, None, None, True),
-            partial(engine.send, missing, 5.0, 0, False),
-            partial(engine.send, call, -1.0, None, False),
+            partial(engine.send, call, None, False),
+            partial(engine.send, call, None, True),
+            partial(engine.send, missing, native.call_options({"timeout": 5, "max_retries": 0}), False),
         ],
-        "Engine.start": [partial(engine.start, call, None, None, False, box, future)],
-        "Engine.many": [partial(engine.many, True, None, None), partial(engine.many, True, -1.0, None)],
+        "Engine.start": [partial(engine.start, call, None, False, box, future)],
+        "Engine.many": [partial(engine.many, True, None)],
         "Many.push": [partial(many.push, "d_1", 0), partial(many.push, 5, 0)],
         "Many.take": [many.take],
         "Many.wait": [many.wait],
         "Many.tell": [partial(many.tell, box, future)],
-        "Many.close": [engine.many(True, None, None).close],
+        "Many.close": [engine.many(True, None).close],
         "Mailbox.first": [box.first],
         "Mailbox.delivered": [native.open_mailbox(ref(loop), print).delivered],
         "open_mailbox": [partial(native.open_mailbox, ref(loop), print)],
         "Parcel.open": [parcel.open],
-        "Pending.abort": [engine.start(call, None, None, False, box, future).abort],
+        "Pending.abort": [engine.start(call, None, False, box, future).abort],
         "RawResponse.status_code": [partial(attrgetter("status_code"), response)],
         "RawResponse.request_id": [partial(attrgetter("request_id"), response)],
         "RawResponse.attempts": [partial(attrgetter("attempts"), response)],
@@ -199,8 +200,8 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
 def of_slow_calls(url: str) -> dict[str, list[Callable[[], object]]]:
     """The entries of a call in flight, to a server that does not answer."""
     client: Any = Client(base_url=url, service_key="k")
-    waiting = client._engine.send(native.retrieve_deal("d_1"), None, None, False)
-    other = client._engine.send(native.retrieve_deal("d_1"), None, None, False)
+    waiting = client._service.engine.send(native.retrieve_deal("d_1"), None, False)
+    other = client._service.engine.send(native.retrieve_deal("d_1"), None, False)
     return {"Waiting.wait": [waiting.wait], "Waiting.abort": [other.abort]}
 
 
@@ -210,7 +211,7 @@ def _parcel(client: Any) -> Any:
     async def fetch() -> Any:
         loop = asyncio.get_running_loop()
         box = native.open_mailbox(ref(loop), lambda box: None)
-        client._engine.start(native.retrieve_deal("d_1"), None, None, False, box, loop.create_future())
+        client._service.engine.start(native.retrieve_deal("d_1"), None, False, box, loop.create_future())
         while (first := box.first()) is None:
             await asyncio.sleep(0.001)
         box.delivered()

@@ -35,10 +35,11 @@ def texts_of(error: BaseException) -> list[str]:
 def provoke(client: Client) -> list[str]:
     """The texts of what goes wrong, of every kind."""
     texts = [repr(client), str(client), repr(client.deals), repr(client.with_raw_response)]
+    wrong: Any = {**ADA, "first_name": PERSON * 100, "email": PERSON}
     calls = (
         lambda: client.deals.retrieve(ID),
         lambda: client.agents.create(**ADA),
-        lambda: client.agents.create(**{**ADA, "first_name": PERSON * 100, "email": PERSON}),
+        lambda: client.agents.create(**wrong),
         lambda: client.request("GET", "x", ID),
         lambda: list(client.deals.retrieve_many([ID])),
     )
@@ -88,7 +89,7 @@ def test_the_log_says_what_happened(caplog: pytest.LogCaptureFixture, peer: Any)
     with caplog.at_level(logging.DEBUG, "dealkit"):
         run(retrieve())
     text = caplog.text
-    assert "trying again" in text and "/v1/deals/{id}" in text and "200" in text and "GET" in text
+    assert "retrying" in text and "/v1/deals/{id}" in text and "200" in text and "GET" in text
     check(text)
     assert {record.name for record in caplog.records if record.name.startswith("dealkit")} == {"dealkit"}
 
@@ -132,10 +133,9 @@ def test_names_that_are_data_stand_in_no_text(peer: Any) -> None:
                 client.deals.retrieve("d")
         assert PERSON not in str(caught.value) + repr(caught.value) + caught.value.path
         assert PERSON in caught.value.pointer
+    wrong: Any = {**ADA, "profile": {"client_metadata": {PERSON: {1}}}}
     with pytest.raises(ValidationError) as invalid:
-        Client(base_url="http://127.0.0.1:9", service_key="k").agents.create(
-            **{**ADA, "profile": {"client_metadata": {PERSON: {1}}}}
-        )
+        Client(base_url="http://127.0.0.1:9", service_key="k").agents.create(**wrong)
     (violation,) = invalid.value.errors
     assert violation.pointer == f"/profile/clientMetadata/{PERSON}"
     assert str(violation) == str(invalid.value).partition(": ")[2]

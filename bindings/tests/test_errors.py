@@ -174,6 +174,8 @@ def test_errors_pickle_with_every_protocol(protocol: int, client: Client, peer: 
     for error in errors:
         again = pickle.loads(pickle.dumps(error, protocol))
         assert type(again) is type(error) and vars(again) == vars(error) and str(again) == str(error)
+    timeout = dealkit.Timeout(connect=1, total=2)
+    assert pickle.loads(pickle.dumps(timeout, protocol)) == timeout
     headers = errors[2].headers  # type: ignore[attr-defined]
     assert pickle.loads(pickle.dumps(headers, protocol)) == headers == copy.deepcopy(headers)
 

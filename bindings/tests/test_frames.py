@@ -9,9 +9,9 @@ import traceback
 from typing import Any
 
 import pytest
-from conftest import run
+from conftest import run, untyped
 
-from dealkit import AsyncClient, Client, _client
+from dealkit import Agent, AgentProfileResponse, AsyncClient, Client, _client
 from dealkit.testing import Sandbox
 
 KEY = "sk-canary-0b5e1f"
@@ -42,6 +42,8 @@ class BrokenMapping(dict[str, Any]):
 
 UNTYPED: Any = [KEY]
 WRONG: Any = {"last_name": "L", "profile": {}, "email": PERSON, "first_name": PERSON * 99}
+PERSONAL: Any = {"id": "a", "email": PERSON, "first_name": PERSON, "last_name": PERSON, "role_assignments": ()}
+PERSONAL["profile"] = AgentProfileResponse(client_metadata={PERSON: PERSON})
 FAILING: dict[str, Any] = {
     "a wrong setting": lambda url: Client(base_url="ftp://x", service_key=KEY),
     "a wrong key": lambda url: Client(base_url=url, service_key=KEY + " "),
@@ -62,10 +64,10 @@ FAILING: dict[str, Any] = {
         **WRONG, validate=False
     ),
     "a create with a wrong option": lambda url: Client(base_url=url, service_key=KEY).agents.create(
-        **{**WRONG, "validate": 1}
+        **untyped({**WRONG, "validate": 1})
     ),
     "a profile that cannot be read": lambda url: Client(base_url=url, service_key=KEY).agents.create(
-        **{**WRONG, "profile": BrokenMapping(tier=PERSON)}
+        **untyped({**WRONG, "profile": BrokenMapping(tier=PERSON)})
     ),
     "a create on a closed client": lambda url: closed(url).agents.create(**WRONG, validate=False),
     "an async create": lambda url: run(AsyncClient(base_url=url, service_key=KEY).agents.create(**WRONG)),
@@ -79,6 +81,9 @@ FAILING: dict[str, Any] = {
     "a wrong request, awaited": lambda url: run(
         AsyncClient(base_url=url, service_key=KEY).request("POST", "x", json={PERSON: {1}})
     ),
+    "a model": lambda url: Agent(**untyped({**PERSONAL, "first_name": 5})),
+    "a model's replacement": lambda url: Agent(**PERSONAL).__replace__(first_name=PERSON, last_name=5),
+    "a document": lambda url: Agent.from_json('{"id": "%s"}' % PERSON),
     "a sandbox": lambda url: Sandbox([{"id": "d", "external_id": PERSON, "a": {1}}], service_key=KEY),
     "a sandbox with a wrong key": lambda url: Sandbox(service_key=KEY + " "),
 }

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import answer, until
+from conftest import answer, until, untyped
 
 from dealkit import Client, Deal, NotFoundError, ValidationError
 from dealkit.testing import Sandbox
@@ -126,7 +126,7 @@ def test_a_generator_that_raises(client: Client) -> None:
 )
 def test_wrong_arguments(client: Client, arguments: Any, error: Any, text: str) -> None:
     with pytest.raises(error, match=text):
-        client.deals.retrieve_many(**{"ids": ["d_1"], **arguments})
+        client.deals.retrieve_many(**untyped({"ids": ["d_1"], **arguments}))
 
 
 def test_a_callable_is_told_of_progress(client: Client) -> None:

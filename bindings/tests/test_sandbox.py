@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import untyped
 
 from dealkit import AsyncClient, Client, ConfigError, Deal, NotFoundError, Side
 from dealkit.testing import Sandbox
@@ -56,7 +57,7 @@ def test_generated_deals_and_settings() -> None:
         assert sandbox.service_key == "mine"
         assert client.deals.retrieve("g_2").id == "g_2"
         with pytest.raises(Exception) as caught:
-            client.agents.create(**{**ADA, "profile": {"nonsense": 1}})
+            client.agents.create(**untyped({**ADA, "profile": {"nonsense": 1}}))
         assert [error.code for error in caught.value.errors] == ["unknown_field"]  # type: ignore[attr-defined]
         assert "mine" not in repr(sandbox)
 

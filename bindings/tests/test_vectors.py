@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -34,7 +37,38 @@ def check_document(model: type[Deal] | type[Agent], case: dict[str, Any], docume
                 at(back, pointer)
         else:
             assert written(at(back, pointer)) == written(exact(text)), pointer
+            assert is_same(attribute(value, pointer), exact(text)), pointer
     assert model.from_json(value.to_json()) == value
+
+
+def attribute(value: Any, pointer: str) -> Any:
+    """What stands at a JSON pointer into a document, by way of the attributes of its model."""
+    for token in pointer.split("/")[1:]:
+        token = token.replace("~1", "/").replace("~0", "~")
+        if hasattr(value, "__dealkit_fields__"):
+            names = {wire: name for name, wire, *_ in value.__dealkit_fields__}
+            value = getattr(value, names[token]) if token in names else value.extra[token]
+        else:
+            value = value[int(token)] if isinstance(value, tuple | list) else value[token]
+    return value
+
+
+def is_same(value: Any, expected: Any) -> bool:
+    """Whether an attribute is what a document says, numbers as written."""
+    if hasattr(value, "__dealkit_fields__"):
+        return written(exact(value.to_json())) == written(expected)
+    if isinstance(value, datetime):
+        # A datetime ends at microseconds.
+        return bool(value == datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", expected)))
+    if isinstance(value, date):
+        return bool(value.isoformat() == expected)
+    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+        return bool(Decimal(expected) == value)
+    if isinstance(value, tuple | list):
+        return len(value) == len(expected) and all(map(is_same, value, expected))
+    if isinstance(value, Mapping):
+        return bool(value.keys() == expected.keys()) and all(is_same(value[name], expected[name]) for name in value)
+    return bool(value == expected)
 
 
 def agree(model: type[Deal] | type[Agent], document: bytes) -> bool:

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from conftest import run
+from conftest import run, untyped
 
 import dealkit
 from dealkit import (
@@ -69,7 +69,7 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
         (1, TypeError, "base_url must be a str, not int"),
         (b"https://x.example", TypeError, "base_url must be a str, not bytes"),
         ("", ConfigError, "base_url"),
-        ("deals.example.com", ConfigError, "base_url is no absolute URL such as https://deals.example.com"),
+        ("deals.example.com", ConfigError, "base_url is not an absolute URL such as https://deals.example.com"),
         ("ftp://x.example", ConfigError, "base_url must begin with https:// or http://"),
         ("http://x.example", ConfigError, "allow_http"),
         ("http://", ConfigError, "base_url"),
@@ -131,11 +131,11 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
         ("http://", ConfigError, "proxy"),
         ("ftp://proxy.example.com", ConfigError, "proxy"),
     ],
-    "max_connections": [
-        (-1, ConfigError, f"max_connections {WHOLE}"),
-        ("5", TypeError, f"max_connections {WHOLE}, not str"),
-        (True, TypeError, f"max_connections {WHOLE}, not bool"),
-        (1.0, TypeError, f"max_connections {WHOLE}, not float"),
+    "max_idle_connections": [
+        (-1, ConfigError, f"max_idle_connections {WHOLE}"),
+        ("5", TypeError, f"max_idle_connections {WHOLE}, not str"),
+        (True, TypeError, f"max_idle_connections {WHOLE}, not bool"),
+        (1.0, TypeError, f"max_idle_connections {WHOLE}, not float"),
     ],
     "max_response_bytes": [
         (-1, ConfigError, f"max_response_bytes {WHOLE}"),
@@ -293,7 +293,7 @@ def test_members_that_no_json_can_hold(made: Made, name: str, validate: bool) ->
         (HALF, "must be Unicode text, got half of a surrogate pair"),
     ]:
         with pytest.raises(ValidationError) as caught:
-            made.create(**{**GOOD, name: value}, validate=validate)
+            made.create(**untyped({**GOOD, name: value}), validate=validate)
         (violation,) = caught.value.errors
         assert (violation.pointer, violation.code) == (f"/{name}", "wrong_type")
         assert text in violation.detail
@@ -303,7 +303,7 @@ def test_members_that_no_json_can_hold(made: Made, name: str, validate: bool) ->
 def test_members_that_must_be_strings(made: Made, name: str) -> None:
     for value, found in [(1, "a number"), (True, "a boolean"), ([], "an array"), ({}, "an object")]:
         with pytest.raises(ValidationError) as caught:
-            made.create(**{**GOOD, name: value})
+            made.create(**untyped({**GOOD, name: value}))
         (violation,) = caught.value.errors
         assert (violation.pointer, violation.code) == (f"/{name}", "wrong_type")
         assert violation.detail == f"must be a string, got {found}"
@@ -361,7 +361,7 @@ REQUEST: dict[str, list[tuple[Any, str, str, str]]] = {
 )
 def test_members_that_break_the_rules(made: Made, name: str, value: Any, pointer: str, code: str, detail: str) -> None:
     with pytest.raises(ValidationError) as caught:
-        made.create(**{**GOOD, name: value})
+        made.create(**untyped({**GOOD, name: value}))
     (violation,) = caught.value.errors
     assert (violation.pointer, violation.code) == (pointer, code)
     assert detail in violation.detail
@@ -371,7 +371,7 @@ def test_members_that_break_the_rules(made: Made, name: str, value: Any, pointer
 @pytest.mark.parametrize("name", ["email", "profile"])
 def test_nobody_is_told_to_leave_out_what_must_be_there(made: Made, name: str) -> None:
     with pytest.raises(ValidationError) as caught:
-        made.create(**{**GOOD, name: None})
+        made.create(**untyped({**GOOD, name: None}))
     assert "leave it out" not in str(caught.value)
 
 
@@ -386,7 +386,7 @@ def test_values_without_an_end(made: Made) -> None:
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(ValidationError, match="wrong_type"):
-        made.create(**{**GOOD, "profile": {"client_metadata": {"a": endless}}})
+        made.create(**untyped({**GOOD, "profile": {"client_metadata": {"a": endless}}}))
     with pytest.raises(ValidationError, match="wrong_type"):
         made.request("PATCH", "agents", "a_1", json=endless)
 
@@ -400,7 +400,7 @@ def test_other_wrong_use_of_create(made: Made) -> None:
     refused(
         TypeError,
         "profile names one field twice: user_id is userId",
-        create(**{**GOOD, "profile": {"userId": "a", "user_id": "b"}}),
+        create(**untyped({**GOOD, "profile": {"userId": "a", "user_id": "b"}})),
     )
     for wrong in ("no", 0):
         refused(TypeError, f"validate must be a bool, not {type(wrong).__name__}", create(**GOOD, validate=wrong))
@@ -436,7 +436,13 @@ MANY: dict[str, list[tuple[Any, type[Exception], str]]] = {
         (None, TypeError, "progress must be a bool or a callable, not NoneType"),
         (1, TypeError, "progress must be a bool or a callable, not int"),
     ],
-    "timeout": [(5, TypeError, "unexpected keyword argument 'timeout'")],
+    "timeout": [
+        ("5", TypeError, "timeout must be a number of seconds, not str"),
+        (0, ConfigError, f"timeout {SECONDS}"),
+    ],
+    "max_retries": [(-1, ConfigError, f"max_retries {WHOLE}")],
+    "extra_headers": [({"a": 1}, TypeError, "the value of a in extra_headers must be a str, not int")],
+    "patience": [(5, TypeError, "unexpected keyword argument 'patience'")],
 }
 
 
@@ -446,7 +452,7 @@ def test_retrieve_many(of_class: Any, name: str, value: Any, error: type[Excepti
     """At once, not when the first deal is asked for."""
     client = of_class(base_url=URL, service_key="k")
     with pytest.raises((error, ConfigError) if error is ValueError else error) as caught:
-        client.deals.retrieve_many(**{"ids": ["d_1"], name: value})
+        client.deals.retrieve_many(**untyped({"ids": ["d_1"], name: value}))
     assert text in str(caught.value)
 
 
@@ -648,7 +654,7 @@ def test_from_json() -> None:
         ("[]", "", "expected an object, found an array"),
         ("{", "", "expected JSON"),
         (b"\xff", "", "expected JSON"),
-        ("{}", "id", "a required member is missing"),
+        ("{}", "id", "a required field is missing"),
         ('{"id": 1}', "id", "expected a string, found a number"),
         ('{"id": "d"} x', "", "line 1 column 13"),
         ('{"id": "d", "metadata": {"a": 1}}', "metadata[entry 1]", "expected a string, found a number"),
@@ -701,7 +707,7 @@ def test_other_wrong_use_of_the_sandbox(dealkit_sandbox: Sandbox) -> None:
     refused(ConfigError, f"cannot listen on 127.0.0.1:{taken}", lambda: Sandbox(port=taken))
     refused(TypeError, "not int", lambda: dealkit_sandbox.insert_deal(5))  # type: ignore[arg-type]
     refused(ConfigError, "deal: /id: expected a string", lambda: dealkit_sandbox.insert_deal({"id": 1}))
-    refused(ConfigError, "a required member is missing", lambda: dealkit_sandbox.insert_deal({}))
+    refused(ConfigError, "a required field is missing", lambda: dealkit_sandbox.insert_deal({}))
     closed = Sandbox()
     closed.close()
     closed.close()

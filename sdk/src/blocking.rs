@@ -309,6 +309,12 @@ where
         self
     }
 
+    /// See [`dealkit::RetrieveMany::header`](crate::RetrieveMany::header).
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.many = self.many.header(name, value);
+        self
+    }
+
     /// See [`dealkit::RetrieveMany::as_completed`](crate::RetrieveMany::as_completed).
     pub fn as_completed(mut self) -> Self {
         self.many = self.many.as_completed();

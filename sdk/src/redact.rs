@@ -13,8 +13,10 @@ const SHOWN: usize = 200;
 /// Takes the service key out of texts that the service sent.
 #[derive(Clone)]
 pub(crate) struct Redactor {
-    /// The key in the ways in which a text may write it.
+    /// The key in the ways in which a text may write it, in lower case where the case does not count.
     forms: Arc<[String]>,
+    /// Whether letters of the other case are the key, too: of a key of a few letters, words would be full.
+    ignores_case: bool,
 }
 
 impl Redactor {
@@ -26,9 +28,11 @@ impl Redactor {
             key.escape_debug().to_string(),
             pointer_token(key),
         ];
-        // How a URL's host would write it; of a key of a few letters, words would be full.
-        if key.len() >= 8 {
-            forms.push(key.to_ascii_lowercase());
+        let ignores_case = key.len() >= 8;
+        if ignores_case {
+            forms
+                .iter_mut()
+                .for_each(|form| form.make_ascii_lowercase());
         }
         forms.retain(|form| !form.is_empty());
         // The longest first: none may leave a part of another.
@@ -36,6 +40,7 @@ impl Redactor {
         forms.dedup();
         Self {
             forms: forms.into(),
+            ignores_case,
         }
     }
 
@@ -54,7 +59,21 @@ impl Redactor {
     /// `text` with every occurrence of the key masked.
     pub(crate) fn mask(&self, text: &str) -> String {
         self.forms.iter().fold(text.to_owned(), |text, form| {
-            text.replace(form, "[service key]")
+            // Of the same length as the text: ASCII letters alone change.
+            let searched = if self.ignores_case {
+                text.to_ascii_lowercase()
+            } else {
+                text.clone()
+            };
+            let mut masked = String::with_capacity(text.len());
+            let mut end = 0;
+            for (start, found) in searched.match_indices(form.as_str()) {
+                masked.push_str(text.get(end..start).unwrap_or_default());
+                masked.push_str("[service key]");
+                end = start + found.len();
+            }
+            masked.push_str(text.get(end..).unwrap_or_default());
+            masked
         })
     }
 }
@@ -125,6 +144,7 @@ mod tests {
             format!("metadata[{key:?}]"),
             format!("/metadata/{}", pointer_token(key)),
             key.to_ascii_lowercase(),
+            key.to_ascii_uppercase(),
             format!("{key}{key}"),
         ] {
             let masked = redactor.mask(&text);

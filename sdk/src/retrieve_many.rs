@@ -89,6 +89,15 @@ impl<I> RetrieveMany<I> {
     }
 }
 
+impl<I, T: 'static> RetrieveMany<I, T> {
+    /// Adds a header to each request; see [`Call::header`].
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let (call, name, value) = (self.call, name.into(), value.into());
+        self.call = Arc::new(move |id| call(id).header(&name, &value));
+        self
+    }
+}
+
 impl<I, T> RetrieveMany<I, T> {
     /// How many deals are fetched at the same time, at least one. Default: 16. Deals that were fetched
     /// and wait for their turn count too, so memory is bounded.

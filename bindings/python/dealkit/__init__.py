@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         RoleAssignment,
         Side,
     )
-    from dealkit._options import OMITTED, Omitted, Timeout
+    from dealkit._options import OMITTED, CallOptions, ClientOptions, Omitted, Timeout
     from dealkit.enums import Role
     from dealkit.exceptions import (
         APIConnectionError,
@@ -73,7 +73,9 @@ __all__ = [
     "AsyncDealIterator",
     "AuthenticationError",
     "BadRequestError",
+    "CallOptions",
     "Client",
+    "ClientOptions",
     "ConfigError",
     "ConflictError",
     "Contact",
@@ -127,7 +129,7 @@ _MODULES = {
         "RoleAssignment",
         "Side",
     ),
-    "_options": ("OMITTED", "Omitted", "Timeout"),
+    "_options": ("OMITTED", "CallOptions", "ClientOptions", "Omitted", "Timeout"),
     "enums": ("Role",),
     "params": ("AgentProfileParams",),
     "exceptions": (

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary, ref
 
 from dealkit import _log, _native
 from dealkit._failure import exception, unwrap
+
+
+class Service(Protocol):
+    """What has the connections, as long as its client is open."""
+
+    def open(self) -> _native.Engine:
+        """The connections."""
+        ...
+
 
 _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _native.Mailbox] = WeakKeyDictionary()
 
@@ -23,27 +32,22 @@ def _deliver(box: _native.Mailbox) -> None:
     """
     while (first := box.first()) is not None:
         _settle(*first)
-        box.delivered()
+        if first[0].done():
+            box.delivered()
     _log.flush()
 
 
 def _settle(future: asyncio.Future[Any], parcel: _native.Parcel) -> None:
     if future.done():  # Cancelled.
         return
-    outcome: Any
-    try:
-        outcome = parcel.open()
-    except Exception as error:
-        outcome = error
+    outcome = parcel.open()
     try:
         if isinstance(outcome, _native.Failure):
             future.set_exception(exception(outcome))
-        elif isinstance(outcome, Exception):
-            future.set_exception(outcome)
         else:
             future.set_result(outcome)
-    except (asyncio.InvalidStateError, RuntimeError):
-        pass  # Cancelled since, or of a loop that is closed: nobody waits for it.
+    except asyncio.InvalidStateError:
+        pass  # Cancelled since.
 
 
 def mailbox(loop: asyncio.AbstractEventLoop) -> _native.Mailbox:
@@ -55,16 +59,16 @@ def mailbox(loop: asyncio.AbstractEventLoop) -> _native.Mailbox:
 
 
 async def send(
-    engine: _native.Engine,
+    service: Service,
     call: _native.Call[Any],
-    timeout: float | None,
-    max_retries: int | None,
+    options: _native.Options | None,
     raw: bool,
 ) -> Any:
     """Makes a call. Cancelling it aborts the request."""
     loop = asyncio.get_running_loop()
     future = loop.create_future()
-    pending = unwrap(engine.start(call, timeout, max_retries, raw, mailbox(loop), future))
+    # No variable holds the connections: with an exception, it would outlive the client.
+    pending = unwrap(service.open().start(call, options, raw, mailbox(loop), future))
     log = _FlushedLog(loop) if _log.is_read() else None
     try:
         return await future

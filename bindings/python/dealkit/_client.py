@@ -2,62 +2,32 @@
 
 from __future__ import annotations
 
+from types import TracebackType
+from typing import Any, ClassVar, Self, Unpack
+
 import dealkit._models  # noqa: F401 - completes the native classes, which calls come back with
-from dealkit import _log, _native
+from dealkit import _native
+from dealkit._calls import raw_request
+from dealkit._derived import AsyncAgents, AsyncDeals, AsyncRawAgents, AsyncRawDeals, RawAgents, RawDeals
 from dealkit._failure import unwrap
-from dealkit._options import OMITTED, Omitted, Timeout, pairs, settings, shares_connections
-from dealkit._plain import plain
+from dealkit._options import OMITTED, CallOptions, ClientOptions, Pairs, check_names, client_settings, pairs
 from dealkit._private import private
-from dealkit._resources import (
-    Agents,
-    AsyncAgents,
-    AsyncDeals,
-    AsyncRawAgents,
-    AsyncRawDeals,
-    Deals,
-    RawAgents,
-    RawDeals,
-)
-
-# What follows is for type checkers: importing typing takes longer than all of dealkit.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Mapping
-    from types import TracebackType
-    from typing import Any, Self, TypeVar
-
-    Pairs = Mapping[str, str] | Iterable[tuple[str, str]]
-    T = TypeVar("T")
+from dealkit._resources import Agents, Deals
+from dealkit._service import Service
 
 
 class BaseClient:
     """What both clients have in common."""
 
-    __slots__ = ("_engine", "_given", "_max_retries", "_timeout")
+    __slots__ = ("_given", "_service")
 
-    _engine: _native.Engine | None
-    # The arguments, to be pickled and changed; never shown, for the key is one of them.
+    _service: Service
+    # The options, to be pickled and changed; never shown, for the key is one of them.
     _given: dict[str, Any]
-    # In place of the engine's own, for a client that shares another's connections.
-    _timeout: float | None
-    _max_retries: int | None
 
-    _AWAITS: bool
+    _AWAITS: ClassVar[bool]
 
-    def __init__(
-        self,
-        *,
-        base_url: str | None = None,
-        service_key: str | None = None,
-        timeout: float | Timeout | None = None,
-        max_retries: int | None = None,
-        headers: Pairs | None = None,
-        proxy: str | None = None,
-        max_connections: int | None = None,
-        max_response_bytes: int | None = None,
-        allow_http: bool = False,
-        user_agent: str | None = None,
-    ) -> None:
+    def __init__(self, **options: Unpack[ClientOptions]) -> None:
         """Sets the client up, and checks that it can work.
 
         Args:
@@ -67,26 +37,23 @@ class BaseClient:
             timeout: The most seconds that a call may take, all attempts included (60), or a ``Timeout``.
             max_retries: How many times a request is retried after the first attempt (2).
             headers: Headers to send on every request.
-            proxy: A proxy to go through, such as ``http://proxy.example.com:3128``, in place of the one
-                that the environment names. A service on a loopback address is always called directly.
-            max_connections: How many unused connections are kept for the next call (64).
+            proxy: A proxy to go through, such as ``http://proxy.example.com:3128``, in place of the one that
+                the environment names. A service on a loopback address is always called directly.
+            max_idle_connections: How many idle connections are kept for the next call (64).
             max_response_bytes: The largest response body that is read, in bytes (64 MiB).
-            allow_http: Allows plain ``http`` to a host that is not this machine. Everybody on the way
-                can then read the service key.
+            allow_http: Allows plain ``http`` to a host that is not this machine. Everybody on the way can
+                then read the service key.
             user_agent: The ``User-Agent`` header. Default: ``dealkit/`` and the version.
+            options: ``ClientOptions`` has them all.
 
         Raises:
-            ConfigError: A setting is missing or wrong; the text says which, and what it takes.
+            ConfigError: An option is missing or wrong; the text says which, and what it takes.
         """
-        given = {**locals()}
-        del base_url, service_key, headers, proxy
-        del given["self"]
-        self._set_up(given)
+        self._set_up(options, None)
 
-    def _set_up(self, given: dict[str, Any]) -> None:
-        self._engine, self._given = _set_up(given, self._AWAITS)
-        self._timeout = None
-        self._max_retries = None
+    def _set_up(self, options: Any, shared: _native.Engine | None) -> None:
+        engine, self._given = _open(options, type(self), shared)
+        self._service = Service(engine)
 
     @property
     def base_url(self) -> str:
@@ -95,40 +62,28 @@ class BaseClient:
         return base_url
 
     @property
+    def timeout(self) -> float:
+        """The most seconds that a call may take, all attempts included."""
+        return self._service.open().timeout
+
+    @property
+    def max_retries(self) -> int:
+        """How many times a request is retried after the first attempt."""
+        return self._service.open().max_retries
+
+    @property
     def is_closed(self) -> bool:
         """Whether the client was closed."""
-        return self._engine is None
+        return self._service.engine is None
 
-    def with_options(
-        self,
-        *,
-        base_url: str | Omitted = OMITTED,
-        service_key: str | Omitted = OMITTED,
-        timeout: float | Timeout | None | Omitted = OMITTED,
-        max_retries: int | None | Omitted = OMITTED,
-        headers: Pairs | None | Omitted = OMITTED,
-        proxy: str | None | Omitted = OMITTED,
-        max_connections: int | None | Omitted = OMITTED,
-        max_response_bytes: int | None | Omitted = OMITTED,
-        allow_http: bool | Omitted = OMITTED,
-        user_agent: str | None | Omitted = OMITTED,
-    ) -> Self:
+    def with_options(self, **options: Unpack[ClientOptions]) -> Self:
         """Another client that is set up as this one is, but for what is given here; None is the default.
 
-        One that differs only in ``timeout`` (a number) and ``max_retries`` shares this one's connections,
-        and is cheap to make: ``client.with_options(timeout=5).deals.retrieve("d_1")``.
+        It takes what the constructor takes. The two share their connections unless what differs concerns
+        those (``proxy``, ``max_idle_connections``, a ``Timeout`` with ``connect`` or ``attempt``, another host),
+        so it is cheap to make: ``client.with_options(timeout=5).deals.retrieve("d_1")``.
         """
-        given = {**locals()}
-        del base_url, service_key, headers, proxy
-        return _with_options(given)  # type: ignore[no-any-return]
-
-    def _open(self) -> _native.Engine:
-        if self._engine is None:
-            from dealkit.exceptions import ConfigError
-
-            raise ConfigError("the client is closed; make another one to make calls")
-        _log.sync_log_level()
-        return self._engine
+        return _with_options(options, self)  # type: ignore[return-value, arg-type]
 
     def _own_state(self) -> dict[str, Any]:
         """The attributes that a subclass has added."""
@@ -143,70 +98,45 @@ class BaseClient:
 
     def __repr__(self) -> str:
         # Also of a client that could not be set up: an error tracker may want to show it.
-        engine, given = getattr(self, "_engine", None), getattr(self, "_given", {})
-        closed = ", closed" if engine is None else ""
+        service, given = getattr(self, "_service", None), getattr(self, "_given", {})
+        closed = ", closed" if service is None or service.engine is None else ""
         return f"{type(self).__name__}(base_url={given.get('base_url')!r}{closed})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy of the arguments, as they are cleared once they are used.
-        return (_restore, (type(self), {**self._given}, self._engine is None), self._own_state())
+        # A copy of the options, as they are cleared once they are used.
+        return (_restore, (type(self), {**self._given}, self.is_closed), self._own_state())
 
 
 def _restore(of_class: type[BaseClient], given: dict[str, Any], is_closed: bool) -> BaseClient:
     # Not by calling the class: the constructor of a subclass may take other arguments.
     client = object.__new__(of_class)
-    client._set_up(given)
+    client._set_up(given, None)
     if is_closed:
-        client._engine = None
+        client._service.engine = None
     return client
 
 
 @private
-def _set_up(given: dict[str, Any], awaits: bool) -> tuple[_native.Engine, dict[str, Any]]:
-    """The connections of a client, and its arguments to be remembered."""
+def _open(
+    given: dict[str, Any], of_class: type[BaseClient], shared: _native.Engine | None
+) -> tuple[_native.Engine, dict[str, Any]]:
+    """The connections of a client, and its options to be remembered."""
+    check_names(of_class.__name__, given, ClientOptions)
     if given.get("headers") is not None:
         given["headers"] = pairs("headers", given["headers"])
-    engine = unwrap(_native.open_engine(settings(given), awaits))
+    engine = unwrap(_native.open_engine(client_settings(given), of_class._AWAITS, shared))
     # What came from the environment must be the same where the client is unpickled.
     return engine, {**given, "base_url": engine.base_url, "service_key": engine.service_key}
 
 
 @private
-def _with_options(given: dict[str, Any]) -> Any:
-    client: BaseClient = given.pop("self")
-    engine = client._open()
-    changes = {name: value for name, value in given.items() if value is not OMITTED}
+def _with_options(given: dict[str, Any], client: BaseClient) -> BaseClient:
+    engine = client._service.open()
+    check_names(f"{type(client).__name__}.with_options", given, ClientOptions)
     other = object.__new__(type(client))
-    if shares_connections(changes):
-        unwrap(_native.check_options(settings(changes)))
-        other._engine = engine
-        other._given = {**client._given, **changes}
-        other._timeout = changes.get("timeout", client._timeout)
-        other._max_retries = changes.get("max_retries", client._max_retries)
-    else:
-        other._set_up({**client._given, **changes})
+    other._set_up({**client._given, **given}, engine)
     other.__setstate__(client._own_state())
     return other
-
-
-@private
-def _raw_request(given: dict[str, Any]) -> _native.Call[Any]:
-    body = None if given["json"] is OMITTED else (plain(given["json"]),)
-    query, headers = pairs("query", given["query"]), pairs("headers", given["headers"])
-    return unwrap(_native.raw_request(given["method"], given["segments"], body, query, headers))
-
-
-def _wait(waiting: _native.Waiting) -> Any:
-    """Waits for a call. Python looks for signals between two steps, and their handlers may raise."""
-    try:
-        while True:
-            outcome = waiting.wait()
-            if outcome is not waiting:
-                return outcome
-            _log.flush()
-    finally:
-        # Does nothing to a call that has come to its end.
-        waiting.abort()
 
 
 class Client(BaseClient):
@@ -225,18 +155,18 @@ class Client(BaseClient):
 
     @property
     def agents(self) -> Agents:
-        """Calls on agents."""
-        return Agents(self)
+        """Calls on agents: ``create``."""
+        return Agents(self._service)
 
     @property
     def deals(self) -> Deals:
-        """Calls on deals."""
-        return Deals(self)
+        """Calls on deals: ``retrieve`` and ``retrieve_many``."""
+        return Deals(self._service)
 
     @property
     def with_raw_response(self) -> RawClient:
         """The same calls, coming back with the whole response."""
-        return RawClient(self)
+        return RawClient(self._service)
 
     def request(
         self,
@@ -245,6 +175,7 @@ class Client(BaseClient):
         json: object = OMITTED,
         query: Pairs | None = None,
         headers: Pairs | None = None,
+        **options: Unpack[CallOptions],
     ) -> _native.RawResponse[Any]:
         """Calls an undocumented operation with the same key, limits and errors.
 
@@ -253,27 +184,14 @@ class Client(BaseClient):
         """
         given = {**locals()}
         del method, segments, json, query, headers
-        return self._send_raw(_raw_request(given))
-
-    def _send(self, call: _native.Call[T]) -> T:
-        return self._made(call, False)  # type: ignore[no-any-return]
-
-    def _send_raw(self, call: _native.Call[T]) -> _native.RawResponse[T]:
-        return self._made(call, True)  # type: ignore[no-any-return]
-
-    def _made(self, call: _native.Call[Any], raw: bool) -> Any:
-        outcome = self._open().send(call, self._timeout, self._max_retries, raw)
-        if isinstance(outcome, _native.Waiting):
-            outcome = _wait(outcome)
-        _log.flush()
-        return unwrap(outcome)
+        return self._service.send_raw(raw_request(given), options)
 
     def close(self) -> None:
         """Closes the client, and its connections unless a client made by ``with_options`` shares them."""
-        self._engine = None
+        self._service.engine = None
 
     def __enter__(self) -> Self:
-        self._open()
+        self._service.open()
         return self
 
     def __exit__(
@@ -301,18 +219,18 @@ class AsyncClient(BaseClient):
 
     @property
     def agents(self) -> AsyncAgents:
-        """Calls on agents."""
-        return AsyncAgents(self)
+        """Calls on agents: ``create``."""
+        return AsyncAgents(self._service)
 
     @property
     def deals(self) -> AsyncDeals:
-        """Calls on deals."""
-        return AsyncDeals(self)
+        """Calls on deals: ``retrieve`` and ``retrieve_many``."""
+        return AsyncDeals(self._service)
 
     @property
     def with_raw_response(self) -> AsyncRawClient:
         """The same calls, coming back with the whole response."""
-        return AsyncRawClient(self)
+        return AsyncRawClient(self._service)
 
     async def request(
         self,
@@ -321,28 +239,23 @@ class AsyncClient(BaseClient):
         json: object = OMITTED,
         query: Pairs | None = None,
         headers: Pairs | None = None,
+        **options: Unpack[CallOptions],
     ) -> _native.RawResponse[Any]:
-        """Calls an undocumented operation; see ``Client.request``."""
+        """Calls an undocumented operation with the same key, limits and errors.
+
+        The segments follow ``/v1`` and are escaped as identifiers are:
+        ``await client.request("PATCH", "agents", agent.id, json={"first_name": "Ada"})``.
+        """
         given = {**locals()}
         del method, segments, json, query, headers
-        return await self._send_raw(_raw_request(given))
-
-    def _send(self, call: _native.Call[T]) -> Awaitable[T]:
-        from dealkit._async import send
-
-        return send(self._open(), call, self._timeout, self._max_retries, False)
-
-    def _send_raw(self, call: _native.Call[T]) -> Awaitable[_native.RawResponse[T]]:
-        from dealkit._async import send
-
-        return send(self._open(), call, self._timeout, self._max_retries, True)
+        return await self._service.send_raw_async(raw_request(given), options)
 
     async def aclose(self) -> None:
         """Closes the client, and its connections unless a client made by ``with_options`` shares them."""
-        self._engine = None
+        self._service.engine = None
 
     async def __aenter__(self) -> Self:
-        self._open()
+        self._service.open()
         return self
 
     async def __aexit__(
@@ -364,9 +277,9 @@ class RawClient:
     deals: RawDeals
     """Calls on deals."""
 
-    def __init__(self, client: Client) -> None:
-        self.agents = RawAgents(client)
-        self.deals = RawDeals(client)
+    def __init__(self, service: Service) -> None:
+        self.agents = RawAgents(service)
+        self.deals = RawDeals(service)
 
 
 class AsyncRawClient:
@@ -379,6 +292,6 @@ class AsyncRawClient:
     deals: AsyncRawDeals
     """Calls on deals."""
 
-    def __init__(self, client: AsyncClient) -> None:
-        self.agents = AsyncRawAgents(client)
-        self.deals = AsyncRawDeals(client)
+    def __init__(self, service: Service) -> None:
+        self.agents = AsyncRawAgents(service)
+        self.deals = AsyncRawDeals(service)

@@ -35,4 +35,16 @@ def flush() -> None:
 
         logger = logging.getLogger("dealkit")
         for level, message in _native.take_log():
-            logger.log(level, "%s", message)
+            try:
+                logger.log(level, "%s", message)
+            except Exception:
+                # A filter or a handler of the program's that raises must not cost the outcome of a call.
+                _report()
+
+
+def _report() -> None:
+    import logging
+    import traceback
+
+    if logging.raiseExceptions and sys.stderr is not None:
+        traceback.print_exc()

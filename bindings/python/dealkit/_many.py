@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from dealkit import _log, _native
 from dealkit._failure import exception, unwrap
 from dealkit._progress import begin
+from dealkit._service import native_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import TracebackType
 
-    from dealkit._client import BaseClient
-    from dealkit._resources import Progress
+    from dealkit._options import CallOptions
+    from dealkit._progress import Progress
+    from dealkit._service import Service
 
 T = TypeVar("T")
 
@@ -30,12 +32,13 @@ class _Window(Generic[T]):
 
     def __init__(
         self,
-        client: BaseClient,
+        service: Service,
         ids: Iterable[str],
         concurrency: int,
         ordered: bool,
         on_error: str,
         progress: Progress,
+        options: CallOptions,
     ) -> None:
         if isinstance(ids, str | bytes):
             raise TypeError(f"ids must be an iterable of str, not a {type(ids).__name__}; for one deal use retrieve()")
@@ -51,9 +54,9 @@ class _Window(Generic[T]):
             self._ids = iter(ids)
         except TypeError:
             raise TypeError(f"ids must be an iterable of str, not {type(ids).__name__}") from None
-        engine = client._open()
+        engine = service.open()
         self._progress = begin(progress, ids)
-        self._many = unwrap(engine.many(ordered, client._timeout, client._max_retries))
+        self._many = unwrap(engine.many(ordered, native_options(options)))
         # Several threads may take deals. The same thread may come again: from a generator of identifiers.
         self._lock = RLock()
         self._concurrency = concurrency
@@ -63,7 +66,7 @@ class _Window(Generic[T]):
         self._out = 0
 
     def _next(self) -> tuple[_native.Many, tuple[int, str, Any] | None]:
-        """Sends identifiers on their way, and takes a deal if one has come.
+        """Sends the next identifiers, and takes a deal if one has come.
 
         Raises StopIteration when there is nothing left to wait for.
         """

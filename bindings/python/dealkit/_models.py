@@ -29,6 +29,7 @@ from dealkit._native import (
     Side,
 )
 from dealkit._plain import plain
+from dealkit._private import private
 from dealkit.enums import Role
 
 # What follows is for type checkers: importing typing takes longer than all of dealkit.
@@ -118,12 +119,19 @@ def _arguments(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 def _constructor(model: Any) -> Callable[..., Any]:
     """A constructor with the model's fields as its arguments: what is required has no default."""
 
+    @private
     def build(given: dict[str, Any]) -> Any:
         return unwrap(model._build(_arguments(model, given)))
 
     fields = [name if need == "required" else f"{name}=None" for name, _, _, need, _, _ in model.__dealkit_fields__]
     # As namedtuple does it: there is no other way to a function whose arguments are data.
-    source = f"def __new__(cls, *, {', '.join(fields)}, extra=None):\n    given = locals()\n    del given['cls']\n    return build(given)"
+    names = ", ".join(name for name, *_ in model.__dealkit_fields__)
+    source = (
+        f"def __new__(cls, *, {', '.join(fields)}, extra=None):\n"
+        f"    given = {{**locals()}}\n"
+        f"    del given['cls'], extra, {names}\n"
+        f"    return build(given)\n"
+    )
     namespace: dict[str, Any] = {"build": build, "__name__": "dealkit"}
     exec(source, namespace)
     constructor: Callable[..., Any] = namespace["__new__"]
@@ -142,7 +150,9 @@ class _ModelMethods:
 
         Raises DecodeError, which names the path of what could not be read and keeps the document.
         """
-        return unwrap(cls._read(document))
+        outcome = cls._read(document)
+        del document
+        return unwrap(outcome)
 
     def to_dict(self: Any) -> dict[str, Any]:
         """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
@@ -154,7 +164,7 @@ class _ModelMethods:
         return attributes
 
     def __replace__(self: Any, /, **changes: Any) -> Any:
-        return unwrap(self._replace(_arguments(type(self), changes)))
+        return _replaced(changes, self)
 
     def __reduce__(self: Any) -> tuple[Any, ...]:
         # By way of the JSON, which holds all of it.
@@ -164,6 +174,11 @@ class _ModelMethods:
         from dealkit._html import table
 
         return table(self)
+
+
+@private
+def _replaced(given: dict[str, Any], model: Any) -> Any:
+    return unwrap(model._replace(_arguments(type(model), given)))
 
 
 def _plain_value(kind: str, value: Any) -> Any:
@@ -208,7 +223,9 @@ class _RawJsonMethods:
     """The methods of RawJson."""
 
     def __new__(cls: Any, text: str, /) -> Any:
-        return unwrap(_native.raw_json(text))
+        outcome = _native.raw_json(text)
+        del text
+        return unwrap(outcome)
 
     def __reduce__(self: Any) -> tuple[Any, ...]:
         return (RawJson, (self.text,))

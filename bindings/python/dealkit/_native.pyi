@@ -2,7 +2,7 @@
 import datetime
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Any, Final, Generic, Literal, Self, TypeVar, final, overload
+from typing import Any, Final, Generic, Self, TypeVar, final
 
 from dealkit._headers import Headers
 from dealkit.enums import Role
@@ -84,7 +84,8 @@ class Address:
 
 @final
 class Agent:
-    """An agent, as the service answers with after creating one."""
+    """An agent, as the service returns it after creating one. The length limits of the names are not
+    enforced on what a service sends."""
 
     __match_args__: Final = ("id", "email", "date_of_birth", "first_name", "last_name", "profile", "current_brokerage_id", "role_assignments",)
     __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
@@ -169,7 +170,7 @@ class Agent:
 
 @final
 class AgentProfileResponse:
-    """The profile of an agent in a response."""
+    """The profile of an agent in a response. A request's is another: its fields have other names."""
 
     __match_args__: Final = ("onboarding_complete", "client_metadata", "external_id",)
     __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
@@ -188,7 +189,7 @@ class AgentProfileResponse:
 
     @property
     def client_metadata(self) -> Mapping[str, Any] | None:
-        """What the caller attached to the agent: any JSON object."""
+        """What the caller attached to the agent: a JSON object, every number in it exact."""
 
     @property
     def external_id(self) -> str | None:
@@ -445,7 +446,8 @@ class ContactField:
 @final
 class Deal:
     """A deal. Only `id` is always there: what the service left out or sent as null is None, an empty
-    tuple or an empty mapping."""
+    list or an empty map. The specification does not say in what unit or scale money, percentages and
+    splits are: the numbers are handed over as they came."""
 
     __match_args__: Final = ("id", "status", "phase", "expiry_date", "created_at", "listing_contract", "application", "quotes", "contacts", "sides", "metadata", "external_id",)
     __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
@@ -888,7 +890,7 @@ class RoleAssignment:
 
     @property
     def role(self) -> Role | str:
-        """The role: a Role, or the string as it came when it is none of those."""
+        """The role: one that a request can name, or any other string, as it came."""
 
     @property
     def extra(self) -> Mapping[str, Any]:
@@ -1089,11 +1091,16 @@ def sync_log_level(is_read: bool) -> None:
 def take_log() -> list[tuple[int, str]]:
     """Takes out the records that have come: level and message of each."""
 
-def check_options(settings: dict[str, Any]) -> Failure | None:
-    """Checks the settings in which clients that share their connections can differ."""
+@final
+class Options:
+    """What a call can have in place of the client's own."""
 
-def open_engine(settings: dict[str, Any], awaits: bool) -> Engine | Failure:
-    """Sets an Engine up, for callers that await or that wait."""
+def call_options(settings: dict[str, Any]) -> Options | Failure:
+    """The options of a call, by name."""
+
+def open_engine(settings: dict[str, Any], awaits: bool, shared: Engine | None) -> Engine | Failure:
+    """Sets an Engine up, for callers that await or that wait. It shares the connections of another one where
+    the settings allow it."""
 
 @final
 class Engine:
@@ -1110,29 +1117,28 @@ class Engine:
     def service_key(self) -> str:
         """The key. For pickling only."""
 
-    @overload
-    def send(
-        self, call: Call[_T], timeout: float | None, max_retries: int | None, raw: Literal[False]
-    ) -> _T | Waiting | Failure:
-        """Makes a call and waits a little. Returns what it came to, or a Waiting while it is in flight."""
+    @property
+    def timeout(self) -> float:
+        """The most seconds that a whole call may take."""
 
-    @overload
-    def send(
-        self, call: Call[_T], timeout: float | None, max_retries: int | None, raw: bool
-    ) -> RawResponse[_T] | _T | Waiting | Failure: ...
+    @property
+    def max_retries(self) -> int:
+        """How many times a request is retried."""
+
+    def send(self, call: Call[Any], options: Options | None, raw: bool) -> Any:
+        """Makes a call and waits a little. Returns what it came to, or a Waiting while it is in flight."""
 
     def start(
         self,
         call: Call[Any],
-        timeout: float | None,
-        max_retries: int | None,
+        options: Options | None,
         raw: bool,
         mailbox: Mailbox,
         future: Any,
     ) -> Pending | Failure:
         """Begins a call whose outcome goes to a future of the mailbox's event loop."""
 
-    def many(self, ordered: bool, timeout: float | None, max_retries: int | None) -> Many | Failure:
+    def many(self, ordered: bool, options: Options | None) -> Many | Failure:
         """Begins to retrieve many deals, whose identifiers are pushed one at a time."""
 
 @final

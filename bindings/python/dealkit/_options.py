@@ -1,12 +1,12 @@
-"""How a client is set up: its arguments, and what of them a call can have in its place."""
+"""What a client and a call can be told: each option is stated here once."""
 
 from __future__ import annotations
 
-# What follows is for type checkers: importing typing takes longer than all of dealkit.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypedDict
+
+Pairs = Mapping[str, str] | Iterable[tuple[str, str]]
+"""Names and values: a mapping, or pairs where a name comes more than once."""
 
 
 class Timeout:
@@ -38,8 +38,53 @@ class Timeout:
     def __hash__(self) -> int:
         return hash(self._key())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_timeout, self._key())
+
     def __repr__(self) -> str:
         return f"Timeout(connect={self.connect}, attempt={self.attempt}, total={self.total})"
+
+
+def _timeout(connect: float | None, attempt: float | None, total: float | None) -> Timeout:
+    return Timeout(connect=connect, attempt=attempt, total=total)
+
+
+class ClientOptions(TypedDict, total=False):
+    """The options of a client, all keywords of its constructor and of ``with_options``. None is the default."""
+
+    base_url: str | None
+    """The service's address, without ``/v1``. Default: the environment variable ``DEALKIT_BASE_URL``."""
+    service_key: str | None
+    """The key issued to the caller. Default: ``DEALKIT_SERVICE_KEY``."""
+    timeout: float | Timeout | None
+    """The most seconds that a call may take, all attempts included (60), or a ``Timeout``."""
+    max_retries: int | None
+    """How many times a request is retried after the first attempt (2)."""
+    headers: Pairs | None
+    """Headers to send on every request."""
+    proxy: str | None
+    """A proxy to go through, such as ``http://proxy.example.com:3128``, in place of the one that the
+    environment names. A service on a loopback address is always called directly."""
+    max_idle_connections: int | None
+    """How many idle connections are kept for the next call (64)."""
+    max_response_bytes: int | None
+    """The largest response body that is read, in bytes (64 MiB)."""
+    allow_http: bool | None
+    """Allows plain ``http`` to a host that is not this machine. Everybody on the way can then read the
+    service key."""
+    user_agent: str | None
+    """The ``User-Agent`` header. Default: ``dealkit/`` and the version."""
+
+
+class CallOptions(TypedDict, total=False):
+    """The options of a call, keywords of every call, in place of the client's own. None is the client's."""
+
+    extra_headers: Pairs | None
+    """Headers to send beside the client's, and in place of those of the same name."""
+    timeout: float | None
+    """The most seconds that the call may take, all attempts included."""
+    max_retries: int | None
+    """How many times the request is retried after the first attempt."""
 
 
 class Omitted:
@@ -58,13 +103,16 @@ OMITTED: Final = Omitted()
 """The default of an argument that is not sent: omitted is not the same as None, which is sent as null."""
 
 
-# What can differ between clients that share their connections.
-_OF_CALLS = frozenset({"timeout", "max_retries"})
+def check_names(function: str, options: Mapping[str, Any], known: type[Any]) -> None:
+    """Refuses an option that there is not, in Python's own words."""
+    for name in options:
+        if name not in known.__annotations__:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
 
 
-def settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a client as the native half takes them."""
-    settings = {name: value for name, value in given.items() if value is not None}
+def client_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a client as the native half takes them."""
+    settings = {name: value for name, value in options.items() if value is not None}
     timeout = settings.pop("timeout", None)
     if isinstance(timeout, Timeout):
         settings.update(connect=timeout.connect, attempt=timeout.attempt, timeout=timeout.total)
@@ -75,6 +123,16 @@ def settings(given: Mapping[str, Any]) -> dict[str, Any]:
             settings[name] = _seconds(settings[name])
     if "headers" in settings:
         settings["headers"] = pairs("headers", settings["headers"])
+    return settings
+
+
+def call_settings(options: CallOptions) -> dict[str, Any]:
+    """The options of a call as the native half takes them."""
+    settings: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    if "timeout" in settings:
+        settings["timeout"] = _seconds(settings["timeout"])
+    if "extra_headers" in settings:
+        settings["extra_headers"] = pairs("extra_headers", settings["extra_headers"])
     return settings
 
 
@@ -94,9 +152,3 @@ def pairs(what: str, value: Any) -> list[tuple[Any, Any]]:
     if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in found):
         raise TypeError(f"{what} must be a mapping or an iterable of pairs, not {type(value).__name__}")
     return [(name, value) for name, value in found]
-
-
-def shares_connections(changes: Mapping[str, Any]) -> bool:
-    """Whether a client with these changes can use the connections of the one that it is made of."""
-    # None asks for the default, and a Timeout for other connections: the ones there have neither.
-    return _OF_CALLS.issuperset(changes) and all(isinstance(value, int | float) for value in changes.values())

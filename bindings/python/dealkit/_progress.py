@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sized
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable, Sized
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from dealkit._resources import Progress
+Progress = bool | Callable[[int, int | None], object]
+"""How progress is shown: a bar or a line, not at all, or by a callable that is called with how many items have
+come and how many there are, if that is known."""
 
 
 class Display(Protocol):

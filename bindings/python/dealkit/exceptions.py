@@ -1,7 +1,7 @@
 """What a call can fail with: one tree, every exception of which pickles and keeps its attributes.
 
 ``DealkitError`` is the root. Its text is one line: method, path template, what happened and, if the
-service answered, its status, title, detail and request id. The service key never stands in it, and of
+service responded, its status, title, detail and request id. The service key never stands in it, and of
 dealkit's own words never a value that was given or read.
 """
 
@@ -50,11 +50,11 @@ class Violation(NamedTuple):
 
     def __repr__(self) -> str:
         pointer = _native.violation_texts(*self)[0]
-        return f"Violation(pointer={pointer!r}, code={self.code!r}, detail={self.detail!r})"
+        return f"Violation(pointer={pointer!r}, code={self.code!r})"
 
 
 class Problem(NamedTuple):
-    """The body of an error answer, as RFC 9457 names its members. The texts are the service's own."""
+    """The body of an error response, as RFC 9457 names its fields. The texts are the service's own."""
 
     type: str | None
     """A URI that names the kind of problem."""
@@ -73,6 +73,10 @@ class Problem(NamedTuple):
     extra: dict[str, Any]
     """Fields that are none of these, by name: of the first 64 KiB."""
 
+    def __repr__(self) -> str:
+        # None of the service's words: they may repeat what was sent.
+        return f"Problem(status={self.status!r}, errors={self.errors!r})"
+
 
 class DealkitError(Exception):
     """The root of everything that dealkit raises of its own."""
@@ -82,7 +86,7 @@ class DealkitError(Exception):
     attempts: int
     """How many times the request was tried; 0 if it never came to that."""
     request_id: str | None
-    """The request's id in the service's logs: worth naming when asking the service's people."""
+    """The request's id in the service's logs: include it when contacting support."""
     retry_after: float | None
     """How many seconds the service asks to wait before the next try, if it said so."""
     index: int | None
@@ -124,11 +128,11 @@ class ValidationError(DealkitError, ValueError):
 
 
 class APIConnectionError(DealkitError, ConnectionError):
-    """No connection could be made, or it broke before the whole answer was there."""
+    """No connection could be made, or it broke before the whole response had arrived."""
 
 
 class APITimeoutError(APIConnectionError, TimeoutError):
-    """No answer in time. ``delivery`` says whether the service may have acted."""
+    """The call timed out. ``delivery`` says whether the service may have acted."""
 
 
 class DecodeError(DealkitError, ValueError):
@@ -163,7 +167,7 @@ class DecodeError(DealkitError, ValueError):
 
 
 class APIStatusError(DealkitError):
-    """The service answered with a status that is not a success. A redirect is one, too: it is never followed."""
+    """The service responded with a status that is not a success. A redirect is one, too: it is never followed."""
 
     status_code: int
     """The status."""

@@ -36,12 +36,12 @@ def _text(name: str, deal: DealLike) -> str:
     if isinstance(deal, str):
         return deal
     if isinstance(deal, bytes | bytearray):
-        try:
-            return deal.decode()
-        except UnicodeDecodeError:
-            from dealkit import ConfigError
+        text = deal.decode("utf-8", "surrogateescape")
+        if text.isascii() or text.encode("utf-8", "replace").decode() == text:
+            return text
+        from dealkit import ConfigError
 
-            raise ConfigError(f"{name} is not UTF-8") from None
+        raise ConfigError(f"{name} is not UTF-8")
     if not hasattr(deal, "keys"):
         raise TypeError(f"{name} must be a mapping, a JSON text or a Deal, not {type(deal).__name__}")
     return unwrap(_native.json_text(name, plain(deal)))

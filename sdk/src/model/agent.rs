@@ -1,7 +1,5 @@
 //! What "Create agent" returns.
 
-use std::collections::BTreeMap;
-
 use super::{Agent, AgentProfileResponse, RoleAssignment};
 use crate::value::{AgentId, AssignedRole};
 
@@ -22,29 +20,20 @@ impl Agent {
         first_name: impl Into<String>,
         last_name: impl Into<String>,
     ) -> Self {
-        Self {
-            id: id.into(),
-            email: email.into(),
-            date_of_birth: None,
-            first_name: first_name.into(),
-            last_name: last_name.into(),
-            profile: AgentProfileResponse::default(),
-            current_brokerage_id: None,
-            role_assignments: Vec::new(),
-            extra: BTreeMap::new(),
-        }
+        Self::with_required(
+            id.into(),
+            email.into(),
+            first_name.into(),
+            last_name.into(),
+            AgentProfileResponse::default(),
+            Vec::new(),
+        )
     }
 }
 
 impl RoleAssignment {
     /// A role without a scope; the scope's fields are public.
     pub fn new(role: impl Into<AssignedRole>) -> Self {
-        Self {
-            brokerage_id: None,
-            office_id: None,
-            collective_id: None,
-            role: role.into(),
-            extra: BTreeMap::new(),
-        }
+        Self::with_required(role.into())
     }
 }

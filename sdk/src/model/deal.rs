@@ -1,7 +1,5 @@
 //! What "Retrieve a deal" returns.
 
-use std::collections::BTreeMap;
-
 use super::Deal;
 use crate::value::DealId;
 
@@ -24,20 +22,6 @@ impl Deal {
     /// deal.status = Some(DealStatus::CLOSED);
     /// ```
     pub fn new(id: impl Into<DealId>) -> Self {
-        Self {
-            id: id.into(),
-            status: None,
-            phase: None,
-            expiry_date: None,
-            created_at: None,
-            listing_contract: None,
-            application: None,
-            quotes: Vec::new(),
-            contacts: Vec::new(),
-            sides: Vec::new(),
-            metadata: BTreeMap::new(),
-            external_id: None,
-            extra: BTreeMap::new(),
-        }
+        Self::with_required(id.into())
     }
 }

@@ -121,21 +121,43 @@ macro_rules! models {
 
         $crate::model::field::field_by_serde!($model);
 
-        models!(@default $model [$($need)+] { $($field)+ });
+        models!(@required $model {} {} $( $need $field: $type, )+);
+        models!(@default $model [$($need)+]);
+    };
+
+    // What must be there are arguments, the rest is empty.
+    (@required $model:ident { $($argument:ident: $type:ty,)* } { $($rest:ident)* }) => {
+        impl $model {
+            /// One with the fields that must be there; the others are empty.
+            pub(super) fn with_required($($argument: $type),*) -> Self {
+                Self {
+                    $( $argument, )*
+                    $( $rest: Default::default(), )*
+                    extra: BTreeMap::new(),
+                }
+            }
+        }
+    };
+    (@required $model:ident { $($arguments:tt)* } { $($rest:ident)* }
+        required $field:ident: $type:ty, $($more:tt)*
+    ) => {
+        models!(@required $model { $($arguments)* $field: $type, } { $($rest)* } $($more)*);
+    };
+    (@required $model:ident { $($arguments:tt)* } { $($rest:ident)* }
+        $lenient:ident $field:ident: $type:ty, $($more:tt)*
+    ) => {
+        models!(@required $model { $($arguments)* } { $($rest)* $field } $($more)*);
     };
 
     // A type with a field that must be there has no default.
-    (@default $model:ident [required $($need:ident)*] $fields:tt) => {};
-    (@default $model:ident [$lenient:ident $($need:ident)*] $fields:tt) => {
-        models!(@default $model [$($need)*] $fields);
+    (@default $model:ident [required $($need:ident)*]) => {};
+    (@default $model:ident [$lenient:ident $($need:ident)*]) => {
+        models!(@default $model [$($need)*]);
     };
-    (@default $model:ident [] { $($field:ident)+ }) => {
+    (@default $model:ident []) => {
         impl Default for $model {
             fn default() -> Self {
-                Self {
-                    $( $field: Default::default(), )+
-                    extra: BTreeMap::new(),
-                }
+                Self::with_required()
             }
         }
     };

@@ -42,6 +42,9 @@ impl Decimal {
 
     /// Reads text that is known to be one JSON value; `None` if it is not a number or does not fit.
     pub(crate) fn from_json_number(text: &str) -> Option<Self> {
+        if text.len() > LONGEST {
+            return None;
+        }
         match text.split_once(['e', 'E']) {
             // `from_str_exact` refuses what does not fit, where `from_str` would round.
             None => rust_decimal::Decimal::from_str_exact(text).ok(),
@@ -55,6 +58,10 @@ impl Decimal {
         self.0.is_integer().then(|| self.0.to_i64()).flatten()
     }
 }
+
+/// The longest text of a number that is looked at. No value that fits takes as much, unless it was written to
+/// take time.
+const LONGEST: usize = 1_000;
 
 impl FromStr for Decimal {
     type Err = ParseDecimalError;

@@ -1,0 +1,314 @@
+"""The calls of each resource awaited, with the whole response, and both.
+
+Written by bindings/generate.py from _resources.py: do not change it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date
+from typing import Any, Literal, Unpack, overload
+
+from dealkit._calls import create_agent, retrieve_deal
+from dealkit._many import AsyncDealIterator
+from dealkit._native import Agent, Deal, RawResponse
+from dealkit._options import OMITTED, CallOptions, Omitted
+from dealkit._progress import Progress
+from dealkit._resources import Profile
+from dealkit._service import Service
+from dealkit.enums import Role
+from dealkit.exceptions import DealkitError
+
+
+class AsyncAgents:
+    """Calls on agents; see ``AsyncClient.agents``."""
+
+    __slots__ = ("_service",)
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def create(
+        self,
+        *,
+        email: str,
+        first_name: str,
+        last_name: str,
+        profile: Profile,
+        role: Role | str | Omitted = OMITTED,
+        phone: str | Omitted = OMITTED,
+        image_url: str | None | Omitted = OMITTED,
+        date_of_birth: date | str | None | Omitted = OMITTED,
+        brokerage_id: str | None | Omitted = OMITTED,
+        office_id: str | None | Omitted = OMITTED,
+        collective_id: str | None | Omitted = OMITTED,
+        validate: bool = True,
+        **options: Unpack[CallOptions],
+    ) -> Agent:
+        """Creates an agent.
+
+        The specification has no idempotency key: when a call fails and the error's ``delivery`` is not
+        ``not_sent``, the agent may have been created.
+
+        Args:
+            email: E-mail address: a bare mailbox such as ``ada@example.com``.
+            first_name: First name, 1 to 255 characters.
+            last_name: Last name, 1 to 255 characters.
+            profile: The profile, keys in snake_case; an empty one is fine.
+            role: The role; the service takes ``Role.AGENT`` when none is sent.
+            phone: Phone number: a plus sign and digits.
+            image_url: URL of a picture. None is sent as null, what is omitted is not sent.
+            date_of_birth: Date of birth: a date, or a string ``YYYY-MM-DD``.
+            brokerage_id: The brokerage that the agent belongs to.
+            office_id: The office that the agent belongs to.
+            collective_id: The collective that the agent belongs to.
+            validate: Whether the rules are checked before anything is sent. A real service may accept more
+                than the rules say.
+
+            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``.
+
+        Raises:
+            ValidationError: The request breaks the rules; ``errors`` has every violation.
+            DealkitError: See its subclasses.
+        """
+        given = {**locals()}
+        del email, first_name, last_name, profile, role, phone, image_url, date_of_birth
+        del brokerage_id, office_id, collective_id, given["self"], given["options"]
+        return await self._service.send_async(create_agent(given), options)
+
+
+class AsyncDeals:
+    """Calls on deals; see ``AsyncClient.deals``."""
+
+    __slots__ = ("_service",)
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def retrieve(self, id: str, **options: Unpack[CallOptions]) -> Deal:
+        """Retrieves a deal by its identifier.
+
+        Every string is an identifier but the empty one, ``.`` and ``..``, which no HTTP client can send.
+
+        Args:
+            id: The identifier.
+            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``.
+
+        Raises:
+            NotFoundError: The service knows no such deal.
+            DealkitError: See its subclasses.
+        """
+        return await self._service.send_async(retrieve_deal(id), options)
+
+    @overload
+    def retrieve_many(
+        self,
+        ids: Iterable[str],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        on_error: Literal["raise"] = "raise",
+        progress: Progress = False,
+        **options: Unpack[CallOptions],
+    ) -> AsyncDealIterator[Deal]: ...
+
+    @overload
+    def retrieve_many(
+        self,
+        ids: Iterable[str],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        on_error: Literal["return"],
+        progress: Progress = False,
+        **options: Unpack[CallOptions],
+    ) -> AsyncDealIterator[Deal | DealkitError]: ...
+
+    def retrieve_many(
+        self,
+        ids: Iterable[str],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        on_error: Literal["raise", "return"] = "raise",
+        progress: Progress = False,
+        **options: Unpack[CallOptions],
+    ) -> AsyncDealIterator[Any]:
+        """Retrieves many deals, a bounded number at a time, as an async iterator.
+
+        Identifiers are taken only as fast as deals are taken: ``ids`` may be endless. Leaving the loop early
+        cancels what is in flight.
+
+        Args:
+            ids: The identifiers: any iterable, also an endless generator.
+            concurrency: How many deals are in flight at the same time.
+            ordered: Whether the deals come in the order of the identifiers, or as they arrive.
+            on_error: ``"raise"`` ends with the first error; ``"return"`` puts the exception in the deal's
+                place, with its ``id`` and ``index``, and goes on.
+            progress: True shows a tqdm bar, or a plain line on standard error where tqdm is not installed; a
+                callable is called with how many deals have come and how many there are, if that is known.
+            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
+        """
+        return AsyncDealIterator(self._service, ids, concurrency, ordered, on_error, progress, options)
+
+
+class RawAgents:
+    """Calls on agents; see ``Client.with_raw_response.agents``."""
+
+    __slots__ = ("_service",)
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def create(
+        self,
+        *,
+        email: str,
+        first_name: str,
+        last_name: str,
+        profile: Profile,
+        role: Role | str | Omitted = OMITTED,
+        phone: str | Omitted = OMITTED,
+        image_url: str | None | Omitted = OMITTED,
+        date_of_birth: date | str | None | Omitted = OMITTED,
+        brokerage_id: str | None | Omitted = OMITTED,
+        office_id: str | None | Omitted = OMITTED,
+        collective_id: str | None | Omitted = OMITTED,
+        validate: bool = True,
+        **options: Unpack[CallOptions],
+    ) -> RawResponse[Agent]:
+        """Creates an agent.
+
+        The specification has no idempotency key: when a call fails and the error's ``delivery`` is not
+        ``not_sent``, the agent may have been created.
+
+        Args:
+            email: E-mail address: a bare mailbox such as ``ada@example.com``.
+            first_name: First name, 1 to 255 characters.
+            last_name: Last name, 1 to 255 characters.
+            profile: The profile, keys in snake_case; an empty one is fine.
+            role: The role; the service takes ``Role.AGENT`` when none is sent.
+            phone: Phone number: a plus sign and digits.
+            image_url: URL of a picture. None is sent as null, what is omitted is not sent.
+            date_of_birth: Date of birth: a date, or a string ``YYYY-MM-DD``.
+            brokerage_id: The brokerage that the agent belongs to.
+            office_id: The office that the agent belongs to.
+            collective_id: The collective that the agent belongs to.
+            validate: Whether the rules are checked before anything is sent. A real service may accept more
+                than the rules say.
+
+            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``.
+
+        Raises:
+            ValidationError: The request breaks the rules; ``errors`` has every violation.
+            DealkitError: See its subclasses.
+        """
+        given = {**locals()}
+        del email, first_name, last_name, profile, role, phone, image_url, date_of_birth
+        del brokerage_id, office_id, collective_id, given["self"], given["options"]
+        return self._service.send_raw(create_agent(given), options)
+
+
+class RawDeals:
+    """Calls on deals; see ``Client.with_raw_response.deals``."""
+
+    __slots__ = ("_service",)
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def retrieve(self, id: str, **options: Unpack[CallOptions]) -> RawResponse[Deal]:
+        """Retrieves a deal by its identifier.
+
+        Every string is an identifier but the empty one, ``.`` and ``..``, which no HTTP client can send.
+
+        Args:
+            id: The identifier.
+            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``.
+
+        Raises:
+            NotFoundError: The service knows no such deal.
+            DealkitError: See its subclasses.
+        """
+        return self._service.send_raw(retrieve_deal(id), options)
+
+
+class AsyncRawAgents:
+    """Calls on agents; see ``AsyncClient.with_raw_response.agents``."""
+
+    __slots__ = ("_service",)
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def create(
+        self,
+        *,
+        email: str,
+        first_name: str,
+        last_name: str,
+        profile: Profile,
+        role: Role | str | Omitted = OMITTED,
+        phone: str | Omitted = OMITTED,
+        image_url: str | None | Omitted = OMITTED,
+        date_of_birth: date | str | None | Omitted = OMITTED,
+        brokerage_id: str | None | Omitted = OMITTED,
+        office_id: str | None | Omitted = OMITTED,
+        collective_id: str | None | Omitted = OMITTED,
+        validate: bool = True,
+        **options: Unpack[CallOptions],
+    ) -> RawResponse[Agent]:
+        """Creates an agent.
+
+        The specification has no idempotency key: when a call fails and the error's ``delivery`` is not
+        ``not_sent``, the agent may have been created.
+
+        Args:
+            email: E-mail address: a bare mailbox such as ``ada@example.com``.
+            first_name: First name, 1 to 255 characters.
+            last_name: Last name, 1 to 255 characters.
+            profile: The profile, keys in snake_case; an empty one is fine.
+            role: The role; the service takes ``Role.AGENT`` when none is sent.
+            phone: Phone number: a plus sign and digits.
+            image_url: URL of a picture. None is sent as null, what is omitted is not sent.
+            date_of_birth: Date of birth: a date, or a string ``YYYY-MM-DD``.
+            brokerage_id: The brokerage that the agent belongs to.
+            office_id: The office that the agent belongs to.
+            collective_id: The collective that the agent belongs to.
+            validate: Whether the rules are checked before anything is sent. A real service may accept more
+                than the rules say.
+
+            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``.
+
+        Raises:
+            ValidationError: The request breaks the rules; ``errors`` has every violation.
+            DealkitError: See its subclasses.
+        """
+        given = {**locals()}
+        del email, first_name, last_name, profile, role, phone, image_url, date_of_birth
+        del brokerage_id, office_id, collective_id, given["self"], given["options"]
+        return await self._service.send_raw_async(create_agent(given), options)
+
+
+class AsyncRawDeals:
+    """Calls on deals; see ``AsyncClient.with_raw_response.deals``."""
+
+    __slots__ = ("_service",)
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def retrieve(self, id: str, **options: Unpack[CallOptions]) -> RawResponse[Deal]:
+        """Retrieves a deal by its identifier.
+
+        Every string is an identifier but the empty one, ``.`` and ``..``, which no HTTP client can send.
+
+        Args:
+            id: The identifier.
+            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``.
+
+        Raises:
+            NotFoundError: The service knows no such deal.
+            DealkitError: See its subclasses.
+        """
+        return await self._service.send_raw_async(retrieve_deal(id), options)

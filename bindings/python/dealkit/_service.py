@@ -1,0 +1,82 @@
+"""What a call needs: the connections of a client, as long as it is open."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from dealkit import _log, _native
+from dealkit._failure import unwrap
+from dealkit._options import CallOptions, call_settings, check_names
+
+T = TypeVar("T")
+
+
+class Service:
+    """The service as a client reaches it. The resources of a client hold this, and not the client."""
+
+    __slots__ = ("engine",)
+
+    def __init__(self, engine: _native.Engine) -> None:
+        self.engine: _native.Engine | None = engine
+
+    def open(self) -> _native.Engine:
+        """The connections. Raises ConfigError once the client is closed."""
+        if self.engine is None:
+            from dealkit.exceptions import ConfigError
+
+            raise ConfigError("the client is closed; make another one to make calls")
+        _log.sync_log_level()
+        return self.engine
+
+    def send(self, call: _native.Call[T], options: CallOptions) -> T:
+        """Makes a call and waits for its end."""
+        return self._send(call, options, False)  # type: ignore[no-any-return]
+
+    def send_raw(self, call: _native.Call[T], options: CallOptions) -> _native.RawResponse[T]:
+        """The same, for the whole response."""
+        return self._send(call, options, True)  # type: ignore[no-any-return]
+
+    async def send_async(self, call: _native.Call[T], options: CallOptions) -> T:
+        """Makes a call, awaited."""
+        from dealkit._async import send
+
+        return await send(self, call, native_options(options), False)  # type: ignore[no-any-return]
+
+    async def send_raw_async(self, call: _native.Call[T], options: CallOptions) -> _native.RawResponse[T]:
+        """The same, for the whole response."""
+        from dealkit._async import send
+
+        return await send(self, call, native_options(options), True)  # type: ignore[no-any-return]
+
+    def _send(self, call: _native.Call[Any], options: CallOptions, raw: bool) -> Any:
+        outcome = self.open().send(call, native_options(options), raw)
+        if isinstance(outcome, _native.Waiting):
+            outcome = _wait(outcome)
+        _log.flush()
+        return unwrap(outcome)
+
+
+def native_options(options: CallOptions) -> _native.Options | None:
+    """The options of a call, checked."""
+    given: Any = options
+    if not given:
+        return None
+    try:
+        check_names("the call", given, CallOptions)
+        return unwrap(_native.call_options(call_settings(given)))
+    finally:
+        # A header may be a secret, and the caller's frame holds the same dict.
+        given.clear()
+
+
+def _wait(waiting: _native.Waiting) -> Any:
+    """Waits for a call. Python looks for signals between two steps, and their handlers may raise."""
+    try:
+        while True:
+            outcome = waiting.wait()
+            if outcome is not waiting:
+                return outcome
+            _log.flush()
+    finally:
+        # Does nothing to a call that has come to its end.
+        waiting.abort()

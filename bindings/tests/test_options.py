@@ -1,0 +1,162 @@
+"""Options of a client and of a call: what they change, what they share, and how they read."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from conftest import answer, run
+
+import dealkit
+from dealkit import APITimeoutError, AsyncClient, CallOptions, Client, ClientOptions, InternalServerError, Timeout
+from dealkit.testing import Sandbox
+
+ADA: Any = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
+
+CALLS: dict[str, Callable[[Any, Any], Any]] = {
+    "retrieve": lambda client, options: client.deals.retrieve("d_1", **options),
+    "retrieve, raw": lambda client, options: client.with_raw_response.deals.retrieve("d_1", **options),
+    "create": lambda client, options: client.agents.create(**ADA, **options),
+    "create, raw": lambda client, options: client.with_raw_response.agents.create(**ADA, **options),
+    "request": lambda client, options: client.request("GET", "deals", "d_1", **options),
+}
+BODY = '{"id": "d_1", "email": "e", "first_name": "f", "last_name": "l", "profile": {}, "role_assignments": []}'
+
+
+def made(client: Any, call: Callable[[Any, Any], Any], **options: Any) -> Any:
+    async def wait() -> Any:
+        return await call(client, options)
+
+    return run(wait()) if isinstance(client, AsyncClient) else call(client, options)
+
+
+@pytest.mark.parametrize("of_class", [Client, AsyncClient])
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+def test_every_call_takes_options(of_class: Any, call: Any, peer: Any) -> None:
+    server = peer(answer(200, BODY))
+    client = of_class(base_url=server.url, service_key="k", headers={"x-a": "client", "x-b": "client"})
+    made(client, call, extra_headers={"x-a": "call", "x-c": "call"}, timeout=5, max_retries=0)
+    made(client, call, extra_headers=None, timeout=None, max_retries=None)
+    first, second = (request.lower() for request in server.requests)
+    assert b"x-a: call" in first and b"x-b: client" in first and b"x-c: call" in first and b"x-a: client" not in first
+    assert b"x-a: client" in second and b"x-c" not in second
+    with pytest.raises(APITimeoutError, match=r"0\.05 s"):
+        made(of_class(base_url=peer(b"").url, service_key="k"), call, timeout=0.05)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'patience'"):
+        made(client, call, patience=5)
+    with pytest.raises(dealkit.ConfigError, match="x-service-key"):
+        made(client, call, extra_headers={"x-service-key": "other"})
+
+
+@pytest.mark.parametrize("of_class", [Client, AsyncClient])
+def test_retries_of_a_call(of_class: Any, peer: Any) -> None:
+    server = peer(answer(503, "", {"Retry-After": "0"}))
+    client = of_class(base_url=server.url, service_key="k", max_retries=0)
+    with pytest.raises(InternalServerError) as caught:
+        made(client, CALLS["retrieve"], max_retries=1)
+    assert caught.value.attempts == 2
+
+
+def test_options_of_many_calls(client: Client, peer: Any) -> None:
+    server = peer(answer(200, BODY))
+    with Client(base_url=server.url, service_key="k") as other:
+        assert len(list(other.deals.retrieve_many(["a", "b"], extra_headers={"x-c": "call"}, timeout=5))) == 2
+    assert all(b"x-c: call" in request.lower() for request in server.requests)
+    with Client(base_url=peer(b"").url, service_key="k") as slow, pytest.raises(APITimeoutError):
+        list(slow.deals.retrieve_many(["a"], timeout=0.05))
+
+
+@pytest.mark.parametrize("of_class", [Client, AsyncClient])
+def test_with_options_shares_the_connections(of_class: Any, peer: Any) -> None:
+    server = peer(answer(200, BODY))
+    client = of_class(base_url=server.url, service_key="k", headers={"x-n": "0"})
+
+    async def calls() -> None:
+        for n in range(50):
+            other = client.with_options(headers={"x-n": str(n)}, user_agent=f"n/{n}", timeout=5 + n, max_retries=n)
+            called = other.deals.retrieve("d_1")
+            if isinstance(other, AsyncClient):
+                await called
+
+    run(calls())
+    assert len(server.requests) == 50 and len(server.connections) == 1
+    assert {f"user-agent: n/{n}".encode() in server.requests[n].lower() for n in range(50)} == {True}
+    # What concerns connections makes others.
+    made(client.with_options(max_idle_connections=1), CALLS["retrieve"])
+    made(client.with_options(timeout=Timeout(connect=1)), CALLS["retrieve"])
+    assert len(server.connections) == 3
+
+
+def test_what_a_client_is_set_to(dealkit_sandbox: Sandbox) -> None:
+    client = Client(base_url=dealkit_sandbox.url, service_key="sandbox-key")
+    assert (client.timeout, client.max_retries) == (60.0, 2)
+    other = client.with_options(timeout=5, max_retries=0)
+    assert (other.timeout, other.max_retries) == (5.0, 0)
+    assert (other.with_options(timeout=None).timeout, other.with_options().max_retries) == (60.0, 0)
+    assert client.with_options(timeout=Timeout(total=7)).timeout == 7.0
+    async_client = AsyncClient(base_url=dealkit_sandbox.url, service_key="sandbox-key", timeout=3)
+    assert (async_client.timeout, async_client.max_retries) == (3.0, 2)
+    # After a closed client there is still the one that was made of it.
+    other = client.with_options(headers={"a": "b"})
+    client.close()
+    assert other.deals.retrieve("d_1").id == "d_1"
+
+
+def public_methods() -> list[Any]:
+    """Every public method of the clients and their resources."""
+    client: Any = Client(base_url="http://127.0.0.1:9", service_key="k")
+    async_client: Any = AsyncClient(base_url="http://127.0.0.1:9", service_key="k")
+    owners = [Client, AsyncClient]
+    for each in (client, async_client):
+        owners += [type(each.agents), type(each.deals), type(each.with_raw_response)]
+        owners += [type(each.with_raw_response.agents), type(each.with_raw_response.deals)]
+    return [
+        pytest.param(getattr(owner, name), id=f"{owner.__name__}.{name}")
+        for owner in owners
+        for name in [*(name for name in dir(owner) if not name.startswith("_")), "__init__"]
+        if inspect.isfunction(getattr(owner, name))
+    ]
+
+
+@pytest.mark.parametrize("method", public_methods())
+def test_methods_describe_themselves(method: Any) -> None:
+    hints = typing.get_type_hints(method)
+    signature = inspect.signature(method)
+    assert hints.keys() - {"return"} == signature.parameters.keys() - {"self"}
+    assert method.__name__ == "__init__" and "Raw" in method.__qualname__ or hints
+    if method.__name__ != "__init__":
+        assert inspect.getdoc(method) and "see ``" not in (inspect.getdoc(method) or "").lower()
+    assert inspect.iscoroutinefunction(method) == (
+        "Async" in method.__qualname__.partition(".")[0]
+        and method.__name__ in ("create", "retrieve", "request", "aclose")
+    ) or method.__qualname__.startswith("BaseClient")
+
+
+@pytest.mark.parametrize("of_class", [Client, AsyncClient])
+def test_help_shows_what_there_is(of_class: Any) -> None:
+    shown = pydoc.plain(pydoc.render_doc(of_class))
+    for name in (
+        "agents",
+        "deals",
+        "with_options",
+        "request",
+        "timeout",
+        "max_retries",
+        "base_url",
+        *ClientOptions.__annotations__,
+    ):
+        assert name in shown
+    assert "Creates an agent" in pydoc.render_doc(
+        of_class.agents.fget(of_class(base_url="http://127.0.0.1:9", service_key="k"))
+    )
+
+
+def test_options_are_stated_once() -> None:
+    assert set(ClientOptions.__annotations__) >= {"base_url", "service_key", "timeout", "max_retries", "headers"}
+    assert set(CallOptions.__annotations__) == {"extra_headers", "timeout", "max_retries"}
+    for name in ClientOptions.__annotations__:
+        assert name in (Client.__init__.__doc__ or ""), name
