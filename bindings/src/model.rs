@@ -6,7 +6,7 @@
 
 use std::{borrow::Cow, fmt::Write as _};
 
-use dealkit::{DecodeError, Json, document};
+use dealkit::{DecodeError, document};
 use pyo3::{
     PyClass,
     basic::CompareOp,
@@ -40,7 +40,8 @@ pub(crate) trait Model:
     fn explain(document: &[u8]) -> Option<DecodeError>;
 
     /// What the Rust model makes of a document: it, written back.
-    fn core_json(document: &[u8]) -> Result<Json, DecodeError>;
+    #[cfg(debug_assertions)]
+    fn core_json(document: &[u8]) -> Result<dealkit::Json, DecodeError>;
 }
 
 impl<M: Model> FieldType for M {
@@ -115,6 +116,7 @@ pub(crate) fn read_document<'py, M: Model>(
 }
 
 /// What the Rust model makes of a JSON document.
+#[cfg(debug_assertions)]
 pub(crate) fn core_json<M: Model>(value: &Bound<'_, PyAny>) -> Outcome<String> {
     let json = M::core_json(&bytes(value)?).map_err(Failure::Decode)?;
     Ok(json.to_string())
@@ -360,6 +362,7 @@ macro_rules! models {
                 dealkit::$model::from_json(document).err()
             }
 
+            #[cfg(debug_assertions)]
             fn core_json(document: &[u8]) -> Result<dealkit::Json, dealkit::DecodeError> {
                 let model = dealkit::$model::from_json(document)?;
                 // A model that was read from JSON can be written as JSON.
@@ -378,7 +381,8 @@ macro_rules! models {
             }
 
             /// What the Rust model of the same name makes of a document, written back; for tests that hold
-            /// the two against each other.
+            /// the two against each other, and not in a release.
+            #[cfg(debug_assertions)]
             #[staticmethod]
             fn _core_json<'py>(
                 document: &pyo3::Bound<'py, pyo3::PyAny>,

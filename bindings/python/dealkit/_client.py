@@ -121,7 +121,7 @@ def _open(
     given: dict[str, Any], of_class: type[BaseClient], shared: _native.Engine | None
 ) -> tuple[_native.Engine, dict[str, Any]]:
     """The connections of a client, and its options to be remembered."""
-    check_names(of_class.__name__, given, ClientOptions)
+    check_names(f"{of_class.__name__}()", given, ClientOptions)
     if given.get("headers") is not None:
         given["headers"] = pairs("headers", given["headers"])
     engine = unwrap(_native.open_engine(client_settings(given), of_class._AWAITS, shared))
@@ -132,7 +132,7 @@ def _open(
 @private
 def _with_options(given: dict[str, Any], client: BaseClient) -> BaseClient:
     engine = client._service.open()
-    check_names(f"{type(client).__name__}.with_options", given, ClientOptions)
+    check_names(f"{type(client).__name__}.with_options()", given, ClientOptions)
     other = object.__new__(type(client))
     other._set_up({**client._given, **given}, engine)
     other.__setstate__(client._own_state())

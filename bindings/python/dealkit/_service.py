@@ -62,7 +62,7 @@ def native_options(options: CallOptions) -> _native.Options | None:
     if not given:
         return None
     try:
-        check_names("the call", given, CallOptions)
+        check_names("a call", given, CallOptions)
         return unwrap(_native.call_options(call_settings(given)))
     finally:
         # A header may be a secret, and the caller's frame holds the same dict.

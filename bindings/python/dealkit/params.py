@@ -7,7 +7,7 @@ __all__ = ["AgentProfileParams"]
 
 
 class AgentProfileParams(TypedDict, total=False):
-    """The profile of an agent to create: every member that the specification shows, each optional.
+    """The profile of an agent to create: every documented field, each optional.
 
     The keys are the specification's names in snake_case: ``external_id`` is sent as ``externalId``. A key
     that is not listed here is sent as it is.
