@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import shut_down
 
 from dealkit import AsyncClient, Client
 from dealkit.testing import Sandbox
@@ -139,9 +140,13 @@ class Peer:
         return head + b"\r\n\r\n" + body
 
     def close(self) -> None:
+        # The threads are woken and waited for before anything is closed: one that is about to accept would accept
+        # for whoever has the number of the descriptor by then.
+        for one in (self._socket, *self.connections):
+            shut_down(one)
+        for thread in self._threads:
+            thread.join(5)
         self._socket.close()
-        for connection in self.connections:
-            connection.close()
 
 
 def answer(status: int, body: bytes | str = b"", headers: dict[str, str] | None = None) -> bytes:

@@ -55,6 +55,14 @@ def ended(process: subprocess.Popen[str], seconds: float = 60) -> str:
     return shown
 
 
+def shut_down(one: socket.socket) -> None:
+    """Ends what other threads do with a socket, which stays open."""
+    try:
+        one.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # It has ended, or was closed by the thread that serves it.
+
+
 class Tarpit:
     """A server that takes every request, never answers, and sees when a connection ends.
 
@@ -71,7 +79,8 @@ class Tarpit:
         self._connections: list[socket.socket] = []
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=256)
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def _accept(self) -> None:
         while True:
@@ -122,9 +131,12 @@ class Tarpit:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        # Woken, and not closed: a thread that is about to accept would accept for whoever has the number of the
+        # descriptor by then. The threads and this object let go of them.
+        for one in (self._socket, *self._connections):
+            shut_down(one)
+        self._accepting.join(5)
         self._socket.close()
-        for connection in self._connections:
-            connection.close()
 
 
 def interrupt(process: subprocess.Popen[str]) -> float:
