@@ -1,22 +1,12 @@
 //! What each call sends, byte for byte where it matters, and what comes of each successful answer.
-#![cfg(feature = "client")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and its helpers too"
-)]
-
-mod mock;
 
 use dealkit::{
     Agent, AgentProfile, BrokerageId, Client, CreateAgent, Deal, Delivery, Error, ErrorKind, Json,
     Method, Nullable, RawResponse, Role,
 };
-use mock::{AGENT, DEAL, KEY, Peer, Service, ada, builder, client, header, target};
 use serde_json::{Value, json};
+
+use crate::mock::{AGENT, DEAL, KEY, Peer, Service, ada, builder, client, header, target};
 
 /// What arrives when `request` is created.
 async fn created(request: CreateAgent) -> String {

@@ -1,16 +1,5 @@
 //! What holds for any identifier, number, document, text and instant, not only for those that somebody
 //! thought of.
-#![cfg(feature = "client")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and its helpers too"
-)]
-
-mod mock;
 
 use std::sync::LazyLock;
 
@@ -19,10 +8,11 @@ use dealkit::{
     Agent, AgentProfile, Client, CreateAgent, Deal, Decimal, ErrorKind, Json, Method, Nullable,
     Problem, UnknownFields, ViolationCode,
 };
-use mock::{DEAL, Peer, client};
 use percent_encoding::percent_decode_str;
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use serde_json::{Value, json};
+
+use crate::mock::{DEAL, Peer, client};
 
 /// Any string, and often one that a URL parser could trip over.
 fn text() -> impl Strategy<Value = String> {

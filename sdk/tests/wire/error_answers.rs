@@ -1,22 +1,11 @@
 //! What comes of each error answer, and that no error text gives away what is not its own to give.
-#![cfg(feature = "client")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and its helpers too"
-)]
-
-mod mock;
-mod support;
 
 use dealkit::{AgentProfile, CreateAgent, Delivery, Error, ErrorKind, Method};
 use httpmock::MockServer;
-use mock::{KEY, Peer, Service, ada, builder, client};
 use serde_json::{Value, json};
-use support::{bytes, name, vectors};
+
+use crate::mock::{DEAL, KEY, Peer, Service, ada, builder, client};
+use crate::support::{bytes, name, vectors};
 
 /// Display and Debug, also of every cause, in all their forms.
 fn every_text(error: &Error) -> String {
@@ -396,7 +385,7 @@ async fn a_redirect_is_an_error_and_nobody_is_called() {
     let trap = other
         .mock_async(|when, then| {
             when.is_true(|_| true);
-            then.status(200).body(mock::DEAL);
+            then.status(200).body(DEAL);
         })
         .await;
     let origin = other.base_url();
@@ -647,8 +636,8 @@ async fn a_timeout_reads_as_it_was_given() {
 /// A status says what there is to know: a body that is too large, or breaks off, takes nothing from it.
 #[tokio::test]
 async fn a_status_counts_however_much_of_its_body_came() {
-    let mut peer = mock::Peer::start().await;
-    let client = mock::builder(peer.url.as_str())
+    let mut peer = Peer::start().await;
+    let client = builder(peer.url.as_str())
         .max_response_bytes(8)
         .build()
         .unwrap();
@@ -659,7 +648,7 @@ async fn a_status_counts_however_much_of_its_body_came() {
     ];
     for text in answers {
         let serve = async { peer.next().await.answer_and_close(text) };
-        let (outcome, ()) = tokio::join!(client.agents().create(mock::ada()).send(), serve);
+        let (outcome, ()) = tokio::join!(client.agents().create(ada()).send(), serve);
         let error = outcome.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Status, "{text}");
         assert!(error.is_rate_limited(), "{text}");

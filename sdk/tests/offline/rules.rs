@@ -1,14 +1,13 @@
 //! The SDK's own rules find in every request of the vectors what the contract says.
 
-mod support;
-
 use chrono::NaiveDate;
 use dealkit::{
     AgentProfile, BrokerageId, CreateAgent, Json, Nullable, Role, UnknownFields, ValidationError,
     ViolationCode,
 };
 use serde_json::{Value, json};
-use support::{bytes, name, vectors};
+
+use crate::support::{bytes, name, vectors};
 
 fn found(error: &ValidationError) -> Value {
     error

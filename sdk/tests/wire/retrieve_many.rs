@@ -1,15 +1,5 @@
 //! Many deals at a time: their order, how many are in flight, and what becomes of those that fail.
-#![cfg(all(feature = "client", feature = "blocking"))]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and its helpers too"
-)]
-
-mod mock;
+#![cfg(feature = "blocking")]
 
 use std::{
     cell::Cell,
@@ -19,7 +9,8 @@ use std::{
 };
 
 use dealkit::{Delivery, ErrorKind, blocking};
-use mock::{Heard, KEY, Peer, Service, client, target};
+
+use crate::mock::{DEAL, Heard, KEY, Peer, Service, client, target};
 
 /// Lets everything run that can run: both ends share the test's one thread.
 async fn settle() {
@@ -228,7 +219,7 @@ async fn one_slow_deal_does_not_let_the_others_pile_up() {
 
 #[tokio::test]
 async fn an_endless_iterator_is_asked_only_as_far_as_need_be() {
-    let service = Service::answering(200, &[], mock::DEAL).await;
+    let service = Service::answering(200, &[], DEAL).await;
     let client = service.client();
     for as_completed in [false, true] {
         let taken = Cell::new(0);
@@ -401,7 +392,7 @@ async fn what_is_shown_holds_no_key() {
 
 #[test]
 fn the_blocking_iterator_has_the_same_names() {
-    let service = Service::answering_blocking(200, mock::DEAL);
+    let service = Service::answering_blocking(200, DEAL);
     let client = blocking::Client::new(service.client()).unwrap();
     let many = client.deals().retrieve_many(["d_1", "..", "d_2"]);
     let mut items = Vec::new();
@@ -444,7 +435,7 @@ fn the_blocking_iterator_has_the_same_names() {
 
 #[test]
 fn the_blocking_iterator_may_be_endless_and_be_left() {
-    let service = Service::answering_blocking(200, mock::DEAL);
+    let service = Service::answering_blocking(200, DEAL);
     let client = blocking::Client::new(service.client()).unwrap();
     let taken = AtomicUsize::new(0);
     let endless = (0..).map(|number| {

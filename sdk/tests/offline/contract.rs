@@ -1,13 +1,12 @@
 //! The contract's data holds together: openapi.json against the vectors, and the models against both.
 
-mod support;
-
 use std::collections::BTreeSet;
 
 use dealkit::{Agent, Deal, Role, ViolationCode, wire};
 use jsonschema::Validator;
 use serde_json::{Value, json};
-use support::{bytes, contract, name, vectors};
+
+use crate::support::{bytes, contract, name, vectors};
 
 fn openapi() -> Value {
     serde_json::from_str(&contract("openapi.json")).unwrap()

@@ -1,11 +1,10 @@
 //! The response types read every document of the vectors as the contract says, and write it back.
 
-mod support;
-
 use dealkit::{Agent, Deal, DecodeError};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use support::{at, bytes, exact, name, vectors};
+
+use crate::support::{at, bytes, exact, name, vectors};
 
 fn read_all<T>(file: &str, at_least: usize, read: fn(&[u8]) -> Result<T, DecodeError>)
 where
