@@ -14,7 +14,10 @@ use std::{
 use dealkit::{ErrorKind, Method, blocking::Client};
 use serde_json::{Value, json};
 
-use crate::mock::{AGENT, DEAL, KEY, Service, ada, builder, header, target};
+use crate::{
+    mock::{AGENT, DEAL, Service, builder, header, target},
+    peer::{KEY, ada},
+};
 
 fn blocking(service: &Service) -> Client {
     Client::new(service.client()).unwrap()

@@ -12,7 +12,10 @@ use std::{
 
 use dealkit::{Client, ClientBuilder, Delivery, Error, ErrorKind, Method, blocking};
 
-use crate::mock::{AGENT, DEAL, KEY, Service, ada, builder, client, header, target};
+use crate::{
+    mock::{AGENT, DEAL, Service, builder, client, header, target},
+    peer::{KEY, ada},
+};
 
 /// The text of the configuration error that `build()` ends with.
 fn refused(builder: ClientBuilder) -> String {

@@ -4,8 +4,11 @@ use dealkit::{AgentProfile, CreateAgent, Delivery, Error, ErrorKind, Method};
 use httpmock::MockServer;
 use serde_json::{Value, json};
 
-use crate::mock::{DEAL, KEY, Peer, Service, ada, builder, client};
-use crate::support::{bytes, name, vectors};
+use crate::{
+    mock::{DEAL, Service, builder, client},
+    peer::{KEY, Peer, ada},
+    support::{bytes, name, vectors},
+};
 
 /// Display and Debug, also of every cause, in all their forms.
 fn every_text(error: &Error) -> String {
@@ -563,7 +566,7 @@ async fn no_connection_is_a_connect_error() {
 
 #[tokio::test]
 async fn a_connection_that_ends_without_an_answer_is_interrupted() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let call = client.agents().create(marked());
     let (outcome, ()) = tokio::join!(call.send(), async { drop(peer.next().await) });
@@ -581,7 +584,7 @@ async fn a_connection_that_ends_without_an_answer_is_interrupted() {
 
 #[tokio::test]
 async fn a_body_that_ends_too_early_is_interrupted_and_answered() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let call = client.agents().create(marked());
     let serve = async {
@@ -601,7 +604,7 @@ async fn a_body_that_ends_too_early_is_interrupted_and_answered() {
 #[tokio::test(start_paused = true)]
 async fn no_answer_is_a_timeout() {
     // The peer hears and never answers; the clock runs on as soon as nothing else can happen.
-    let peer = Peer::start().await;
+    let peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let before = tokio::time::Instant::now();
     let call = client
@@ -620,7 +623,7 @@ async fn no_answer_is_a_timeout() {
 
 #[tokio::test]
 async fn a_timeout_reads_as_it_was_given() {
-    let peer = Peer::start().await;
+    let peer = Peer::by_hand();
     let call = client(peer.url.as_str()).deals().retrieve("d_1");
     let error = call
         .timeout(std::time::Duration::from_millis(20))
@@ -636,7 +639,7 @@ async fn a_timeout_reads_as_it_was_given() {
 /// A status says what there is to know: a body that is too large, or breaks off, takes nothing from it.
 #[tokio::test]
 async fn a_status_counts_however_much_of_its_body_came() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = builder(peer.url.as_str())
         .max_response_bytes(8)
         .build()

@@ -10,7 +10,10 @@ use std::{
 
 use dealkit::{Delivery, ErrorKind, blocking};
 
-use crate::mock::{DEAL, Heard, KEY, Peer, Service, client, target};
+use crate::{
+    mock::{DEAL, Service, client, target},
+    peer::{Heard, KEY, Peer},
+};
 
 /// Lets everything run that can run: both ends share the test's one thread.
 async fn settle() {
@@ -25,7 +28,7 @@ fn ids(range: std::ops::Range<usize>) -> Vec<String> {
 
 #[tokio::test]
 async fn deals_come_in_the_order_of_the_identifiers() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let mut deals = client
         .deals()
@@ -60,7 +63,7 @@ async fn deals_come_in_the_order_of_the_identifiers() {
 
 #[tokio::test]
 async fn deals_come_as_they_are_completed() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let many = client
         .deals()
@@ -105,7 +108,7 @@ async fn deals_come_as_they_are_completed() {
 /// How many of `total` retrievals the service saw at the same time, at most; it answers none before
 /// as many are there as there can be.
 async fn most_in_flight(total: usize, concurrency: usize, as_completed: bool) -> usize {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let mut many = client
         .deals()
@@ -164,7 +167,7 @@ async fn nothing_at_a_time_means_one_at_a_time() {
 
 #[tokio::test]
 async fn sixteen_are_on_their_way_unless_it_is_said_otherwise() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let mut deals = client.deals().retrieve_many(ids(0..40)).stream();
     let serve = async {
@@ -185,7 +188,7 @@ async fn sixteen_are_on_their_way_unless_it_is_said_otherwise() {
 /// In order, what was answered and waits for its turn counts too: memory is bounded.
 #[tokio::test]
 async fn one_slow_deal_does_not_let_the_others_pile_up() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let taken = Cell::new(0);
     let endless = (0..).map(|number| {
@@ -263,7 +266,7 @@ async fn no_identifiers_are_no_deals() {
 
 #[tokio::test]
 async fn one_that_fails_is_one_item() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let asked = ["d_0", "missing", "..", "broken", "odd", "", "d_6", "d_6"];
     for as_completed in [false, true] {
@@ -321,7 +324,7 @@ async fn one_that_fails_is_one_item() {
 
 #[tokio::test]
 async fn dropping_the_stream_cancels_what_is_on_its_way() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let mut deals = client
         .deals()
@@ -349,7 +352,7 @@ async fn dropping_the_stream_cancels_what_is_on_its_way() {
 
 #[tokio::test]
 async fn dropping_a_call_cancels_it() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let call = client.deals().retrieve("d_1").send();
     let heard = tokio::select! {
@@ -362,7 +365,7 @@ async fn dropping_a_call_cancels_it() {
 #[tokio::test(start_paused = true)]
 async fn each_deal_has_its_own_time() {
     // Nobody answers; the clock runs on as soon as nothing else can happen.
-    let peer = Peer::start().await;
+    let peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let before = tokio::time::Instant::now();
     let many = client.deals().retrieve_many(ids(0..4)).concurrency(2);
