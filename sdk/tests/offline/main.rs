@@ -11,5 +11,5 @@ mod json;
 mod models;
 mod names;
 mod rules;
-#[path = "../support/mod.rs"]
-mod support;
+#[path = "../vectors/mod.rs"]
+mod vectors;

@@ -7,7 +7,7 @@ use dealkit::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{bytes, name, vectors};
+use crate::vectors::{bytes, name, vectors};
 
 fn found(error: &ValidationError) -> Value {
     error
@@ -21,7 +21,7 @@ fn found(error: &ValidationError) -> Value {
 fn requests_break_the_rules_that_the_vectors_name() {
     let mut wrong = Vec::new();
     let mut run = 0;
-    for case in vectors("create_agent.json", 90) {
+    for case in vectors::<Value>("create_agent.json", 90) {
         let status = case["expect"]["status"].as_u64().unwrap();
         if status == 400 {
             continue; // Not JSON as the server wants it: there is no request to have rules.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     mock::{DEAL, Service, builder, client},
     peer::{KEY, Peer, ada},
-    support::{bytes, name, vectors},
+    vectors::{bytes, name, vectors},
 };
 
 /// Display and Debug, also of every cause, in all their forms.
@@ -36,7 +36,7 @@ async fn problem(status: u16, body: Value) -> Error {
 #[tokio::test]
 async fn every_answer_of_the_vectors_is_a_status_error() {
     let mut wrong = Vec::new();
-    for case in vectors("problems.json", 50) {
+    for case in vectors::<Value>("problems.json", 50) {
         let answer = &case["answer"];
         let status = u16::try_from(answer["status"].as_u64().unwrap()).unwrap();
         let headers: Vec<(&str, &str)> = answer["headers"]

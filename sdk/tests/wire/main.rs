@@ -25,5 +25,5 @@ mod properties;
 mod retries;
 mod retrieve_many;
 mod sharing;
-#[path = "../support/mod.rs"]
-mod support;
+#[path = "../vectors/mod.rs"]
+mod vectors;
