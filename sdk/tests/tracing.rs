@@ -14,6 +14,7 @@
 )]
 
 mod mock;
+mod peer;
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +23,8 @@ use std::{
 };
 
 use dealkit::{AgentProfile, CreateAgent, Error, Method};
-use mock::{AGENT, DEAL, KEY, Peer, client};
+use mock::{AGENT, DEAL, client};
+use peer::{KEY, Peer};
 use tracing::{
     Event, Subscriber,
     field::{Field, Visit},
@@ -163,7 +165,7 @@ fn marked() -> CreateAgent {
 
 /// Makes every kind of call, each answered with `status` and `body`.
 async fn call_everything(status: u16, body: &str) -> (u16, Vec<Option<Error>>) {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let port = peer.url.rsplit(':').next().unwrap().parse().unwrap();
     let client = client(peer.url.as_str());
     let calls = async {
@@ -263,7 +265,7 @@ async fn an_error_answer_is_the_error_s_type() {
 #[tokio::test]
 async fn a_body_that_cannot_be_read_is_the_error_s_type() {
     let (capture, guard) = Capture::start();
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let (outcome, ()) = tokio::join!(client.deals().retrieve("CANARY-id").send(), async {
         peer.next()

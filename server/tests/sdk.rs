@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use dealkit::{Client, CreateAgent, Deal, Error, Json, Method, RawResponse, UnknownFields};
 use dealkit_server::Sandbox;
 use serde_json::Value;
-use support::{KEY, Received, agent_cases, tree};
+use support::{KEY, Received, agent_cases, tree, vectors::vectors};
 
 fn client(sandbox: &Sandbox) -> Client {
     Client::builder()
@@ -87,18 +87,13 @@ async fn every_request_gets_the_response_of_the_vectors() {
 
 #[tokio::test]
 async fn every_deal_of_the_vectors_is_served_and_read() {
-    let file = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../sdk/contract/vectors/deals.json"
-    );
-    let file: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     let sandbox = Sandbox::builder()
         .deals(Vec::<String>::new())
         .start()
         .unwrap();
     let client = client(&sandbox);
     let mut served = 0;
-    for case in file["cases"].as_array().unwrap() {
+    for case in vectors::<Value>("deals.json", 200) {
         let text = match (case.get("text"), case.get("json")) {
             (Some(text), _) => text.as_str().unwrap().to_owned(),
             (None, Some(json)) => json.to_string(),
@@ -125,18 +120,13 @@ async fn every_deal_of_the_vectors_is_served_and_read() {
 /// The identifiers of the vectors arrive as what they are.
 #[tokio::test]
 async fn every_identifier_reaches_its_deal() {
-    let file = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../sdk/contract/vectors/identifiers.json"
-    );
-    let file: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     let sandbox = Sandbox::builder()
         .deals(Vec::<String>::new())
         .start()
         .unwrap();
     let client = client(&sandbox);
     let mut arrived = 0;
-    for case in file["cases"].as_array().unwrap() {
+    for case in vectors::<Value>("identifiers.json", 50) {
         let id = case["id"].as_str().unwrap();
         sandbox.insert_deal(serde_json::json!({"id": id})).unwrap();
         let outcome = client.deals().retrieve(id).await;

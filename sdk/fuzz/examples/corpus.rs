@@ -9,10 +9,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (target, _) in dealkit_fuzz::TARGETS {
         let corpus = directory.join(target);
         fs::create_dir_all(&corpus)?;
-        for (name, input) in dealkit_fuzz::vectors::inputs(target) {
+        for (name, input) in dealkit_fuzz::corpus::inputs(target) {
             fs::write(corpus.join(name), input)?;
         }
-        let words: String = dealkit_fuzz::vectors::words(target)
+        let words: String = dealkit_fuzz::corpus::words(target)
             .iter()
             .map(|word| {
                 let bytes = word.bytes().map(|byte| format!("\\x{byte:02x}"));

@@ -28,6 +28,7 @@
 )]
 
 mod answer;
+pub mod corpus;
 mod create_agent;
 mod identifier;
 mod json;
@@ -37,7 +38,8 @@ mod seed;
 mod shape;
 mod target;
 mod time;
-pub mod vectors;
+#[path = "../../tests/vectors/mod.rs"]
+mod vectors;
 
 pub use create_agent::create_agent;
 pub use identifier::identifier;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use dealkit_fuzz::{Body, TARGETS, vectors};
+use dealkit_fuzz::{Body, TARGETS, corpus};
 use proptest::{
     collection::vec,
     prelude::*,
@@ -158,7 +158,7 @@ fn nearly(words: Vec<&'static str>) -> impl Strategy<Value = Vec<u8>> {
 /// Runs a target on its vectors, then on `cases` inputs of each kind.
 fn drive(target: &str, cases: u32) {
     let body: Body = TARGETS.iter().find(|(name, _)| *name == target).unwrap().1;
-    let inputs: Vec<Vec<u8>> = vectors::inputs(target)
+    let inputs: Vec<Vec<u8>> = corpus::inputs(target)
         .into_iter()
         .map(|(_, input)| input)
         .collect();
@@ -179,7 +179,7 @@ fn drive(target: &str, cases: u32) {
         }
         input
     });
-    let nearly = nearly(vectors::words(target));
+    let nearly = nearly(corpus::words(target));
     let input = prop_oneof![1 => bytes, 1 => nearly, 3 => mutants].prop_map(Input);
     TestRunner::new(config)
         .run(&input, |input| {

@@ -8,10 +8,11 @@ use std::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    sync::mpsc,
     time::sleep,
 };
 
-use super::{Counts, Headers, Http1, Http2, Protocol, Script, Step};
+use super::{Counts, Headers, Heard, Http1, Http2, Protocol, Script, Step, heard::Answer};
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -28,12 +29,15 @@ pub(crate) struct Line {
     stream: TcpStream,
     protocol: Protocol,
     counts: Arc<Mutex<Counts>>,
+    ask: mpsc::UnboundedSender<Heard>,
     /// Which of the peer's connections this is.
     index: usize,
     /// Read, and not yet used.
     buffer: Vec<u8>,
     /// Whether the last request was a POST; true before there was one.
     post: bool,
+    /// HTTP/1.1: head and body of the last request.
+    request: (String, Vec<u8>),
     /// HTTP/2: the last request's stream; whether the preface was read; what the peer says by itself.
     stream_id: u32,
     prefaced: bool,
@@ -42,7 +46,12 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    pub(crate) fn new(stream: TcpStream, protocol: Protocol, counts: Arc<Mutex<Counts>>) -> Self {
+    pub(crate) fn new(
+        stream: TcpStream,
+        protocol: Protocol,
+        counts: Arc<Mutex<Counts>>,
+        ask: mpsc::UnboundedSender<Heard>,
+    ) -> Self {
         let index = {
             let mut counts = counts.lock().unwrap();
             counts.connections += 1;
@@ -55,9 +64,11 @@ impl Line {
             stream,
             protocol,
             counts,
+            ask,
             index,
             buffer: Vec::new(),
             post: true,
+            request: Default::default(),
             stream_id: 1,
             prefaced: false,
             greeted: false,
@@ -100,6 +111,7 @@ impl Line {
                     (kind, flags & ACK) != (PING, ACK)
                 } {}
             }
+            Step::Ask => return self.ask().await,
             Step::Act => self.counts.lock().unwrap().agents += usize::from(self.post),
             Step::Slowly(pause, step) => {
                 for byte in self.encode(step) {
@@ -127,6 +139,25 @@ impl Line {
             }
         }
         Ok(true)
+    }
+
+    /// `false` when the connection has ended: by the client, by the answer, or because there is none.
+    async fn ask(&mut self) -> io::Result<bool> {
+        let (head, body) = std::mem::take(&mut self.request);
+        let (heard, mut held) = Heard::new(head, body);
+        if self.ask.send(heard).is_err() {
+            return Ok(false);
+        }
+        let answer = tokio::select! {
+            answer = &mut held.answer => answer,
+            _ = self.read() => return Ok(false),
+        };
+        drop(held);
+        let Ok(Answer { text, close }) = answer else {
+            return Ok(false);
+        };
+        self.stream.write_all(&text).await?;
+        Ok(!close)
     }
 
     /// Reads some more; the end of the connection is an error.
@@ -173,13 +204,18 @@ impl Line {
             }
             self.read().await?;
         };
-        let head = String::from_utf8(self.read_exactly(end).await?)
-            .unwrap()
-            .to_lowercase();
+        let as_sent: String = self
+            .read_exactly(end)
+            .await?
+            .into_iter()
+            .map(char::from)
+            .collect();
+        let head = as_sent.to_ascii_lowercase();
         let length = head.split("\r\ncontent-length: ").nth(1);
         let length = length.map_or(0, |rest| rest.lines().next().unwrap().parse().unwrap());
-        self.read_exactly(length).await?;
+        let body = self.read_exactly(length).await?;
         self.post = head.starts_with("post ");
+        self.request = (as_sent, body);
         Ok(())
     }
 

@@ -1,12 +1,14 @@
-//! A service that keeps to a script, byte for byte, and breaks where the script says so. It counts what
-//! reaches it.
+//! A service that keeps to a script, byte for byte, and breaks where the script says so, or that lets the
+//! test answer. It counts what reaches it.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub(crate) mod catalogue;
+mod heard;
 mod line;
 
 use std::{
     collections::VecDeque,
+    io,
     sync::{Arc, Mutex},
     thread,
     time::Duration,
@@ -15,10 +17,12 @@ use std::{
 use dealkit::{AgentProfile, Client, ClientBuilder, CreateAgent, RetryPolicy};
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
-    sync::oneshot,
+    sync::{mpsc, oneshot},
     task::JoinSet,
     time::timeout,
 };
+
+pub(crate) use heard::Heard;
 
 /// The key of every client here; nothing else looks like it.
 pub(crate) const KEY: &str = "K3Y-canary-7e91";
@@ -53,6 +57,8 @@ pub(crate) enum Step {
     Mute,
     /// HTTP/2: waits until the client has read all that was sent (PING). HTTP/1.1 has nothing of the kind.
     Sync,
+    /// HTTP/1.1: hands the last request to the test, and answers what the test has for it.
+    Ask,
     /// Does what the last request asked for: a POST makes an agent.
     Act,
     /// A whole answer.
@@ -103,6 +109,7 @@ pub(crate) struct Peer {
     counts: Arc<Mutex<Counts>>,
     stop: Option<oneshot::Sender<()>>,
     ended: oneshot::Receiver<()>,
+    asked: mpsc::UnboundedReceiver<Heard>,
 }
 
 impl Peer {
@@ -114,27 +121,69 @@ impl Peer {
     }
 
     pub(crate) fn at(address: &str, protocol: Protocol, scripts: Vec<Script>) -> Self {
-        let listener = std::net::TcpListener::bind(address).unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let counts = Arc::new(Mutex::new(Counts::default()));
-        let (stop, stopped) = oneshot::channel();
-        let (end, ended) = oneshot::channel();
-        let serve = serve(listener, protocol, scripts, counts.clone(), stopped);
+        let (peer, serve) = Self::bind(address, protocol, scripts).unwrap();
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build();
             runtime.unwrap().block_on(serve);
-            let _ = end.send(());
         });
-        Self {
+        peer
+    }
+
+    /// Speaks HTTP/1.1, and leaves every answer to the test: [`next`](Self::next).
+    ///
+    /// It lives on the test's own thread, so that nothing happens while the test does not wait.
+    pub(crate) fn by_hand() -> Self {
+        Self::by_hand_at("127.0.0.1:0").unwrap()
+    }
+
+    pub(crate) fn by_hand_at(address: &str) -> io::Result<Self> {
+        let script = vec![Step::Hear, Step::Ask];
+        let (peer, serve) = Self::bind(address, Http1, vec![script])?;
+        tokio::spawn(serve);
+        Ok(peer)
+    }
+
+    fn bind(
+        address: &str,
+        protocol: Protocol,
+        scripts: Vec<Script>,
+    ) -> io::Result<(Self, impl Future<Output = ()> + Send + 'static)> {
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let counts = Arc::new(Mutex::new(Counts::default()));
+        let (stop, stopped) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
+        let (ask, asked) = mpsc::unbounded_channel();
+        let serve = serve(listener, protocol, scripts, counts.clone(), ask, stopped);
+        let peer = Self {
             url,
             protocol,
             counts,
             stop: Some(stop),
             ended,
-        }
+            asked,
+        };
+        let serve = async move {
+            serve.await;
+            let _ = end.send(());
+        };
+        Ok((peer, serve))
+    }
+
+    /// The next request that the test is to answer, as soon as it is there.
+    pub(crate) async fn next(&mut self) -> Heard {
+        timeout(PATIENCE, self.asked.recv())
+            .await
+            .expect("no request came")
+            .unwrap()
+    }
+
+    /// A request that is already there.
+    pub(crate) fn waiting(&mut self) -> Option<Heard> {
+        self.asked.try_recv().ok()
     }
 
     /// A builder for a client of this peer, whose retries do not wait.
@@ -249,6 +298,7 @@ async fn serve(
     protocol: Protocol,
     scripts: Vec<Script>,
     counts: Arc<Mutex<Counts>>,
+    ask: mpsc::UnboundedSender<Heard>,
     mut stopped: oneshot::Receiver<()>,
 ) {
     let listener = TcpListener::from_std(listener).unwrap();
@@ -260,7 +310,7 @@ async fn serve(
         } else {
             scripts[0].clone()
         };
-        let line = line::Line::new(stream, protocol, counts.clone());
+        let line = line::Line::new(stream, protocol, counts.clone(), ask.clone());
         let counts = counts.clone();
         connections.spawn(async move {
             line.play(script).await;

@@ -3,6 +3,8 @@
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 pub mod process;
+#[path = "../../../sdk/tests/vectors/mod.rs"]
+pub mod vectors;
 
 use std::{
     collections::BTreeMap,
@@ -11,12 +13,12 @@ use std::{
     time::Duration,
 };
 
-use base64::prelude::{BASE64_STANDARD, Engine as _};
 use bytes::Bytes;
 use dealkit_server::{Config, Sandbox, SeedDeal, Service};
 use http::{HeaderMap, Response};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
+use vectors::{given, vectors};
 
 pub const KEY: &str = "sandbox-key";
 pub const AGENT: &str =
@@ -140,27 +142,6 @@ fn remove(value: &mut Value, pointer: &str) -> Option<Value> {
 
 // ---- vectors -------------------------------------------------------------------------------------------
 
-/// Reads a file of vectors. Fewer cases than expected means that the reading is broken.
-fn vectors<T: for<'de> Deserialize<'de>>(file: &str, at_least: usize) -> Vec<T> {
-    #[derive(Deserialize)]
-    struct File<T> {
-        cases: Vec<T>,
-    }
-    let path = format!(
-        "{}/../sdk/contract/vectors/{file}",
-        env!("CARGO_MANIFEST_DIR")
-    );
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let file: File<T> =
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"));
-    assert!(
-        file.cases.len() >= at_least,
-        "{path} has only {} cases",
-        file.cases.len()
-    );
-    file.cases
-}
-
 /// Member that may be null: there or not there is what matters.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
@@ -203,12 +184,10 @@ pub fn agent_cases() -> Vec<AgentCase> {
 
 impl AgentCase {
     pub fn bytes(&self) -> Bytes {
-        match (&self.body, &self.text, &self.base64) {
-            (Some(body), None, None) => serde_json::to_vec(body).unwrap().into(),
-            (None, Some(text), None) => text.clone().into(),
-            (None, None, Some(text)) => BASE64_STANDARD.decode(text).unwrap().into(),
-            _ => panic!("{}: exactly one of body, text and base64", self.name),
-        }
+        let (text, base64) = (self.text.as_deref(), self.base64.as_deref());
+        given(self.body.as_ref(), text, base64)
+            .unwrap_or_else(|| panic!("{}: has no bytes", self.name))
+            .into()
     }
 
     pub fn expects(&self, status: u16) -> bool {
@@ -354,12 +333,7 @@ impl CaseRequest {
     }
 
     pub fn body(&self) -> Option<Bytes> {
-        match (&self.text, &self.base64) {
-            (None, None) => None,
-            (Some(text), None) => Some(text.clone().into()),
-            (None, Some(text)) => Some(BASE64_STANDARD.decode(text).unwrap().into()),
-            _ => panic!("at most one of text and base64"),
-        }
+        given(None, self.text.as_deref(), self.base64.as_deref()).map(Bytes::from)
     }
 
     /// The bytes of a raw case.

@@ -1,13 +1,11 @@
 //! What is retried over real connections, how often, and within what time: by default, by the client's
 //! policy and by the call's.
-#![cfg(feature = "client")]
-
-mod peer;
 
 use std::time::Duration;
 
 use dealkit::{Delivery, ErrorKind};
-use peer::{
+
+use crate::peer::{
     BOTH, FINE, PATIENCE, Peer, Script, Step, ada, answer, at_once, catalogue::SHORT, refused,
 };
 
@@ -270,10 +268,8 @@ async fn the_default_policy_waits_between_attempts() {
 mod blocking {
     use dealkit::{RetryPolicy, blocking::Client};
 
-    use super::{
-        peer::{Http1, Http2},
-        *,
-    };
+    use super::*;
+    use crate::peer::{Http1, Http2};
 
     #[test]
     fn the_blocking_client_retries_alike() {

@@ -1,9 +1,4 @@
 //! `Json`: values compare as values, and no depth of nesting ends a process.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
 
 use dealkit::{Agent, AgentProfile, CreateAgent, Deal, Json, UnknownFields};
 use proptest::{collection::vec, prelude::*};

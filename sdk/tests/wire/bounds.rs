@@ -1,17 +1,10 @@
 //! No size, no count and no depth of nesting of what a service sends costs more than a small multiple of it.
-#![cfg(feature = "client")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
-
-mod peer;
 
 use std::time::{Duration, Instant};
 
 use dealkit::{CreateAgent, Deal, Error, ErrorKind, Json, Problem, UnknownFields, document};
-use peer::{BOTH, FINE, Peer, Protocol, Step, answer};
+
+use crate::peer::{BOTH, FINE, Peer, Protocol, Step, answer};
 
 /// Far deeper than any stack that a parser could put its levels on.
 const DEEP: usize = 1_000_000;

@@ -1,15 +1,5 @@
 //! Many deals at a time: their order, how many are in flight, and what becomes of those that fail.
-#![cfg(all(feature = "client", feature = "blocking"))]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and its helpers too"
-)]
-
-mod mock;
+#![cfg(feature = "blocking")]
 
 use std::{
     cell::Cell,
@@ -19,7 +9,11 @@ use std::{
 };
 
 use dealkit::{Delivery, ErrorKind, blocking};
-use mock::{Heard, KEY, Peer, Service, client, target};
+
+use crate::{
+    mock::{DEAL, Service, client, target},
+    peer::{Heard, KEY, Peer},
+};
 
 /// Lets everything run that can run: both ends share the test's one thread.
 async fn settle() {
@@ -34,7 +28,7 @@ fn ids(range: std::ops::Range<usize>) -> Vec<String> {
 
 #[tokio::test]
 async fn deals_come_in_the_order_of_the_identifiers() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let mut deals = client
         .deals()
@@ -69,7 +63,7 @@ async fn deals_come_in_the_order_of_the_identifiers() {
 
 #[tokio::test]
 async fn deals_come_as_they_are_completed() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let many = client
         .deals()
@@ -114,7 +108,7 @@ async fn deals_come_as_they_are_completed() {
 /// How many of `total` retrievals the service saw at the same time, at most; it answers none before
 /// as many are there as there can be.
 async fn most_in_flight(total: usize, concurrency: usize, as_completed: bool) -> usize {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let mut many = client
         .deals()
@@ -173,7 +167,7 @@ async fn nothing_at_a_time_means_one_at_a_time() {
 
 #[tokio::test]
 async fn sixteen_are_on_their_way_unless_it_is_said_otherwise() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let mut deals = client.deals().retrieve_many(ids(0..40)).stream();
     let serve = async {
@@ -194,7 +188,7 @@ async fn sixteen_are_on_their_way_unless_it_is_said_otherwise() {
 /// In order, what was answered and waits for its turn counts too: memory is bounded.
 #[tokio::test]
 async fn one_slow_deal_does_not_let_the_others_pile_up() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let taken = Cell::new(0);
     let endless = (0..).map(|number| {
@@ -228,7 +222,7 @@ async fn one_slow_deal_does_not_let_the_others_pile_up() {
 
 #[tokio::test]
 async fn an_endless_iterator_is_asked_only_as_far_as_need_be() {
-    let service = Service::answering(200, &[], mock::DEAL).await;
+    let service = Service::answering(200, &[], DEAL).await;
     let client = service.client();
     for as_completed in [false, true] {
         let taken = Cell::new(0);
@@ -272,7 +266,7 @@ async fn no_identifiers_are_no_deals() {
 
 #[tokio::test]
 async fn one_that_fails_is_one_item() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let asked = ["d_0", "missing", "..", "broken", "odd", "", "d_6", "d_6"];
     for as_completed in [false, true] {
@@ -330,7 +324,7 @@ async fn one_that_fails_is_one_item() {
 
 #[tokio::test]
 async fn dropping_the_stream_cancels_what_is_on_its_way() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let mut deals = client
         .deals()
@@ -358,7 +352,7 @@ async fn dropping_the_stream_cancels_what_is_on_its_way() {
 
 #[tokio::test]
 async fn dropping_a_call_cancels_it() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let call = client.deals().retrieve("d_1").send();
     let heard = tokio::select! {
@@ -371,7 +365,7 @@ async fn dropping_a_call_cancels_it() {
 #[tokio::test(start_paused = true)]
 async fn each_deal_has_its_own_time() {
     // Nobody answers; the clock runs on as soon as nothing else can happen.
-    let peer = Peer::start().await;
+    let peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let before = tokio::time::Instant::now();
     let many = client.deals().retrieve_many(ids(0..4)).concurrency(2);
@@ -401,7 +395,7 @@ async fn what_is_shown_holds_no_key() {
 
 #[test]
 fn the_blocking_iterator_has_the_same_names() {
-    let service = Service::answering_blocking(200, mock::DEAL);
+    let service = Service::answering_blocking(200, DEAL);
     let client = blocking::Client::new(service.client()).unwrap();
     let many = client.deals().retrieve_many(["d_1", "..", "d_2"]);
     let mut items = Vec::new();
@@ -444,7 +438,7 @@ fn the_blocking_iterator_has_the_same_names() {
 
 #[test]
 fn the_blocking_iterator_may_be_endless_and_be_left() {
-    let service = Service::answering_blocking(200, mock::DEAL);
+    let service = Service::answering_blocking(200, DEAL);
     let client = blocking::Client::new(service.client()).unwrap();
     let taken = AtomicUsize::new(0);
     let endless = (0..).map(|number| {

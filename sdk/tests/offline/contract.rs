@@ -1,16 +1,15 @@
 //! The contract's data holds together: openapi.json against the vectors, and the models against both.
 
-mod support;
-
 use std::collections::BTreeSet;
 
 use dealkit::{Agent, Deal, Role, ViolationCode, wire};
 use jsonschema::Validator;
 use serde_json::{Value, json};
-use support::{bytes, contract, name, vectors};
+
+use crate::vectors::{bytes, contract, name, vectors};
 
 fn openapi() -> Value {
-    serde_json::from_str(&contract("openapi.json")).unwrap()
+    serde_json::from_str(contract("openapi.json")).unwrap()
 }
 
 fn schema(of: &str) -> Validator {
@@ -31,7 +30,7 @@ fn document(case: &Value) -> Option<Value> {
 fn requests_and_answers_match_the_schema() {
     let (request, agent) = (schema("CreateAgent"), schema("Agent"));
     let (mut accepted, mut refused) = (0, 0);
-    for case in vectors("create_agent.json", 90) {
+    for case in vectors::<Value>("create_agent.json", 90) {
         let expect = &case["expect"];
         let Some(body) = document(&case) else {
             continue;
@@ -76,7 +75,7 @@ fn schema_can_judge(expect: &Value) -> bool {
 fn deals_that_are_read_match_the_schema() {
     let schema = schema("Deal");
     let mut checked = 0;
-    for case in vectors("deals.json", 45) {
+    for case in vectors::<Value>("deals.json", 45) {
         let Some(document) = document(&case).filter(|_| case["expect"].get("values").is_some())
         else {
             continue;
@@ -96,7 +95,7 @@ fn deals_that_are_read_match_the_schema() {
 fn agents_that_match_the_schema_are_read() {
     let schema = schema("Agent");
     let mut checked = 0;
-    for case in vectors("agents.json", 20) {
+    for case in vectors::<Value>("agents.json", 20) {
         // Whether a day exists is more than the schema says.
         let no_such_day = case["expect"]["error"]["path"] == "date_of_birth";
         if !no_such_day && document(&case).is_some_and(|document| schema.is_valid(&document)) {

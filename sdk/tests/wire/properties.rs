@@ -1,16 +1,5 @@
 //! What holds for any identifier, number, document, text and instant, not only for those that somebody
 //! thought of.
-#![cfg(feature = "client")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and its helpers too"
-)]
-
-mod mock;
 
 use std::sync::LazyLock;
 
@@ -19,10 +8,14 @@ use dealkit::{
     Agent, AgentProfile, Client, CreateAgent, Deal, Decimal, ErrorKind, Json, Method, Nullable,
     Problem, UnknownFields, ViolationCode,
 };
-use mock::{DEAL, Peer, client};
 use percent_encoding::percent_decode_str;
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use serde_json::{Value, json};
+
+use crate::{
+    mock::{DEAL, client},
+    peer::Peer,
+};
 
 /// Any string, and often one that a URL parser could trip over.
 fn text() -> impl Strategy<Value = String> {
@@ -148,7 +141,7 @@ proptest! {
     fn any_identifier_reaches_a_service_as_it_is(ids in vec(text(), 1..4)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let heard = runtime.block_on(async {
-            let mut peer = Peer::start().await;
+            let mut peer = Peer::by_hand();
             let client = client(peer.url.as_str());
             let mut heard = Vec::new();
             for id in ids.iter().filter(|id| !cannot_be_sent(id)) {

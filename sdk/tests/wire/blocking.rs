@@ -1,15 +1,5 @@
 //! The blocking client does what the async one does, from many threads too.
 #![cfg(feature = "blocking")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and its helpers too"
-)]
-
-mod mock;
 
 use std::{
     io::{Read, Write},
@@ -22,8 +12,12 @@ use std::{
 };
 
 use dealkit::{ErrorKind, Method, blocking::Client};
-use mock::{AGENT, DEAL, KEY, Service, ada, builder, header, target};
 use serde_json::{Value, json};
+
+use crate::{
+    mock::{AGENT, DEAL, Service, builder, header, target},
+    peer::{KEY, ada},
+};
 
 fn blocking(service: &Service) -> Client {
     Client::new(service.client()).unwrap()

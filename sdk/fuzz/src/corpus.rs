@@ -1,11 +1,11 @@
 //! The documents of `sdk/contract/vectors` as inputs of the targets.
 
-use std::path::PathBuf;
-
-use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::Value;
 
-use crate::{create_agent, json, shape};
+use crate::{
+    create_agent, json, shape,
+    vectors::{self, given_in, name},
+};
 
 /// Inputs of a target to begin with, each with a name.
 pub fn inputs(target: &str) -> Vec<(String, Vec<u8>)> {
@@ -15,11 +15,11 @@ pub fn inputs(target: &str) -> Vec<(String, Vec<u8>)> {
         "create_agent" => documents("create_agent.json"),
         "identifier" => cases("identifiers.json")
             .into_iter()
-            .map(|case| (name(&case), text(&case["id"]).into_bytes()))
+            .map(|case| (name(&case).to_owned(), text(&case["id"]).into_bytes()))
             .collect(),
         "target" => cases("requests.json")
             .into_iter()
-            .map(|case| (name(&case), request(&case["request"])))
+            .map(|case| (name(&case).to_owned(), request(&case["request"])))
             .collect(),
         "retry_after" => RETRY_AFTER
             .iter()
@@ -103,29 +103,15 @@ const REQUEST: [&str; 24] = [
     "expect:100-continue",
 ];
 
-/// The cases of a vector file.
 fn cases(file: &str) -> Vec<Value> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../contract/vectors")
-        .join(file);
-    let text = std::fs::read_to_string(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let mut file: Value = serde_json::from_str(&text).unwrap();
-    match file["cases"].take() {
-        Value::Array(cases) if cases.len() > 30 => cases,
-        _ => panic!("{} has too few cases", path.display()),
-    }
+    vectors::vectors(file, 31)
 }
 
 fn documents(file: &str) -> Vec<(String, Vec<u8>)> {
     cases(file)
         .iter()
-        .map(|case| (name(case), document(case)))
+        .map(|case| (name(case).to_owned(), document(case)))
         .collect()
-}
-
-fn name(case: &Value) -> String {
-    text(&case["name"])
 }
 
 fn text(value: &Value) -> String {
@@ -134,16 +120,7 @@ fn text(value: &Value) -> String {
 
 /// The bytes of a case. What a case wants repeated is there once: a fuzzer's inputs are better short.
 fn document(case: &Value) -> Vec<u8> {
-    if let Some(value) = case.get("json").or_else(|| case.get("body")) {
-        return serde_json::to_vec(value).unwrap();
-    }
-    text_or_base64(case).expect("a case has bytes")
-}
-
-fn text_or_base64(case: &Value) -> Option<Vec<u8>> {
-    case.get("text")
-        .map(|value| text(value).into_bytes())
-        .or_else(|| BASE64_STANDARD.decode(text(case.get("base64")?)).ok())
+    given_in(case).expect("a case has bytes")
 }
 
 /// A request as the target `target` reads it.
@@ -161,7 +138,7 @@ fn request(request: &Value) -> Vec<u8> {
     for header in headers {
         head.push_str(&format!("\n{}: {}", text(&header[0]), text(&header[1])));
     }
-    let body = text_or_base64(request).unwrap_or_default();
+    let body = given_in(request).unwrap_or_default();
     [head.as_bytes(), b"\n\n", &body].concat()
 }
 

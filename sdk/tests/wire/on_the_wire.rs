@@ -1,22 +1,15 @@
 //! What each call sends, byte for byte where it matters, and what comes of each successful answer.
-#![cfg(feature = "client")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and its helpers too"
-)]
-
-mod mock;
 
 use dealkit::{
     Agent, AgentProfile, BrokerageId, Client, CreateAgent, Deal, Delivery, Error, ErrorKind, Json,
     Method, Nullable, RawResponse, Role,
 };
-use mock::{AGENT, DEAL, KEY, Peer, Service, ada, builder, client, header, target};
 use serde_json::{Value, json};
+
+use crate::{
+    mock::{AGENT, DEAL, Service, builder, client, header, target},
+    peer::{KEY, Peer, ada},
+};
 
 /// What arrives when `request` is created.
 async fn created(request: CreateAgent) -> String {
@@ -114,7 +107,7 @@ async fn identifiers_are_one_escaped_segment() {
 /// The same on a bare socket, where nothing stands between that could tidy up.
 #[tokio::test]
 async fn the_request_line_is_this() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let serve = async {
         let heard = peer.next().await;
@@ -416,7 +409,7 @@ async fn an_ipv6_loopback_is_called() {
         .unwrap();
     assert_eq!(request.uri(), "http://[::1]:8080/v1/deals/d_1");
     // A machine without IPv6 can show no more than that.
-    let Ok(mut peer) = Peer::at("[::1]:0").await else {
+    let Ok(mut peer) = Peer::by_hand_at("[::1]:0") else {
         return;
     };
     let client = client(peer.url.as_str());
@@ -749,7 +742,7 @@ async fn a_response_shows_no_key() {
 
 /// Makes a call that is answered with exactly these bytes.
 async fn answered_with(method: Method, bytes: &str) -> Result<RawResponse, Error> {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let serve = async { peer.next().await.answer_and_close(bytes) };
     tokio::join!(client.request(method, ["x"]).send(), serve).0
@@ -784,7 +777,7 @@ async fn bodies_come_in_every_framing_of_http() {
 
 #[tokio::test]
 async fn a_chunked_body_larger_than_the_limit_is_cut_off() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = builder(peer.url.as_str())
         .max_response_bytes(8)
         .build()

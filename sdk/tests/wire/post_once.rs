@@ -1,20 +1,18 @@
 //! A create is acted on at most once for each call, whatever breaks and whenever: over all faults, against
 //! a service that acts first and breaks then.
-#![cfg(feature = "client")]
-
-mod peer;
 
 use std::time::Duration;
 
 use dealkit::{Client, Delivery, Error};
 use futures_util::future::join_all;
-use peer::{
+use proptest::{prelude::*, test_runner::TestRunner};
+
+use crate::peer::{
     BOTH, Blackhole, Counts, FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer,
     at_once, builder,
     catalogue::{self, LIMIT, SHORT},
     refused,
 };
-use proptest::{prelude::*, test_runner::TestRunner};
 
 /// A case: what each connection meets, and whether the deadline ends it.
 #[derive(Clone, Debug)]

@@ -1,15 +1,5 @@
 //! Every setting of a client, right and wrong, from the program and from the environment.
-#![cfg(all(feature = "client", feature = "rustls", feature = "blocking"))]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and its helpers too"
-)]
-
-mod mock;
+#![cfg(all(feature = "rustls", feature = "blocking"))]
 
 use std::{
     future::IntoFuture,
@@ -21,7 +11,11 @@ use std::{
 };
 
 use dealkit::{Client, ClientBuilder, Delivery, Error, ErrorKind, Method, blocking};
-use mock::{AGENT, DEAL, KEY, Service, ada, builder, client, header, target};
+
+use crate::{
+    mock::{AGENT, DEAL, Service, builder, client, header, target},
+    peer::{KEY, ada},
+};
 
 /// The text of the configuration error that `build()` ends with.
 fn refused(builder: ClientBuilder) -> String {
@@ -544,7 +538,7 @@ const CLEARED: [&str; 11] = [
     "REQUEST_METHOD",
 ];
 
-/// Runs one test of this file alone in a child process, and hands back what it tells.
+/// Runs one test of this binary alone in a child process, and hands back what it tells.
 fn child(test: &str, variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([test, "--exact", "--nocapture"]);
@@ -592,7 +586,7 @@ fn child_from_env() {
 #[test]
 fn from_env_reads_both_variables() {
     let told = child(
-        "child_from_env",
+        "configuration::child_from_env",
         &[
             ("DEALKIT_BASE_URL", "https://deals.example.com/api/"),
             ("DEALKIT_SERVICE_KEY", KEY),
@@ -624,7 +618,7 @@ fn from_env_says_which_variable_is_missing_or_wrong() {
             "service_key",
         ),
     ] {
-        let told = child("child_from_env", &variables);
+        let told = child("configuration::child_from_env", &variables);
         let lines: Vec<&str> = told
             .lines()
             .filter(|line| line.contains("TOLD: "))
@@ -647,7 +641,7 @@ fn from_env_survives_what_is_not_unicode() {
 
     let mut command = Command::new(std::env::current_exe().unwrap());
     let output = command
-        .args(["child_from_env", "--exact", "--nocapture"])
+        .args(["configuration::child_from_env", "--exact", "--nocapture"])
         .env(CHILD, "1")
         .env("DEALKIT_BASE_URL", "https://deals.example.com")
         .env("DEALKIT_SERVICE_KEY", OsStr::from_bytes(b"CANARY\xff"))
@@ -706,7 +700,7 @@ fn loopback_never_goes_through_the_environment_s_proxy() {
     for host in hosts {
         let url = format!("http://{host}:{port}");
         let told = child(
-            "child_calls",
+            "configuration::child_calls",
             &[
                 ("DEALKIT_BASE_URL", &url),
                 ("HTTP_PROXY", &dead),
@@ -735,7 +729,7 @@ fn other_hosts_go_through_the_environment_s_proxy() {
         .enumerate()
     {
         let told = child(
-            "child_calls",
+            "configuration::child_calls",
             &[
                 ("DEALKIT_BASE_URL", "http://deals.invalid"),
                 (variable, &proxy.url()),

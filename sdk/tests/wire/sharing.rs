@@ -1,13 +1,11 @@
 //! Clients that differ in nothing that concerns connections can share them, and others cannot: counted in
 //! connections that reach the service.
-#![cfg(feature = "client")]
-
-mod peer;
 
 use std::time::Duration;
 
 use dealkit::{Client, ClientBuilder, RetryPolicy};
-use peer::{BOTH, FINE, Http1, KEY, Peer, Protocol, Step, answer, builder};
+
+use crate::peer::{BOTH, FINE, Http1, KEY, Peer, Protocol, Step, answer, builder};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

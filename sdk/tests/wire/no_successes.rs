@@ -1,11 +1,8 @@
 //! Responses that have the status of a success, and that no client should take for one.
-#![cfg(feature = "client")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod peer;
 
 use dealkit::{Delivery, Error, ErrorKind, Method, RawResponse};
-use peer::{BOTH, FINE, Http1, Http2, KEY, Peer, Protocol, Step, ada};
+
+use crate::peer::{BOTH, FINE, Http1, Http2, KEY, Peer, Protocol, Step, ada};
 
 /// The body of [`FINE`] in one chunk.
 fn chunked() -> String {

@@ -1,14 +1,13 @@
 //! The SDK's own rules find in every request of the vectors what the contract says.
 
-mod support;
-
 use chrono::NaiveDate;
 use dealkit::{
     AgentProfile, BrokerageId, CreateAgent, Json, Nullable, Role, UnknownFields, ValidationError,
     ViolationCode,
 };
 use serde_json::{Value, json};
-use support::{bytes, name, vectors};
+
+use crate::vectors::{bytes, name, vectors};
 
 fn found(error: &ValidationError) -> Value {
     error
@@ -22,7 +21,7 @@ fn found(error: &ValidationError) -> Value {
 fn requests_break_the_rules_that_the_vectors_name() {
     let mut wrong = Vec::new();
     let mut run = 0;
-    for case in vectors("create_agent.json", 90) {
+    for case in vectors::<Value>("create_agent.json", 90) {
         let status = case["expect"]["status"].as_u64().unwrap();
         if status == 400 {
             continue; // Not JSON as the server wants it: there is no request to have rules.

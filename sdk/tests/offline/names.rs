@@ -1,11 +1,4 @@
 //! Names that are data are shown by no error: only those of the specification are.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
-
-mod support;
 
 use dealkit::{
     Agent, CreateAgent, Deal, Json, Problem, UnknownFields, ValidationError, Violation,
@@ -107,7 +100,7 @@ fn the_fields_of_the_models_are_shown() {
 #[test]
 fn the_names_of_the_contract_are_shown() {
     let openapi: serde_json::Value =
-        serde_json::from_str(&support::contract("openapi.json")).unwrap();
+        serde_json::from_str(crate::vectors::contract("openapi.json")).unwrap();
     let schemas = openapi["components"]["schemas"].as_object().unwrap();
     let mut names = 0;
     for (schema, content) in schemas {

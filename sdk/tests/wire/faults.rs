@@ -1,14 +1,12 @@
 //! Whatever a service or the network does to a call, the error says what happened, how far the request
 //! got, and keeps what came; and the service is reached just as often as the error says.
-#![cfg(feature = "client")]
-
-mod peer;
 
 use std::{error::Error as _, time::Duration};
 
 use dealkit::{Client, Delivery, Error, ErrorKind, Method};
 use futures_util::future::join_all;
-use peer::{
+
+use crate::peer::{
     BOTH, Blackhole, Counts, FINE, Http1, Http2, KEY, PATIENCE, Peer, Protocol, Script, Step, ada,
     answer, builder,
     catalogue::{self, Expected, Fault, Kept, LIMIT, SHORT},

@@ -1,22 +1,14 @@
 //! What comes of each error answer, and that no error text gives away what is not its own to give.
-#![cfg(feature = "client")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and its helpers too"
-)]
-
-mod mock;
-mod support;
 
 use dealkit::{AgentProfile, CreateAgent, Delivery, Error, ErrorKind, Method};
 use httpmock::MockServer;
-use mock::{KEY, Peer, Service, ada, builder, client};
 use serde_json::{Value, json};
-use support::{bytes, name, vectors};
+
+use crate::{
+    mock::{DEAL, Service, builder, client},
+    peer::{KEY, Peer, ada},
+    vectors::{bytes, name, vectors},
+};
 
 /// Display and Debug, also of every cause, in all their forms.
 fn every_text(error: &Error) -> String {
@@ -44,7 +36,7 @@ async fn problem(status: u16, body: Value) -> Error {
 #[tokio::test]
 async fn every_answer_of_the_vectors_is_a_status_error() {
     let mut wrong = Vec::new();
-    for case in vectors("problems.json", 50) {
+    for case in vectors::<Value>("problems.json", 50) {
         let answer = &case["answer"];
         let status = u16::try_from(answer["status"].as_u64().unwrap()).unwrap();
         let headers: Vec<(&str, &str)> = answer["headers"]
@@ -396,7 +388,7 @@ async fn a_redirect_is_an_error_and_nobody_is_called() {
     let trap = other
         .mock_async(|when, then| {
             when.is_true(|_| true);
-            then.status(200).body(mock::DEAL);
+            then.status(200).body(DEAL);
         })
         .await;
     let origin = other.base_url();
@@ -574,7 +566,7 @@ async fn no_connection_is_a_connect_error() {
 
 #[tokio::test]
 async fn a_connection_that_ends_without_an_answer_is_interrupted() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let call = client.agents().create(marked());
     let (outcome, ()) = tokio::join!(call.send(), async { drop(peer.next().await) });
@@ -592,7 +584,7 @@ async fn a_connection_that_ends_without_an_answer_is_interrupted() {
 
 #[tokio::test]
 async fn a_body_that_ends_too_early_is_interrupted_and_answered() {
-    let mut peer = Peer::start().await;
+    let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let call = client.agents().create(marked());
     let serve = async {
@@ -612,7 +604,7 @@ async fn a_body_that_ends_too_early_is_interrupted_and_answered() {
 #[tokio::test(start_paused = true)]
 async fn no_answer_is_a_timeout() {
     // The peer hears and never answers; the clock runs on as soon as nothing else can happen.
-    let peer = Peer::start().await;
+    let peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let before = tokio::time::Instant::now();
     let call = client
@@ -631,7 +623,7 @@ async fn no_answer_is_a_timeout() {
 
 #[tokio::test]
 async fn a_timeout_reads_as_it_was_given() {
-    let peer = Peer::start().await;
+    let peer = Peer::by_hand();
     let call = client(peer.url.as_str()).deals().retrieve("d_1");
     let error = call
         .timeout(std::time::Duration::from_millis(20))
@@ -647,8 +639,8 @@ async fn a_timeout_reads_as_it_was_given() {
 /// A status says what there is to know: a body that is too large, or breaks off, takes nothing from it.
 #[tokio::test]
 async fn a_status_counts_however_much_of_its_body_came() {
-    let mut peer = mock::Peer::start().await;
-    let client = mock::builder(peer.url.as_str())
+    let mut peer = Peer::by_hand();
+    let client = builder(peer.url.as_str())
         .max_response_bytes(8)
         .build()
         .unwrap();
@@ -659,7 +651,7 @@ async fn a_status_counts_however_much_of_its_body_came() {
     ];
     for text in answers {
         let serve = async { peer.next().await.answer_and_close(text) };
-        let (outcome, ()) = tokio::join!(client.agents().create(mock::ada()).send(), serve);
+        let (outcome, ()) = tokio::join!(client.agents().create(ada()).send(), serve);
         let error = outcome.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Status, "{text}");
         assert!(error.is_rate_limited(), "{text}");

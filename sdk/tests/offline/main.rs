@@ -1,0 +1,15 @@
+//! What needs no client and no service: the contract's data, the models and the rules. It runs without default
+//! features too.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod contract;
+mod json;
+mod models;
+mod names;
+mod rules;
+#[path = "../vectors/mod.rs"]
+mod vectors;

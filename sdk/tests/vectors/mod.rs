@@ -1,0 +1,107 @@
+//! Reads the vectors of `sdk/contract`, whose `README.md` states their format. A module of the SDK's tests, the
+//! server's and the fuzzer's: each of them takes it by its path.
+#![allow(dead_code, reason = "each uses its own part")]
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+
+const FILES: [(&str, &str); 7] = [
+    ("openapi.json", include_str!("../../contract/openapi.json")),
+    (
+        "agents.json",
+        include_str!("../../contract/vectors/agents.json"),
+    ),
+    (
+        "create_agent.json",
+        include_str!("../../contract/vectors/create_agent.json"),
+    ),
+    (
+        "deals.json",
+        include_str!("../../contract/vectors/deals.json"),
+    ),
+    (
+        "identifiers.json",
+        include_str!("../../contract/vectors/identifiers.json"),
+    ),
+    (
+        "problems.json",
+        include_str!("../../contract/vectors/problems.json"),
+    ),
+    (
+        "requests.json",
+        include_str!("../../contract/vectors/requests.json"),
+    ),
+];
+
+/// A file of the contract.
+pub(crate) fn contract(name: &str) -> &'static str {
+    let file = FILES.iter().find(|(found, _)| *found == name);
+    file.unwrap_or_else(|| panic!("{name} is no file of the contract"))
+        .1
+}
+
+/// The cases of a vector file; `at_least` keeps a truncated file from passing.
+pub(crate) fn vectors<T: DeserializeOwned>(file: &str, at_least: usize) -> Vec<T> {
+    #[derive(Deserialize)]
+    struct File<T> {
+        cases: Vec<T>,
+    }
+    let File { cases } =
+        serde_json::from_str(contract(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    assert!(
+        cases.len() >= at_least,
+        "{file} has only {} cases",
+        cases.len()
+    );
+    cases
+}
+
+/// The name of a case.
+pub(crate) fn name(case: &Value) -> &str {
+    case["name"].as_str().unwrap()
+}
+
+/// The bytes of a case, with what it wants repeated.
+pub(crate) fn bytes(case: &Value) -> Vec<u8> {
+    let Some(repeat) = case.get("repeat") else {
+        return given_in(case).expect("a case has bytes");
+    };
+    let mut json = json(case).unwrap().clone();
+    let items = json
+        .pointer_mut(repeat["pointer"].as_str().unwrap())
+        .unwrap();
+    let item = items[0].clone();
+    let times = usize::try_from(repeat["times"].as_u64().unwrap()).unwrap();
+    *items = Value::Array(vec![item; times]);
+    let bytes = serde_json::to_vec(&json).unwrap();
+    if let Some(least) = case.get("bytes_at_least") {
+        assert!(bytes.len() as u64 >= least.as_u64().unwrap());
+    }
+    bytes
+}
+
+/// The bytes that a case or its request gives; what is to be repeated is there once.
+pub(crate) fn given_in(case: &Value) -> Option<Vec<u8>> {
+    let text = |member| case.get(member).map(|value| value.as_str().unwrap());
+    given(json(case), text("text"), text("base64"))
+}
+
+fn json(case: &Value) -> Option<&Value> {
+    case.get("json").or_else(|| case.get("body"))
+}
+
+/// Bytes in the ways that the vectors give them: written out, as they are, or encoded.
+pub(crate) fn given(
+    json: Option<&Value>,
+    text: Option<&str>,
+    base64: Option<&str>,
+) -> Option<Vec<u8>> {
+    match (json, text, base64) {
+        (None, None, None) => None,
+        (Some(json), None, None) => Some(serde_json::to_vec(json).unwrap()),
+        (None, Some(text), None) => Some(text.as_bytes().to_vec()),
+        (None, None, Some(base64)) => Some(BASE64_STANDARD.decode(base64).unwrap()),
+        _ => panic!("at most one of json or body, text, and base64"),
+    }
+}

@@ -1,0 +1,29 @@
+//! The client against services of every kind: what is sent, what comes of each response, what is retried.
+#![cfg(feature = "client")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and its helpers too"
+)]
+
+mod blocking;
+mod bounds;
+mod configuration;
+mod error_answers;
+mod faults;
+#[path = "../mock/mod.rs"]
+mod mock;
+mod no_successes;
+mod on_the_wire;
+#[path = "../peer/mod.rs"]
+mod peer;
+mod post_once;
+mod properties;
+mod retries;
+mod retrieve_many;
+mod sharing;
+#[path = "../vectors/mod.rs"]
+mod vectors;
