@@ -111,18 +111,31 @@ pub(crate) fn open_engine<'py>(
     awaits: bool,
     shared: Option<Py<Engine>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    entry(settings.py(), || {
-        let engine = Engine {
+    let py = settings.py();
+    entry(py, || {
+        // What shares holds on to the first of those that share, and not to the one before it: the chain would
+        // have no end.
+        let first = |engine: Py<Engine>| match &engine.get().shared {
+            Some(first) => first.clone_ref(py),
+            None => engine,
+        };
+        let mut engine = Engine {
             config: Config::new(&Settings(settings))?,
-            shared,
+            shared: shared.map(first),
             of_callers: PerProcess::new(),
             of_background: PerProcess::new(),
         };
-        // What is wrong with the configuration comes out here and not at the first call.
-        if awaits {
-            engine.for_background()?;
+        let of: fn(&Engine) -> _ = if awaits {
+            Engine::for_background
         } else {
-            engine.for_callers()?;
+            Engine::for_callers
+        };
+        // What is wrong with the configuration comes out here and not at the first call.
+        let client = of(&engine)?;
+        if let Some(first) = &engine.shared
+            && !client.shares_connections(&of(first.get())?)
+        {
+            engine.shared = None;
         }
         Ok(engine)
     })

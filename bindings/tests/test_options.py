@@ -91,6 +91,21 @@ def test_with_options_shares_the_connections(of_class: Any, peer: Any) -> None:
     assert len(server.connections) == 3
 
 
+@pytest.mark.parametrize("of_class", [Client, AsyncClient])
+def test_a_long_line_of_clients(of_class: Any, peer: Any) -> None:
+    """Each made of the one before it, which nobody else holds any more."""
+    server = peer(answer(200, BODY))
+    client = of_class(base_url=server.url, service_key="k")
+    for n in range(20_000):
+        client = client.with_options(max_retries=n)
+    made(client, CALLS["retrieve"])
+    for n in range(500):
+        client = client.with_options(max_idle_connections=n % 2 + 1)
+    made(client, CALLS["retrieve"])
+    del client
+    assert len(server.connections) == 2
+
+
 def test_what_a_client_is_set_to(dealkit_sandbox: Sandbox) -> None:
     client = Client(base_url=dealkit_sandbox.url, service_key="sandbox-key")
     assert (client.timeout, client.max_retries) == (60.0, 2)

@@ -127,6 +127,11 @@ impl Client {
     pub fn max_retries(&self) -> u32 {
         self.service.retry.retries()
     }
+
+    /// Whether this client uses the connections of the other one; see [`ClientBuilder::share_connections`].
+    pub fn shares_connections(&self, with: &Client) -> bool {
+        Arc::ptr_eq(&self.service.pools, &with.service.pools)
+    }
 }
 
 impl fmt::Debug for Client {
@@ -150,6 +155,7 @@ impl fmt::Debug for Client {
 /// let client = settings.clone().build()?;
 /// let patient = settings.timeout(Duration::from_secs(600)).share_connections(&client).build()?;
 /// assert_eq!(patient.timeout(), Duration::from_secs(600));
+/// assert!(patient.shares_connections(&client));
 /// # Ok::<(), dealkit::Error>(())
 /// ```
 #[derive(Clone)]

@@ -26,9 +26,11 @@ async fn connections(protocol: Protocol, change: fn(ClientBuilder) -> ClientBuil
     for client in [&client, &other, &client, &other] {
         retrieve(client).await;
     }
+    let shares = other.shares_connections(&client);
     drop((client, other));
     let counts = peer.finish().await;
     assert_eq!(counts.requests, 4);
+    assert_eq!(shares, counts.connections == 1);
     counts.connections
 }
 
