@@ -414,16 +414,19 @@ def test_leaving_the_loop_over_many_ends_the_requests() -> None:
     async def leave(client: AsyncClient) -> None:
         async for deal in client.deals.retrieve_many(ids):
             assert deal.id == "d_1"
+            tarpit.wait_for_requests(9)
             break
 
     with Tarpit(but="d_1") as tarpit:
         with Client(base_url=tarpit.url, service_key="k") as client:
             for deal in client.deals.retrieve_many(ids):
                 assert deal.id == "d_1"
+                tarpit.wait_for_requests(3)  # The others have been sent, or there would be nothing to end.
                 break
             tarpit.wait_for_ends(2)
             with client.deals.retrieve_many(ids) as deals:
                 next(deals)
+                tarpit.wait_for_requests(6)
             tarpit.wait_for_ends(4)
         asyncio.run(leave(AsyncClient(base_url=tarpit.url, service_key="k")))
         tarpit.wait_for_ends(6)
