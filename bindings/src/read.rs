@@ -113,7 +113,7 @@ impl<'j, 'py> Reader<'j, 'py> {
         at: usize,
         extra: &mut Extra,
     ) -> Result<Option<Bound<'py, PyAny>>, ReadError> {
-        // Of two members of one name the last counts.
+        // Of two fields of one name the last counts.
         extra.exact.retain(|(exact, _)| *exact != at);
         let peek = self.parser.peek()?;
         if peek == Peek::Null && field.presence != Presence::Required {
@@ -228,7 +228,7 @@ impl<'j, 'py> Reader<'j, 'py> {
     }
 }
 
-/// The field of a member, looked for from `start` on and then from the first.
+/// The field of a name, looked for from `start` on and then from the first.
 fn position(fields: &'static [Field], wire: &str, start: usize) -> Option<(usize, &'static Field)> {
     let mut fields = fields
         .iter()

@@ -47,8 +47,8 @@ impl Operations {
         let request = CreateAgent::from_json(&value, self.unknown_fields).map_err(|error| {
             let violations = error.violations();
             let detail = match violations.len() {
-                1 => "1 member breaks a rule; `errors` says which and why.".to_owned(),
-                count => format!("{count} members break a rule; `errors` says which and why."),
+                1 => "1 field breaks a rule; `errors` says which and why.".to_owned(),
+                count => format!("{count} fields break a rule; `errors` says which and why."),
             };
             Refusal::new(Kind::INVALID_AGENT, detail).violations(violations)
         })?;

@@ -178,7 +178,7 @@ class APIStatusError(DealkitError):
     problem: Problem | None
     """The body as problem details (RFC 9457), if it was that."""
     errors: tuple[Violation, ...]
-    """What the service says is wrong with the request, member by member."""
+    """What the service says is wrong with the request, field by field: the first 100 entries."""
 
     def __init__(
         self,

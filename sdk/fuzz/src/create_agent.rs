@@ -102,8 +102,8 @@ fn refused(
         .collect();
     assert_eq!(named, expected);
     let expected_count = match errors.len() {
-        1 => "1 member breaks".to_owned(),
-        count => format!("{count} members break"),
+        1 => "1 field breaks".to_owned(),
+        count => format!("{count} fields break"),
     };
     assert!(answer::text(answer, "/detail").starts_with(&expected_count));
     for violation in by_sdk {

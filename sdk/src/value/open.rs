@@ -3,7 +3,7 @@
 
 use super::{Role, ids::string_type};
 
-/// Gives a string type constants for the values that the specification shows.
+/// Gives a string type constants for the documented values.
 macro_rules! known_values {
     ($name:ident { $($(#[$doc:meta])* $constant:ident = $value:expr),+ $(,)? }) => {
         impl $name {
@@ -16,7 +16,7 @@ macro_rules! known_values {
 }
 
 string_type! {
-    /// Status of a deal. An open set: `CLOSED` is the one value that the specification shows.
+    /// Status of a deal. An open set: `CLOSED` is the one documented value.
     ///
     /// ```
     /// use dealkit::DealStatus;
@@ -32,7 +32,7 @@ known_values!(DealStatus {
 });
 
 string_type! {
-    /// Phase of a deal. An open set: `APPLICATION` is the one value that the specification shows.
+    /// Phase of a deal. An open set: `APPLICATION` is the one documented value.
     DealPhase
 }
 known_values!(DealPhase {
@@ -41,7 +41,7 @@ known_values!(DealPhase {
 });
 
 string_type! {
-    /// Status of an application. An open set: `PENDING` is the one value that the specification shows.
+    /// Status of an application. An open set: `PENDING` is the one documented value.
     ApplicationStatus
 }
 known_values!(ApplicationStatus {
@@ -50,15 +50,15 @@ known_values!(ApplicationStatus {
 });
 
 string_type! {
-    /// Side of a listing contract. An open set; the specification shows no value.
+    /// Side of a listing contract. An open set; no value is documented.
     ListingSide
 }
 string_type! {
-    /// Type of a contact. An open set; the specification shows no value.
+    /// Type of a contact. An open set; no value is documented.
     ContactType
 }
 string_type! {
-    /// Type of a contact field. An open set; the specification shows no value.
+    /// Type of a contact field. An open set; no value is documented.
     ContactFieldType
 }
 
