@@ -8,7 +8,7 @@ pub mod vectors;
 
 use std::{
     collections::BTreeMap,
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
     time::Duration,
 };
@@ -409,7 +409,11 @@ pub fn read_response(stream: &mut TcpStream, is_head: bool) -> Received {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
-        let read = stream.read(&mut byte).expect("a response");
+        let read = match stream.read(&mut byte) {
+            // With a timeout set, the system does not resume a read that a signal has interrupted.
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            read => read.expect("a response"),
+        };
         assert!(
             read == 1,
             "the connection ended in the head: {}",
