@@ -56,20 +56,8 @@ __all__ = [
     "Side",
 ]
 
-MODELS: tuple[type[Any], ...] = (
-    Address,
-    Agent,
-    AgentProfileResponse,
-    Application,
-    Contact,
-    ContactField,
-    Deal,
-    ListingAgent,
-    ListingContract,
-    Offer,
-    Quote,
-    RoleAssignment,
-    Side,
+MODELS: tuple[type[Any], ...] = tuple(
+    value for name in __all__ if hasattr(value := globals()[name], "__dealkit_fields__")
 )
 
 
