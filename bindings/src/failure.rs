@@ -125,7 +125,7 @@ fn text(error: &Error) -> String {
 
 fn tell_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {
     let py = attributes.py();
-    attributes.set_item(intern!(py, "delivery"), error.delivery().as_str())?;
+    attributes.set_item(intern!(py, "outcome"), error.outcome().as_str())?;
     attributes.set_item(intern!(py, "attempts"), error.attempts())?;
     attributes.set_item(intern!(py, "request_id"), error.request_id())?;
     let retry_after = error.retry_after().map(|wait| wait.as_secs_f64());

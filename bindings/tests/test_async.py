@@ -151,7 +151,7 @@ def test_no_connection(dealkit_sandbox: Sandbox) -> None:
     dealkit_sandbox.close()
     with pytest.raises(APIConnectionError) as caught:
         run(client.deals.retrieve("d_1"))
-    assert caught.value.delivery == "not_sent" and isinstance(caught.value, ConnectionError)
+    assert caught.value.outcome == "not_sent" and isinstance(caught.value, ConnectionError)
 
 
 def test_retrieve_many(async_client: AsyncClient) -> None:

@@ -140,7 +140,7 @@ def test_every_violation_at_once_and_nothing_sent(peer: Any) -> None:
             "/date_of_birth": "invalid_date",
             "/brokerage_id": "wrong_type",
         }
-        assert isinstance(caught.value, ValueError) and caught.value.delivery == "not_sent"
+        assert isinstance(caught.value, ValueError) and caught.value.outcome == "not_sent"
         for value in ("not an address", "KING", "bytes'"):
             assert value not in str(caught.value)
         assert server.requests == []
@@ -241,7 +241,7 @@ def test_an_empty_answer_is_the_callers_to_read(peer: Any) -> None:
         assert (response.status_code, response.body) == (204, b"")
         with pytest.raises(DecodeError) as caught:
             response.json()
-        assert "DELETE" in str(caught.value) and caught.value.delivery == "answered"
+        assert "DELETE" in str(caught.value) and caught.value.outcome == "succeeded"
         with pytest.raises(DecodeError, match="204"):
             client.deals.retrieve("d_1")
 

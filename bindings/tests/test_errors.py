@@ -64,7 +64,7 @@ def test_the_tree() -> None:
 
 @pytest.mark.parametrize("of_class", CLASSES)
 def test_every_class_can_be_made_and_pickled(of_class: Any) -> None:
-    told: dict[str, Any] = {"delivery": "unknown", "attempts": 3, "request_id": "r", "retry_after": 1.5}
+    told: dict[str, Any] = {"outcome": "unknown", "attempts": 3, "request_id": "r", "retry_after": 1.5}
     error = of_class("text", **told)
     error.index, error.id = 7, "d_7"
     error.add_note("a note")
@@ -85,7 +85,7 @@ def test_a_class_for_each_status(status: int, peer: Any) -> None:
     error = caught.value
     assert type(error) is BY_STATUS[status]
     assert isinstance(error, APIStatusError)
-    assert (error.status_code, error.body, error.delivery, error.attempts) == (status, body.encode(), "answered", 1)
+    assert (error.status_code, error.body, error.attempts) == (status, body.encode(), 1)
     assert error.headers["x-request-id"] == error.request_id == "r-1"
     assert error.problem is not None
     assert (error.problem.title, error.problem.detail, error.problem.request_id) == ("Oh", "no", "r-2")
@@ -107,7 +107,7 @@ def test_no_answer(peer: Any) -> None:
         with pytest.raises(APITimeoutError) as caught:
             client.deals.retrieve("d_1")
         assert isinstance(caught.value, TimeoutError) and isinstance(caught.value, ConnectionError)
-        assert caught.value.delivery == "unknown"
+        assert caught.value.outcome == "unknown"
         assert vars(pickle.loads(pickle.dumps(caught.value))) == vars(caught.value)
 
 
@@ -116,7 +116,7 @@ def test_no_connection(dealkit_sandbox: Sandbox) -> None:
     with Client(base_url=dealkit_sandbox.url, service_key="k", max_retries=1) as client:
         with pytest.raises(APIConnectionError, match="refused") as caught:
             client.deals.retrieve("d_1")
-    assert (caught.value.delivery, caught.value.attempts) == ("not_sent", 2)
+    assert (caught.value.outcome, caught.value.attempts) == ("not_sent", 2)
     assert vars(pickle.loads(pickle.dumps(caught.value))) == vars(caught.value)
 
 
@@ -131,7 +131,7 @@ def test_a_broken_answer(peer: Any) -> None:
     with Client(base_url=server.url, service_key="k", max_retries=0) as client:
         with pytest.raises(APIConnectionError) as caught:
             client.deals.retrieve("d_1")
-        assert caught.value.delivery == "answered"
+        assert caught.value.outcome == "succeeded"
 
 
 def test_an_answer_that_is_too_large(peer: Any) -> None:
@@ -149,7 +149,7 @@ def test_an_answer_that_cannot_be_read(peer: Any) -> None:
             client.deals.retrieve("d_1")
         error = caught.value
         assert (error.path, error.found, error.body) == ("expiry_date", "a string", body)
-        assert (error.delivery, error.attempts, error.request_id) == ("answered", 1, "r-1")
+        assert (error.outcome, error.attempts, error.request_id) == ("succeeded", 1, "r-1")
         assert "GET /v1/deals/{id}: 200 OK" in str(error) and "soon" not in str(error)
         assert vars(pickle.loads(pickle.dumps(error))) == vars(error)
         with pytest.raises(DecodeError):

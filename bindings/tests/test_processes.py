@@ -291,10 +291,10 @@ def check(run):
 
     for error in [failed(read, client, "nothing"), failed(read_async, async_client, "nothing")]:
         assert type(error) is NotFoundError and error.status_code == 404
-        assert error.request_id and error.attempts == 1 and error.delivery == "answered"
+        assert error.request_id and error.attempts == 1 and error.outcome == "rejected"
         assert error.problem.status == 404 and error.headers["X-Request-Id"] == error.request_id
     error = failed(create, client, "ada")
-    assert type(error) is ValidationError and error.delivery == "not_sent"
+    assert type(error) is ValidationError and error.outcome == "not_sent"
     assert [(e.pointer, e.code) for e in error.errors] == [("/email", "invalid_email")]
     error = failed(decode, '{"id": "d", "application": {"offers": [{"expiry_date_time": "soon"}]}}')
     assert type(error) is DecodeError and error.body.startswith(b'{"id"')
@@ -302,7 +302,7 @@ def check(run):
     error = failed(configure, "ftp://example.com")
     assert type(error) is ConfigError
     error = failed(read, Client(base_url="http://127.0.0.1:9", max_retries=1), "d_1")
-    assert type(error) is APIConnectionError and error.attempts == 2 and error.delivery == "not_sent"
+    assert type(error) is APIConnectionError and error.attempts == 2 and error.outcome == "not_sent"
     print("done")
 
 def main():

@@ -255,7 +255,7 @@ def test_identifiers_that_cannot_be_sent(made: Made, id: str) -> None:
         with pytest.raises(ValidationError, match="must not be empty, a single dot or two dots") as caught:
             made(call)
         assert [violation.code for violation in caught.value.errors] == ["invalid_id"]
-        assert caught.value.delivery == "not_sent"
+        assert caught.value.outcome == "not_sent"
     with pytest.raises(ValidationError) as caught:
         made.many(["d_1", id])
     assert (caught.value.index, caught.value.id) == (1, id)

@@ -9,6 +9,7 @@ use url::Url;
 use crate::{
     decode_error::DecodeError,
     http_response::HttpResponse,
+    outcome::Outcome,
     problem::Problem,
     redact,
     validate::{ValidationError, Violation},
@@ -29,7 +30,7 @@ const BODY_KEPT: usize = 64 * 1024;
 ///     Ok(deal) => println!("{:?}", deal.status),
 ///     Err(error) if error.is_not_found() => println!("no such deal"),
 ///     Err(error) => {
-///         eprintln!("{error} (delivery: {}, attempts: {})", error.delivery(), error.attempts());
+///         eprintln!("{error} (outcome: {}, attempts: {})", error.outcome(), error.attempts());
 ///         return Err(error);
 ///     }
 /// }
@@ -40,8 +41,9 @@ pub struct Error(Box<Inner>);
 struct Inner {
     cause: Cause,
     operation: Option<Operation>,
-    delivery: Delivery,
     attempts: u32,
+    /// Whether an attempt before the last one may have made the service act.
+    earlier_may_have_acted: bool,
     retry_after: Option<Duration>,
     received: Option<Received>,
 }
@@ -77,7 +79,7 @@ enum Cause {
     #[error("no connection could be made")]
     Connect(#[source] Source),
     #[error("timed out after {}", seconds(*.0))]
-    Timeout(Duration),
+    Timeout(Duration, Sent),
     #[error("the connection broke before the whole response had arrived")]
     Interrupted(#[source] Source),
     #[error(
@@ -118,7 +120,7 @@ pub enum ErrorKind {
     /// No connection could be made: name look-up, TCP or TLS failed. Troubleshooting: is the base URL
     /// right, is the service up, does a proxy or firewall stand between?
     Connect,
-    /// The call or an attempt timed out. Troubleshooting: [`Error::delivery`] says whether the service may have acted.
+    /// The call or an attempt timed out. Troubleshooting: [`Error::outcome`] says whether the service may have acted.
     Timeout,
     /// The connection broke before the whole response had arrived.
     Interrupted,
@@ -132,70 +134,48 @@ pub enum ErrorKind {
     Status,
 }
 
-/// How far a request got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Delivery {
-    /// It is certain that the service did not act on it: nothing of it was sent, or what was sent was
-    /// refused with 429 before. Sending it again is safe.
-    NotSent,
-    /// It may have reached the service, which may have acted on it.
-    Unknown,
-    /// The service responded.
-    Answered,
-}
-
-impl Delivery {
-    /// `not_sent`, `unknown` or `answered`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Delivery::NotSent => "not_sent",
-            Delivery::Unknown => "unknown",
-            Delivery::Answered => "answered",
-        }
-    }
-}
-
-impl fmt::Display for Delivery {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
+/// Whether any of a request for which no response came was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    Nothing,
+    /// Some of it, or all, may have reached the service.
+    Perhaps,
 }
 
 impl Error {
-    fn new(cause: Cause, delivery: Delivery) -> Self {
+    fn new(cause: Cause) -> Self {
         Self(Box::new(Inner {
             cause,
             operation: None,
-            delivery,
             attempts: 0,
+            earlier_may_have_acted: false,
             retry_after: None,
             received: None,
         }))
     }
 
     pub(crate) fn config(text: impl Into<String>) -> Self {
-        Self::new(Cause::Config(text.into()), Delivery::NotSent)
+        Self::new(Cause::Config(text.into()))
     }
 
     pub(crate) fn connect(source: impl Into<Source>) -> Self {
-        Self::new(Cause::Connect(source.into()), Delivery::NotSent)
+        Self::new(Cause::Connect(source.into()))
     }
 
-    pub(crate) fn timeout(after: Duration, delivery: Delivery) -> Self {
-        Self::new(Cause::Timeout(after), delivery)
+    pub(crate) fn timeout(after: Duration, sent: Sent) -> Self {
+        Self::new(Cause::Timeout(after, sent))
     }
 
-    pub(crate) fn interrupted(source: impl Into<Source>, delivery: Delivery) -> Self {
-        Self::new(Cause::Interrupted(source.into()), delivery)
+    pub(crate) fn interrupted(source: impl Into<Source>) -> Self {
+        Self::new(Cause::Interrupted(source.into()))
     }
 
     pub(crate) fn too_large(limit: u64) -> Self {
-        Self::new(Cause::TooLarge(limit), Delivery::Answered)
+        Self::new(Cause::TooLarge(limit))
     }
 
     pub(crate) fn decode(error: DecodeError) -> Self {
-        Self::new(Cause::Decode(error), Delivery::Answered)
+        Self::new(Cause::Decode(error))
     }
 
     /// A response whose status is not a success.
@@ -204,7 +184,7 @@ impl Error {
             Some(target) => Cause::Redirect(target),
             None => Cause::Status,
         };
-        Self::new(cause, Delivery::Answered).with_response(response)
+        Self::new(cause).with_response(response)
     }
 
     pub(crate) fn with_operation(mut self, operation: &Operation) -> Self {
@@ -218,13 +198,11 @@ impl Error {
         mut self,
         attempts: u32,
         retry_after: Option<Duration>,
-        may_have_acted: bool,
+        earlier_may_have_acted: bool,
     ) -> Self {
         self.0.attempts = attempts;
         self.0.retry_after = retry_after;
-        if may_have_acted && self.0.delivery == Delivery::NotSent {
-            self.0.delivery = Delivery::Unknown;
-        }
+        self.0.earlier_may_have_acted = earlier_may_have_acted;
         self
     }
 
@@ -269,7 +247,7 @@ impl Error {
             Cause::Config(_) => ErrorKind::Config,
             Cause::Validation(_) => ErrorKind::Validation,
             Cause::Connect(_) => ErrorKind::Connect,
-            Cause::Timeout(_) => ErrorKind::Timeout,
+            Cause::Timeout(..) => ErrorKind::Timeout,
             Cause::Interrupted(_) => ErrorKind::Interrupted,
             Cause::TooLarge(_) => ErrorKind::TooLarge,
             Cause::Decode(_) => ErrorKind::Decode,
@@ -318,9 +296,34 @@ impl Error {
         self.0.retry_after
     }
 
-    /// How far the request got: decides whether sending it again could do it twice.
-    pub fn delivery(&self) -> Delivery {
-        self.0.delivery
+    /// What the call may have done at the service: decides whether sending it again could do it twice.
+    ///
+    /// It is said of every method alike; a GET changes nothing, whatever its outcome.
+    ///
+    /// ```
+    /// use dealkit::{Client, Outcome};
+    ///
+    /// let error = Client::builder().build().unwrap_err();
+    /// assert_eq!(error.outcome(), Outcome::NotSent); // as of every error found before anything was sent
+    /// assert!(!error.may_have_acted());
+    /// ```
+    pub fn outcome(&self) -> Outcome {
+        let of_last = match (&self.0.cause, self.status()) {
+            // However much came after it, the head of the response has said it.
+            (_, Some(status)) => Outcome::of_status(status),
+            (Cause::Config(_) | Cause::Validation(_) | Cause::Connect(_), None)
+            | (Cause::Timeout(_, Sent::Nothing), None)
+            // A document that came of no call.
+            | (Cause::Decode(_), None) => Outcome::NotSent,
+            (Cause::Timeout(_, Sent::Perhaps) | Cause::Interrupted(_), None)
+            | (Cause::TooLarge(_) | Cause::Status | Cause::Redirect(_), None) => Outcome::Unknown,
+        };
+        of_last.after(self.0.earlier_may_have_acted)
+    }
+
+    /// Whether the service acted on the request, or may have: after a create, whether the agent may exist.
+    pub fn may_have_acted(&self) -> bool {
+        self.outcome().may_have_acted()
     }
 
     /// What is wrong with the request: as found before sending, or as the service's error body lists it; of
@@ -444,7 +447,7 @@ impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Error")
             .field("kind", &self.kind())
-            .field("delivery", &self.0.delivery)
+            .field("outcome", &self.outcome())
             .field("attempts", &self.0.attempts)
             .field("status", &self.status())
             .field("message", &format_args!("{self}"))
@@ -464,7 +467,7 @@ impl StdError for Error {
 
 impl From<ValidationError> for Error {
     fn from(error: ValidationError) -> Self {
-        Self::new(Cause::Validation(error), Delivery::NotSent)
+        Self::new(Cause::Validation(error))
     }
 }
 

@@ -37,7 +37,7 @@
 //! * [`CreateAgent`]: the request, its rules, null and absent.
 //! * [`Deals`]: one deal, or [many](Deals::retrieve_many) at a time.
 //! * [`Call`]: per-call options, the whole response, the request without sending it.
-//! * [`Error`]: its kinds, how far the request got, what the service said.
+//! * [`Error`]: its kinds, what the service [may have done](Outcome), what it said.
 //! * [`document`]: how large a document may be.
 //! * [`Deal`] and [`Agent`]: the models; [`Decimal`] and [`Json`] keep every digit.
 //!
@@ -77,6 +77,8 @@ mod http;
 mod http_response;
 mod model;
 mod names;
+#[cfg(feature = "client")]
+mod outcome;
 mod problem;
 #[cfg(feature = "client")]
 mod redact;
@@ -114,8 +116,9 @@ pub use {
     call::{Call, CallWithResponse},
     client::{BASE_URL_VARIABLE, Client, ClientBuilder, SERVICE_KEY_VARIABLE},
     deals::Deals,
-    error::{Delivery, Error, ErrorKind},
+    error::{Error, ErrorKind},
     http::{retry::RetryPolicy, retry_after::parse_retry_after},
+    outcome::Outcome,
     response::{RawResponse, Response},
     retrieve_many::{InFlight, RetrieveMany, RetrieveStream, Retrieved},
 };

@@ -50,8 +50,23 @@ class Agents:
     ) -> Agent:
         """Creates an agent.
 
-        The specification has no idempotency key: when a call fails and the error's ``delivery`` is not
-        ``not_sent``, the agent may have been created.
+        The specification has no idempotency key, so sending a create again can make a second agent. When a call
+        fails, the error's ``outcome`` says whether the agent may exist:
+
+        =============  ==================================================  ===============================
+        outcome        when                                                may the agent exist?
+        =============  ==================================================  ===============================
+        ``not_sent``   the request is not valid, or no connection was      no: send it again
+                       made
+        ``rejected``   a 4xx but 408, a 307 or 308                         no: mend it, then send it again
+        ``unknown``    no whole response came, or a 408, a 5xx, or         perhaps: find out first
+                       another status
+        ``succeeded``  a 2xx whose body could not be read, was too large,  yes: never send it again
+                       or broke off
+        =============  ==================================================  ===============================
+
+        An attempt before the last one counts, too: where one may have made the service act, the outcome is
+        never ``not_sent`` or ``rejected``.
 
         Args:
             email: E-mail address: a bare mailbox such as ``ada@example.com``.

@@ -31,7 +31,7 @@ __all__ = [
     "Violation",
 ]
 
-Delivery = Literal["not_sent", "unknown", "answered"]
+Outcome = Literal["not_sent", "rejected", "unknown", "succeeded"]
 
 
 class Violation(NamedTuple):
@@ -81,8 +81,12 @@ class Problem(NamedTuple):
 class DealkitError(Exception):
     """The root of everything that dealkit raises of its own."""
 
-    delivery: Delivery
-    """How far the request got: ``not_sent``, ``unknown`` (the service may have acted on it) or ``answered``."""
+    outcome: Outcome
+    """What the call may have done at the service. ``not_sent``: nothing, for nothing reached it; so says every error
+    that is found before sending. ``rejected``: nothing; it responded that it did not act (a 4xx but 408, a 307 or
+    308). ``unknown``: it may have acted (no whole response came, or a 408, a 5xx, or another status).
+    ``succeeded``: it acted (a 2xx whose body could not be read, was too large, or broke off). Where an attempt before
+    the last one may have made it act, the outcome is never ``not_sent`` or ``rejected``."""
     attempts: int
     """How many times the request was tried; 0 if it never came to that."""
     request_id: str | None
@@ -98,18 +102,23 @@ class DealkitError(Exception):
         self,
         message: str = "",
         *,
-        delivery: Delivery = "not_sent",
+        outcome: Outcome = "not_sent",
         attempts: int = 0,
         request_id: str | None = None,
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
-        self.delivery = delivery
+        self.outcome = outcome
         self.attempts = attempts
         self.request_id = request_id
         self.retry_after = retry_after
         self.index = None
         self.id = None
+
+    @property
+    def may_have_acted(self) -> bool:
+        """Whether the service acted on the request, or may have: after a create, whether the agent may exist."""
+        return self.outcome in ("unknown", "succeeded")
 
 
 class ConfigError(DealkitError, ValueError):
@@ -132,7 +141,7 @@ class APIConnectionError(DealkitError, ConnectionError):
 
 
 class APITimeoutError(APIConnectionError, TimeoutError):
-    """The call timed out. ``delivery`` says whether the service may have acted."""
+    """The call timed out. ``outcome`` says whether the service may have acted."""
 
 
 class DecodeError(DealkitError, ValueError):
@@ -255,7 +264,7 @@ _OWN_ATTRIBUTES: dict[type[DealkitError], frozenset[str]] = {
     DecodeError: frozenset({"path", "pointer", "found", "body"}),
     APIStatusError: frozenset({"status_code", "headers", "body", "problem", "errors"}),
 }
-_SHARED_ATTRIBUTES = frozenset({"delivery", "attempts", "request_id", "retry_after"})
+_SHARED_ATTRIBUTES = frozenset({"outcome", "attempts", "request_id", "retry_after"})
 
 
 def _violations(violations: Iterable[tuple[str, str, str]]) -> tuple[Violation, ...]:

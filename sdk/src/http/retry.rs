@@ -9,7 +9,7 @@ use http::Method;
 
 use super::{backoff::Backoff, retry_after::retry_after, trace};
 use crate::{
-    error::{Delivery, Error, ErrorKind},
+    error::{Error, ErrorKind},
     http_response::HttpResponse,
 };
 
@@ -91,12 +91,8 @@ impl RetryPolicy {
 
     /// Whether a request of this method that failed with `error` is worth another attempt.
     fn covers(&self, method: &Method, error: &Error) -> bool {
-        let certain = did_not_act(error);
-        if self.retry_non_idempotent || is_safe(method) {
-            certain || is_transient(error)
-        } else {
-            certain
-        }
+        let harmless = is_safe(method) || !error.may_have_acted();
+        is_transient(error) && (harmless || self.retry_non_idempotent)
     }
 }
 
@@ -109,11 +105,6 @@ impl Default for RetryPolicy {
 /// Whether a request of this method changes nothing, so that sending it twice does no harm.
 pub(crate) fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
-}
-
-/// Whether it is certain that the service did not act on the request.
-fn did_not_act(error: &Error) -> bool {
-    error.is_rate_limited() || (error.is_connection() && error.delivery() == Delivery::NotSent)
 }
 
 /// Whether the failure is of a kind that passes by itself.
@@ -182,7 +173,7 @@ where
     F: Future<Output = Result<HttpResponse, Error>>,
 {
     let mut attempts = 0;
-    // Whether an attempt before the last one leaves it open what the service did.
+    // Whether the service acted on an attempt before this one, or may have.
     let mut may_have_acted = false;
     loop {
         let left = total.saturating_sub(clock.elapsed());
@@ -198,10 +189,8 @@ where
         let asked = error
             .headers()
             .and_then(|headers| retry_after(headers, clock.time_of_day()));
-        let certain = did_not_act(&error);
-        let again = attempts <= policy.max_retries && policy.covers(method, &error);
         let error = error.after(attempts, asked, may_have_acted);
-        if !again {
+        if attempts > policy.max_retries || !policy.covers(method, &error) {
             return Err(error);
         }
         let wait = policy
@@ -212,7 +201,8 @@ where
             return Err(error);
         }
         trace::retrying(attempts, wait, &error);
-        may_have_acted |= !certain;
+        // The outcome remembers the attempts before.
+        may_have_acted = error.may_have_acted();
         clock.sleep(wait).await;
     }
 }
@@ -233,7 +223,7 @@ mod tests {
     use url::Url;
 
     use super::*;
-    use crate::redact::Redactor;
+    use crate::{error::Sent, outcome::Outcome, redact::Redactor};
 
     const SECOND: Duration = Duration::from_secs(1);
     const TOTAL: Duration = Duration::from_secs(60);
@@ -360,12 +350,21 @@ mod tests {
         Error::connect("refused")
     }
 
-    fn timeout(delivery: Delivery) -> Error {
-        Error::timeout(SECOND, delivery)
+    fn timeout(sent: Sent) -> Error {
+        Error::timeout(SECOND, sent)
     }
 
-    fn broken(delivery: Delivery) -> Error {
-        Error::interrupted("reset", delivery)
+    fn broken() -> Error {
+        Error::interrupted("reset")
+    }
+
+    /// The head of a success came, and not all of its body.
+    fn cut(error: Error) -> Error {
+        error.with_response(response(201, None))
+    }
+
+    fn unreadable() -> Error {
+        Error::decode(crate::Deal::from_json("1").unwrap_err())
     }
 
     fn at_once(failures: Vec<Error>) -> Vec<(Duration, Result<HttpResponse, Error>)> {
@@ -389,7 +388,6 @@ mod tests {
             ] {
                 let error = always(RetryPolicy::new(), &method, || status(code)).error();
                 assert_eq!(error.attempts(), attempts, "{method} {code}");
-                assert_eq!(error.delivery(), Delivery::Answered, "{method} {code}");
             }
             let opted = RetryPolicy::new().retry_non_idempotent(true);
             let error = always(opted, &Method::POST, || status(code)).error();
@@ -399,22 +397,17 @@ mod tests {
 
     #[test]
     fn failures_without_a_response_are_retried_as_the_contract_says() {
-        use Delivery::{Answered, NotSent, Unknown};
         type Failure = fn() -> Error;
         let failures: [(Failure, u32, u32); 9] = [
             (refused, 3, 3),
-            (|| timeout(NotSent), 3, 3),
-            (|| timeout(Unknown), 3, 1),
-            (|| timeout(Answered), 3, 1),
-            (|| broken(Unknown), 3, 1),
-            (|| broken(Answered), 3, 1),
-            (|| Error::too_large(1), 1, 1),
+            (|| timeout(Sent::Nothing), 3, 3),
+            (|| timeout(Sent::Perhaps), 3, 1),
+            (|| cut(timeout(Sent::Perhaps)), 3, 1),
+            (broken, 3, 1),
+            (|| cut(broken()), 3, 1),
+            (|| cut(Error::too_large(1)), 1, 1),
+            (|| cut(unreadable()), 1, 1),
             (|| Error::config("no"), 1, 1),
-            (
-                || Error::decode(crate::Deal::from_json("1").unwrap_err()),
-                1,
-                1,
-            ),
         ];
         for (index, (failure, get, post)) in failures.into_iter().enumerate() {
             let attempts = |policy, method| always(policy, &method, failure).error().attempts();
@@ -515,7 +508,7 @@ mod tests {
     #[test]
     fn the_total_bounds_all_attempts() {
         let thirty = Duration::from_secs(30);
-        let failures = (0..9).map(|_| (thirty, Err(timeout(Delivery::Unknown))));
+        let failures = (0..9).map(|_| (thirty, Err(timeout(Sent::Perhaps))));
         let policy = RetryPolicy::new().max_retries(u32::MAX);
         let run = run(policy, &Method::GET, 1.0, failures);
         // The second attempt has what the first and the wait have left of a minute.
@@ -523,30 +516,148 @@ mod tests {
         assert_eq!(run.error().attempts(), 2);
     }
 
-    #[test]
-    fn an_earlier_attempt_that_may_have_been_acted_on_is_not_forgotten() {
-        use Delivery::{Answered, NotSent, Unknown};
-        let opted = RetryPolicy::new().retry_non_idempotent(true);
-        for (failures, delivery) in [
-            (vec![refused(), refused(), refused()], NotSent),
-            (vec![timeout(Unknown), refused(), refused()], Unknown),
-            (vec![refused(), broken(Unknown), refused()], Unknown),
-            (vec![broken(Unknown), refused(), timeout(NotSent)], Unknown),
-            (vec![status(503), refused(), refused()], Unknown),
-            (vec![broken(Answered), refused(), refused()], Unknown),
-            // It said that it did not act.
-            (vec![status(429), refused(), refused()], NotSent),
-            (vec![refused(), refused(), broken(Unknown)], Unknown),
-            (vec![refused(), refused(), status(404)], Answered),
-        ] {
-            let name = format!("{failures:?}");
-            let error = run(opted, &Method::POST, 0.0, at_once(failures)).error();
-            assert_eq!(
-                (error.delivery(), error.attempts()),
-                (delivery, 3),
-                "{name}"
-            );
+    /// What the status of a response says of what the service did, as the contract has it.
+    fn outcome_of(code: u16) -> Outcome {
+        match code {
+            200..=299 => Outcome::Succeeded,
+            307 | 308 => Outcome::Rejected,
+            408 => Outcome::Unknown,
+            400..=499 => Outcome::Rejected,
+            _ => Outcome::Unknown,
         }
+    }
+
+    const METHODS: [Method; 5] = [
+        Method::GET,
+        Method::HEAD,
+        Method::POST,
+        Method::PATCH,
+        Method::DELETE,
+    ];
+
+    type Failures = fn() -> Vec<Error>;
+
+    /// What can come before a last attempt: how it is made, and whether the service may have acted on it.
+    fn earlier() -> [(&'static str, Failures, bool); 8] {
+        [
+            ("nothing", Vec::new, false),
+            ("refused", || vec![refused()], false),
+            ("not sent in time", || vec![timeout(Sent::Nothing)], false),
+            // It said that it did not act.
+            ("429", || vec![status(429)], false),
+            ("silence", || vec![timeout(Sent::Perhaps)], true),
+            ("broken, then refused", || vec![broken(), refused()], true),
+            ("503, then 429", || vec![status(503), status(429)], true),
+            ("a success cut off", || vec![cut(broken())], true),
+        ]
+    }
+
+    /// How a failure is made, as often as need be.
+    type Failure = Box<dyn Fn() -> Error>;
+
+    /// Every last failure, by name, and its outcome if nothing came before it.
+    fn last() -> Vec<(String, Failure, Outcome)> {
+        let mut last: Vec<(String, Failure, Outcome)> = vec![
+            ("refused".into(), Box::new(refused), Outcome::NotSent),
+            (
+                "not sent".into(),
+                Box::new(|| timeout(Sent::Nothing)),
+                Outcome::NotSent,
+            ),
+            (
+                "silence".into(),
+                Box::new(|| timeout(Sent::Perhaps)),
+                Outcome::Unknown,
+            ),
+            ("broken".into(), Box::new(broken), Outcome::Unknown),
+            (
+                "cut off".into(),
+                Box::new(|| cut(broken())),
+                Outcome::Succeeded,
+            ),
+            (
+                "cut off in time".into(),
+                Box::new(|| cut(timeout(Sent::Perhaps))),
+                Outcome::Succeeded,
+            ),
+            (
+                "too large".into(),
+                Box::new(|| cut(Error::too_large(1))),
+                Outcome::Succeeded,
+            ),
+            (
+                "unreadable".into(),
+                Box::new(|| cut(unreadable())),
+                Outcome::Succeeded,
+            ),
+        ];
+        // A success is no failure, and 100 never comes alone.
+        for code in (101..200).chain(300..1000) {
+            last.push((
+                code.to_string(),
+                Box::new(move || status(code)),
+                outcome_of(code),
+            ));
+        }
+        last
+    }
+
+    #[test]
+    fn the_outcome_of_every_failure_after_every_earlier_attempt() {
+        for (name, failure, alone) in last() {
+            for (before, earlier, may_have_acted) in earlier() {
+                let expected = match alone {
+                    Outcome::NotSent | Outcome::Rejected if may_have_acted => Outcome::Unknown,
+                    outcome => outcome,
+                };
+                for method in METHODS {
+                    let mut failures = earlier();
+                    failures.push(failure());
+                    let count = u32::try_from(failures.len()).unwrap();
+                    // With every method, and ending with the last of them.
+                    let policy = RetryPolicy::new()
+                        .retry_non_idempotent(true)
+                        .max_retries(count - 1);
+                    let error = run(policy, &method, 0.0, at_once(failures)).error();
+                    let case = format!("{method}: {before}, then {name}");
+                    assert_eq!(
+                        (error.outcome(), error.attempts()),
+                        (expected, count),
+                        "{case}"
+                    );
+                    let acted = matches!(expected, Outcome::Unknown | Outcome::Succeeded);
+                    assert_eq!(error.may_have_acted(), acted, "{case}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_post_is_retried_only_where_the_service_did_not_act() {
+        for (name, failure, alone) in last() {
+            let error = always(RetryPolicy::new(), &Method::POST, failure).error();
+            if error.attempts() > 1 {
+                assert!(
+                    matches!(alone, Outcome::NotSent | Outcome::Rejected),
+                    "{name}"
+                );
+            }
+            assert_eq!(error.outcome(), alone, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_unreadable_success_is_one_whatever_came_before() {
+        let mut outcomes = at_once(vec![broken(), refused()]);
+        outcomes.push((Duration::ZERO, Ok(response(201, None))));
+        let policy = RetryPolicy::new().retry_non_idempotent(true);
+        let response = run(policy, &Method::POST, 0.0, outcomes)
+            .outcome
+            .unwrap_or_else(|error| panic!("{error}"));
+        let error = unreadable().with_response(response);
+        assert_eq!((error.outcome(), error.attempts()), (Outcome::Succeeded, 3));
+        // Read from no response: nothing was sent.
+        assert_eq!(unreadable().outcome(), Outcome::NotSent);
     }
 
     fn any_failure() -> impl Strategy<Value = (u8, u16, u32)> {
@@ -556,9 +667,9 @@ mod tests {
     fn failure((kind, code, seconds): (u8, u16, u32)) -> Error {
         match kind {
             0 => refused(),
-            1 => timeout(Delivery::NotSent),
-            2 => timeout(Delivery::Unknown),
-            3 => broken(Delivery::Answered),
+            1 => timeout(Sent::Nothing),
+            2 => timeout(Sent::Perhaps),
+            3 => cut(broken()),
             4 => asking(429, Some(&seconds.to_string())),
             _ => asking(code, Some(&seconds.to_string())),
         }
@@ -586,16 +697,16 @@ mod tests {
             for (index, wait) in run.slept.iter().enumerate() {
                 let failed = failure(failures[index].0);
                 // POST goes on only after what the service certainly did not act on.
-                prop_assert!(!post || did_not_act(&failed));
+                prop_assert!(!post || !failed.may_have_acted());
                 let longest = policy.backoff.wait(u32::try_from(index).unwrap(), 1.0);
                 let asked = failed.headers().and_then(|headers| retry_after(headers, UNIX_EPOCH));
                 let asked = asked.unwrap_or_default();
                 prop_assert!(*wait >= asked && *wait <= asked.max(longest), "{wait:?}");
             }
-            let before = failures[..attempts - 1].iter().any(|(shape, _)| !did_not_act(&failure(*shape)));
+            let before = failures[..attempts - 1].iter().any(|(shape, _)| failure(*shape).may_have_acted());
             let error = run.error();
             prop_assert_eq!(error.attempts() as usize, attempts);
-            prop_assert!(!before || error.delivery() != Delivery::NotSent);
+            prop_assert!(!before || error.may_have_acted());
         }
     }
 }

@@ -10,7 +10,7 @@ use url::Url;
 use super::{cause::TransportError, progress::Progress};
 use crate::{
     decode_error::DecodeError,
-    error::{Delivery, Error},
+    error::{Error, Sent},
     http_response::HttpResponse,
     redact::{Redactor, short},
 };
@@ -59,8 +59,8 @@ pub(crate) async fn attempt(
     let mut incoming = match deadline.bound(sent).await {
         Some(Ok(incoming)) => incoming,
         Some(Err(error)) => return Err(transport_error(error, limits.connect, redactor)),
-        None if progress.is_connecting() => return Err(deadline.missed(Delivery::NotSent)),
-        None => return Err(deadline.missed(Delivery::Unknown)),
+        None if progress.is_connecting() => return Err(deadline.missed(Sent::Nothing)),
+        None => return Err(deadline.missed(Sent::Perhaps)),
     };
     let mut response = HttpResponse {
         status: incoming.status(),
@@ -156,8 +156,8 @@ impl Deadline {
         timeout_at(self.at, future).await.ok()
     }
 
-    fn missed(&self, delivery: Delivery) -> Error {
-        Error::timeout(self.limit, delivery)
+    fn missed(&self, sent: Sent) -> Error {
+        Error::timeout(self.limit, sent)
     }
 }
 
@@ -185,9 +185,9 @@ async fn read_body(
             Some(Ok(None)) => break None,
             Some(Err(error)) => {
                 let cause = TransportError::of(&error.without_url(), redactor);
-                break Some(Error::interrupted(cause, Delivery::Answered));
+                break Some(Error::interrupted(cause));
             }
-            None => break Some(deadline.missed(Delivery::Answered)),
+            None => break Some(deadline.missed(Sent::Perhaps)),
         }
     };
     (body.freeze(), failure)
@@ -218,12 +218,12 @@ fn transport_error(error: reqwest::Error, connect_timeout: Duration, redactor: &
     let error = error.without_url();
     let cause = TransportError::of(&error, redactor);
     if error.is_connect() && error.is_timeout() {
-        Error::timeout(connect_timeout, Delivery::NotSent)
+        Error::timeout(connect_timeout, Sent::Nothing)
     } else if error.is_connect() {
         Error::connect(cause)
     } else if error.is_builder() {
         Error::config(format!("the request cannot be sent: {cause}"))
     } else {
-        Error::interrupted(cause, Delivery::Unknown)
+        Error::interrupted(cause)
     }
 }

@@ -46,7 +46,7 @@ pub(crate) fn finished(span: &Span, outcome: Result<StatusCode, &Error>) {
                     span.record("error.type", tracing::field::debug(error.kind()));
                 }
             }
-            tracing::debug!(target: "dealkit", parent: span, delivery = %error.delivery(), attempts = error.attempts(), "failed");
+            tracing::debug!(target: "dealkit", parent: span, outcome = %error.outcome(), attempts = error.attempts(), "failed");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use dealkit::{Delivery, ErrorKind};
+use dealkit::{ErrorKind, Outcome};
 
 use super::{FINE, Http1, Http2, Protocol, Script, Step, answer};
 
@@ -29,7 +29,7 @@ pub(crate) struct Expected {
     pub(crate) kind: ErrorKind,
     /// What it is for a GET, if that differs.
     pub(crate) get_kind: Option<ErrorKind>,
-    pub(crate) delivery: Delivery,
+    pub(crate) outcome: Outcome,
     pub(crate) status: Option<u16>,
     /// What is kept of the body.
     pub(crate) body: Kept,
@@ -49,13 +49,13 @@ pub(crate) enum Kept {
 }
 
 impl Fault {
-    fn new(name: &'static str, script: Script, kind: ErrorKind, delivery: Delivery) -> Self {
+    fn new(name: &'static str, script: Script, kind: ErrorKind, outcome: Outcome) -> Self {
         let passes = matches!(kind, ErrorKind::Interrupted | ErrorKind::Timeout);
         let heard = script.iter().any(|step| matches!(step, Step::Hear));
         let expected = Expected {
             kind,
             get_kind: None,
-            delivery,
+            outcome,
             status: None,
             body: Kept::Nothing,
             retry_after: None,
@@ -73,16 +73,16 @@ impl Fault {
 
     /// The connection breaks before a head is there: nobody knows what the service did.
     fn broken(name: &'static str, script: Script) -> Self {
-        Self::new(name, script, ErrorKind::Interrupted, Delivery::Unknown)
+        Self::new(name, script, ErrorKind::Interrupted, Outcome::Unknown)
     }
 
     /// The connection breaks in the body of a 200.
     fn broken_body(name: &'static str, script: Script, kept: &[u8]) -> Self {
-        Self::new(name, script, ErrorKind::Interrupted, Delivery::Answered).with(200, kept)
+        Self::new(name, script, ErrorKind::Interrupted, Outcome::Succeeded).with(200, kept)
     }
 
     fn silent(name: &'static str, script: Script) -> Self {
-        Self::new(name, script, ErrorKind::Timeout, Delivery::Unknown)
+        Self::new(name, script, ErrorKind::Timeout, Outcome::Unknown)
     }
 
     /// The service gives no sign of life. A GET over HTTP/2 asks for one, and gives the connection up
@@ -94,7 +94,7 @@ impl Fault {
     }
 
     fn silent_body(name: &'static str, script: Script, kept: &[u8]) -> Self {
-        Self::new(name, script, ErrorKind::Timeout, Delivery::Answered).with(200, kept)
+        Self::new(name, script, ErrorKind::Timeout, Outcome::Succeeded).with(200, kept)
     }
 
     /// The whole answer is there, and is no good.
@@ -103,7 +103,7 @@ impl Fault {
             panic!("{step:?} is no answer")
         };
         let status = *status;
-        Self::new(name, vec![Step::Hear, step], kind, Delivery::Answered).with(status, kept)
+        Self::new(name, vec![Step::Hear, step], kind, outcome_of(status)).with(status, kept)
     }
 
     fn with(mut self, status: u16, kept: &[u8]) -> Self {
@@ -116,6 +116,17 @@ impl Fault {
         self.expected.get_attempts = get;
         self.expected.post_attempts = post;
         self
+    }
+}
+
+/// What the contract says of a call that ends with a response of this status.
+pub(crate) fn outcome_of(status: u16) -> Outcome {
+    match status {
+        200..=299 => Outcome::Succeeded,
+        307 | 308 => Outcome::Rejected,
+        408 => Outcome::Unknown,
+        400..=499 => Outcome::Rejected,
+        _ => Outcome::Unknown,
     }
 }
 
@@ -220,7 +231,7 @@ fn both(protocol: Protocol) -> Vec<Fault> {
                 "a body over the limit, without a length",
                 script,
                 ErrorKind::TooLarge,
-                Delivery::Answered,
+                Outcome::Succeeded,
             );
             fault.expected.status = Some(200);
             fault.expected.body = Kept::SomeOf(long);
@@ -350,7 +361,7 @@ fn http1() -> Vec<Fault> {
             "a length that is too short",
             vec![Hear, lengths("5"), fine(), End],
             ErrorKind::Decode,
-            Delivery::Answered,
+            Outcome::Succeeded,
         )
         .with(200, &FINE.as_bytes()[..5]),
         // Nobody asked for another protocol.
@@ -358,7 +369,7 @@ fn http1() -> Vec<Fault> {
             "switching protocols",
             vec![Hear, answer(101, ""), End],
             ErrorKind::Status,
-            Delivery::Answered,
+            outcome_of(101),
         )
         .with(101, b""),
         Fault::broken(

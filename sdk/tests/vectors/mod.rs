@@ -6,7 +6,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("openapi.json", include_str!("../../contract/openapi.json")),
     (
         "agents.json",
@@ -23,6 +23,10 @@ const FILES: [(&str, &str); 7] = [
     (
         "identifiers.json",
         include_str!("../../contract/vectors/identifiers.json"),
+    ),
+    (
+        "outcomes.json",
+        include_str!("../../contract/vectors/outcomes.json"),
     ),
     (
         "problems.json",

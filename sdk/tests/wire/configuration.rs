@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use dealkit::{Client, ClientBuilder, Delivery, Error, ErrorKind, Method, blocking};
+use dealkit::{Client, ClientBuilder, Error, ErrorKind, Method, Outcome, blocking};
 
 use crate::{
     mock::{AGENT, DEAL, Service, builder, client, header, target},
@@ -21,7 +21,7 @@ use crate::{
 fn refused(builder: ClientBuilder) -> String {
     let error = builder.build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
-    assert_eq!(error.delivery(), Delivery::NotSent);
+    assert_eq!(error.outcome(), Outcome::NotSent);
     assert_eq!(error.attempts(), 0);
     assert_eq!(error.status(), None);
     let text = format!("{error} {error:?}");
@@ -39,7 +39,7 @@ fn poll_once<F: IntoFuture>(call: F) -> Poll<F::Output> {
 fn is_config<T>(outcome: Result<T, Error>) -> String {
     let error = outcome.err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
-    assert_eq!(error.delivery(), Delivery::NotSent);
+    assert_eq!(error.outcome(), Outcome::NotSent);
     error.to_string()
 }
 

@@ -1,12 +1,12 @@
 //! What comes of each error answer, and that no error text gives away what is not its own to give.
 
-use dealkit::{AgentProfile, CreateAgent, Delivery, Error, ErrorKind, Method};
+use dealkit::{AgentProfile, CreateAgent, Error, ErrorKind, Method, Outcome};
 use httpmock::MockServer;
 use serde_json::{Value, json};
 
 use crate::{
     mock::{DEAL, Service, builder, client},
-    peer::{KEY, Peer, ada},
+    peer::{KEY, Peer, ada, catalogue::outcome_of},
     vectors::{bytes, name, vectors},
 };
 
@@ -63,8 +63,8 @@ fn differs(
     expected: &Value,
 ) -> Option<String> {
     let text = error.to_string();
-    let told = (error.kind(), error.delivery(), error.attempts());
-    if told != (ErrorKind::Status, Delivery::Answered, 1) {
+    let told = (error.kind(), error.outcome(), error.attempts());
+    if told != (ErrorKind::Status, outcome_of(status), 1) {
         return Some(format!("{told:?}"));
     }
     if error.status().is_none_or(|got| got != status) {
@@ -405,7 +405,7 @@ async fn a_redirect_is_an_error_and_nobody_is_called() {
         for error in &errors {
             assert_eq!(error.kind(), ErrorKind::Status, "{status}");
             assert_eq!(error.status().unwrap(), status);
-            assert_eq!(error.delivery(), Delivery::Answered);
+            assert_eq!(error.outcome(), outcome_of(status));
             assert_eq!(error.attempts(), 1);
             let text = every_text(error);
             assert!(
@@ -555,7 +555,7 @@ async fn no_connection_is_a_connect_error() {
         client.agents().create(marked()).await.unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::Connect);
-        assert_eq!(error.delivery(), Delivery::NotSent);
+        assert_eq!(error.outcome(), Outcome::NotSent);
         assert_eq!(error.attempts(), 1);
         assert!(error.is_connection() && !error.is_timeout());
         assert_eq!((error.status(), error.body()), (None, None));
@@ -572,7 +572,7 @@ async fn a_connection_that_ends_without_an_answer_is_interrupted() {
     let (outcome, ()) = tokio::join!(call.send(), async { drop(peer.next().await) });
     let error = outcome.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted);
-    assert_eq!(error.delivery(), Delivery::Unknown);
+    assert_eq!(error.outcome(), Outcome::Unknown);
     assert_eq!(error.attempts(), 1);
     assert!(error.is_connection());
     assert!(
@@ -583,7 +583,7 @@ async fn a_connection_that_ends_without_an_answer_is_interrupted() {
 }
 
 #[tokio::test]
-async fn a_body_that_ends_too_early_is_interrupted_and_answered() {
+async fn a_body_that_ends_too_early_is_interrupted_and_a_success() {
     let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let call = client.agents().create(marked());
@@ -594,7 +594,7 @@ async fn a_body_that_ends_too_early_is_interrupted_and_answered() {
     let (outcome, ()) = tokio::join!(call.send(), serve);
     let error = outcome.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted);
-    assert_eq!(error.delivery(), Delivery::Answered);
+    assert_eq!(error.outcome(), Outcome::Succeeded);
     assert_eq!(error.status().unwrap(), 201);
     assert_eq!(error.request_id(), Some("r-1"));
     assert_eq!(error.body(), Some(&b"{\"id\":\"CANARY"[..]));
@@ -614,7 +614,7 @@ async fn no_answer_is_a_timeout() {
     let error = call.await.unwrap_err();
     assert!(before.elapsed() < std::time::Duration::from_secs(2));
     assert_eq!(error.kind(), ErrorKind::Timeout);
-    assert_eq!(error.delivery(), Delivery::Unknown);
+    assert_eq!(error.outcome(), Outcome::Unknown);
     assert!(error.is_timeout() && error.is_connection());
     assert!(error.to_string().contains("1.5 s"), "{error}");
     is_discreet(&error);

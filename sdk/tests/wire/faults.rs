@@ -3,7 +3,7 @@
 
 use std::{error::Error as _, time::Duration};
 
-use dealkit::{Client, Delivery, Error, ErrorKind, Method};
+use dealkit::{Client, Error, ErrorKind, Method, Outcome};
 use futures_util::future::join_all;
 
 use crate::peer::{
@@ -36,7 +36,7 @@ fn check(case: &str, verb: Verb, error: &Error, expected: &Expected) {
         Verb::Post => expected.kind,
     };
     assert_eq!(error.kind(), kind, "{text}");
-    assert_eq!(error.delivery(), expected.delivery, "{text}");
+    assert_eq!(error.outcome(), expected.outcome, "{text}");
     assert_eq!(
         error.status().map(|status| status.as_u16()),
         expected.status,
@@ -111,7 +111,7 @@ fn unconnected(kind: ErrorKind) -> Expected {
     Expected {
         kind,
         get_kind: None,
-        delivery: Delivery::NotSent,
+        outcome: Outcome::NotSent,
         status: None,
         body: Kept::Nothing,
         retry_after: None,
@@ -260,8 +260,8 @@ async fn a_body_that_drips_over_http2_is_a_timeout_that_keeps_what_came() {
     let error = call(&client, Verb::Post).await.unwrap_err();
     drop(client);
     assert_eq!(
-        (error.kind(), error.delivery()),
-        (ErrorKind::Timeout, Delivery::Answered),
+        (error.kind(), error.outcome()),
+        (ErrorKind::Timeout, Outcome::Succeeded),
         "{error:?}"
     );
     let kept = error.body().unwrap();
@@ -307,10 +307,7 @@ async fn an_answer_before_the_whole_request_is_taken() {
         let error = call(&client, verb).await.unwrap_err();
         drop(client);
         assert_eq!(error.status().unwrap().as_u16(), 413, "{error:?}");
-        assert_eq!(
-            (error.delivery(), error.attempts()),
-            (Delivery::Answered, 1)
-        );
+        assert_eq!((error.outcome(), error.attempts()), (Outcome::Rejected, 1));
         peer.finish().await;
     }
 }
@@ -526,8 +523,8 @@ async fn a_redirect_is_never_followed_and_only_its_origin_is_named() {
                 assert_eq!(error.kind(), ErrorKind::Status, "{text}");
                 assert_eq!(error.status().unwrap().as_u16(), status, "{text}");
                 assert_eq!(
-                    (error.delivery(), error.attempts()),
-                    (Delivery::Answered, 1),
+                    (error.outcome(), error.attempts()),
+                    (catalogue::outcome_of(status), 1),
                     "{text}"
                 );
                 assert!(
@@ -636,8 +633,8 @@ async fn a_key_in_a_goaway_is_not_shown_by_an_error() {
     let client = peer.client();
     let error = call(&client, Verb::Post).await.unwrap_err();
     assert_eq!(
-        (error.kind(), error.delivery()),
-        (ErrorKind::Interrupted, Delivery::Unknown)
+        (error.kind(), error.outcome()),
+        (ErrorKind::Interrupted, Outcome::Unknown)
     );
     let mut texts = format!("{error} {error:?} {error:#?}");
     let mut cause = error.source();

@@ -18,6 +18,7 @@ mod faults;
 mod mock;
 mod no_successes;
 mod on_the_wire;
+mod outcomes;
 #[path = "../peer/mod.rs"]
 mod peer;
 mod post_once;

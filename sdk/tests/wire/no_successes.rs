@@ -1,6 +1,6 @@
 //! Responses that have the status of a success, and that no client should take for one.
 
-use dealkit::{Delivery, Error, ErrorKind, Method, RawResponse};
+use dealkit::{Error, ErrorKind, Method, Outcome, RawResponse};
 
 use crate::peer::{BOTH, FINE, Http1, Http2, KEY, Peer, Protocol, Step, ada};
 
@@ -35,7 +35,7 @@ async fn refused(peer: Peer, status: u16, told: &str, kept: &str) {
     ];
     for error in errors {
         assert_eq!(error.kind(), ErrorKind::Decode, "{error}");
-        assert_eq!(error.delivery(), Delivery::Answered);
+        assert_eq!(error.outcome(), Outcome::Succeeded);
         assert_eq!(error.attempts(), 1);
         assert_eq!(error.status().unwrap(), status);
         assert_eq!(error.body(), Some(kept.as_bytes()), "{error}");

@@ -1,8 +1,8 @@
 //! What each call sends, byte for byte where it matters, and what comes of each successful answer.
 
 use dealkit::{
-    Agent, AgentProfile, BrokerageId, Client, CreateAgent, Deal, Delivery, Error, ErrorKind, Json,
-    Method, Nullable, RawResponse, Role,
+    Agent, AgentProfile, BrokerageId, Client, CreateAgent, Deal, Error, ErrorKind, Json, Method,
+    Nullable, Outcome, RawResponse, Role,
 };
 use serde_json::{Value, json};
 
@@ -136,7 +136,7 @@ async fn identifiers_that_no_client_can_send_are_refused() {
         ] {
             assert_eq!(error.kind(), ErrorKind::Validation, "{id:?}");
             assert_eq!(error.violations()[0].code.as_str(), "invalid_id");
-            assert_eq!(error.delivery(), Delivery::NotSent);
+            assert_eq!(error.outcome(), Outcome::NotSent);
             assert_eq!(error.attempts(), 0);
             assert_eq!(error.status(), None);
         }
@@ -366,7 +366,7 @@ async fn headers_that_are_the_client_s_cannot_be_set_on_a_call() {
             .header(name, "CANARY");
         let error = call.await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config, "{name}");
-        assert_eq!(error.delivery(), Delivery::NotSent);
+        assert_eq!(error.outcome(), Outcome::NotSent);
         assert!(!format!("{error} {error:?}").contains("CANARY"), "{error}");
     }
     for value in ["a\nb", "a\rb", "a\0b"] {
@@ -614,7 +614,7 @@ async fn a_success_without_a_body_says_so() {
     for status in [200, 201, 204] {
         let error = deal_from(status, "").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Decode, "{status}");
-        assert_eq!(error.delivery(), Delivery::Answered);
+        assert_eq!(error.outcome(), Outcome::Succeeded);
         assert_eq!(error.attempts(), 1);
         assert_eq!(error.status().unwrap(), status);
         assert_eq!(error.body(), Some(&b""[..]));
@@ -636,7 +636,7 @@ async fn a_body_of_the_wrong_shape_is_kept_and_located() {
     let body = r#"{"id":"CANARY","application":{"offers":[{"id":"o"},{"expiry_date_time":"soon CANARY"}]}}"#;
     let error = deal_from(200, body).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Decode);
-    assert_eq!(error.delivery(), Delivery::Answered);
+    assert_eq!(error.outcome(), Outcome::Succeeded);
     assert_eq!(error.status().unwrap(), 200);
     assert_eq!(error.body(), Some(body.as_bytes()));
     assert_eq!(error.headers().unwrap()["content-type"], "application/json");
@@ -958,7 +958,7 @@ async fn a_body_larger_than_the_limit_is_not_read() {
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);
-    assert_eq!(error.delivery(), Delivery::Answered);
+    assert_eq!(error.outcome(), Outcome::Succeeded);
     assert_eq!(error.status().unwrap(), 200);
     assert!(error.to_string().contains("max_response_bytes"), "{error}");
 }

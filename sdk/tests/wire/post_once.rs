@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use dealkit::{Client, Delivery, Error};
+use dealkit::{Client, Error, Outcome};
 use futures_util::future::join_all;
 use proptest::{prelude::*, test_runner::TestRunner};
 
@@ -124,7 +124,7 @@ fn judge(case: &str, outcome: Result<(), Error>, counts: &Counts) {
         counts.agents
     );
     match outcome {
-        Err(error) if error.delivery() == Delivery::NotSent => {
+        Err(error) if error.outcome() == Outcome::NotSent => {
             assert_eq!(counts.agents, 0, "{case}: {said}")
         }
         Err(_) => {}
@@ -247,8 +247,8 @@ async fn where_no_connection_is_made_the_service_is_never_reached() {
                 .unwrap();
             let error = client.agents().create(ada()).await.unwrap_err();
             assert_eq!(
-                (error.delivery(), error.attempts()),
-                (Delivery::NotSent, 3),
+                (error.outcome(), error.attempts()),
+                (Outcome::NotSent, 3),
                 "{error:?}"
             );
         }
@@ -267,7 +267,7 @@ async fn whoever_opts_in_may_get_more() {
             .retry(at_once().retry_non_idempotent(true));
         let error = call.await.unwrap_err();
         drop(client);
-        assert_eq!((error.attempts(), error.delivery()), (3, Delivery::Unknown));
+        assert_eq!((error.attempts(), error.outcome()), (3, Outcome::Unknown));
         assert_eq!(peer.finish().await.agents, 3, "{protocol:?}");
     }
 }
@@ -340,7 +340,7 @@ async fn run_loosely(protocol: Protocol, case: Case) {
         case.name
     );
     if let Err(error) = outcome
-        && error.delivery() == Delivery::NotSent
+        && error.outcome() == Outcome::NotSent
     {
         assert_eq!(counts.agents, 0, "{} ({protocol:?}): {error:?}", case.name);
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use dealkit::{Delivery, ErrorKind};
+use dealkit::{ErrorKind, Outcome};
 
 use crate::peer::{
     BOTH, FINE, PATIENCE, Peer, Script, Step, ada, answer, at_once, catalogue::SHORT, refused,
@@ -66,16 +66,17 @@ async fn a_post_goes_on_after_429_and_after_nothing_else() {
         drop(client);
         assert_eq!(peer.finish().await.requests, 3);
 
-        for (failure, delivery) in [
-            (breaks(), Delivery::Unknown),
-            (vec![Step::Hear, answer(503, "")], Delivery::Answered),
+        for (failure, outcome) in [
+            (breaks(), Outcome::Unknown),
+            (vec![Step::Hear, answer(503, "")], Outcome::Unknown),
+            (vec![Step::Hear, answer(422, "")], Outcome::Rejected),
         ] {
             let peer = Peer::start(protocol, vec![busy.clone(), failure, fine()]);
             let client = peer.client();
             let error = client.agents().create(ada()).await.unwrap_err();
             assert_eq!(
-                (error.attempts(), error.delivery()),
-                (2, delivery),
+                (error.attempts(), error.outcome()),
+                (2, outcome),
                 "{error:?}"
             );
             drop(client);
@@ -161,8 +162,8 @@ async fn the_total_bounds_all_attempts() {
                 .unwrap()
                 .unwrap_err();
             assert_eq!(
-                (error.kind(), error.delivery()),
-                (ErrorKind::Timeout, Delivery::Unknown)
+                (error.kind(), error.outcome()),
+                (ErrorKind::Timeout, Outcome::Unknown)
             );
             // Three of 0.1 s each, and perhaps what the clock's grain has left over.
             assert!((2..=5).contains(&error.attempts()), "{error}");
@@ -215,7 +216,7 @@ async fn what_an_earlier_attempt_may_have_done_stays_in_doubt() {
             (ErrorKind::Connect, 3),
             "{error:?}"
         );
-        assert_eq!(error.delivery(), Delivery::Unknown);
+        assert_eq!(error.outcome(), Outcome::Unknown);
         assert_eq!((counts.connections, counts.requests), (1, 1));
     }
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use dealkit::{Delivery, ErrorKind, blocking};
+use dealkit::{ErrorKind, Outcome, blocking};
 
 use crate::{
     mock::{DEAL, Service, client, target},
@@ -315,7 +315,7 @@ async fn one_that_fails_is_one_item() {
             ]
         );
         let refused = items[2].result.as_ref().unwrap_err();
-        assert_eq!(refused.delivery(), Delivery::NotSent);
+        assert_eq!(refused.outcome(), Outcome::NotSent);
         assert_eq!(refused.violations()[0].code.as_str(), "invalid_id");
         assert!(items[1].result.as_ref().unwrap_err().is_not_found());
         assert!(peer.waiting().is_none());

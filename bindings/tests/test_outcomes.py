@@ -1,0 +1,95 @@
+"""What a call may have done at the service: every status, method and earlier attempt of the contract."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from conftest import answer, run, vectors
+
+from dealkit import AsyncClient, Client, ConfigError, Deal, DealkitError, DecodeError, Timeout, ValidationError
+
+# Python has no such option.
+CASES = [case for case in vectors("outcomes") if "retry_non_idempotent" not in case.values[0]]
+
+ADA: dict[str, Any] = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
+
+
+def bytes_of(attempt: int | str) -> bytes:
+    """What the service sends before it closes the connection."""
+    close = {"Connection": "close"}
+    if isinstance(attempt, int):
+        return answer(attempt, b"", close)
+    return {
+        "breaks": b"",
+        "cut": b'HTTP/1.1 201 Created\r\nContent-Length: 100\r\n\r\n{"id"',
+        "unreadable": answer(201, "[]", close),
+        "too-large": answer(201, " " * 2000, close),
+    }[attempt]
+
+
+def fails(make: Callable[[], Any], attempts: int, outcome: str) -> None:
+    with pytest.raises(DealkitError) as caught:
+        make()
+    error = caught.value
+    assert (error.outcome, error.attempts) == (outcome, attempts), error
+    assert error.may_have_acted is (outcome in ("unknown", "succeeded"))
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.outcome, again.may_have_acted) == (error.outcome, error.may_have_acted)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_outcome_of_the_vectors(case: dict[str, Any], peer: Any) -> None:
+    attempts: list[int | str] = case["attempts"]
+    left: list[int | str] = []
+
+    def respond(_: bytes) -> bytes:
+        connection: socket.socket = server.connections[-1]
+        connection.sendall(bytes_of(left.pop(0)))
+        connection.shutdown(socket.SHUT_RDWR)
+        return b""
+
+    server = peer(respond)
+    options: dict[str, Any] = {
+        "base_url": server.url,
+        "service_key": "k",
+        "max_retries": len(attempts) - 1,
+        "max_response_bytes": 1000,
+    }
+
+    async def awaited(method: str) -> object:
+        async with AsyncClient(**options) as client:
+            return await (client.deals.retrieve("d_1") if method == "GET" else client.agents.create(**ADA))
+
+    def waiting(method: str) -> object:
+        with Client(**options) as client:
+            return client.deals.retrieve("d_1") if method == "GET" else client.agents.create(**ADA)
+
+    for method in case["methods"]:
+        for call in (waiting, lambda method: run(awaited(method))):
+            left[:] = attempts
+            fails(partial(call, method), len(attempts), case["expect"]["outcome"])
+            assert not left
+
+
+def test_what_is_wrong_before_sending_is_not_sent(client: Client) -> None:
+    for kind, make in (
+        (ConfigError, lambda: Client(base_url="no", service_key="k")),
+        (ConfigError, lambda: client.deals.retrieve("d_1", extra_headers={"x-service-key": "other"})),
+        (ValidationError, lambda: client.deals.retrieve("..")),
+        (ValidationError, lambda: client.agents.create(**{**ADA, "email": "no"})),
+        (DecodeError, lambda: Deal.from_json("[]")),
+    ):
+        with pytest.raises(kind):
+            make()
+        fails(make, 0, "not_sent")
+
+
+def test_a_timeout_says_whether_anything_was_sent(peer: Any) -> None:
+    silent = peer(b"")
+    with Client(base_url=silent.url, service_key="k", timeout=Timeout(total=0.2)) as client:
+        fails(lambda: client.agents.create(**ADA), 1, "unknown")

@@ -1,0 +1,72 @@
+//! What a call that failed may have done at the service.
+
+use std::fmt;
+
+use http::StatusCode;
+
+/// What a call that failed may have done at the service; see [`Error::outcome`](crate::Error::outcome).
+///
+/// | outcome | when | sending it again |
+/// |---|---|---|
+/// | `NotSent` | nothing reached the service | is safe |
+/// | `Rejected` | it responded that it did not act: a 4xx but 408, a 307 or 308 | is safe, and useful once the reason is gone |
+/// | `Unknown` | it may have acted: no whole response came, or a 408, a 5xx, or another status | may do it twice |
+/// | `Succeeded` | it acted: a 2xx whose body could not be read, was too large, or broke off | does it twice |
+///
+/// An attempt before the last one that may have acted is not forgotten: where the last one alone would be
+/// `NotSent` or `Rejected`, the call is `Unknown`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Nothing of the request reached the service.
+    NotSent,
+    /// The service responded, and did not act.
+    Rejected,
+    /// The service may have acted.
+    Unknown,
+    /// The service acted, but its response could not be read.
+    Succeeded,
+}
+
+impl Outcome {
+    /// `not_sent`, `rejected`, `unknown` or `succeeded`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Outcome::NotSent => "not_sent",
+            Outcome::Rejected => "rejected",
+            Outcome::Unknown => "unknown",
+            Outcome::Succeeded => "succeeded",
+        }
+    }
+
+    /// Whether the service acted, or may have: `Unknown` or `Succeeded`.
+    pub const fn may_have_acted(self) -> bool {
+        matches!(self, Outcome::Unknown | Outcome::Succeeded)
+    }
+
+    /// What a response of this status says.
+    pub(crate) fn of_status(status: StatusCode) -> Self {
+        match status.as_u16() {
+            200..=299 => Outcome::Succeeded,
+            // It gave up on a request that it had begun to read, and does not say what it did.
+            408 => Outcome::Unknown,
+            // The request is to be sent again elsewhere. Other redirects may come after it was acted on.
+            307 | 308 | 400..=499 => Outcome::Rejected,
+            _ => Outcome::Unknown,
+        }
+    }
+
+    /// What the call came to, given whether an attempt before the last one may have acted.
+    pub(crate) const fn after(self, may_have_acted: bool) -> Self {
+        match self {
+            Outcome::NotSent | Outcome::Rejected if may_have_acted => Outcome::Unknown,
+            outcome => outcome,
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
