@@ -76,6 +76,7 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
         ("https://u:p@x.example", ConfigError, "base_url must not hold a user name or password"),
         ("https://x.example/?q=1", ConfigError, "base_url must not hold a query or a fragment"),
         ("https://exa mple.com", ConfigError, "base_url"),
+        ("https://x.example/v1/", ConfigError, "base_url must not end in /v1, which dealkit adds by itself"),
         ("https://x.example:99999", ConfigError, "base_url"),
     ],
     "service_key": [
@@ -127,9 +128,10 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
     ],
     "proxy": [
         (5, TypeError, "proxy must be a str, not int"),
-        ("", ConfigError, "proxy"),
-        ("http://", ConfigError, "proxy"),
-        ("ftp://proxy.example.com", ConfigError, "proxy"),
+        ("", ConfigError, "proxy is empty"),
+        ("http://", ConfigError, "proxy is not a URL such as http://proxy.example.com:3128"),
+        ("ftp://proxy.example.com", ConfigError, "proxy must begin with http:// or https://"),
+        ("socks5://127.0.0.1:1080", ConfigError, "SOCKS proxies are not supported"),
     ],
     "max_idle_connections": [
         (-1, ConfigError, f"max_idle_connections {WHOLE}"),

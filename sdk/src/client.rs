@@ -13,7 +13,8 @@ use crate::{
     http::{
         headers::extra_header,
         path::segment,
-        pools::{Pools, Proxy, Route, Settings},
+        pools::{Pools, Route, Settings},
+        proxy::Proxy,
         retry::RetryPolicy,
         send::Limits,
     },
@@ -199,7 +200,8 @@ impl Default for ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// The service's address, without `/v1`: with or without a path, with or without a last slash.
+    /// The service's address, without the `/v1` that dealkit adds: with or without a path, with or without a
+    /// last slash.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = Some(url.into());
         self
@@ -266,7 +268,8 @@ impl ClientBuilder {
     }
 
     /// A proxy to go through, such as `http://proxy.example.com:3128`, in place of the one that the
-    /// environment names. A service on a loopback address is always called directly.
+    /// environment names. It speaks HTTP; SOCKS is not supported. A service on a loopback address is always
+    /// called directly.
     pub fn proxy(mut self, url: impl Into<String>) -> Self {
         self.proxy = Some(url.into());
         self
@@ -364,6 +367,11 @@ impl ClientBuilder {
                 "base_url must not hold a query or a fragment",
             ));
         }
+        if url.path().trim_end_matches('/').ends_with(wire::API_PREFIX) {
+            return Err(Error::config(
+                "base_url must not end in /v1, which dealkit adds by itself: leave it off",
+            ));
+        }
         if url.scheme() == "http" && !is_loopback(&url) && !self.allow_http {
             return Err(Error::config(
                 "base_url is plain http to another machine, where everybody on the way can read the service key: \
@@ -418,12 +426,7 @@ impl ClientBuilder {
     }
 
     fn route(&self, base: &Url) -> Result<Route, Error> {
-        let proxy = match &self.proxy {
-            Some(proxy) => Some(Proxy::new(proxy).ok_or_else(|| {
-                Error::config("proxy is not a URL such as http://proxy.example.com:3128")
-            })?),
-            None => None,
-        };
+        let proxy = self.proxy.as_deref().map(Proxy::new).transpose()?;
         Ok(match proxy {
             // The proxy would get the key of a service on this very machine.
             _ if is_loopback(base) => Route::Loopback {

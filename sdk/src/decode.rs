@@ -71,7 +71,11 @@ fn explain<T: DeserializeOwned>(
             expected: "another value".to_owned(),
             found,
         },
-        Category::Io | Category::Syntax | Category::Eof => Reason::NotJson(error.to_string()),
+        Category::Eof => Reason::EndsEarly {
+            line: error.line(),
+            column: error.column(),
+        },
+        Category::Io | Category::Syntax => Reason::NotJson(error.to_string()),
     };
     DecodeError {
         path: path(&segments, &place.positions),

@@ -36,8 +36,13 @@ pub struct DecodeError {
 /// Why it could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// The document ends or breaks before it is JSON; the text is the parser's and holds no value.
+    /// The document breaks before it is JSON; the text is the parser's and holds no value.
     NotJson(String),
+    /// The document ends before it is whole; where, counted from 1, columns in bytes.
+    EndsEarly {
+        line: usize,
+        column: usize,
+    },
     Missing,
     Unexpected {
         expected: String,
@@ -90,7 +95,7 @@ impl DecodeError {
     /// its object it is the last one's kind, and `something else` where that cannot be told.
     pub fn found(&self) -> &'static str {
         match &self.reason {
-            Reason::NotJson(_) => "not JSON",
+            Reason::NotJson(_) | Reason::EndsEarly { .. } => "not JSON",
             Reason::Missing => "nothing",
             Reason::TooManyValues(_) => "too many values",
             #[cfg(feature = "client")]
@@ -104,10 +109,14 @@ impl DecodeError {
         &self.body
     }
 
-    /// Takes the service key out of the pointer: its names are the sender's.
+    /// Takes the service key out of what is not dealkit's own: the names in the pointer are the sender's, and
+    /// a caller's type may repeat what it was given in what it says it expected.
     #[cfg(feature = "client")]
     pub(crate) fn mask(&mut self, mask: impl Fn(&str) -> String) {
         self.pointer = mask(&self.pointer);
+        if let Reason::Unexpected { expected, .. } = &mut self.reason {
+            *expected = mask(expected);
+        }
     }
 }
 
@@ -117,8 +126,11 @@ impl fmt::Display for DecodeError {
             write!(f, "at {}: ", self.path)?;
         }
         match &self.reason {
-            Reason::NotJson(_) if self.body.is_empty() => {
+            Reason::EndsEarly { .. } if self.body.is_empty() => {
                 f.write_str("expected JSON, found an empty body")
+            }
+            Reason::EndsEarly { line, column } => {
+                write!(f, "the document ends early, line {line} column {column}")
             }
             Reason::NotJson(reason) => write!(f, "expected JSON, found something else ({reason})"),
             Reason::Missing => f.write_str("a required field is missing"),

@@ -66,7 +66,7 @@ impl fmt::Display for Operation {
 struct Received {
     response: HttpResponse,
     problem: Option<Problem>,
-    /// The service's title and detail, cut short and without the key.
+    /// What the service says of it, cut short and without the key.
     shown: Option<String>,
 }
 
@@ -78,6 +78,9 @@ enum Cause {
     Validation(ValidationError),
     #[error("no connection could be made")]
     Connect(#[source] Source),
+    #[cfg(feature = "rustls")]
+    #[error("no connection could be made: {0}")]
+    Tls(TlsFailure),
     #[error("timed out after {}", seconds(*.0))]
     Timeout(Duration, Sent),
     #[error("the connection broke before the whole response had arrived")]
@@ -92,6 +95,16 @@ enum Cause {
     Status,
     #[error("the service redirects to {0}, which is never followed: the key would go along")]
     Redirect(String),
+}
+
+/// Why there can be no secure connection.
+#[cfg(feature = "rustls")]
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TlsFailure {
+    #[error("the service's certificate is not trusted")]
+    NotTrusted(#[source] Source),
+    #[error("the port does not speak TLS; is its URL http:// and not https://?")]
+    NotTls,
 }
 
 type Source = Box<dyn StdError + Send + Sync>;
@@ -118,7 +131,8 @@ pub enum ErrorKind {
     /// The request breaks the rules, so it was not sent. Troubleshooting: see [`Error::violations`].
     Validation,
     /// No connection could be made: name look-up, TCP or TLS failed. Troubleshooting: is the base URL
-    /// right, is the service up, does a proxy or firewall stand between?
+    /// right, is the service up, does a proxy or firewall stand between? A certificate that is not trusted,
+    /// and a port that does not speak TLS, are not tried again.
     Connect,
     /// The call or an attempt timed out. Troubleshooting: [`Error::outcome`] says whether the service may have acted.
     Timeout,
@@ -162,6 +176,11 @@ impl Error {
         Self::new(Cause::Connect(source.into()))
     }
 
+    #[cfg(feature = "rustls")]
+    pub(crate) fn tls(failure: TlsFailure) -> Self {
+        Self::new(Cause::Tls(failure))
+    }
+
     pub(crate) fn timeout(after: Duration, sent: Sent) -> Self {
         Self::new(Cause::Timeout(after, sent))
     }
@@ -181,7 +200,7 @@ impl Error {
     /// A response whose status is not a success.
     pub(crate) fn from_response(response: HttpResponse, url: &Url) -> Self {
         let cause = match redact::redirect_target(response.status, &response.headers, url) {
-            Some(target) => Cause::Redirect(target),
+            Some(target) => Cause::Redirect(response.redactor.mask(&target)),
             None => Cause::Status,
         };
         Self::new(cause).with_response(response)
@@ -220,7 +239,9 @@ impl Error {
             .as_ref()
             .and_then(|problem| response.redactor.summary(problem));
         keep_beginning(&mut response.body);
-        self.mask_path(&response.redactor);
+        if let Cause::Decode(error) = &mut self.0.cause {
+            error.mask(|text| response.redactor.mask(text));
+        }
         self.0.attempts = response.attempts;
         self.0.received = Some(Received {
             response,
@@ -228,13 +249,6 @@ impl Error {
             shown,
         });
         self
-    }
-
-    /// A service may put the key into the name of a field.
-    fn mask_path(&mut self, redactor: &redact::Redactor) {
-        if let Cause::Decode(error) = &mut self.0.cause {
-            error.mask(|text| redactor.mask(text));
-        }
     }
 
     fn response(&self) -> Option<&HttpResponse> {
@@ -247,6 +261,8 @@ impl Error {
             Cause::Config(_) => ErrorKind::Config,
             Cause::Validation(_) => ErrorKind::Validation,
             Cause::Connect(_) => ErrorKind::Connect,
+            #[cfg(feature = "rustls")]
+            Cause::Tls(_) => ErrorKind::Connect,
             Cause::Timeout(..) => ErrorKind::Timeout,
             Cause::Interrupted(_) => ErrorKind::Interrupted,
             Cause::TooLarge(_) => ErrorKind::TooLarge,
@@ -311,6 +327,8 @@ impl Error {
         let of_last = match (&self.0.cause, self.status()) {
             // However much came after it, the head of the response has said it.
             (_, Some(status)) => Outcome::of_status(status),
+            #[cfg(feature = "rustls")]
+            (Cause::Tls(_), None) => Outcome::NotSent,
             (Cause::Config(_) | Cause::Validation(_) | Cause::Connect(_), None)
             | (Cause::Timeout(_, Sent::Nothing), None)
             // A document that came of no call.
@@ -319,6 +337,15 @@ impl Error {
             | (Cause::TooLarge(_) | Cause::Status | Cause::Redirect(_), None) => Outcome::Unknown,
         };
         of_last.after(self.0.earlier_may_have_acted)
+    }
+
+    /// Whether it would be the same the next time: the certificate is not trusted, or the port speaks no TLS.
+    pub(crate) fn is_lasting(&self) -> bool {
+        match &self.0.cause {
+            #[cfg(feature = "rustls")]
+            Cause::Tls(_) => true,
+            _ => false,
+        }
     }
 
     /// Whether the service acted on the request, or may have: after a create, whether the agent may exist.
@@ -362,8 +389,8 @@ impl Error {
         self.has_status(403)
     }
 
-    /// 404: the service knows no such thing. Troubleshooting: check the identifier, and that the base
-    /// URL does not end in `/v1`, which dealkit adds.
+    /// 404: the service knows no such thing. Troubleshooting: check the identifier, and the path of the base
+    /// URL, if it has one.
     pub fn is_not_found(&self) -> bool {
         self.has_status(404)
     }
@@ -438,8 +465,7 @@ impl fmt::Display for Error {
             let request_id = redact::short(&response.redactor.mask(request_id));
             line.push_str(&format!(" [request id {request_id}]"));
         }
-        // A service may put the key anywhere: into a redirect's host, or the name of a field.
-        f.write_str(&response.redactor.mask(&line))
+        f.write_str(&line)
     }
 }
 
@@ -460,6 +486,8 @@ impl StdError for Error {
         match &self.0.cause {
             Cause::Validation(error) => Some(error),
             Cause::Decode(error) => Some(error),
+            #[cfg(feature = "rustls")]
+            Cause::Tls(failure) => failure.source(),
             cause => cause.source(),
         }
     }

@@ -10,13 +10,25 @@ use crate::{names::pointer_token, problem::Problem};
 /// The most characters of the service's own words that an error text shows.
 const SHOWN: usize = 200;
 
+/// The shortest key that nobody takes for a word, in characters.
+const UNMISTAKABLE: usize = 8;
+
+/// The most violations that an error text lists.
+const VIOLATIONS_SHOWN: usize = 5;
+
+/// The longest code of a violation that an error text shows, in bytes.
+const CODE_SHOWN: usize = 40;
+
 /// Takes the service key out of texts that the service sent.
+///
+/// A key of eight characters or more is masked wherever it stands, in whatever case. A shorter one may be a
+/// part of any word (the key `k` of a test, in "unknown"), where it gives nothing away: nobody could tell
+/// that it is the key. It is masked where it stands alone, as it is written.
 #[derive(Clone)]
 pub(crate) struct Redactor {
-    /// The key in the ways in which a text may write it, in lower case where the case does not count.
+    /// The key in the ways in which a text may write it, in lower case if it is unmistakable.
     forms: Arc<[String]>,
-    /// Whether letters of the other case are the key, too: of a key of a few letters, words would be full.
-    ignores_case: bool,
+    is_unmistakable: bool,
 }
 
 impl Redactor {
@@ -28,8 +40,8 @@ impl Redactor {
             key.escape_debug().to_string(),
             pointer_token(key),
         ];
-        let ignores_case = key.len() >= 8;
-        if ignores_case {
+        let is_unmistakable = key.len() >= UNMISTAKABLE;
+        if is_unmistakable {
             forms
                 .iter_mut()
                 .for_each(|form| form.make_ascii_lowercase());
@@ -40,12 +52,24 @@ impl Redactor {
         forms.dedup();
         Self {
             forms: forms.into(),
-            ignores_case,
+            is_unmistakable,
         }
     }
 
-    /// The title and the detail of a problem, fit for an error text.
+    /// What a problem says, fit for an error text: its title, its detail, and where what is wrong.
     pub(crate) fn summary(&self, problem: &Problem) -> Option<String> {
+        let words = self.words(problem);
+        let violations = self.violations(problem);
+        match (words, violations) {
+            (Some(words), Some(violations)) => Some(format!(
+                "{}: {violations}",
+                words.trim_end_matches(['.', ':'])
+            )),
+            (words, violations) => words.or(violations),
+        }
+    }
+
+    fn words(&self, problem: &Problem) -> Option<String> {
         let words = [&problem.title, &problem.detail];
         let words: Vec<String> = words
             .into_iter()
@@ -56,26 +80,81 @@ impl Redactor {
         (!words.is_empty()).then(|| words.join(" - "))
     }
 
-    /// `text` with every occurrence of the key masked.
-    pub(crate) fn mask(&self, text: &str) -> String {
-        self.forms.iter().fold(text.to_owned(), |text, form| {
-            // Of the same length as the text: ASCII letters alone change.
-            let searched = if self.ignores_case {
-                text.to_ascii_lowercase()
-            } else {
-                text.clone()
-            };
-            let mut masked = String::with_capacity(text.len());
-            let mut end = 0;
-            for (start, found) in searched.match_indices(form.as_str()) {
-                masked.push_str(text.get(end..start).unwrap_or_default());
-                masked.push_str("[service key]");
-                end = start + found.len();
-            }
-            masked.push_str(text.get(end..).unwrap_or_default());
-            masked
-        })
+    /// The violations of a problem by place and code alone: `/email invalid_email, /phone invalid_phone`.
+    fn violations(&self, problem: &Problem) -> Option<String> {
+        let shown: Vec<String> = problem
+            .errors
+            .iter()
+            .take(VIOLATIONS_SHOWN)
+            .map(|violation| {
+                let place = short(&violation.place());
+                match violation.code.as_str() {
+                    code if is_code(code) => format!("{place} {}", self.mask(code)),
+                    _ => place,
+                }
+            })
+            .collect();
+        let more = problem.errors.len() - shown.len() + problem.omitted_errors;
+        let mut text = shown.join(", ");
+        if more > 0 && !text.is_empty() {
+            text.push_str(&format!(" and {more} more"));
+        }
+        (!text.is_empty()).then_some(text)
     }
+
+    /// `text` with the key masked.
+    pub(crate) fn mask(&self, text: &str) -> String {
+        self.forms
+            .iter()
+            .fold(text.to_owned(), |text, form| self.mask_form(&text, form))
+    }
+
+    fn mask_form(&self, text: &str, form: &str) -> String {
+        // Of the same length as the text: ASCII letters alone change.
+        let searched = if self.is_unmistakable {
+            text.to_ascii_lowercase()
+        } else {
+            text.to_owned()
+        };
+        let mut masked = String::with_capacity(text.len());
+        // How far the text is masked, and how far it is searched.
+        let (mut done, mut from) = (0, 0);
+        while let Some(found) = searched.get(from..).and_then(|rest| rest.find(form)) {
+            let start = from + found;
+            let end = start + form.len();
+            if self.is_unmistakable || stands_alone(text, start, end) {
+                masked.push_str(text.get(done..start).unwrap_or_default());
+                masked.push_str("[service key]");
+                (done, from) = (end, end);
+            } else {
+                // The key is ASCII: what follows its first character is a character's beginning.
+                from = start + 1;
+            }
+        }
+        masked.push_str(text.get(done..).unwrap_or_default());
+        masked
+    }
+}
+
+/// Whether what stands there is no part of a longer word.
+fn stands_alone(text: &str, start: usize, end: usize) -> bool {
+    let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
+    let goes_on = |before: Option<char>, after: Option<char>| {
+        before.is_some_and(is_of_word) && after.is_some_and(is_of_word)
+    };
+    let (before, rest) = text.split_at(start);
+    let (key, after) = rest.split_at(end - start);
+    !goes_on(before.chars().next_back(), key.chars().next())
+        && !goes_on(key.chars().next_back(), after.chars().next())
+}
+
+/// Whether a service's code of a violation reads as one, and not as a text that may repeat what was sent.
+fn is_code(code: &str) -> bool {
+    code.len() <= CODE_SHOWN
+        && code.starts_with(|c: char| c.is_ascii_alphabetic())
+        && code
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }
 
 /// `text` on one line that shows as it reads, cut at 200 characters.
@@ -133,6 +212,7 @@ pub(crate) fn redirect_target(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::validate::Violation;
 
     #[test]
     fn the_key_is_masked_in_whatever_way_it_is_written() {
@@ -169,9 +249,82 @@ mod tests {
     }
 
     #[test]
-    fn a_short_key_leaves_words_alone() {
-        let redactor = Redactor::new(&HeaderValue::from_static("THE"));
-        assert_eq!(redactor.mask("the connection"), "the connection");
-        assert_eq!(redactor.mask("is THE it?"), "is [service key] it?");
+    fn a_short_key_is_masked_where_it_stands_alone() {
+        let masked = |key: &'static str, text| {
+            Redactor::new(&HeaderValue::from_static(key))
+                .mask(text)
+                .replace("[service key]", "#")
+        };
+        for (key, text, expected) in [
+            ("THE", "the connection", "the connection"),
+            ("THE", "is THE it?", "is # it?"),
+            ("k", "Unknown key: k", "Unknown key: #"),
+            ("k", "k", "#"),
+            ("k", "\"k\" (k) key=k, k.", "\"#\" (#) key=#, #."),
+            ("k", "k\u{e9}k k1 _k", "k\u{e9}k k1 _k"),
+            ("k", "\u{e9} k\u{202e}", "\u{e9} #\u{202e}"),
+            ("id", "invalid_id of id", "invalid_id of #"),
+            ("a-a", "xa-a-a", "xa-#"),
+            ("-k-", "x-k-x", "x#x"),
+            ("1234567", "12345678 1234567", "12345678 #"),
+            ("12345678", "0123456789", "0#9"),
+        ] {
+            assert_eq!(masked(key, text), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn violations_are_shown_by_place_and_code() {
+        let redactor = Redactor::new(&HeaderValue::from_static("K3Y-canary"));
+        let summary = |errors: &[(&str, &str)], omitted| {
+            let mut problem = Problem::default();
+            problem.omitted_errors = omitted;
+            problem.errors = errors
+                .iter()
+                .map(|(pointer, code)| Violation::new(*pointer, code.to_string().into(), "ada"))
+                .collect();
+            redactor.summary(&problem).unwrap_or_default()
+        };
+        let two = [("/email", "invalid_email"), ("/phone", "invalid_phone")];
+        assert_eq!(
+            summary(&two, 0),
+            "/email invalid_email, /phone invalid_phone"
+        );
+        assert_eq!(
+            summary(&[("/email", "x"); 5], 0),
+            ["/email x"; 5].join(", ")
+        );
+        assert_eq!(
+            summary(&[("/email", "x"); 6], 7),
+            format!("{} and 8 more", ["/email x"; 5].join(", "))
+        );
+        for (pointer, code, expected) in [
+            ("", "wrong_type", "the body wrong_type"),
+            (
+                "/profile/ada@example.com",
+                "unknown_field",
+                "/profile/* unknown_field",
+            ),
+            (
+                "/contacts/12/fields/0/label",
+                "too-long",
+                "/contacts/12/fields/0/label too-long",
+            ),
+            ("/contacts/15550100", "x", "/contacts/* x"),
+            ("/K3Y-canary", "K3Y-CANARY", "/* [service key]"),
+            ("no pointer at all", "", "*"),
+            ("/email", "ada@example.com", "/email"),
+            ("/email", "must not be ada", "/email"),
+            ("/email", "+15550100", "/email"),
+            ("/email", "15550100", "/email"),
+        ] {
+            assert_eq!(summary(&[(pointer, code)], 0), expected);
+        }
+        let mut problem = Problem::new(422, "Unprocessable", "no.");
+        problem.errors = vec![Violation::new("/email", "x".to_owned().into(), "")];
+        assert_eq!(
+            redactor.summary(&problem).unwrap(),
+            "Unprocessable - no: /email x"
+        );
     }
 }

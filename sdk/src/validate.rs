@@ -53,16 +53,20 @@ impl Violation {
     pub fn masked_pointer(&self) -> String {
         names::masked_pointer(&self.pointer)
     }
+
+    /// Where, for an error text: a pointer, or what is wrong as a whole.
+    pub(crate) fn place(&self) -> String {
+        match (self.pointer.as_str(), &self.code) {
+            ("", ViolationCode::InvalidId) => "the identifier".to_owned(),
+            ("", _) => "the body".to_owned(),
+            _ => self.masked_pointer(),
+        }
+    }
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = match (self.pointer.as_str(), &self.code) {
-            ("", ViolationCode::InvalidId) => "the identifier",
-            ("", _) => "the body",
-            _ => &self.masked_pointer(),
-        };
-        write!(f, "{place}: {} ({})", self.detail, self.code)
+        write!(f, "{}: {} ({})", self.place(), self.detail, self.code)
     }
 }
 

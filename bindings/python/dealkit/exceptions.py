@@ -221,7 +221,7 @@ class PermissionDeniedError(APIStatusError):
 
 
 class NotFoundError(APIStatusError):
-    """404: the service knows no such thing. Does the base URL end in ``/v1``, which dealkit adds?"""
+    """404: the service knows no such thing. Is the identifier right, and the path of the base URL, if it has one?"""
 
 
 class ConflictError(APIStatusError):

@@ -192,6 +192,14 @@ fn is_syntax_text(error: &DecodeError) -> bool {
     if error.body().is_empty() {
         return text == "expected JSON, found an empty body";
     }
+    let is_position = |text: &str| {
+        text.split_once(" column ").is_some_and(|(line, column)| {
+            line.parse::<usize>().is_ok() && column.parse::<usize>().is_ok()
+        })
+    };
+    if let Some(position) = text.strip_prefix("the document ends early, line ") {
+        return is_position(position);
+    }
     let Some((reason, position)) = text
         .strip_prefix("expected JSON, found something else (")
         .and_then(|text| text.strip_suffix(')'))
@@ -200,10 +208,6 @@ fn is_syntax_text(error: &DecodeError) -> bool {
         return false;
     };
     let known = [
-        "EOF while parsing a list",
-        "EOF while parsing an object",
-        "EOF while parsing a string",
-        "EOF while parsing a value",
         "expected `:`",
         "expected `,` or `]`",
         "expected `,` or `}`",
@@ -219,12 +223,7 @@ fn is_syntax_text(error: &DecodeError) -> bool {
         "trailing characters",
         "unexpected end of hex escape",
     ];
-    known.contains(&reason)
-        && position
-            .split_once(" column ")
-            .is_some_and(|(line, column)| {
-                line.parse::<usize>().is_ok() && column.parse::<usize>().is_ok()
-            })
+    known.contains(&reason) && is_position(position)
 }
 
 /// A member as text, `None` when it is not there or null.

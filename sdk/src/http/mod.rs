@@ -6,7 +6,10 @@ pub(crate) mod headers;
 pub(crate) mod path;
 pub(crate) mod pools;
 pub(crate) mod progress;
+pub(crate) mod proxy;
 pub(crate) mod retry;
 pub(crate) mod retry_after;
 pub(crate) mod send;
+#[cfg(feature = "rustls")]
+mod tls;
 pub(crate) mod trace;

@@ -8,7 +8,7 @@ use std::{
 use http::Method;
 use tokio::runtime::{Handle, Id};
 
-use super::{progress::ProgressLayer, retry::is_safe};
+use super::{progress::ProgressLayer, proxy::Proxy, retry::is_safe};
 use crate::error::Error;
 
 /// How long an unused connection is kept.
@@ -42,33 +42,6 @@ pub(crate) enum Route {
     /// Through the proxy that the environment names, if it names one.
     SystemProxy,
     Proxy(Proxy),
-}
-
-/// A proxy that speaks HTTP.
-#[derive(Clone)]
-pub(crate) struct Proxy {
-    url: String,
-    proxy: Box<reqwest::Proxy>,
-}
-
-impl Proxy {
-    /// Others are refused here, and not when the first call cannot go through.
-    pub(crate) fn new(url: &str) -> Option<Self> {
-        let proxy = match url.split_once("://") {
-            Some(("http" | "https", _)) | None => reqwest::Proxy::all(url).ok()?,
-            Some(_) => return None,
-        };
-        Some(Self {
-            url: url.to_owned(),
-            proxy: Box::new(proxy),
-        })
-    }
-}
-
-impl PartialEq for Proxy {
-    fn eq(&self, other: &Self) -> bool {
-        self.url == other.url
-    }
 }
 
 /// The connections of a client.
@@ -147,7 +120,7 @@ impl Settings {
             Route::Loopback { tls: true } => pool.no_proxy(),
             Route::Loopback { tls: false } => without_certificates(pool.no_proxy()),
             Route::SystemProxy => pool,
-            Route::Proxy(Proxy { proxy, .. }) => pool.proxy(reqwest::Proxy::clone(proxy)),
+            Route::Proxy(proxy) => pool.proxy(proxy.to_reqwest()),
         };
         pool.build()
             .map_err(|error| Error::config(format!("connections cannot be made: {error}")))

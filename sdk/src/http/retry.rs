@@ -15,7 +15,8 @@ use crate::{
 
 /// Which failures are retried, how often, and after what wait.
 ///
-/// GET and HEAD are retried when no connection could be made, when the attempt timed out, when the
+/// GET and HEAD are retried when no connection could be made (unless the service's certificate is not
+/// trusted, or its port does not speak TLS), when the attempt timed out, when the
 /// connection broke, and after 408, 429, 500, 502, 503 and 504. Every other method is retried only
 /// where it is certain that the service did not act: no connection was made, or the response was 429. The
 /// specification has no idempotency key, and a second agent is worse than an error.
@@ -113,7 +114,7 @@ fn is_transient(error: &Error) -> bool {
         ErrorKind::Status => error
             .status()
             .is_some_and(|status| matches!(status.as_u16(), 408 | 429 | 500 | 502 | 503 | 504)),
-        _ => error.is_connection(),
+        _ => error.is_connection() && !error.is_lasting(),
     }
 }
 

@@ -7,6 +7,8 @@ use http::{HeaderMap, Method, StatusCode, header};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
+#[cfg(feature = "rustls")]
+use super::tls;
 use super::{cause::TransportError, progress::Progress};
 use crate::{
     decode_error::DecodeError,
@@ -220,6 +222,10 @@ fn transport_error(error: reqwest::Error, connect_timeout: Duration, redactor: &
     if error.is_connect() && error.is_timeout() {
         Error::timeout(connect_timeout, Sent::Nothing)
     } else if error.is_connect() {
+        #[cfg(feature = "rustls")]
+        if let Some(failure) = tls::failure(&error, redactor) {
+            return Error::tls(failure);
+        }
         Error::connect(cause)
     } else if error.is_builder() {
         Error::config(format!("the request cannot be sent: {cause}"))

@@ -116,6 +116,38 @@ fn an_error_shows_no_value() {
 }
 
 #[test]
+fn a_document_that_ends_early_says_where() {
+    for (document, told) in [
+        (
+            r#"{"id":"#,
+            "at id: the document ends early, line 1 column 6",
+        ),
+        (
+            "{\n  \"id\": \"CANARY",
+            "at id: the document ends early, line 2 column 15",
+        ),
+        (" ", "the document ends early, line 1 column 1"),
+        (
+            r#"{"id": "d", "contacts": [{}"#,
+            "at contacts: the document ends early, line 1 column 27",
+        ),
+    ] {
+        let error = Deal::from_json(document).unwrap_err();
+        assert_eq!(error.found(), "not JSON", "{document}");
+        assert_eq!(error.to_string(), told);
+        assert!(!format!("{error:?}").contains("CANARY"));
+    }
+    // One character too many is another matter.
+    let error = Deal::from_json(r#"{"id": "d"}}"#).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("expected JSON, found something else"),
+        "{error}"
+    );
+}
+
+#[test]
 fn debug_hides_what_is_personal() {
     let deal = Deal::from_json(
         r#"{"id": "d_1", "status": "CLOSED", "external_id": "CANARY", "metadata": {"a": "CANARY"}, "new": "CANARY",

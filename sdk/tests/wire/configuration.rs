@@ -104,6 +104,30 @@ fn base_urls_that_are_wrong() {
 }
 
 #[test]
+fn a_base_url_without_the_version() {
+    for url in [
+        "https://deals.example.com/v1",
+        "https://deals.example.com/v1/",
+        "https://deals.example.com/v1//",
+        "https://deals.example.com/CANARY/v1",
+        "http://127.0.0.1:8080/v1",
+    ] {
+        assert_eq!(
+            refused(builder(url)),
+            "base_url must not end in /v1, which dealkit adds by itself: leave it off",
+        );
+    }
+    for url in [
+        "https://deals.example.com/v2",
+        "https://deals.example.com/api-v1",
+        "https://deals.example.com/v1/deals",
+        "https://v1.example.com",
+    ] {
+        assert!(builder(url).build().is_ok(), "{url}");
+    }
+}
+
+#[test]
 fn plain_http_to_another_machine_needs_consent() {
     for url in [
         "http://CANARY.example.com",
@@ -272,16 +296,52 @@ async fn a_call_s_timeout_must_be_more_than_zero() {
 }
 
 #[test]
-fn proxies() {
-    for proxy in [
-        "",
-        "CANARY CANARY",
-        "http://",
-        "http://[CANARY",
-        "http://CANARY:CANARY@[x",
+fn proxies_that_are_wrong() {
+    for (proxy, told) in [
+        ("", "proxy is empty: leave it out"),
+        ("CANARY CANARY", "white space"),
+        (" http://CANARY", "white space"),
+        ("http://CANARY\n", "white space"),
+        ("http://CANARY\u{0}", "control character"),
+        ("http://", "empty host"),
+        ("http://:3128", "empty host"),
+        ("http://[CANARY", "invalid IPv6"),
+        ("http://CANARY:CANARY@[x", "invalid IPv6"),
+        ("CANARY:99999", "invalid port"),
+        ("socks5://CANARY:1080", "SOCKS proxies are not supported"),
+        (
+            "SOCKS5h://CANARY:CANARY@CANARY",
+            "SOCKS proxies are not supported",
+        ),
+        ("socks4a://CANARY", "SOCKS proxies are not supported"),
+        ("socks://CANARY", "SOCKS proxies are not supported"),
+        ("ftp://CANARY", "must begin with http:// or https://"),
+        ("://CANARY", "must begin with http:// or https://"),
+        ("http://CANARY/proxy.pac", "without a path"),
+        ("http://CANARY/?CANARY", "without a path, a query"),
+        ("http://CANARY#CANARY", "or a fragment"),
     ] {
         let text = refused(builder("https://deals.example.com").proxy(proxy));
-        assert!(text.contains("proxy"), "{proxy}: {text}");
+        assert!(
+            text.starts_with("proxy ") && text.contains(told),
+            "{proxy}: {text}"
+        );
+    }
+}
+
+#[test]
+fn proxies_that_are_fine() {
+    for proxy in [
+        "http://proxy.example.com:3128",
+        "HTTP://proxy.example.com:3128/",
+        "https://proxy.example.com",
+        "http://user:password@proxy.example.com:3128",
+        "proxy.example.com:3128",
+        "localhost:3128",
+        "[::1]:3128",
+    ] {
+        let client = builder("https://deals.example.com").proxy(proxy).build();
+        assert!(client.is_ok(), "{proxy}: {client:?}");
     }
 }
 

@@ -243,6 +243,82 @@ async fn title_and_detail_are_cut_and_on_one_line() {
 }
 
 #[tokio::test]
+async fn a_422_lists_its_violations() {
+    let violation =
+        |pointer: &str, code: &str| json!({"pointer": pointer, "code": code, "detail": "CANARY"});
+    let error = problem(
+        422,
+        json!({
+            "title": "Invalid",
+            "detail": "7 fields break the rules.",
+            "request_id": "r-1",
+            "errors": [
+                violation("/email", "invalid_email"),
+                violation("/phone", "invalid_phone"),
+                violation("/profile/CANARY", "unknown_field"),
+                violation("/profile/clientMetadata/0/CANARY@example.com", "wrong_type"),
+                violation("/first_name", "CANARY is too long"),
+                violation("/last_name", "too_long"),
+                violation("/role", "unknown_value"),
+            ],
+        }),
+    )
+    .await;
+    assert_eq!(
+        error.to_string(),
+        "POST /v1/agents: 422 Unprocessable Entity: Invalid - 7 fields break the rules: /email invalid_email, \
+         /phone invalid_phone, /profile/* unknown_field, /profile/clientMetadata/0/* wrong_type, /first_name and 2 more \
+         [request id r-1]"
+    );
+    let last = &error.violations()[6];
+    assert_eq!(
+        (last.pointer.as_str(), last.code.as_str()),
+        ("/role", "unknown_value")
+    );
+
+    let mut many = vec![violation("/email", "invalid_email"); 300];
+    many.push(violation("", "wrong_type"));
+    let error = problem(422, json!({ "errors": many })).await;
+    assert!(
+        error
+            .to_string()
+            .ends_with("/email invalid_email and 296 more"),
+        "{error}"
+    );
+    let key = [violation(&format!("/{KEY}"), KEY), violation("", KEY)];
+    let error = problem(422, json!({ "errors": key })).await;
+    assert!(
+        error
+            .to_string()
+            .ends_with(": /* [service key], the body [service key]"),
+        "{error}"
+    );
+}
+
+/// dealkit's own words stay what they are.
+#[tokio::test]
+async fn a_key_of_a_few_letters_is_masked_where_it_stands_alone() {
+    for (key, detail, shown) in [
+        ("k", "unknown key k", "unknown key [service key]"),
+        ("of", "of offices", "[service key] offices"),
+        ("GET", "GET it", "[service key] it"),
+        ("404", "404 or 4040", "[service key] or 4040"),
+        ("id", "x", "x"),
+        ("request", "x", "x"),
+    ] {
+        let body = json!({ "detail": detail }).to_string();
+        let service = Service::answering(404, &[("x-request-id", "r-1")], body).await;
+        let client = builder(service.url()).service_key(key).build().unwrap();
+        let error = client.deals().retrieve("d_1").await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("GET /v1/deals/{{id}}: 404 Not Found: {shown} [request id r-1]"),
+            "{key}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn the_key_is_masked_where_the_service_echoes_it() {
     let error = problem(
         401,

@@ -26,5 +26,7 @@ mod properties;
 mod retries;
 mod retrieve_many;
 mod sharing;
+#[cfg(feature = "rustls")]
+mod tls;
 #[path = "../vectors/mod.rs"]
 mod vectors;
