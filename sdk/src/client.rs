@@ -5,6 +5,8 @@ use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 use http::{HeaderMap, HeaderValue, Method, header};
 use url::{Host, Url};
 
+#[cfg(feature = "rustls-no-provider")]
+use crate::http::tls;
 use crate::{
     agents::Agents,
     call::Call,
@@ -175,6 +177,8 @@ pub struct ClientBuilder {
     http2_prior_knowledge: bool,
     allow_http: bool,
     retry: RetryPolicy,
+    #[cfg(feature = "rustls-no-provider")]
+    tls: tls::Settings,
     share_with: Option<Arc<Pools>>,
 }
 
@@ -194,6 +198,8 @@ impl Default for ClientBuilder {
             http2_prior_knowledge: false,
             allow_http: false,
             retry: RetryPolicy::new(),
+            #[cfg(feature = "rustls-no-provider")]
+            tls: tls::Settings::default(),
             share_with: None,
         }
     }
@@ -237,10 +243,11 @@ impl ClientBuilder {
         self
     }
 
-    /// How many unused connections are kept for the next call, for at most 30 s each. Default: 64.
+    /// How many unused connections are kept for the next call. Default: 64.
     ///
-    /// Only GET and HEAD use a connection again. Every other request has one of its own: on a kept one
-    /// the service may hang up just as the request goes out, and it would be unknown whether it had acted.
+    /// GET and HEAD use a connection again for up to 30 s. Every other request does only within 1 s of the
+    /// request before it: on an older connection the service may hang up just as the request goes out, and it
+    /// would be unknown whether it had acted.
     pub fn max_idle_connections(mut self, connections: usize) -> Self {
         self.max_idle_connections = connections;
         self
@@ -275,6 +282,44 @@ impl ClientBuilder {
         self
     }
 
+    /// Trusts these certificates, in PEM, beside those that the system trusts: for a service whose certificate
+    /// an issuer of your own has signed. Called again, it adds to them.
+    ///
+    /// The system's certificates are those of the platform; on Linux those that `SSL_CERT_FILE` or
+    /// `SSL_CERT_DIR` name, or else the distribution's. They are loaded once in a process. There is no way
+    /// to trust just any certificate: whoever is between would read the service key.
+    ///
+    /// ```no_run
+    /// # use dealkit::Client;
+    /// let client = Client::builder()
+    ///     .base_url("https://deals.example.com")
+    ///     .service_key("my-key")
+    ///     .root_certificates(std::fs::read("our-issuer.pem")?)
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "rustls-no-provider")]
+    pub fn root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
+        self.tls.add_roots(pem.as_ref());
+        self
+    }
+
+    /// Trusts these certificates, in PEM, and none of those that the system trusts.
+    #[cfg(feature = "rustls-no-provider")]
+    pub fn only_root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
+        self.tls.add_roots(pem.as_ref());
+        self.tls.leave_system_out();
+        self
+    }
+
+    /// Shows this certificate to a service that asks for one (mutual TLS): in PEM, the certificate, those that
+    /// lead to its issuer if need be, and the private key without a password.
+    #[cfg(feature = "rustls-no-provider")]
+    pub fn identity(mut self, pem: impl AsRef<[u8]>) -> Self {
+        self.tls.set_identity(pem.as_ref());
+        self
+    }
+
     /// Speaks HTTP/2 from the first byte, for a service that does so without TLS. Over TLS the two
     /// sides agree on HTTP/2 by themselves.
     pub fn http2_prior_knowledge(mut self, http2: bool) -> Self {
@@ -293,7 +338,7 @@ impl ClientBuilder {
     ///
     /// The base URL, the key, headers, the user agent, retries, the total timeout and the limit of a response
     /// may differ. Where the connect timeout, the attempt timeout, the number of idle connections, HTTP/2
-    /// without TLS or the proxy differ, or one client alone calls a loopback address, this client gets
+    /// without TLS, certificates or the proxy differ, or one client alone calls a loopback address, this client gets
     /// connections of its own.
     pub fn share_connections(mut self, with: &Client) -> Self {
         self.share_with = Some(Arc::clone(&with.service.pools));
@@ -322,6 +367,8 @@ impl ClientBuilder {
             max_idle: self.max_idle_connections,
             http2_prior_knowledge: self.http2_prior_knowledge,
             route: self.route(&base)?,
+            #[cfg(feature = "rustls-no-provider")]
+            tls: self.tls,
         };
         let pools = Pools::shared_or_new(settings, self.share_with)?;
         Ok(Client {
@@ -378,7 +425,7 @@ impl ClientBuilder {
                  use https, or set allow_http if the network is yours",
             ));
         }
-        if url.scheme() == "https" && cfg!(not(feature = "rustls")) {
+        if url.scheme() == "https" && cfg!(not(feature = "rustls-no-provider")) {
             return Err(Error::config(
                 "base_url is https, and dealkit was built without its feature `rustls`",
             ));

@@ -46,6 +46,8 @@ struct Inner {
     earlier_may_have_acted: bool,
     retry_after: Option<Duration>,
     received: Option<Received>,
+    /// Whether a kept connection broke before anything came of a response.
+    was_stale: bool,
 }
 
 /// What was asked for, as far as it may be shown.
@@ -78,13 +80,15 @@ enum Cause {
     Validation(ValidationError),
     #[error("no connection could be made")]
     Connect(#[source] Source),
-    #[cfg(feature = "rustls")]
+    #[cfg(feature = "rustls-no-provider")]
     #[error("no connection could be made: {0}")]
     Tls(TlsFailure),
     #[error("timed out after {}", seconds(*.0))]
     Timeout(Duration, Sent),
     #[error("the connection broke before the whole response had arrived")]
     Interrupted(#[source] Source),
+    #[error("the service closed the connection before it took the request")]
+    NotTaken(#[source] Source),
     #[error(
         "the body of the response is larger than the limit of {0} bytes; raise max_response_bytes to read it"
     )]
@@ -98,7 +102,7 @@ enum Cause {
 }
 
 /// Why there can be no secure connection.
-#[cfg(feature = "rustls")]
+#[cfg(feature = "rustls-no-provider")]
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsFailure {
     #[error("the service's certificate is not trusted")]
@@ -165,6 +169,7 @@ impl Error {
             earlier_may_have_acted: false,
             retry_after: None,
             received: None,
+            was_stale: false,
         }))
     }
 
@@ -176,7 +181,7 @@ impl Error {
         Self::new(Cause::Connect(source.into()))
     }
 
-    #[cfg(feature = "rustls")]
+    #[cfg(feature = "rustls-no-provider")]
     pub(crate) fn tls(failure: TlsFailure) -> Self {
         Self::new(Cause::Tls(failure))
     }
@@ -187,6 +192,11 @@ impl Error {
 
     pub(crate) fn interrupted(source: impl Into<Source>) -> Self {
         Self::new(Cause::Interrupted(source.into()))
+    }
+
+    /// The service has said that it did not look at the request.
+    pub(crate) fn not_taken(source: impl Into<Source>) -> Self {
+        Self::new(Cause::NotTaken(source.into()))
     }
 
     pub(crate) fn too_large(limit: u64) -> Self {
@@ -204,6 +214,18 @@ impl Error {
             None => Cause::Status,
         };
         Self::new(cause).with_response(response)
+    }
+
+    /// Says that the connection had carried other requests, and broke before anything came of a response.
+    pub(crate) fn on_stale_connection(mut self) -> Self {
+        self.0.was_stale = matches!(self.0.cause, Cause::Interrupted(_));
+        self
+    }
+
+    /// Whether a kept connection broke before anything came of a response: as likely as not the service had
+    /// closed it before the request.
+    pub(crate) fn was_stale(&self) -> bool {
+        self.0.was_stale
     }
 
     pub(crate) fn with_operation(mut self, operation: &Operation) -> Self {
@@ -261,10 +283,10 @@ impl Error {
             Cause::Config(_) => ErrorKind::Config,
             Cause::Validation(_) => ErrorKind::Validation,
             Cause::Connect(_) => ErrorKind::Connect,
-            #[cfg(feature = "rustls")]
+            #[cfg(feature = "rustls-no-provider")]
             Cause::Tls(_) => ErrorKind::Connect,
             Cause::Timeout(..) => ErrorKind::Timeout,
-            Cause::Interrupted(_) => ErrorKind::Interrupted,
+            Cause::Interrupted(_) | Cause::NotTaken(_) => ErrorKind::Interrupted,
             Cause::TooLarge(_) => ErrorKind::TooLarge,
             Cause::Decode(_) => ErrorKind::Decode,
             Cause::Status | Cause::Redirect(_) => ErrorKind::Status,
@@ -327,9 +349,9 @@ impl Error {
         let of_last = match (&self.0.cause, self.status()) {
             // However much came after it, the head of the response has said it.
             (_, Some(status)) => Outcome::of_status(status),
-            #[cfg(feature = "rustls")]
+            #[cfg(feature = "rustls-no-provider")]
             (Cause::Tls(_), None) => Outcome::NotSent,
-            (Cause::Config(_) | Cause::Validation(_) | Cause::Connect(_), None)
+            (Cause::Config(_) | Cause::Validation(_) | Cause::Connect(_) | Cause::NotTaken(_), None)
             | (Cause::Timeout(_, Sent::Nothing), None)
             // A document that came of no call.
             | (Cause::Decode(_), None) => Outcome::NotSent,
@@ -342,7 +364,7 @@ impl Error {
     /// Whether it would be the same the next time: the certificate is not trusted, or the port speaks no TLS.
     pub(crate) fn is_lasting(&self) -> bool {
         match &self.0.cause {
-            #[cfg(feature = "rustls")]
+            #[cfg(feature = "rustls-no-provider")]
             Cause::Tls(_) => true,
             _ => false,
         }
@@ -486,7 +508,7 @@ impl StdError for Error {
         match &self.0.cause {
             Cause::Validation(error) => Some(error),
             Cause::Decode(error) => Some(error),
-            #[cfg(feature = "rustls")]
+            #[cfg(feature = "rustls-no-provider")]
             Cause::Tls(failure) => failure.source(),
             cause => cause.source(),
         }

@@ -10,7 +10,7 @@ use crate::{
     error::Error,
     http::{
         pools::Pools,
-        retry::{self, RetryPolicy, SystemClock},
+        retry::{self, RetryPolicy, SystemClock, is_safe},
         send::{self, Deadline, HttpRequest, Limits},
     },
     http_response::HttpResponse,
@@ -60,7 +60,12 @@ impl Service {
         let total = options.timeout.unwrap_or(self.total_timeout);
         more_than_zero("timeout", total)?;
         let policy = options.retry.unwrap_or(self.retry);
-        let http = self.pools.of(&request.method, &runtime)?;
+        let pool = self.pools.of(&runtime)?;
+        if !is_safe(&request.method) {
+            // Letting the runtime look at its sockets finds the kept connections that the service has closed,
+            // before a request goes out on one that nobody could send again.
+            tokio::task::yield_now().await;
+        }
         let limits = self.limits;
         let attempt = |left: Duration| {
             // An error names the total where that is what ends the attempt: nobody has set "2.9 s".
@@ -70,7 +75,7 @@ impl Service {
                 (limits.attempt, limits.attempt)
             };
             let deadline = Deadline::after(time, limit);
-            send::attempt(&http, request, deadline, limits, &self.redactor)
+            send::attempt(&pool, request, deadline, limits, &self.redactor)
         };
         retry::with_retries(policy, &request.method, total, &SystemClock::new(), attempt).await
     }

@@ -1,6 +1,6 @@
 //! Why a connection failed, as texts alone.
 
-use std::{error::Error, fmt};
+use std::{error::Error, fmt, io};
 
 use crate::redact::{Redactor, short};
 
@@ -46,5 +46,18 @@ impl fmt::Debug for TransportError {
 impl Error for TransportError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// The first error of this type among the causes.
+pub(super) fn find<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
+    if let Some(found) = error.downcast_ref() {
+        return Some(found);
+    }
+    // What an I/O error wraps is not its source: that is the source of what it wraps.
+    let wrapped = error.downcast_ref().and_then(io::Error::get_ref);
+    match wrapped {
+        Some(wrapped) => find(wrapped),
+        None => find(error.source()?),
     }
 }

@@ -10,6 +10,8 @@ pub(crate) mod proxy;
 pub(crate) mod retry;
 pub(crate) mod retry_after;
 pub(crate) mod send;
-#[cfg(feature = "rustls")]
-mod tls;
+#[cfg(feature = "rustls-no-provider")]
+pub(crate) mod tls;
+#[cfg(feature = "rustls-no-provider")]
+mod tls_failure;
 pub(crate) mod trace;

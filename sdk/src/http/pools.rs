@@ -1,18 +1,31 @@
 //! The connections of a client: which are kept, for whom, and how they are made.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use http::Method;
-use tokio::runtime::{Handle, Id};
+use http::{Method, Version};
+use tokio::{
+    runtime::{Handle, Id},
+    time::Instant,
+};
 
+#[cfg(feature = "rustls-no-provider")]
+use super::tls;
 use super::{progress::ProgressLayer, proxy::Proxy, retry::is_safe};
 use crate::error::Error;
 
-/// How long an unused connection is kept.
+/// How long an unused connection is kept for a request that changes nothing.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a connection is trusted with a request that may change something after it has carried another.
+///
+/// A service may close an idle connection just as a request goes out on it, and then nobody can tell whether
+/// it has acted. Services wait seconds before they do (gunicorn 2, Node and uvicorn 5, AWS' load balancers 60,
+/// nginx 75), so within this time only a service that is ending does it. AWS' SDK for Node keeps its
+/// connections as long.
+const TRUSTED: Duration = Duration::from_secs(1);
 
 /// How long a connection over HTTP/2 may be silent before it is asked for a sign of life, and how long it
 /// may take to give it; less, where an attempt has less than four times that.
@@ -22,6 +35,12 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(10);
 /// the other, and those that are gone need none.
 const RUNTIMES: usize = 8;
 
+/// How TLS is spoken, if it is.
+#[cfg(feature = "rustls-no-provider")]
+type Tls = rustls::ClientConfig;
+#[cfg(not(feature = "rustls-no-provider"))]
+type Tls = ();
+
 /// How connections are made. Clients in which all of this is the same can share them.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Settings {
@@ -30,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) max_idle: usize,
     pub(crate) http2_prior_knowledge: bool,
     pub(crate) route: Route,
+    #[cfg(feature = "rustls-no-provider")]
+    pub(crate) tls: tls::Settings,
 }
 
 /// The way to the service.
@@ -47,12 +68,26 @@ pub(crate) enum Route {
 /// The connections of a client.
 pub(crate) struct Pools {
     settings: Settings,
-    /// For requests that may change something: a connection of its own for each. On a kept connection the
-    /// service may hang up just as the request goes out, and it would be unknown whether it had acted.
-    unpooled: reqwest::Client,
-    /// For GET and HEAD, one pool for each runtime: a kept connection is driven by the runtime that made
-    /// it, and one whose runtime stands still would never respond.
-    pooled: Mutex<Vec<(Id, reqwest::Client)>>,
+    /// One for all, so that sessions are resumed across the pools.
+    tls: Tls,
+    /// One for each runtime: a kept connection is driven by the runtime that made it, and one whose runtime
+    /// stands still would never respond.
+    pools: Mutex<Vec<(Id, Arc<Pool>)>>,
+}
+
+/// The connections of a client on one runtime.
+pub(crate) struct Pool {
+    /// For GET and HEAD.
+    safe: Connections,
+    /// For requests that may change something: a connection is kept for as long as it is [`TRUSTED`].
+    other: Connections,
+}
+
+/// Connections that are kept for equally long.
+pub(crate) struct Connections {
+    http: reqwest::Client,
+    /// When a response last came over HTTP/2, where one connection carries all requests.
+    last_http2: Mutex<Option<Instant>>,
 }
 
 impl Pools {
@@ -65,36 +100,81 @@ impl Pools {
         if let Some(pools) = of_other.filter(|pools| pools.settings == settings) {
             return Ok(pools);
         }
-        let unpooled = settings.make(0)?;
+        let tls = settings.tls()?;
+        // What cannot work is found now, and not at the first call.
+        settings.make(IDLE_TIMEOUT, &tls)?;
         Ok(Arc::new(Self {
             settings,
-            unpooled,
-            pooled: Mutex::default(),
+            tls,
+            pools: Mutex::default(),
         }))
     }
 
-    /// The pool for a request of this method on this runtime.
-    pub(crate) fn of(&self, method: &Method, runtime: &Handle) -> Result<reqwest::Client, Error> {
-        if !is_safe(method) || self.settings.max_idle == 0 {
-            return Ok(self.unpooled.clone());
-        }
+    /// The connections for requests on this runtime.
+    pub(crate) fn of(&self, runtime: &Handle) -> Result<Arc<Pool>, Error> {
         let id = runtime.id();
-        let mut pooled = self.pooled.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, pool)) = pooled.iter().find(|(of, _)| *of == id) {
-            return Ok(pool.clone());
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, pool)) = pools.iter().find(|(of, _)| *of == id) {
+            return Ok(Arc::clone(pool));
         }
-        let pool = self.settings.make(self.settings.max_idle)?;
-        if pooled.len() == RUNTIMES {
-            pooled.remove(0);
+        let pool = Arc::new(Pool {
+            safe: Connections::kept_for(IDLE_TIMEOUT, self)?,
+            other: Connections::kept_for(TRUSTED, self)?,
+        });
+        if pools.len() == RUNTIMES {
+            pools.remove(0);
         }
-        pooled.push((id, pool.clone()));
+        pools.push((id, Arc::clone(&pool)));
         Ok(pool)
+    }
+}
+impl Pool {
+    /// The connections for a request of this method.
+    pub(crate) fn of(&self, method: &Method) -> &Connections {
+        if is_safe(method) || self.safe.have_responded_over_http2() {
+            &self.safe
+        } else {
+            &self.other
+        }
+    }
+}
+
+impl Connections {
+    fn kept_for(idle_timeout: Duration, pools: &Pools) -> Result<Self, Error> {
+        Ok(Self {
+            http: pools.settings.make(idle_timeout, &pools.tls)?,
+            last_http2: Mutex::default(),
+        })
+    }
+
+    /// Sends a request; comes back with the head of its response.
+    pub(crate) async fn send(
+        &self,
+        request: reqwest::Request,
+    ) -> Result<reqwest::Response, reqwest::Error> {
+        let response = self.http.execute(request).await?;
+        if response.version() == Version::HTTP_2 {
+            *self.last_http2() = Some(Instant::now());
+        }
+        Ok(response)
+    }
+
+    /// Whether the next request goes out on a connection over HTTP/2 that is [`TRUSTED`].
+    fn have_responded_over_http2(&self) -> bool {
+        self.last_http2().is_some_and(|at| at.elapsed() < TRUSTED)
+    }
+
+    fn last_http2(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.last_http2
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Settings {
-    /// A pool that keeps at most `max_idle` unused connections.
-    fn make(&self, max_idle: usize) -> Result<reqwest::Client, Error> {
+    /// A pool that keeps unused connections for `idle_timeout`.
+    #[cfg_attr(not(feature = "rustls-no-provider"), allow(unused_variables))]
+    fn make(&self, idle_timeout: Duration, tls: &Tls) -> Result<reqwest::Client, Error> {
         let mut pool = reqwest::Client::builder()
             // reqwest would take the service key along to another host.
             .redirect(reqwest::redirect::Policy::none())
@@ -102,12 +182,12 @@ impl Settings {
             .retry(reqwest::retry::never())
             .connector_layer(ProgressLayer)
             .connect_timeout(self.connect_timeout)
-            .pool_max_idle_per_host(max_idle)
-            .pool_idle_timeout(IDLE_TIMEOUT);
+            .pool_max_idle_per_host(self.max_idle)
+            .pool_idle_timeout(idle_timeout);
         if self.http2_prior_knowledge {
             pool = pool.http2_prior_knowledge();
         }
-        if max_idle > 0 {
+        if self.max_idle > 0 {
             // Over HTTP/2 many requests share a connection, and one that has died in silence would take
             // every later request with it. So it is asked for a sign of life while a request waits, and
             // given up within half the time of an attempt.
@@ -117,24 +197,29 @@ impl Settings {
                 .http2_keep_alive_timeout(patience);
         }
         pool = match &self.route {
-            Route::Loopback { tls: true } => pool.no_proxy(),
-            Route::Loopback { tls: false } => without_certificates(pool.no_proxy()),
+            Route::Loopback { .. } => pool.no_proxy(),
             Route::SystemProxy => pool,
             Route::Proxy(proxy) => pool.proxy(proxy.to_reqwest()),
         };
+        #[cfg(feature = "rustls-no-provider")]
+        let pool = pool.tls_backend_preconfigured(tls.clone());
         pool.build()
             .map_err(|error| Error::config(format!("connections cannot be made: {error}")))
     }
-}
 
-/// Where no TLS can come of it, no certificates are loaded: that takes milliseconds, and fails in a
-/// container that has none.
-#[cfg(feature = "rustls")]
-fn without_certificates(pool: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
-    pool.tls_certs_only([])
-}
+    #[cfg(feature = "rustls-no-provider")]
+    fn tls(&self) -> Result<Tls, Error> {
+        match self.route {
+            // Where no TLS can come of it, no certificates are loaded: that takes time, and fails in a container
+            // that has none.
+            Route::Loopback { tls: false } => tls::trusting_nobody(),
+            _ => self.tls.config(self.http2_prior_knowledge),
+        }
+    }
 
-#[cfg(not(feature = "rustls"))]
-fn without_certificates(pool: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
-    pool
+    #[cfg(not(feature = "rustls-no-provider"))]
+    #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "as with TLS")]
+    fn tls(&self) -> Result<Tls, Error> {
+        Ok(())
+    }
 }

@@ -14,14 +14,22 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 tokio::task_local! {
-    /// Set while a request is polled and the connector says that it is at work for it.
-    static CONNECTING: Arc<AtomicBool>;
+    /// What the connector tells the request that it is polled for.
+    static CONNECTING: Arc<Connecting>;
 }
 
-/// Knows of one request whether it still waits for its connection.
+/// Knows of one request whether it still waits for its connection, and whether the connection is a kept one.
 #[derive(Clone, Default)]
 pub(crate) struct Progress {
-    connecting: Arc<AtomicBool>,
+    connecting: Arc<Connecting>,
+}
+
+#[derive(Default)]
+struct Connecting {
+    /// Whether the connector was at work when the request was last polled.
+    now: AtomicBool,
+    /// Whether it ever was.
+    ever: AtomicBool,
 }
 
 impl Progress {
@@ -32,7 +40,7 @@ impl Progress {
     pub(crate) async fn watch<F: Future>(&self, request: F) -> F::Output {
         let mut request = pin!(CONNECTING.scope(self.connecting.clone(), request));
         poll_fn(|context| {
-            self.connecting.store(false, Ordering::Relaxed);
+            self.connecting.now.store(false, Ordering::Relaxed);
             request.as_mut().poll(context)
         })
         .await
@@ -40,7 +48,12 @@ impl Progress {
 
     /// Whether the request still waited for a connection when it was last polled: nothing of it was sent.
     pub(crate) fn is_connecting(&self) -> bool {
-        self.connecting.load(Ordering::Relaxed)
+        self.connecting.now.load(Ordering::Relaxed)
+    }
+
+    /// Whether the request found a kept connection, so that none was begun for it.
+    pub(crate) fn found_kept_connection(&self) -> bool {
+        !self.connecting.ever.load(Ordering::Relaxed)
     }
 }
 
@@ -81,7 +94,10 @@ where
         Box::pin(poll_fn(move |context| {
             let poll = connecting.as_mut().poll(context);
             // A connection that outlives its request is made in the background, for nobody in particular.
-            let _ = CONNECTING.try_with(|flag| flag.store(poll.is_pending(), Ordering::Relaxed));
+            let _ = CONNECTING.try_with(|connecting| {
+                connecting.now.store(poll.is_pending(), Ordering::Relaxed);
+                connecting.ever.store(true, Ordering::Relaxed);
+            });
             poll
         }))
     }

@@ -29,7 +29,7 @@ impl Proxy {
         let scheme = scheme.to_ascii_lowercase();
         match scheme.as_str() {
             "http" => {}
-            "https" if cfg!(feature = "rustls") => {}
+            "https" if cfg!(feature = "rustls-no-provider") => {}
             "https" => {
                 return Err(wrong(
                     "is https, and dealkit was built without its feature `rustls`",

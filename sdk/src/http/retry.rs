@@ -16,8 +16,9 @@ use crate::{
 /// Which failures are retried, how often, and after what wait.
 ///
 /// GET and HEAD are retried when no connection could be made (unless the service's certificate is not
-/// trusted, or its port does not speak TLS), when the attempt timed out, when the
-/// connection broke, and after 408, 429, 500, 502, 503 and 504. Every other method is retried only
+/// trusted, or its port does not speak TLS), when the attempt timed out, when the connection broke, and after
+/// 408, 429, 500, 502, 503 and 504. Where a kept connection breaks before anything came of a response, one more
+/// attempt is made at once, which counts as no retry. Every other method is retried only
 /// where it is certain that the service did not act: no connection was made, or the response was 429. The
 /// specification has no idempotency key, and a second agent is worse than an error.
 ///
@@ -176,6 +177,8 @@ where
     let mut attempts = 0;
     // Whether the service acted on an attempt before this one, or may have.
     let mut may_have_acted = false;
+    // Attempts that are no retries to the policy: the first, and the one after a stale connection.
+    let mut uncounted = 1;
     loop {
         let left = total.saturating_sub(clock.elapsed());
         let outcome = attempt(left).await;
@@ -191,13 +194,19 @@ where
             .headers()
             .and_then(|headers| retry_after(headers, clock.time_of_day()));
         let error = error.after(attempts, asked, may_have_acted);
-        if attempts > policy.max_retries || !policy.covers(method, &error) {
+        // That a kept connection was closed says nothing of the service, and the next attempt gets another.
+        let is_free = error.was_stale() && is_safe(method) && uncounted == 1;
+        uncounted += u32::from(is_free);
+        let retries = attempts.saturating_sub(uncounted);
+        if !is_free && (retries >= policy.max_retries || !policy.covers(method, &error)) {
             return Err(error);
         }
-        let wait = policy
-            .backoff
-            .wait(attempts - 1, clock.jitter())
-            .max(asked.unwrap_or_default());
+        let wait = if is_free {
+            Duration::ZERO
+        } else {
+            let backoff = policy.backoff.wait(retries, clock.jitter());
+            backoff.max(asked.unwrap_or_default())
+        };
         if wait >= total.saturating_sub(clock.elapsed()) {
             return Err(error);
         }

@@ -7,9 +7,13 @@ use http::{HeaderMap, Method, StatusCode, header};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-#[cfg(feature = "rustls")]
-use super::tls;
-use super::{cause::TransportError, progress::Progress};
+#[cfg(feature = "rustls-no-provider")]
+use super::tls_failure;
+use super::{
+    cause::{TransportError, find},
+    pools::Pool,
+    progress::Progress,
+};
 use crate::{
     decode_error::DecodeError,
     error::{Error, Sent},
@@ -50,17 +54,25 @@ pub(crate) struct Limits {
 
 /// Sends the request once. A response that is not a success is an error here.
 pub(crate) async fn attempt(
-    http: &reqwest::Client,
+    pool: &Pool,
     request: &HttpRequest,
     deadline: Deadline,
     limits: Limits,
     redactor: &Redactor,
 ) -> Result<HttpResponse, Error> {
     let progress = Progress::default();
-    let sent = progress.watch(http.execute(request.to_reqwest()));
+    let sent = progress.watch(pool.of(&request.method).send(request.to_reqwest()));
     let mut incoming = match deadline.bound(sent).await {
         Some(Ok(incoming)) => incoming,
-        Some(Err(error)) => return Err(transport_error(error, limits.connect, redactor)),
+        Some(Err(error)) => {
+            let is_stale = progress.found_kept_connection() && !is_reset_stream(&error);
+            let error = transport_error(error, limits.connect, redactor);
+            return Err(if is_stale {
+                error.on_stale_connection()
+            } else {
+                error
+            });
+        }
         None if progress.is_connecting() => return Err(deadline.missed(Sent::Nothing)),
         None => return Err(deadline.missed(Sent::Perhaps)),
     };
@@ -222,14 +234,31 @@ fn transport_error(error: reqwest::Error, connect_timeout: Duration, redactor: &
     if error.is_connect() && error.is_timeout() {
         Error::timeout(connect_timeout, Sent::Nothing)
     } else if error.is_connect() {
-        #[cfg(feature = "rustls")]
-        if let Some(failure) = tls::failure(&error, redactor) {
+        #[cfg(feature = "rustls-no-provider")]
+        if let Some(failure) = tls_failure::failure(&error, redactor) {
             return Error::tls(failure);
         }
         Error::connect(cause)
     } else if error.is_builder() {
         Error::config(format!("the request cannot be sent: {cause}"))
+    } else if was_not_taken(&error) {
+        Error::not_taken(cause)
     } else {
         Error::interrupted(cause)
     }
+}
+
+/// Whether the service has said, as HTTP/2 lets it, that it did not look at the request (RFC 9113, 8.7): it
+/// refused the stream, or went away (GOAWAY) without having come to it. Of a stream that it had come to, h2
+/// says that the connection broke.
+fn was_not_taken(error: &reqwest::Error) -> bool {
+    find::<h2::Error>(error).is_some_and(|error| {
+        let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+        error.is_remote() && (is_refused || error.is_go_away())
+    })
+}
+
+/// Whether the service broke off this one request, on a connection over HTTP/2 that goes on.
+fn is_reset_stream(error: &reqwest::Error) -> bool {
+    find(error).is_some_and(h2::Error::is_reset)
 }

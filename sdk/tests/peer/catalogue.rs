@@ -27,8 +27,6 @@ pub(crate) struct Fault {
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
     pub(crate) kind: ErrorKind,
-    /// What it is for a GET, if that differs.
-    pub(crate) get_kind: Option<ErrorKind>,
     pub(crate) outcome: Outcome,
     pub(crate) status: Option<u16>,
     /// What is kept of the body.
@@ -54,7 +52,6 @@ impl Fault {
         let heard = script.iter().any(|step| matches!(step, Step::Hear));
         let expected = Expected {
             kind,
-            get_kind: None,
             outcome,
             status: None,
             body: Kept::Nothing,
@@ -76,6 +73,11 @@ impl Fault {
         Self::new(name, script, ErrorKind::Interrupted, Outcome::Unknown)
     }
 
+    /// The service says that it did not come to the request.
+    fn not_taken(name: &'static str, script: Script) -> Self {
+        Self::new(name, script, ErrorKind::Interrupted, Outcome::NotSent).attempts(3, 3)
+    }
+
     /// The connection breaks in the body of a 200.
     fn broken_body(name: &'static str, script: Script, kept: &[u8]) -> Self {
         Self::new(name, script, ErrorKind::Interrupted, Outcome::Succeeded).with(200, kept)
@@ -85,11 +87,13 @@ impl Fault {
         Self::new(name, script, ErrorKind::Timeout, Outcome::Unknown)
     }
 
-    /// The service gives no sign of life. A GET over HTTP/2 asks for one, and gives the connection up
+    /// The service gives no sign of life. Over HTTP/2 a call asks for one, and gives the connection up
     /// before its deadline.
     fn dead(protocol: Protocol, name: &'static str, script: Script) -> Self {
         let mut fault = Self::silent(name, script);
-        fault.expected.get_kind = (protocol == Http2).then_some(ErrorKind::Interrupted);
+        if protocol == Http2 {
+            fault.expected.kind = ErrorKind::Interrupted;
+        }
         fault
     }
 
@@ -411,7 +415,7 @@ fn http2() -> Vec<Fault> {
     // HEADERS that say that more of them follow.
     let partial = || Step::Frame(1, 0, true, vec![0x88]);
     vec![
-        Fault::broken(
+        Fault::not_taken(
             "RST_STREAM: refused",
             vec![Hear, reset_stream(REFUSED_STREAM)],
         ),
@@ -429,7 +433,7 @@ fn http2() -> Vec<Fault> {
             vec![Hear, head(100), part(begun), reset_stream(INTERNAL_ERROR)],
             begun,
         ),
-        Fault::broken(
+        Fault::not_taken(
             "GOAWAY that leaves the request out",
             vec![Hear, go_away(0, 0, ""), End],
         ),
@@ -437,7 +441,7 @@ fn http2() -> Vec<Fault> {
             "GOAWAY: internal error",
             vec![Hear, go_away(1, INTERNAL_ERROR, "broken"), End],
         ),
-        Fault::broken(
+        Fault::not_taken(
             "GOAWAY: calm",
             vec![Hear, go_away(0, CALM, "too_many_pings"), End],
         ),

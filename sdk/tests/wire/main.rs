@@ -14,6 +14,7 @@ mod bounds;
 mod configuration;
 mod error_answers;
 mod faults;
+mod kept_connections;
 #[path = "../mock/mod.rs"]
 mod mock;
 mod no_successes;

@@ -59,7 +59,10 @@ async fn a_get_survives_two_failures_and_not_three() {
 async fn a_post_goes_on_after_429_and_after_nothing_else() {
     for protocol in BOTH {
         let busy = vec![Step::Hear, answer(429, "")];
-        let peer = Peer::start(protocol, vec![busy.clone(), busy.clone(), fine()]);
+        let peer = Peer::start(
+            protocol,
+            vec![[busy.clone(), busy.clone(), fine()].concat()],
+        );
         let client = peer.client();
         let response = client.agents().create(ada()).with_response().await.unwrap();
         assert_eq!(response.attempts(), 3);
@@ -71,7 +74,7 @@ async fn a_post_goes_on_after_429_and_after_nothing_else() {
             (vec![Step::Hear, answer(503, "")], Outcome::Unknown),
             (vec![Step::Hear, answer(422, "")], Outcome::Rejected),
         ] {
-            let peer = Peer::start(protocol, vec![busy.clone(), failure, fine()]);
+            let peer = Peer::start(protocol, vec![[busy.clone(), failure, fine()].concat()]);
             let client = peer.client();
             let error = client.agents().create(ada()).await.unwrap_err();
             assert_eq!(

@@ -1,0 +1,319 @@
+//! When a create goes out on a connection that has carried another request, and what becomes of it where the
+//! service closes connections as services do.
+
+use std::{sync::Arc, time::Duration};
+
+use dealkit::{Client, Error, Outcome, RetryPolicy};
+use futures_util::{StreamExt as _, stream};
+use proptest::{prelude::*, test_runner::TestRunner};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::Notify,
+};
+
+use crate::peer::{BOTH, FINE, Http1, Http2, Peer, Protocol, Step, ada, answer, at_once, builder};
+
+/// Lets this time pass for the client, at once.
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
+const TRUSTED: Duration = Duration::from_millis(900);
+const TOO_OLD: Duration = Duration::from_millis(1_100);
+
+fn fine(protocol: Protocol) -> Peer {
+    Peer::start(
+        protocol,
+        vec![vec![Step::Hear, Step::Act, answer(200, FINE)]],
+    )
+}
+
+async fn create(client: &Client) -> Result<(), Error> {
+    client.agents().create(ada()).await.map(drop)
+}
+
+async fn retrieve(client: &Client) -> Result<(), Error> {
+    client.deals().retrieve("x_1").await.map(drop)
+}
+
+#[tokio::test]
+async fn creates_use_a_connection_again_within_a_second() {
+    for protocol in BOTH {
+        for (age, connections) in [(TRUSTED, 1), (TOO_OLD, 4)] {
+            let peer = fine(protocol);
+            let client = peer.client();
+            for _ in 0..4 {
+                create(&client).await.unwrap();
+                pass(age).await;
+            }
+            drop(client);
+            let counts = peer.finish().await;
+            assert_eq!(counts.agents, 4);
+            assert_eq!(counts.connections, connections, "{protocol:?} {age:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn over_http2_creates_share_the_connection_of_reads_within_a_second() {
+    for (protocol, age, connections) in [
+        (Http2, TRUSTED, 1),
+        (Http2, TOO_OLD, 2),
+        // Over HTTP/1.1 nobody can tell which of the connections of reads the next request gets.
+        (Http1, TRUSTED, 2),
+    ] {
+        let peer = fine(protocol);
+        let client = peer.client();
+        retrieve(&client).await.unwrap();
+        pass(age).await;
+        create(&client).await.unwrap();
+        drop(client);
+        assert_eq!(
+            peer.finish().await.connections,
+            connections,
+            "{protocol:?} {age:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn many_creates_are_few_connections() {
+    let peer = fine(Http1);
+    let client = peer.client();
+    let creates = stream::iter(0..300).map(|_| create(&client));
+    let outcomes: Vec<_> = creates.buffer_unordered(16).collect().await;
+    assert!(outcomes.iter().all(Result::is_ok));
+    drop(client);
+    let counts = peer.finish().await;
+    assert_eq!(counts.agents, 300);
+    assert!(counts.connections <= 32, "{}", counts.connections);
+}
+
+#[tokio::test]
+async fn a_connection_that_was_closed_since_is_not_met() {
+    for protocol in BOTH {
+        for closes in [Step::End, Step::Reset] {
+            let scripts = vec![
+                vec![Step::Hear, answer(200, FINE), Step::Sync, closes],
+                vec![Step::Hear, answer(200, FINE)],
+            ];
+            let peer = Peer::start(protocol, scripts);
+            let client = peer.client();
+            create(&client).await.unwrap();
+            peer.an_end().await;
+            let response = client.agents().create(ada()).with_response().await.unwrap();
+            assert_eq!(response.attempts(), 1, "{protocol:?}");
+            drop(client);
+            let counts = peer.finish().await;
+            assert_eq!((counts.connections, counts.requests), (2, 2));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_read_on_a_stale_connection_is_sent_again_whatever_the_policy() {
+    for protocol in BOTH {
+        let stale = vec![
+            Step::Hear,
+            answer(200, FINE),
+            Step::Sync,
+            Step::Glance,
+            Step::Reset,
+        ];
+        let scripts = vec![stale.clone(), vec![Step::Hear, answer(200, FINE)]];
+        let peer = Peer::start(protocol, scripts);
+        let client = peer.builder().retry(RetryPolicy::never()).build().unwrap();
+        retrieve(&client).await.unwrap();
+        let call = client.deals().retrieve("x_1").with_response();
+        assert_eq!(call.await.unwrap().attempts(), 2, "{protocol:?}");
+
+        // Once, and no more.
+        let peer = Peer::start(protocol, vec![stale, vec![Step::Glance, Step::Reset]]);
+        let client = peer
+            .builder()
+            .retry(at_once().max_retries(1))
+            .build()
+            .unwrap();
+        retrieve(&client).await.unwrap();
+        assert_eq!(
+            retrieve(&client).await.unwrap_err().attempts(),
+            3,
+            "{protocol:?}"
+        );
+    }
+}
+
+/// A service on one connection after the other, which closes them as it is told to.
+#[derive(Clone, Debug)]
+struct Closing {
+    /// How long a connection may be idle.
+    idle: Duration,
+    /// After how many requests a connection is closed; 0 for never.
+    requests: usize,
+    /// Of the request after the last, how many bytes are read before the connection is closed.
+    bytes: usize,
+    by_reset: bool,
+}
+
+/// What the service has done.
+#[derive(Default)]
+struct Done {
+    agents: std::sync::Mutex<Vec<usize>>,
+    /// Raised by the test when an idle connection's time is over.
+    idle_is_over: Notify,
+}
+
+impl Closing {
+    async fn serve(self, listener: TcpListener, done: Arc<Done>) {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (service, done) = (self.clone(), Arc::clone(&done));
+            tokio::spawn(async move {
+                let stream = service.serve_one(stream, &done).await;
+                if service.by_reset {
+                    let _ = stream.set_zero_linger();
+                }
+                drop(stream);
+            });
+        }
+    }
+
+    /// Serves a connection to its end.
+    async fn serve_one(&self, mut stream: TcpStream, done: &Done) -> TcpStream {
+        let mut served = 0;
+        loop {
+            let is_last = self.requests != 0 && served == self.requests;
+            let limit = if is_last { self.bytes } else { usize::MAX };
+            let call = tokio::select! {
+                call = hear(&mut stream, limit) => call,
+                () = done.idle_is_over.notified() => return stream,
+            };
+            let Some(call) = call else { return stream };
+            done.agents.lock().unwrap().push(call);
+            let head = format!(
+                "HTTP/1.1 201 Created\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{FINE}",
+                FINE.len()
+            );
+            if is_last || stream.write_all(head.as_bytes()).await.is_err() {
+                return stream;
+            }
+            served += 1;
+        }
+    }
+}
+
+/// Reads a request, but no more than `limit` bytes of it: the number in its header, if it is whole.
+async fn hear(stream: &mut TcpStream, limit: usize) -> Option<usize> {
+    let mut heard = Vec::new();
+    loop {
+        if heard.len() >= limit {
+            return None;
+        }
+        heard.push(stream.read_u8().await.ok()?);
+        let text = String::from_utf8_lossy(&heard);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let field = |name: &str| {
+            let line = head.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|value| value.trim().parse::<usize>().ok())
+        };
+        if body.len() == field("content-length:")? {
+            return field("x-call:");
+        }
+    }
+}
+
+/// The time in which a client hears that a connection was closed; on loopback, while both are on one thread.
+async fn round_trip() {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Makes the calls with these waits between them, and holds what the service has done against what they say.
+async fn run(service: Closing, waits: Vec<Duration>) {
+    let case = format!("{service:?} {waits:?}");
+    let done = Arc::new(Done::default());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let serving = tokio::spawn(service.clone().serve(listener, Arc::clone(&done)));
+    let client = builder(&url).build().unwrap();
+    let mut served = 0;
+    for (call, wait) in waits.iter().enumerate() {
+        if *wait >= service.idle {
+            pass(service.idle).await;
+            done.idle_is_over.notify_waiters();
+            round_trip().await;
+            pass(*wait - service.idle).await;
+        } else {
+            pass(*wait).await;
+            round_trip().await;
+        }
+        let outcome = client
+            .agents()
+            .create(ada())
+            .header("x-call", call.to_string())
+            .await;
+        let agents = done
+            .agents
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|of| **of == call)
+            .count();
+        let said = format!("{case}, call {call}: {outcome:?}");
+        match outcome.map_err(|error| error.outcome()) {
+            Ok(_) => {
+                assert_eq!(agents, 1, "{said}");
+                served += 1;
+            }
+            Err(Outcome::NotSent | Outcome::Rejected) => assert_eq!(agents, 0, "{said}"),
+            // The service closed the connection in the middle of the request, and in no other case.
+            Err(Outcome::Unknown) => {
+                assert!(agents <= 1, "{said}");
+                assert!(service.requests != 0 && service.bytes != 0, "{said}");
+                assert!(*wait < service.idle, "{said}");
+                assert!(*wait < Duration::from_secs(1), "{said}");
+            }
+            Err(other) => panic!("{said}: {other}"),
+        }
+    }
+    assert!(served > 0, "{case}");
+    serving.abort();
+}
+
+#[test]
+fn whatever_closes_connections_no_create_is_acted_on_twice() {
+    let service = (900_u64..75_000, 0_usize..5, 0_usize..400, any::<bool>()).prop_map(
+        |(idle, requests, bytes, by_reset)| Closing {
+            idle: Duration::from_millis(idle),
+            requests,
+            bytes,
+            by_reset,
+        },
+    );
+    let wait = prop_oneof![
+        4 => 0_u64..100,
+        2 => 0_u64..2_000,
+        1 => 0_u64..80_000,
+    ];
+    let waits = proptest::collection::vec(wait.prop_map(Duration::from_millis), 1..12);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let config = ProptestConfig {
+        cases: 300,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    TestRunner::new(config)
+        .run(&(service, waits), |(service, waits)| {
+            runtime.block_on(run(service, waits));
+            Ok(())
+        })
+        .unwrap();
+}
