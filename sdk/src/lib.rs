@@ -46,7 +46,8 @@
 //! | feature | default | what for |
 //! |---|---|---|
 //! | `client` | yes | the HTTP client; without it the crate is models, values and rules |
-//! | `rustls` | yes | TLS for the client |
+//! | `rustls` | yes | TLS for the client, with aws-lc for the cryptography; building it takes a C compiler |
+//! | `rustls-no-provider` | no | TLS with a provider of cryptography that the program installs, such as ring |
 //! | `blocking` | no | [`dealkit::blocking`](blocking), for programs without an async runtime |
 //!
 //! # Secrets and people

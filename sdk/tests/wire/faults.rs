@@ -159,15 +159,6 @@ async fn tls_that_fails_or_stalls_was_not_sent() {
     for (name, script, kind) in [
         ("end", vec![Step::Glance, Step::End], ErrorKind::Connect),
         ("reset", vec![Step::Glance, Step::Reset], ErrorKind::Connect),
-        (
-            "plain",
-            vec![
-                Step::Glance,
-                Step::Raw(b"HTTP/1.1 400 Bad\r\n\r\n".to_vec()),
-                Step::End,
-            ],
-            ErrorKind::Connect,
-        ),
         ("silence", vec![Step::Silence], ErrorKind::Timeout),
     ] {
         for verb in VERBS {
