@@ -113,14 +113,16 @@ $(CARGO_FUZZ):
 wheel: $(VENV)/package
 	$(VENV)/bin/maturin build --release --find-interpreter --sdist --out target/dist
 
-## The Python package beside its peers, as ratios; a release build, which takes many minutes.
+## The SDK and the Python package beside their peers, as ratios; release builds, which take many minutes.
 bench: $(BENCH)/bin/python
+	cargo bench --package dealkit --bench network
 	cargo build --release --package dealkit-server
 	$< -m pip install $(PIP_OPTIONS) --requirement bindings/benches/requirements.txt
 	$< -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps .
 	$< bindings/benches/import_time.py 25
 	$< bindings/benches/decode.py 30
 	$< bindings/benches/call.py $(dir $(BUILT))release/dealkit-server 25
+	$< bindings/benches/network.py 15
 
 $(VENV)/bin/python $(TOOLS)/bin/python $(BENCH)/bin/python:
 	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \

@@ -31,5 +31,5 @@ def compare(title: str, unit: str, contenders: dict[str, Turn], rounds: int) -> 
     for name in contenders:
         ratios = [time / base for time, base in zip(times[name], times[first], strict=True)]
         low, middle, high = statistics.quantiles(ratios, n=4)
-        shown = statistics.median(times[name]) * (1e3 if unit == "ms" else 1e6)
+        shown = statistics.median(times[name]) * (1e3 if unit.startswith("ms") else 1e6)
         print(f"| {name:{width}} | {shown:10.1f} | {middle:5.2f} | {low:5.2f} - {high:5.2f} |")
