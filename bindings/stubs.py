@@ -13,22 +13,9 @@ from pathlib import Path
 
 # Its methods that are Python code are added by this module.
 from dealkit import _models, _native
+from dealkit._types import given_type, read_type
 
 STUB = Path(__file__).parent / "python" / "dealkit" / "_native.pyi"
-
-# How a field of each kind is read, and what its argument may be.
-READ = {
-    "text": "str",
-    "role": "Role | str",
-    "boolean": "bool",
-    "integer": "int",
-    "decimal": "Decimal",
-    "date": "datetime.date",
-    "timestamp": "datetime.datetime",
-    "object": "Mapping[str, Any]",
-    "strings": "Mapping[str, str]",
-}
-GIVEN = READ | {"role": "str", "decimal": "Decimal | int"}
 
 HEAD = """\
 # Written by bindings/stubs.py: do not change it here.
@@ -291,31 +278,23 @@ def doc(of: object, indent: str) -> str:
     return textwrap.indent(text, indent).strip()
 
 
-def read_type(kind: str, need: str) -> str:
-    """The type of an attribute."""
-    if kind.startswith("["):
-        return f"tuple[{kind[1:-1]}, ...]"
-    of = READ.get(kind, kind)
-    return of if need == "required" or kind == "strings" else f"{of} | None"
-
-
-def given_type(kind: str, need: str) -> str:
-    """The type of an argument."""
-    of = f"Iterable[{kind[1:-1]}]" if kind.startswith("[") else GIVEN.get(kind, kind)
-    return of if need == "required" else f"{of} | None = None"
+METHODS = ("from_json", "from_dict", "to_json", "to_dict", "replace", "extra")
 
 
 def model_stub(model: type) -> str:
     """The stub of one model."""
     fields = model.__dealkit_fields__  # type: ignore[attr-defined]
-    arguments = "".join(f"        {name}: {given_type(kind, need)},\n" for name, _, kind, need, _, _ in fields)
+    arguments = "".join(
+        f"        {name}: {given_type(kind, need)}{'' if need == 'required' else ' = None'},\n"
+        for name, _, kind, need, _, _ in fields
+    )
     properties = "".join(
         f"    @property\n    def {name}(self) -> {read_type(kind, need)}:\n"
         f'        """{textwrap.indent(text, " " * 8).strip()}"""\n\n'
         for name, _, kind, need, _, text in fields
     )
     names = ", ".join(f'"{name}"' for name, *_ in fields)
-    method = {name: doc(getattr(model, name), " " * 8) for name in ("from_json", "to_json", "to_dict", "extra")}
+    method = {name: doc(getattr(model, name), " " * 8) for name in METHODS}
     return f'''
 @final
 class {model.__name__}:
@@ -343,11 +322,19 @@ class {model.__name__}:
     def _build(given: dict[str, Any]) -> {model.__name__} | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> {model.__name__} | Failure: ...
     def _attribute(self, at: int) -> Any: ...
-    def to_json(self) -> str:
+    def _to_json(self) -> str: ...
+    @classmethod
+    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
+        """{method["from_dict"]}"""
+
+    def to_json(self, *, indent: int | None = None) -> str:
         """{method["to_json"]}"""
 
     def to_dict(self) -> dict[str, Any]:
         """{method["to_dict"]}"""
+
+    def replace(self, /, **changes: Any) -> Self:
+        """{method["replace"]}"""
 
     def _repr_html_(self) -> str: ...
     def __replace__(self, /, **changes: Any) -> Self: ...

@@ -4,9 +4,9 @@
 //! Methods that run Python code (the constructor, `from_json`, `to_dict` and the like) are added in
 //! `dealkit._models`, which calls the methods with an underscore.
 
-use std::{borrow::Cow, fmt::Write as _};
+use std::{borrow::Cow, collections::BTreeMap};
 
-use dealkit::{DecodeError, document};
+use dealkit::{DecodeError, Json, document};
 use pyo3::{
     PyClass,
     basic::CompareOp,
@@ -19,7 +19,7 @@ use crate::{
     failure::{Failure, Outcome, entry},
     json,
     read::{ReadError, Reader},
-    schema::{Class, Extra, Field, FieldType, Kind, Show, Values},
+    schema::{Class, Extra, Field, FieldType, Kind, Values},
 };
 
 /// A response type: made of a statement of fields, see [`models`].
@@ -201,11 +201,20 @@ fn is_equal<M: Model>(this: &Bound<'_, M>, other: &Bound<'_, M>) -> PyResult<boo
             return Ok(false);
         }
     }
-    let unknown = |model: &M| match model.extra() {
-        Some(extra) => json::fields(py, &extra.unknown),
-        None => Ok(PyDict::new(py)),
-    };
-    builtin::equal(unknown(this)?.as_any(), unknown(other)?.as_any())
+    match (unknown(this), unknown(other)) {
+        (None, None) => Ok(true),
+        (Some(one), Some(another)) => {
+            let (one, another) = (json::fields(py, one)?, json::fields(py, another)?);
+            builtin::equal(one.as_any(), another.as_any())
+        }
+        _ => Ok(false),
+    }
+}
+
+/// The undocumented fields, where there are any.
+fn unknown<M: Model>(model: &M) -> Option<&BTreeMap<String, Json>> {
+    let unknown = &model.extra()?.unknown;
+    (!unknown.is_empty()).then_some(unknown)
 }
 
 /// The hash: of all that is hashable. Mappings count with their size, which equal ones share.
@@ -228,23 +237,6 @@ pub(crate) fn hash<M: Model>(this: &Bound<'_, M>) -> PyResult<isize> {
     builtin::hash(&PyTuple::new(py, parts)?)
 }
 
-/// The repr: identifiers, statuses and the like. It shows nothing that is personal.
-pub(crate) fn repr<M: Model>(this: &Bound<'_, M>) -> PyResult<String> {
-    let py = this.py();
-    let mut out = format!("{}(", M::NAME);
-    let mut separator = "";
-    for (field, value) in M::FIELDS.iter().zip(this.get().values()) {
-        if field.show == Show::Brief && !value.is_none(py) {
-            let value = builtin::quoted(value.bind(py).cast::<PyString>()?)?;
-            // Writing to a string cannot fail.
-            let _ = write!(out, "{separator}{}={value}", field.name);
-            separator = ", ";
-        }
-    }
-    out.push(')');
-    Ok(out)
-}
-
 /// A field's value as its attribute has it, where that is made anew each time.
 pub(crate) fn attribute<'py, M: Model>(
     this: &Bound<'py, M>,
@@ -259,8 +251,8 @@ pub(crate) fn attribute<'py, M: Model>(
 /// Undocumented fields, as a read-only mapping that is made anew each time.
 pub(crate) fn extra<'py, M: Model>(this: &Bound<'py, M>) -> PyResult<Bound<'py, PyMappingProxy>> {
     let py = this.py();
-    let fields = match this.get().extra() {
-        Some(extra) => json::fields(py, &extra.unknown)?,
+    let fields = match unknown(this.get()) {
+        Some(unknown) => json::fields(py, unknown)?,
         None => PyDict::new(py),
     };
     Ok(PyMappingProxy::new(py, fields.as_mapping()))
@@ -324,9 +316,12 @@ macro_rules! models {
                 $crate::schema::Field {
                     name: $crate::schema::attribute(stringify!($field)),
                     wire: $wire,
-                    kind: <$type as $crate::schema::FieldType>::KIND,
+                    kind: $crate::schema::kind_of(
+                        stringify!($field),
+                        <$type as $crate::schema::FieldType>::KIND,
+                    ),
                     presence: $crate::model::models!(@presence $presence),
-                    show: $crate::model::models!(@show $show),
+                    is_shown: $crate::model::models!(@is_shown $show),
                     doc: concat!($($doc),+),
                 },
             )+];
@@ -414,8 +409,8 @@ macro_rules! models {
                 $crate::failure::entry(this.py(), || $crate::model::attribute(this, at))
             }
 
-            /// The JSON, with the names that the service uses and every digit of every number.
-            fn to_json<'py>(
+            /// The JSON, in one line.
+            fn _to_json<'py>(
                 this: &pyo3::Bound<'py, Self>,
             ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {
                 $crate::model::method(this.py(), || {
@@ -460,12 +455,6 @@ macro_rules! models {
                 $crate::gil::uncollected(this.py(), || $crate::model::hash(this))
             }
 
-            fn __repr__<'py>(
-                this: &pyo3::Bound<'py, Self>,
-            ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {
-                $crate::model::method(this.py(), || $crate::model::repr(this))
-            }
-
             /// A model cannot change, so a copy of it is the model itself.
             fn __copy__(this: pyo3::Bound<'_, Self>) -> pyo3::Bound<'_, Self> {
                 this
@@ -485,8 +474,7 @@ macro_rules! models {
     (@presence optional) => { $crate::schema::Presence::Optional };
     (@presence nullable) => { $crate::schema::Presence::Nullable };
 
-    (@show brief) => { $crate::schema::Show::Brief };
-    (@show shown) => { $crate::schema::Show::Shown };
-    (@show hidden) => { $crate::schema::Show::Hidden };
+    (@is_shown shown) => { true };
+    (@is_shown hidden) => { false };
 }
 pub(crate) use models;

@@ -49,6 +49,14 @@ impl<T: FieldType> FieldType for Option<T> {
     const KIND: Kind = T::KIND;
 }
 
+/// What a field of this name holds: of the texts, labels come again and again, too.
+pub(crate) const fn kind_of(name: &str, kind: Kind) -> Kind {
+    match (name.as_bytes(), kind) {
+        (b"label", Kind::Text) => Kind::Interned,
+        _ => kind,
+    }
+}
+
 macro_rules! field_types {
     ($($kind:ident: $($of:ty),+;)+) => {
         $($( impl FieldType for $of { const KIND: Kind = Kind::$kind; } )+)+
@@ -82,17 +90,6 @@ pub(crate) enum Presence {
     Nullable,
 }
 
-/// Where the value of a field is shown.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Show {
-    /// In the repr, and in a notebook.
-    Brief,
-    /// In a notebook.
-    Shown,
-    /// Nowhere: it is personal, or of unknown content.
-    Hidden,
-}
-
 /// One field of a model.
 pub(crate) struct Field {
     /// The attribute.
@@ -101,7 +98,8 @@ pub(crate) struct Field {
     pub(crate) wire: &'static str,
     pub(crate) kind: Kind,
     pub(crate) presence: Presence,
-    pub(crate) show: Show,
+    /// Whether its value is shown: what is personal, or of unknown content, is not.
+    pub(crate) is_shown: bool,
     /// What it is, for the stubs.
     pub(crate) doc: &'static str,
 }
@@ -194,11 +192,7 @@ pub(crate) fn describe<'py>(py: Python<'py>, fields: &[Field]) -> PyResult<Bound
             Presence::Optional => "optional",
             Presence::Nullable => "nullable",
         };
-        let show = match field.show {
-            Show::Brief => "brief",
-            Show::Shown => "shown",
-            Show::Hidden => "hidden",
-        };
+        let show = if field.is_shown { "shown" } else { "hidden" };
         (
             field.name,
             field.wire,

@@ -80,7 +80,7 @@ def of_models() -> dict[str, list[Callable[[], object]]]:
             ],
             f"{name}._replace": [partial(model._replace, given), partial(model._replace, {"extra": 5})],
             f"{name}._attribute": [partial(model._attribute, n) for n in (0, len(given) - 2, 99)],
-            f"{name}.to_json": [model.to_json],
+            f"{name}._to_json": [model._to_json],
             f"{name}.extra": [partial(attrgetter("extra"), model)],
             f"{name}.__eq__": [partial(model.__eq__, again), partial(model.__eq__, 5)],
             f"{name}.__ne__": [partial(model.__ne__, again)],
@@ -89,7 +89,6 @@ def of_models() -> dict[str, list[Callable[[], object]]]:
             f"{name}.__gt__": [partial(model.__gt__, again)],
             f"{name}.__ge__": [partial(model.__ge__, again)],
             f"{name}.__hash__": [model.__hash__],
-            f"{name}.__repr__": [model.__repr__],
             f"{name}.__copy__": [model.__copy__],
             f"{name}.__deepcopy__": [partial(model.__deepcopy__, {})],
         }

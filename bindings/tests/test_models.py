@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import pickle
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 from conftest import CONTRACT, vectors
@@ -157,18 +159,19 @@ def test_match(deal: Deal) -> None:
 
 
 def test_replace(deal: Deal) -> None:
-    changed = deal.__replace__(status="OPEN", sides=[Side(side_percentage=3)])
+    changed = deal.replace(status="OPEN", sides=[Side(side_percentage=3)])
     assert (changed.status, changed.sides[0].side_percentage, changed.phase) == ("OPEN", Decimal(3), "NEW")
     assert changed.extra == deal.extra
     assert '"2024-01-31T09:30:00.123456789Z"' in changed.to_json()
-    moved = deal.__replace__(created_at=deal.created_at)
+    moved = deal.replace(created_at=deal.created_at)
     assert '"2024-01-31T09:30:00.123456Z"' in moved.to_json()
-    assert deal.__replace__(extra={}).extra == {}
+    assert deal.__replace__(status="OPEN") == deal.replace(status="OPEN")
+    assert deal.replace(extra={}).extra == {}
     assert deal.status == "CLOSED"
     with pytest.raises(TypeError, match="Deal has no attribute staus"):
-        deal.__replace__(staus="OPEN")
+        deal.replace(staus="OPEN")
     with pytest.raises(TypeError, match=r"Deal\.id must be a str, not NoneType"):
-        deal.__replace__(id=None)
+        deal.replace(id=None)
     replace = getattr(copy, "replace", None)  # Python 3.13.
     if replace is not None:
         assert replace(deal, status="OPEN").status == "OPEN"
@@ -182,6 +185,88 @@ def test_to_dict(deal: Deal) -> None:
     assert plain["extra"]["surprise"]["n"] == 7
     assert type(plain["metadata"]) is dict and type(plain["quotes"]) is list
     assert "extra" not in Deal(id="d_1").to_dict()
+
+
+def test_from_dict(deal: Deal) -> None:
+    again = Deal.from_dict(deal.to_dict())
+    assert again == deal and again.to_dict() == deal.to_dict()
+    assert str(again.sides[0].side_percentage) == "15.0" and str(again.extra["surprise"]["rate"]) == "1.10"
+    assert Deal.from_dict(
+        {"id": "d", "application": Application(id="a"), "quotes": [Quote(id="q"), {"id": "r"}]}
+    ) == Deal(id="d", application=Application(id="a"), quotes=[Quote(id="q"), Quote(id="r")])
+    agent = agent_with('{"a": [1.10, {"b": null}]}')
+    assert Agent.from_dict(agent.to_dict()) == agent
+    given = deal.to_dict()
+    Deal.from_dict(given)
+    assert given == deal.to_dict(), "what is given stays as it is"
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        ({}, TypeError, "id"),
+        ({"id": "d", "staus": "x"}, TypeError, "staus"),
+        ({"id": "d", "contacts": [{"contactSchemaId": "x"}]}, TypeError, "contactSchemaId"),
+        ({"id": "d", "expiry_date": "2024-02-29"}, TypeError, r"Deal\.expiry_date must be a date, not str"),
+        ({"id": "d", "quotes": 5}, TypeError, r"Deal\.quotes must be an iterable of Quote, not int"),
+        ({"id": "d", "quotes": [5]}, TypeError, r"Deal\.quotes\[0\] must be of type Quote, not int"),
+        ({"id": "d", "extra": {"id": 1}}, ValueError, "has a field for"),
+        ([("id", "d")], TypeError, r"Deal\.from_dict takes a mapping, not list"),
+    ],
+)
+def test_what_is_no_dict_of_a_deal(given: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        Deal.from_dict(given)
+
+
+def test_json_over_several_lines(deal: Deal) -> None:
+    for indent in (0, 2, 4):
+        assert Deal.from_json(deal.to_json(indent=indent)) == deal
+        plain = Deal.from_json(r'{"id": "a \\\" {[:,]} \\\\", "x": [ [ ] , { } , "\u0000 :", true ], "y": {"z": -1.5}}')
+        assert plain.to_json(indent=indent) == json.dumps(json.loads(plain.to_json()), indent=indent)
+    text = deal.to_json(indent=2)
+    assert '"percent_of_commission": 10.10' in text and '"rate": 1.10,\n' in text and "1e400" in text
+    deep = Deal.from_json('{"id": "d", "x": %s}' % ("[" * 50_000 + "]" * 50_000))
+    assert Deal.from_json(deep.to_json(indent=2)) == deep and len(deep.to_json(indent=2)) < 200_000
+    for wrong in (-1, "  ", True, 1.0):
+        with pytest.raises(TypeError, match="a number of spaces"):
+            deal.to_json(indent=wrong)  # type: ignore[arg-type]
+
+
+def test_fields() -> None:
+    named = {field.name: field for field in dealkit.fields(Deal)}
+    assert tuple(named) == Deal.__match_args__
+    assert named["id"].type is str and named["id"].required and not named["id"].personal
+    assert named["application"].type == Application | None
+    assert named["quotes"].type == tuple[Quote, ...]
+    assert named["metadata"].personal and not named["metadata"].required
+    contact = dealkit.fields(dealkit.Contact(id="c"))
+    assert [field.wire_name for field in contact] == ["id", "contactSchemaId", "type", "fields"]
+    assert dealkit.fields(Side)[1].type == Decimal | None and dealkit.fields(Side)[1].doc == "Gross commission."
+    with pytest.raises(TypeError, match="takes a model such as Deal, not int"):
+        dealkit.fields(5)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_signature_has_types(model: Any) -> None:
+    signature = inspect.signature(model)
+    stated = {field.name: field for field in dealkit.fields(model)}
+    assert list(signature.parameters) == [*stated, "extra"]
+    for name, parameter in signature.parameters.items():
+        assert parameter.kind is parameter.KEYWORD_ONLY and parameter.annotation is not parameter.empty
+        assert (parameter.default is parameter.empty) == (name != "extra" and stated[name].required)
+    if model is Side:
+        assert signature.parameters["side_percentage"].annotation == Decimal | int | None
+
+
+def test_a_model_can_be_mocked() -> None:
+    mocked: Any = create_autospec(Deal, instance=True, id="d_1")
+    assert mocked.id == "d_1"
+    with pytest.raises(AttributeError):
+        _ = mocked.staus
+    with pytest.raises(TypeError):
+        mocked.to_json(5)
+    assert isinstance(mocked, Deal)
 
 
 def test_can_be_made_in_a_test() -> None:
@@ -276,23 +361,40 @@ def test_an_error_says_where_and_keeps_the_document() -> None:
 
 
 def test_repr_and_html_show_nothing_personal(deal: Deal) -> None:
-    assert repr(deal) == "Deal(id='d_1', status='CLOSED', phase='NEW')"
     html = deal._repr_html_()
-    for personal in ("Main St", "ada@example.com", "Ada", "crm-1", "Name"):
+    for personal in ("Main St", "ada@example.com", "'Ada'", ">Ada<", "crm-1", "Name", "surprise", "1.10"):
         assert personal not in repr(deal) and personal not in html
-    assert "10.10" in html and "450000" in html and "<table>" in html
+    for shown in ("d_1", "10.10", "450000", "cs_1", "BUYER", "soon"):
+        assert shown in repr(deal) and shown in html
     assert "&lt;b&gt;" in Deal(id="<b>")._repr_html_()
-    agent = Agent(
-        id="a",
-        email="ada@example.com",
-        first_name="Ada",
-        last_name="L",
-        profile=AgentProfileResponse(),
-        role_assignments=(),
+
+
+def test_repr_shows_what_there_is() -> None:
+    offer = Offer(id="o_1", percent_of_commission=Decimal("10.10"), created_at=datetime(2024, 1, 31, tzinfo=UTC))
+    assert repr(offer) == (
+        "Offer(id='o_1', percent_of_commission=Decimal('10.10'), "
+        "created_at=datetime.datetime(2024, 1, 31, 0, 0, tzinfo=datetime.timezone.utc))"
     )
-    assert repr(agent) == "Agent(id='a')"
-    assert "ada" not in agent._repr_html_().lower().replace("ada_", "")
+    deal = Deal(id="d", quotes=[Quote(id="q")], metadata={"a": "b", "c": "d"}, external_id="x", extra={"new": 1})
+    assert repr(deal) == (
+        "Deal(id='d', quotes=(Quote(id='q'),), metadata=<2 hidden>, external_id=<hidden>, extra=<1 hidden>)"
+    )
     assert repr(RoleAssignment(role=Role.AGENT, office_id="o")) == "RoleAssignment(office_id='o', role='AGENT')"
+    agent = Agent(id="a", email="e", first_name="f", last_name="l", profile=AgentProfileResponse(), role_assignments=())
+    assert repr(agent) == (
+        "Agent(id='a', email=<hidden>, first_name=<hidden>, last_name=<hidden>, profile=AgentProfileResponse())"
+    )
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_repr_and_html_hide_the_same(model: Any) -> None:
+    fields = dealkit.fields(model)
+    values = {"profile": AgentProfileResponse(), "role_assignments": ()}
+    required = {field.name: values.get(field.name, "x") for field in fields if field.required}
+    for field in fields:
+        if field.type in (str, str | None):
+            shown = model(**{**required, field.name: "canary"})
+            assert ("canary" in repr(shown)) == ("canary" in shown._repr_html_()) == (not field.personal)
 
 
 def test_the_statement_is_that_of_openapi() -> None:

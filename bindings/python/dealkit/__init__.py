@@ -17,6 +17,7 @@ from dealkit._native import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dealkit._client import AsyncClient, Client
+    from dealkit._fields import Field, fields
     from dealkit._headers import Headers
     from dealkit._many import AsyncDealIterator, DealIterator
     from dealkit._models import (
@@ -84,6 +85,7 @@ __all__ = [
     "DealIterator",
     "DealkitError",
     "DecodeError",
+    "Field",
     "Headers",
     "InternalServerError",
     "ListingAgent",
@@ -105,11 +107,13 @@ __all__ = [
     "ValidationError",
     "Violation",
     "__version__",
+    "fields",
 ]
 
 # Where a name lives that is not imported before somebody asks for it: importing dealkit must not take time.
 _MODULES = {
     "_client": ("AsyncClient", "Client"),
+    "_fields": ("Field", "fields"),
     "_headers": ("Headers",),
     "_many": ("AsyncDealIterator", "DealIterator"),
     "_models": (

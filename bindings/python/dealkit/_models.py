@@ -30,6 +30,7 @@ from dealkit._native import (
 )
 from dealkit._plain import plain
 from dealkit._private import private
+from dealkit._types import NAMES, given_type
 from dealkit.enums import Role
 
 # What follows is for type checkers: importing typing takes longer than all of dealkit.
@@ -59,6 +60,9 @@ __all__ = [
 MODELS: tuple[type[Any], ...] = tuple(
     value for name in __all__ if hasattr(value := globals()[name], "__dealkit_fields__")
 )
+
+
+_BY_NAME = {model.__name__: model for model in MODELS}
 
 
 def _argument(label: str, kind: str, value: Any) -> Any:
@@ -111,17 +115,21 @@ def _constructor(model: Any) -> Callable[..., Any]:
     def build(given: dict[str, Any]) -> Any:
         return unwrap(model._build(_arguments(model, given)))
 
-    fields = [name if need == "required" else f"{name}=None" for name, _, _, need, _, _ in model.__dealkit_fields__]
+    fields = [
+        f"{name}: {given_type(kind, need)}{'' if need == 'required' else ' = None'}"
+        for name, _, kind, need, _, _ in model.__dealkit_fields__
+    ]
     # As namedtuple does it: there is no other way to a function whose arguments are data.
     names = ", ".join(name for name, *_ in model.__dealkit_fields__)
     source = (
-        f"def __new__(cls, *, {', '.join(fields)}, extra=None):\n"
+        f"def __new__(cls, *, {', '.join(fields)}, extra: Mapping[str, object] | None = None):\n"
         f"    given = {{**locals()}}\n"
         f"    del given['cls'], extra, {names}\n"
         f"    return build(given)\n"
     )
-    namespace: dict[str, Any] = {"build": build, "__name__": "dealkit"}
-    exec(source, namespace)
+    namespace: dict[str, Any] = {**_BY_NAME, **NAMES, "build": build, "__name__": "dealkit"}
+    # Not inherited: the annotations are types, and not their texts.
+    exec(compile(source, "<dealkit>", "exec", dont_inherit=True), namespace)
     constructor: Callable[..., Any] = namespace["__new__"]
     constructor.__qualname__ = f"{model.__name__}.__new__"
     return constructor
@@ -142,24 +150,59 @@ class _ModelMethods:
         del document
         return unwrap(outcome)
 
+    def to_json(self: Any, *, indent: int | None = None) -> str:
+        """The JSON, with the names that the service uses and every digit of every number.
+
+        It holds every value and every undocumented field; whether the service sent null, an empty list or
+        nothing at all is not kept.
+
+        Args:
+            indent: How many spaces each level is indented by; None writes one line.
+        """
+        json = self._to_json()
+        if indent is None:
+            return json  # type: ignore[no-any-return]
+        if not isinstance(indent, int) or isinstance(indent, bool) or indent < 0:
+            raise TypeError("indent must be a number of spaces, or None")
+        from dealkit._indent import indented
+
+        return indented(json, indent)
+
+    @classmethod
+    def from_dict(cls: Any, attributes: Mapping[str, Any], /) -> Any:
+        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+        if not hasattr(attributes, "keys"):
+            raise TypeError(f"{cls.__name__}.from_dict takes a mapping, not {type(attributes).__name__}")
+        given = dict(attributes)
+        del attributes
+        return _from_dict(given, cls)
+
     def to_dict(self: Any) -> dict[str, Any]:
         """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under extra.
+        there are any, under ``extra``. ``from_dict`` makes a model of it again.
         """
         attributes = {name: _plain_value(kind, getattr(self, name)) for name, _, kind, *_ in self.__dealkit_fields__}
         if self.extra:
             attributes["extra"] = dict(self.extra)
         return attributes
 
-    def __replace__(self: Any, /, **changes: Any) -> Any:
+    def replace(self: Any, /, **changes: Any) -> Any:
+        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
         return _replaced(changes, self)
+
+    __replace__ = replace
 
     def __reduce__(self: Any) -> tuple[Any, ...]:
         # By way of the JSON, which holds all of it.
         return (type(self).from_json, (self.to_json(),))
 
+    def __repr__(self: Any) -> str:
+        from dealkit._show import line
+
+        return line(self)
+
     def _repr_html_(self: Any) -> str:
-        from dealkit._html import table
+        from dealkit._show import table
 
         return table(self)
 
@@ -167,6 +210,18 @@ class _ModelMethods:
 @private
 def _replaced(given: dict[str, Any], model: Any) -> Any:
     return unwrap(model._replace(_arguments(type(model), given)))
+
+
+@private
+def _from_dict(given: dict[str, Any], model: Any) -> Any:
+    for name, _, kind, *_ in model.__dealkit_fields__:
+        value = given.get(name)
+        if kind.startswith("[") and isinstance(value, list | tuple):
+            of_class: Any = _BY_NAME[kind[1:-1]]
+            given[name] = [of_class.from_dict(item) if isinstance(item, dict) else item for item in value]
+        elif kind[0].isupper() and isinstance(value, dict):
+            given[name] = _BY_NAME[kind].from_dict(value)
+    return model(**given)
 
 
 def _plain_value(kind: str, value: Any) -> Any:

@@ -65,12 +65,26 @@ class Address:
     def _build(given: dict[str, Any]) -> Address | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> Address | Failure: ...
     def _attribute(self, at: int) -> Any: ...
-    def to_json(self) -> str:
-        """The JSON, with the names that the service uses and every digit of every number."""
+    def _to_json(self) -> str: ...
+    @classmethod
+    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
+        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The JSON, with the names that the service uses and every digit of every number.
+
+        It holds every value and every undocumented field; whether the service sent null, an empty list or
+        nothing at all is not kept.
+
+        Args:
+            indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under extra."""
+        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+
+    def replace(self, /, **changes: Any) -> Self:
+        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
 
     def _repr_html_(self) -> str: ...
     def __replace__(self, /, **changes: Any) -> Self: ...
@@ -149,12 +163,26 @@ class Agent:
     def _build(given: dict[str, Any]) -> Agent | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> Agent | Failure: ...
     def _attribute(self, at: int) -> Any: ...
-    def to_json(self) -> str:
-        """The JSON, with the names that the service uses and every digit of every number."""
+    def _to_json(self) -> str: ...
+    @classmethod
+    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
+        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The JSON, with the names that the service uses and every digit of every number.
+
+        It holds every value and every undocumented field; whether the service sent null, an empty list or
+        nothing at all is not kept.
+
+        Args:
+            indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under extra."""
+        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+
+    def replace(self, /, **changes: Any) -> Self:
+        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
 
     def _repr_html_(self) -> str: ...
     def __replace__(self, /, **changes: Any) -> Self: ...
@@ -175,7 +203,7 @@ class AgentProfileResponse:
         cls,
         *,
         onboarding_complete: bool | None = None,
-        client_metadata: Mapping[str, Any] | None = None,
+        client_metadata: Mapping[str, object] | None = None,
         external_id: str | None = None,
         extra: Mapping[str, object] | None = None,
     ) -> Self: ...
@@ -207,12 +235,26 @@ class AgentProfileResponse:
     def _build(given: dict[str, Any]) -> AgentProfileResponse | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> AgentProfileResponse | Failure: ...
     def _attribute(self, at: int) -> Any: ...
-    def to_json(self) -> str:
-        """The JSON, with the names that the service uses and every digit of every number."""
+    def _to_json(self) -> str: ...
+    @classmethod
+    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
+        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The JSON, with the names that the service uses and every digit of every number.
+
+        It holds every value and every undocumented field; whether the service sent null, an empty list or
+        nothing at all is not kept.
+
+        Args:
+            indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under extra."""
+        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+
+    def replace(self, /, **changes: Any) -> Self:
+        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
 
     def _repr_html_(self) -> str: ...
     def __replace__(self, /, **changes: Any) -> Self: ...
@@ -285,12 +327,26 @@ class Application:
     def _build(given: dict[str, Any]) -> Application | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> Application | Failure: ...
     def _attribute(self, at: int) -> Any: ...
-    def to_json(self) -> str:
-        """The JSON, with the names that the service uses and every digit of every number."""
+    def _to_json(self) -> str: ...
+    @classmethod
+    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
+        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The JSON, with the names that the service uses and every digit of every number.
+
+        It holds every value and every undocumented field; whether the service sent null, an empty list or
+        nothing at all is not kept.
+
+        Args:
+            indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under extra."""
+        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+
+    def replace(self, /, **changes: Any) -> Self:
+        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
 
     def _repr_html_(self) -> str: ...
     def __replace__(self, /, **changes: Any) -> Self: ...
@@ -348,12 +404,26 @@ class Contact:
     def _build(given: dict[str, Any]) -> Contact | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> Contact | Failure: ...
     def _attribute(self, at: int) -> Any: ...
-    def to_json(self) -> str:
-        """The JSON, with the names that the service uses and every digit of every number."""
+    def _to_json(self) -> str: ...
+    @classmethod
+    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
+        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The JSON, with the names that the service uses and every digit of every number.
+
+        It holds every value and every undocumented field; whether the service sent null, an empty list or
+        nothing at all is not kept.
+
+        Args:
+            indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under extra."""
+        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+
+    def replace(self, /, **changes: Any) -> Self:
+        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
 
     def _repr_html_(self) -> str: ...
     def __replace__(self, /, **changes: Any) -> Self: ...
@@ -416,12 +486,26 @@ class ContactField:
     def _build(given: dict[str, Any]) -> ContactField | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> ContactField | Failure: ...
     def _attribute(self, at: int) -> Any: ...
-    def to_json(self) -> str:
-        """The JSON, with the names that the service uses and every digit of every number."""
+    def _to_json(self) -> str: ...
+    @classmethod
+    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
+        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The JSON, with the names that the service uses and every digit of every number.
+
+        It holds every value and every undocumented field; whether the service sent null, an empty list or
+        nothing at all is not kept.
+
+        Args:
+            indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under extra."""
+        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+
+    def replace(self, /, **changes: Any) -> Self:
+        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
 
     def _repr_html_(self) -> str: ...
     def __replace__(self, /, **changes: Any) -> Self: ...
@@ -521,12 +605,26 @@ class Deal:
     def _build(given: dict[str, Any]) -> Deal | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> Deal | Failure: ...
     def _attribute(self, at: int) -> Any: ...
-    def to_json(self) -> str:
-        """The JSON, with the names that the service uses and every digit of every number."""
+    def _to_json(self) -> str: ...
+    @classmethod
+    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
+        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The JSON, with the names that the service uses and every digit of every number.
+
+        It holds every value and every undocumented field; whether the service sent null, an empty list or
+        nothing at all is not kept.
+
+        Args:
+            indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under extra."""
+        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+
+    def replace(self, /, **changes: Any) -> Self:
+        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
 
     def _repr_html_(self) -> str: ...
     def __replace__(self, /, **changes: Any) -> Self: ...
@@ -584,12 +682,26 @@ class ListingAgent:
     def _build(given: dict[str, Any]) -> ListingAgent | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> ListingAgent | Failure: ...
     def _attribute(self, at: int) -> Any: ...
-    def to_json(self) -> str:
-        """The JSON, with the names that the service uses and every digit of every number."""
+    def _to_json(self) -> str: ...
+    @classmethod
+    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
+        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The JSON, with the names that the service uses and every digit of every number.
+
+        It holds every value and every undocumented field; whether the service sent null, an empty list or
+        nothing at all is not kept.
+
+        Args:
+            indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under extra."""
+        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+
+    def replace(self, /, **changes: Any) -> Self:
+        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
 
     def _repr_html_(self) -> str: ...
     def __replace__(self, /, **changes: Any) -> Self: ...
@@ -682,12 +794,26 @@ class ListingContract:
     def _build(given: dict[str, Any]) -> ListingContract | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> ListingContract | Failure: ...
     def _attribute(self, at: int) -> Any: ...
-    def to_json(self) -> str:
-        """The JSON, with the names that the service uses and every digit of every number."""
+    def _to_json(self) -> str: ...
+    @classmethod
+    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
+        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The JSON, with the names that the service uses and every digit of every number.
+
+        It holds every value and every undocumented field; whether the service sent null, an empty list or
+        nothing at all is not kept.
+
+        Args:
+            indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under extra."""
+        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+
+    def replace(self, /, **changes: Any) -> Self:
+        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
 
     def _repr_html_(self) -> str: ...
     def __replace__(self, /, **changes: Any) -> Self: ...
@@ -750,12 +876,26 @@ class Offer:
     def _build(given: dict[str, Any]) -> Offer | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> Offer | Failure: ...
     def _attribute(self, at: int) -> Any: ...
-    def to_json(self) -> str:
-        """The JSON, with the names that the service uses and every digit of every number."""
+    def _to_json(self) -> str: ...
+    @classmethod
+    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
+        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The JSON, with the names that the service uses and every digit of every number.
+
+        It holds every value and every undocumented field; whether the service sent null, an empty list or
+        nothing at all is not kept.
+
+        Args:
+            indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under extra."""
+        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+
+    def replace(self, /, **changes: Any) -> Self:
+        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
 
     def _repr_html_(self) -> str: ...
     def __replace__(self, /, **changes: Any) -> Self: ...
@@ -823,12 +963,26 @@ class Quote:
     def _build(given: dict[str, Any]) -> Quote | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> Quote | Failure: ...
     def _attribute(self, at: int) -> Any: ...
-    def to_json(self) -> str:
-        """The JSON, with the names that the service uses and every digit of every number."""
+    def _to_json(self) -> str: ...
+    @classmethod
+    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
+        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The JSON, with the names that the service uses and every digit of every number.
+
+        It holds every value and every undocumented field; whether the service sent null, an empty list or
+        nothing at all is not kept.
+
+        Args:
+            indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under extra."""
+        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+
+    def replace(self, /, **changes: Any) -> Self:
+        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
 
     def _repr_html_(self) -> str: ...
     def __replace__(self, /, **changes: Any) -> Self: ...
@@ -886,12 +1040,26 @@ class RoleAssignment:
     def _build(given: dict[str, Any]) -> RoleAssignment | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> RoleAssignment | Failure: ...
     def _attribute(self, at: int) -> Any: ...
-    def to_json(self) -> str:
-        """The JSON, with the names that the service uses and every digit of every number."""
+    def _to_json(self) -> str: ...
+    @classmethod
+    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
+        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The JSON, with the names that the service uses and every digit of every number.
+
+        It holds every value and every undocumented field; whether the service sent null, an empty list or
+        nothing at all is not kept.
+
+        Args:
+            indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under extra."""
+        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+
+    def replace(self, /, **changes: Any) -> Self:
+        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
 
     def _repr_html_(self) -> str: ...
     def __replace__(self, /, **changes: Any) -> Self: ...
@@ -949,12 +1117,26 @@ class Side:
     def _build(given: dict[str, Any]) -> Side | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> Side | Failure: ...
     def _attribute(self, at: int) -> Any: ...
-    def to_json(self) -> str:
-        """The JSON, with the names that the service uses and every digit of every number."""
+    def _to_json(self) -> str: ...
+    @classmethod
+    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
+        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The JSON, with the names that the service uses and every digit of every number.
+
+        It holds every value and every undocumented field; whether the service sent null, an empty list or
+        nothing at all is not kept.
+
+        Args:
+            indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under extra."""
+        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+
+    def replace(self, /, **changes: Any) -> Self:
+        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
 
     def _repr_html_(self) -> str: ...
     def __replace__(self, /, **changes: Any) -> Self: ...

@@ -12,12 +12,14 @@ from dealkit import (
     Contact,
     ContactField,
     Deal,
+    Field,
     ListingContract,
     Offer,
     Quote,
     Role,
     RoleAssignment,
     Side,
+    fields,
 )
 
 deal = Deal.from_json(b'{"id": "d_1", "application": {"offers": [{}]}, "listing_contract": {}}')
@@ -35,7 +37,12 @@ assert_type(deal.sides, tuple[Side, ...])
 assert_type(deal.metadata, Mapping[str, str])
 assert_type(deal.extra, Mapping[str, Any])
 assert_type(deal.to_json(), str)
+assert_type(deal.to_json(indent=2), str)
 assert_type(deal.to_dict(), dict[str, Any])
+assert_type(Deal.from_dict(deal.to_dict()), Deal)
+assert_type(deal.replace(status="OPEN"), Deal)
+assert_type(fields(Deal), tuple[Field, ...])
+assert_type(fields(deal)[0].wire_name, str)
 
 if deal.application is not None:
     assert_type(deal.application.requested_amount, Decimal | None)

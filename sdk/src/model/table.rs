@@ -8,8 +8,8 @@
 ///
 /// * presence: `required` (must be there and not null), `optional` (missing or null reads as nothing, and
 ///   nothing is not written), `nullable` (the same, but written as null);
-/// * show: `brief` where one line is shown, `shown` where all is, `hidden` what is personal or of unknown
-///   content, which is shown nowhere;
+/// * show: `shown` or `hidden`, in Rust's `Debug`, and in Python's `repr` and HTML alike: what is personal or
+///   of unknown content is hidden;
 /// * type: the Rust type. The names are looked up where the callback stands: `DealId`, `Decimal` and the
 ///   like are dealkit's, `NaiveDate`, `DateTime` and `Utc` are chrono's, `BTreeMap` is std's, and the names
 ///   of the table's own types are whatever the callback makes of them.
@@ -25,11 +25,11 @@ macro_rules! __response_models {
             /// splits are: the numbers are handed over as they came.
             Deal {
                 /// The deal's identifier.
-                required brief id: DealId = "id",
+                required shown id: DealId = "id",
                 /// Status, an open set; CLOSED is the one documented value.
-                optional brief status: Option<DealStatus> = "status",
+                optional shown status: Option<DealStatus> = "status",
                 /// Phase, an open set; APPLICATION is the one documented value.
-                optional brief phase: Option<DealPhase> = "phase",
+                optional shown phase: Option<DealPhase> = "phase",
                 /// The day on which the deal expires.
                 optional shown expiry_date: Option<NaiveDate> = "expiry_date",
                 /// When the deal was created.
@@ -53,9 +53,9 @@ macro_rules! __response_models {
             /// The listing contract of a deal.
             ListingContract {
                 /// The contract's identifier.
-                optional brief id: Option<ListingContractId> = "id",
+                optional shown id: Option<ListingContractId> = "id",
                 /// The side that the agent stands on, an open set.
-                optional brief side: Option<ListingSide> = "side",
+                optional shown side: Option<ListingSide> = "side",
                 /// The split of the side.
                 optional shown side_split: Option<i64> = "side_split",
                 /// The sale price.
@@ -93,7 +93,7 @@ macro_rules! __response_models {
             /// The agent of a listing contract.
             ListingAgent {
                 /// The agent's identifier.
-                optional brief id: Option<AgentId> = "id",
+                optional shown id: Option<AgentId> = "id",
                 /// E-mail address.
                 optional hidden email: Option<String> = "email",
                 /// First name.
@@ -105,15 +105,15 @@ macro_rules! __response_models {
             /// The application of a deal.
             Application {
                 /// The application's identifier.
-                optional brief id: Option<ApplicationId> = "id",
+                optional shown id: Option<ApplicationId> = "id",
                 /// Status, an open set; PENDING is the one documented value.
-                optional brief status: Option<ApplicationStatus> = "status",
+                optional shown status: Option<ApplicationStatus> = "status",
                 /// When the application was decided. The specification states no format, so it stays a string.
                 optional shown decisioned_on: Option<String> = "decisioned_on",
                 /// When the application was created. The specification states no format, so it stays a string.
                 optional shown created_at: Option<String> = "created_at",
                 /// The deal that the application belongs to.
-                optional brief deal_id: Option<DealId> = "deal_id",
+                optional shown deal_id: Option<DealId> = "deal_id",
                 /// The amount asked for.
                 optional shown requested_amount: Option<Decimal> = "requested_amount",
                 /// The offers made.
@@ -123,7 +123,7 @@ macro_rules! __response_models {
             /// An offer of an application.
             Offer {
                 /// The offer's identifier.
-                optional brief id: Option<OfferId> = "id",
+                optional shown id: Option<OfferId> = "id",
                 /// When the offer expires.
                 optional shown expiry_date_time: Option<DateTime<Utc>> = "expiry_date_time",
                 /// Origination fee in percent.
@@ -137,7 +137,7 @@ macro_rules! __response_models {
             /// A quote.
             Quote {
                 /// The quote's identifier.
-                optional brief id: Option<QuoteId> = "id",
+                optional shown id: Option<QuoteId> = "id",
                 /// When the quote was created.
                 optional shown created_at: Option<DateTime<Utc>> = "created_at",
                 /// Lower end of the estimated percentage.
@@ -153,11 +153,11 @@ macro_rules! __response_models {
             /// A contact of a deal.
             Contact {
                 /// The contact's identifier.
-                optional brief id: Option<ContactId> = "id",
+                optional shown id: Option<ContactId> = "id",
                 /// The schema that the contact follows.
                 optional shown contact_schema_id: Option<ContactSchemaId> = "contactSchemaId",
                 /// Type, an open set.
-                optional brief r#type: Option<ContactType> = "type",
+                optional shown r#type: Option<ContactType> = "type",
                 /// What is known of the contact, field by field.
                 optional shown fields: Vec<ContactField> = "fields",
             }
@@ -165,13 +165,13 @@ macro_rules! __response_models {
             /// One field of a contact.
             ContactField {
                 /// The field's identifier.
-                optional brief id: Option<ContactFieldId> = "id",
+                optional shown id: Option<ContactFieldId> = "id",
                 /// The schema that the field follows.
                 optional shown field_schema_id: Option<FieldSchemaId> = "fieldSchemaId",
                 /// What the field is called where people see it.
                 optional hidden label: Option<String> = "label",
                 /// Type, an open set.
-                optional brief r#type: Option<ContactFieldType> = "type",
+                optional shown r#type: Option<ContactFieldType> = "type",
                 /// The field's value.
                 optional hidden value: Option<String> = "value",
             }
@@ -179,7 +179,7 @@ macro_rules! __response_models {
             /// A commission side of a deal.
             Side {
                 /// The contact that the side belongs to.
-                optional brief contact_id: Option<ContactId> = "contact_id",
+                optional shown contact_id: Option<ContactId> = "contact_id",
                 /// Gross commission.
                 optional shown gross_commission: Option<Decimal> = "gross_commission",
                 /// The agent's units.
@@ -192,7 +192,7 @@ macro_rules! __response_models {
             /// enforced on what a service sends.
             Agent {
                 /// The agent's identifier.
-                required brief id: AgentId = "id",
+                required shown id: AgentId = "id",
                 /// E-mail address.
                 required hidden email: String = "email",
                 /// Date of birth, if the service knows it.
@@ -204,7 +204,7 @@ macro_rules! __response_models {
                 /// The agent's profile.
                 required shown profile: AgentProfileResponse = "profile",
                 /// The brokerage the agent is currently associated with; an agent is active with at most one.
-                nullable brief current_brokerage_id: Option<BrokerageId> = "current_brokerage_id",
+                nullable shown current_brokerage_id: Option<BrokerageId> = "current_brokerage_id",
                 /// The roles that the agent has, each with its scope.
                 required shown role_assignments: Vec<RoleAssignment> = "role_assignments",
             }
@@ -222,13 +222,13 @@ macro_rules! __response_models {
             /// A role of an agent and where it holds.
             RoleAssignment {
                 /// The brokerage that the role is for.
-                nullable brief brokerage_id: Option<BrokerageId> = "brokerage_id",
+                nullable shown brokerage_id: Option<BrokerageId> = "brokerage_id",
                 /// The office that the role is for.
-                nullable brief office_id: Option<OfficeId> = "office_id",
+                nullable shown office_id: Option<OfficeId> = "office_id",
                 /// The collective that the role is for.
-                nullable brief collective_id: Option<CollectiveId> = "collective_id",
+                nullable shown collective_id: Option<CollectiveId> = "collective_id",
                 /// The role: one that a request can name, or any other string, as it came.
-                required brief role: AssignedRole = "role",
+                required shown role: AssignedRole = "role",
             }
         }
     };

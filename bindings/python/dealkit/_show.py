@@ -1,0 +1,62 @@
+"""Models for people: in one line, and as tables for notebooks. What is personal is not shown: both travel."""
+
+from __future__ import annotations
+
+from html import escape
+
+# What follows is for type checkers: importing typing takes longer than all of dealkit.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+_CELL = 'style="text-align: left; vertical-align: top"'
+
+
+def line(model: Any) -> str:
+    """The repr of a model: the attributes that there are."""
+    attributes = ", ".join(
+        f"{name}={_in_line(value) if is_shown else _hidden(value)}" for name, value, is_shown in _attributes(model)
+    )
+    return f"{type(model).__name__}({attributes})"
+
+
+def table(model: Any) -> str:
+    """The attributes that there are, as a table of HTML."""
+    rows = "".join(
+        f"<tr><th {_CELL}>{escape(name)}</th>"
+        f"<td {_CELL}>{_in_table(value) if is_shown else escape(_hidden(value))}</td></tr>"
+        for name, value, is_shown in _attributes(model)
+    )
+    return f"<table><caption>{escape(type(model).__name__)}</caption><tbody>{rows}</tbody></table>"
+
+
+def _attributes(model: Any) -> Iterator[tuple[str, Any, bool]]:
+    """Each attribute that there is, and whether its value is shown: that is the core's to say."""
+    for name, _, _, _, show, _ in model.__dealkit_fields__:
+        value = getattr(model, name)
+        if value is not None and value != () and value != {}:
+            yield name, value, show == "shown"
+    if model.extra:
+        yield "extra", model.extra, False
+
+
+def _hidden(value: Any) -> str:
+    return f"<{len(value)} hidden>" if hasattr(value, "items") else "<hidden>"
+
+
+def _in_line(value: Any) -> str:
+    # A role as the text that it is.
+    return repr(str(value)) if isinstance(value, str) else repr(value)
+
+
+def _in_table(value: Any) -> str:
+    if isinstance(value, tuple):
+        return _many(value)
+    return table(value) if hasattr(value, "__dealkit_fields__") else escape(str(value))
+
+
+def _many(models: Iterable[Any]) -> str:
+    models = tuple(models)
+    tables = "".join(table(model) for model in models)
+    return f"<details><summary>{len(models)}</summary>{tables}</details>"
