@@ -1,12 +1,14 @@
-"""Writes `_derived.py`: the resources of `_resources.py` awaited, with the whole response, and both.
+"""Writes `_derived.py`: the resources of `_resources.py` awaited, with the whole response, and both; and
+`params.py`: the arguments of `create` as a type, and the names of the roles in `enums.py`.
 
-    python bindings/generate.py            # writes the file
-    python bindings/generate.py --check    # fails if it is not what would be written
+    python bindings/generate.py            # writes the files
+    python bindings/generate.py --check    # fails if they are not what would be written
 
 A call is stated once, with its types and its documentation; type checkers, `help()` and `inspect` find plain
 methods in all four.
 """
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -14,11 +16,32 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent / "python" / "dealkit"
 SOURCE = PACKAGE / "_resources.py"
 DERIVED = PACKAGE / "_derived.py"
+ROLES = PACKAGE / "enums.py"
+PARAMS = PACKAGE / "params.py"
 
 HEAD = '''"""The calls of each resource awaited, with the whole response, and both.
 
 Written by bindings/generate.py from _resources.py: do not change it here.
 """
+'''
+
+PARAMS_HEAD = '''"""The types of what a request is made of.
+
+Written by bindings/generate.py from _resources.py and enums.py: do not change it here.
+"""
+
+from datetime import date
+from typing import Literal, NotRequired, TypedDict
+
+from dealkit._profile import AgentProfileParams, untyped_profile
+from dealkit._typed_dict import known_to_pydantic
+from dealkit.enums import Role
+
+__all__ = ["AgentProfileParams", "CreateAgentParams", "RoleName", "untyped_profile"]
+
+RoleName = Literal[NAMES]
+"""The names of the roles that a request can name. Any other string goes through ``Role(text)``, which refuses
+what is none of these."""
 '''
 
 # A method, with the decorators before it.
@@ -44,7 +67,8 @@ def method(text: str, is_async: bool, is_raw: bool) -> str:
         text = text.replace("DealIterator", "AsyncDealIterator") if is_async else text
         return text.replace("as an iterator", "as an async iterator")
     if "_service.send(" not in text:
-        return text
+        # What brings no response has no raw form.
+        return "" if is_raw and "def __init__" not in text else text
     send = f"send{'_raw' if is_raw else ''}{'_async' if is_async else ''}"
     text = text.replace("_service.send(", f"_service.{send}(")
     if is_raw:
@@ -54,29 +78,65 @@ def method(text: str, is_async: bool, is_raw: bool) -> str:
     return text
 
 
+def params(source: str, roles: str) -> str:
+    """The module of the arguments of `create`."""
+    names = ", ".join(f'"{name}"' for name in re.findall(r'^    \w+ = "(\w+)"$', roles, re.MULTILINE))
+    text = PARAMS_HEAD.replace("NAMES", names)
+    create = next(
+        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef) and node.name == "create"
+    )
+    docs = argument_docs(ast.get_docstring(create) or "")
+    text += (
+        "\n\nclass CreateAgentParams(TypedDict):\n"
+        '    """An agent to create, as a dict: ``client.agents.create(**params)``.\n\n'
+        "    A pydantic model and a FastAPI route can take it: every rule is checked then, and every violation said.\n"
+        '    """\n\n'
+    )
+    for argument in create.args.kwonlyargs:
+        if argument.arg == "validate":
+            continue  # It is no part of the agent.
+        assert argument.annotation is not None
+        of = ast.unparse(argument.annotation)
+        if of.endswith(" | Omitted"):
+            of = f"NotRequired[{of.removesuffix(' | Omitted')}]"
+        text += f'    {argument.arg}: {of}\n    """{docs[argument.arg]}"""\n'
+    return text + "\n\nknown_to_pydantic(CreateAgentParams)\n"
+
+
+def argument_docs(docstring: str) -> dict[str, str]:
+    """What a docstring says of each argument."""
+    arguments = docstring.partition("Args:\n")[2].partition("\n\n")[0]
+    return {
+        match[1]: re.sub(r"\s+", " ", match[2]).strip()
+        for match in re.finditer(r"^    (\w+): (.*?)(?=^    \w|\Z)", arguments, re.DOTALL | re.MULTILINE)
+    }
+
+
 def main() -> int:
-    """Writes or checks the file."""
+    """Writes or checks the files."""
     source = SOURCE.read_text()
+    is_current = True
+    for path, text in ((DERIVED, calls(source)), (PARAMS, params(source, ROLES.read_text()))):
+        if "--check" not in sys.argv[1:]:
+            path.write_text(text)
+        elif path.read_text() != text:
+            print(f"{path.name} is out of date: run bindings/generate.py", file=sys.stderr)
+            is_current = False
+    return 0 if is_current else 1
+
+
+def calls(source: str) -> str:
+    """The module of the calls that are made in another way."""
     start = source.index("from __future__")
-    first = source.index("\nProfile = ")
+    first = source.index("\n\nclass ")
     imports = source[start:first].replace("import DealIterator", "import AsyncDealIterator")
     imports = imports.replace("import Agent, Deal\n", "import Agent, Deal, RawResponse\n")
-    imports = imports.replace("from dealkit._service", "from dealkit._resources import Profile\nfrom dealkit._service")
-    imports = imports.replace("Iterable, Mapping", "Iterable").replace(
-        "from dealkit.params import AgentProfileParams\n", ""
-    )
     classes = re.split(r"^(?=class )", source[first:], flags=re.MULTILINE)[1:]
     text = HEAD + "\n" + imports.rstrip() + "\n"
     for is_async, is_raw in ((True, False), (False, True), (True, True)):
         for one in classes:
             text += "\n\n" + derived(one.rstrip() + "\n", is_async, is_raw).rstrip() + "\n"
-    if "--check" in sys.argv[1:]:
-        if DERIVED.read_text() != text:
-            print(f"{DERIVED.name} is out of date: run bindings/generate.py", file=sys.stderr)
-            return 1
-        return 0
-    DERIVED.write_text(text)
-    return 0
+    return text
 
 
 if __name__ == "__main__":

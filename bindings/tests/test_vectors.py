@@ -217,9 +217,11 @@ def test_create_agent(case: dict[str, Any], is_async: bool, sandbox: Sandbox, sa
         found = [{"pointer": error.pointer, "code": error.code} for error in caught.value.errors]
         wanted = [{"pointer": error["pointer"], "code": error["code"]} for error in expect["errors"]]
         assert found == wanted
+        assert sandbox_client.agents.validate(**case["body"]) == list(caught.value.errors)
         assert caught.value.outcome == "not_sent"
         assert len(sandbox.agents) == before
         return
+    assert sandbox_client.agents.validate(**case["body"]) == []
     agent = create()
     document = exact(agent.to_json())
     assert document.pop("id") == agent.id != ""

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         ValidationError,
         Violation,
     )
-    from dealkit.params import AgentProfileParams
+    from dealkit.params import AgentProfileParams, CreateAgentParams
 
 __all__ = [
     "OMITTED",
@@ -81,6 +81,7 @@ __all__ = [
     "ConflictError",
     "Contact",
     "ContactField",
+    "CreateAgentParams",
     "Deal",
     "DealIterator",
     "DealkitError",
@@ -135,7 +136,7 @@ _MODULES = {
     ),
     "_options": ("OMITTED", "CallOptions", "ClientOptions", "Omitted", "Timeout"),
     "enums": ("Role",),
-    "params": ("AgentProfileParams",),
+    "params": ("AgentProfileParams", "CreateAgentParams"),
     "exceptions": (
         "APIConnectionError",
         "APIStatusError",

@@ -6,10 +6,15 @@ from datetime import date, datetime
 from typing import Any
 
 from dealkit import _native
-from dealkit._failure import unwrap
-from dealkit._options import OMITTED, pairs
+from dealkit._failure import exception, unwrap
+from dealkit._options import OMITTED, check_names, pairs
 from dealkit._plain import plain
 from dealkit._private import private
+
+# What follows is for type checkers: importing typing takes longer than all of dealkit.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dealkit.exceptions import Violation
 
 
 @private
@@ -18,8 +23,28 @@ def create_agent(given: dict[str, Any]) -> _native.Call[_native.Agent]:
     validate = given.pop("validate")
     if not isinstance(validate, bool):
         raise TypeError(f"validate must be a bool, not {type(validate).__name__}")
-    fields = {name: _argument(value) for name, value in given.items() if value is not OMITTED}
-    return unwrap(_native.create_agent(fields, validate))
+    return unwrap(_native.create_agent(_fields(given), validate))
+
+
+@private
+def agent_violations(given: dict[str, Any]) -> list[Violation]:
+    """Every way in which the arguments of ``create`` break the rules."""
+    from dealkit.params import CreateAgentParams
+
+    check_names("validate()", given, CreateAgentParams)
+    outcome = _native.create_agent(_fields(given), True)
+    if not isinstance(outcome, _native.Failure):
+        return []
+    from dealkit.exceptions import ValidationError
+
+    error = exception(outcome)
+    if isinstance(error, ValidationError):
+        return list(error.errors)
+    raise error
+
+
+def _fields(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: _argument(value) for name, value in given.items() if value is not OMITTED}
 
 
 def _argument(value: Any) -> Any:

@@ -9,15 +9,15 @@ from collections.abc import Iterable
 from datetime import date
 from typing import Any, Literal, Unpack, overload
 
-from dealkit._calls import create_agent, retrieve_deal
+from dealkit._calls import agent_violations, create_agent, retrieve_deal
 from dealkit._many import AsyncDealIterator
 from dealkit._native import Agent, Deal, RawResponse
 from dealkit._options import OMITTED, CallOptions, Omitted
 from dealkit._progress import Progress
-from dealkit._resources import Profile
 from dealkit._service import Service
 from dealkit.enums import Role
-from dealkit.exceptions import DealkitError
+from dealkit.exceptions import DealkitError, Violation
+from dealkit.params import AgentProfileParams, CreateAgentParams, RoleName
 
 
 class AsyncAgents:
@@ -34,8 +34,8 @@ class AsyncAgents:
         email: str,
         first_name: str,
         last_name: str,
-        profile: Profile,
-        role: Role | str | Omitted = OMITTED,
+        profile: AgentProfileParams,
+        role: Role | RoleName | Omitted = OMITTED,
         phone: str | Omitted = OMITTED,
         image_url: str | None | Omitted = OMITTED,
         date_of_birth: date | str | None | Omitted = OMITTED,
@@ -69,7 +69,8 @@ class AsyncAgents:
             email: E-mail address: a bare mailbox such as ``ada@example.com``.
             first_name: First name, 1 to 255 characters.
             last_name: Last name, 1 to 255 characters.
-            profile: The profile, keys in snake_case; an empty one is fine.
+            profile: The profile, keys in snake_case; an empty one is fine. ``dealkit.params.untyped_profile``
+                lets a type checker pass any mapping.
             role: The role; the service takes ``Role.AGENT`` when none is sent.
             phone: Phone number: a plus sign and digits.
             image_url: URL of a picture. None is sent as null, what is omitted is not sent.
@@ -90,6 +91,22 @@ class AsyncAgents:
         del email, first_name, last_name, profile, role, phone, image_url, date_of_birth
         del brokerage_id, office_id, collective_id, given["self"], given["options"]
         return await self._service.send_async(create_agent(given), options)
+
+    def validate(self, **arguments: Unpack[CreateAgentParams]) -> list[Violation]:
+        """Every way in which an agent's arguments break the rules, without sending anything.
+
+        It takes what ``create`` takes of the agent, and checks what ``create`` checks: an empty list means that
+        it would be sent.
+
+        >>> client.agents.validate(email="no", first_name="Ada", last_name="", profile={})
+        [Violation(pointer='/email', code='invalid_email'), Violation(pointer='/last_name', code='too_short')]
+
+        Args:
+            arguments: ``CreateAgentParams`` has them all. What is required and left out is a violation, too.
+        """
+        given: dict[str, Any] = {**arguments}
+        del arguments
+        return agent_violations(given)
 
 
 class AsyncDeals:
@@ -181,8 +198,8 @@ class RawAgents:
         email: str,
         first_name: str,
         last_name: str,
-        profile: Profile,
-        role: Role | str | Omitted = OMITTED,
+        profile: AgentProfileParams,
+        role: Role | RoleName | Omitted = OMITTED,
         phone: str | Omitted = OMITTED,
         image_url: str | None | Omitted = OMITTED,
         date_of_birth: date | str | None | Omitted = OMITTED,
@@ -216,7 +233,8 @@ class RawAgents:
             email: E-mail address: a bare mailbox such as ``ada@example.com``.
             first_name: First name, 1 to 255 characters.
             last_name: Last name, 1 to 255 characters.
-            profile: The profile, keys in snake_case; an empty one is fine.
+            profile: The profile, keys in snake_case; an empty one is fine. ``dealkit.params.untyped_profile``
+                lets a type checker pass any mapping.
             role: The role; the service takes ``Role.AGENT`` when none is sent.
             phone: Phone number: a plus sign and digits.
             image_url: URL of a picture. None is sent as null, what is omitted is not sent.
@@ -277,8 +295,8 @@ class AsyncRawAgents:
         email: str,
         first_name: str,
         last_name: str,
-        profile: Profile,
-        role: Role | str | Omitted = OMITTED,
+        profile: AgentProfileParams,
+        role: Role | RoleName | Omitted = OMITTED,
         phone: str | Omitted = OMITTED,
         image_url: str | None | Omitted = OMITTED,
         date_of_birth: date | str | None | Omitted = OMITTED,
@@ -312,7 +330,8 @@ class AsyncRawAgents:
             email: E-mail address: a bare mailbox such as ``ada@example.com``.
             first_name: First name, 1 to 255 characters.
             last_name: Last name, 1 to 255 characters.
-            profile: The profile, keys in snake_case; an empty one is fine.
+            profile: The profile, keys in snake_case; an empty one is fine. ``dealkit.params.untyped_profile``
+                lets a type checker pass any mapping.
             role: The role; the service takes ``Role.AGENT`` when none is sent.
             phone: Phone number: a plus sign and digits.
             image_url: URL of a picture. None is sent as null, what is omitted is not sent.

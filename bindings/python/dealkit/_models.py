@@ -206,6 +206,18 @@ class _ModelMethods:
 
         return table(self)
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls: Any, source: Any, handler: Any, /) -> Any:
+        from dealkit._pydantic import model_schema
+
+        return model_schema(cls, handler)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls: Any, schema: Any, handler: Any, /) -> Any:
+        from dealkit._pydantic import describe_model
+
+        return describe_model(cls, handler(schema), handler)
+
 
 @private
 def _replaced(given: dict[str, Any], model: Any) -> Any:

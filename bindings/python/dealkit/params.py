@@ -1,29 +1,50 @@
-"""The types of what a request is made of."""
+"""The types of what a request is made of.
 
-from collections.abc import Mapping
-from typing import TypedDict
+Written by bindings/generate.py from _resources.py and enums.py: do not change it here.
+"""
 
-__all__ = ["AgentProfileParams"]
+from datetime import date
+from typing import Literal, NotRequired, TypedDict
+
+from dealkit._profile import AgentProfileParams, untyped_profile
+from dealkit._typed_dict import known_to_pydantic
+from dealkit.enums import Role
+
+__all__ = ["AgentProfileParams", "CreateAgentParams", "RoleName", "untyped_profile"]
+
+RoleName = Literal["COLLECTIVE_ADMIN", "BROKER_ADMIN", "OFFICE_ADMIN", "ADMIN", "AGENT"]
+"""The names of the roles that a request can name. Any other string goes through ``Role(text)``, which refuses
+what is none of these."""
 
 
-class AgentProfileParams(TypedDict, total=False):
-    """The profile of an agent to create: every documented field, each optional.
+class CreateAgentParams(TypedDict):
+    """An agent to create, as a dict: ``client.agents.create(**params)``.
 
-    The keys are the specification's names in snake_case: ``external_id`` is sent as ``externalId``. A key
-    that is not listed here is sent as it is.
+    A pydantic model and a FastAPI route can take it: every rule is checked then, and every violation said.
     """
 
-    tier: str
-    id: str
-    user_id: str
-    partner_uuid: str
-    partner_office_id: str
-    partner_mls_agent_id: str
-    partner_mls_id: str
-    partner_status: str
-    mls_id: str
-    onboarding_complete: bool
-    processor_connected_account_id: str
-    processor_onboarding_complete: bool
-    client_metadata: Mapping[str, object]
-    external_id: str
+    email: str
+    """E-mail address: a bare mailbox such as ``ada@example.com``."""
+    first_name: str
+    """First name, 1 to 255 characters."""
+    last_name: str
+    """Last name, 1 to 255 characters."""
+    profile: AgentProfileParams
+    """The profile, keys in snake_case; an empty one is fine. ``dealkit.params.untyped_profile`` lets a type checker pass any mapping."""
+    role: NotRequired[Role | RoleName]
+    """The role; the service takes ``Role.AGENT`` when none is sent."""
+    phone: NotRequired[str]
+    """Phone number: a plus sign and digits."""
+    image_url: NotRequired[str | None]
+    """URL of a picture. None is sent as null, what is omitted is not sent."""
+    date_of_birth: NotRequired[date | str | None]
+    """Date of birth: a date, or a string ``YYYY-MM-DD``."""
+    brokerage_id: NotRequired[str | None]
+    """The brokerage that the agent belongs to."""
+    office_id: NotRequired[str | None]
+    """The office that the agent belongs to."""
+    collective_id: NotRequired[str | None]
+    """The collective that the agent belongs to."""
+
+
+known_to_pydantic(CreateAgentParams)

@@ -12,6 +12,7 @@ from dealkit import (
     AsyncClient,
     AsyncDealIterator,
     Client,
+    CreateAgentParams,
     Deal,
     DealIterator,
     DealkitError,
@@ -24,6 +25,7 @@ from dealkit import (
     ValidationError,
     Violation,
 )
+from dealkit.params import RoleName, untyped_profile
 from dealkit.testing import Sandbox
 
 
@@ -81,15 +83,22 @@ def create(client: Client) -> None:
         validate=False,
     )
     assert_type(agent, Agent)
-    # A profile with members that the specification does not show, and a role and a date as strings.
+    # A profile with undocumented fields, and a role and a date as strings.
     client.agents.create(
         email="ada@example.com",
         first_name="Ada",
         last_name="Lovelace",
-        profile={"tier": "A", "something_new": 5},
+        profile=untyped_profile({"tier": "A", "something_new": 5}),
         role="AGENT",
         date_of_birth="1815-12-10",
     )
+    params: CreateAgentParams = {"email": "a@b.co", "first_name": "A", "last_name": "B", "profile": {}, "role": "ADMIN"}
+    assert_type(client.agents.create(**params), Agent)
+    assert_type(client.agents.create(**params, timeout=5), Agent)
+    assert_type(client.agents.validate(**params), list[Violation])
+    named: RoleName = "BROKER_ADMIN"
+    violations = client.agents.validate(email="no", first_name="A", last_name="B", profile={}, role=named)
+    assert_type(violations, list[Violation])
     raw = client.with_raw_response.agents.create(email="a@b.co", first_name="A", last_name="B", profile={})
     assert_type(raw, RawResponse[Agent])
     assert_type(raw.parse(), Agent)
@@ -107,6 +116,10 @@ async def awaited(many: Iterable[str]) -> None:
         async for result in client.deals.retrieve_many(many, on_error="return"):
             assert_type(result, Deal | DealkitError)
         assert_type(await client.with_raw_response.deals.retrieve("d_1"), RawResponse[Deal])
+        assert_type(
+            client.agents.validate(email="no", first_name="A", last_name="B", profile={}, role=Role("ADMIN")),
+            list[Violation],
+        )
         assert_type((await client.with_raw_response.deals.retrieve("d_1")).parse(), Deal)
         agent = await client.agents.create(email="a@b.co", first_name="A", last_name="B", profile={})
         assert_type(agent, Agent)

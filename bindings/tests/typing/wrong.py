@@ -1,8 +1,17 @@
 """What a type checker must refuse: an ignore that is not needed is an error of its own."""
 
+from collections.abc import Mapping
 from datetime import date
 
-from dealkit import AsyncClient, Client, Deal, Offer, Timeout
+from dealkit import AsyncClient, Client, CreateAgentParams, Deal, Offer, Timeout
+
+
+def text() -> str:
+    return "AGENT"
+
+
+def mapping() -> Mapping[str, object]:
+    return {}
 
 
 def sync(client: Client) -> None:
@@ -15,6 +24,15 @@ def sync(client: Client) -> None:
     client.deals.retrieve_many([5])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
     client.agents.create(email="a@b.co", first_name="A", last_name="B")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     client.agents.create(email=None, first_name="A", last_name="B", profile={})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    client.agents.create(email="a@b.co", first_name="A", last_name="B", profile={"teir": "A"})  # type: ignore[typeddict-unknown-key]  # pyright: ignore[reportArgumentType]
+    client.agents.create(email="a@b.co", first_name="A", last_name="B", profile={"tier": 5})  # type: ignore[typeddict-item]  # pyright: ignore[reportArgumentType]
+    client.agents.create(email="a@b.co", first_name="A", last_name="B", profile={}, role="AGNT")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    client.agents.create(email="a@b.co", first_name="A", last_name="B", profile={}, role=text())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    client.agents.create(email="a@b.co", first_name="A", last_name="B", profile=mapping())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    client.agents.validate(email="no", first_name="A", last_name="B")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    client.agents.validate(emial="no", first_name="A", last_name="B", profile={})  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    params: CreateAgentParams = {"email": "a@b.co", "first_name": "A", "profile": {}}  # type: ignore[typeddict-item]  # pyright: ignore[reportAssignmentType]
+    params["role"] = "AGNT"  # type: ignore[typeddict-item]  # pyright: ignore[reportGeneralTypeIssues]
     client.request("GET", "deals", 5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     for _ in client.deals.retrieve_many(["d_1"], on_error="ignore"):  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
         pass
@@ -33,6 +51,7 @@ def models(deal: Deal) -> None:
     Offer(percent_of_commission=10.1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     deal.status = "OPEN"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
     deal.metadata["a"] = "b"  # type: ignore[index]  # pyright: ignore[reportIndexIssue]
+    deal.to_json(indent="2")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     deal.contactSchemaId  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     deal.application.offers  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]
     day: date = deal.expiry_date  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]

@@ -1,0 +1,343 @@
+"""Models and arguments in pydantic and FastAPI: exact, with every undocumented field, and as documented."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Annotated, Any
+
+import pydantic
+import pytest
+from conftest import CONTRACT, case_bytes, vectors
+from fastapi import Body, FastAPI, Request
+from fastapi.responses import JSONResponse
+from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
+from processes import ended, python
+from pydantic import BaseModel, TypeAdapter
+from pydantic_core import PydanticSerializationError
+
+import dealkit
+from dealkit import (
+    Agent,
+    AsyncClient,
+    Contact,
+    CreateAgentParams,
+    Deal,
+    DealkitError,
+    NotFoundError,
+    Offer,
+    RawJson,
+    Side,
+    params,
+)
+from dealkit.testing import Sandbox
+
+MODELS: list[Any] = [
+    value for name in dealkit.__all__ if hasattr(value := getattr(dealkit, name), "__dealkit_fields__")
+]
+
+DOCUMENT = """{"id": "d_1", "status": "CLOSED", "expiry_date": "2024-02-29",
+  "created_at": "2024-01-31T10:30:00.123456789+01:00", "new": {"rate": 1.10, "n": 12345678901234567890, "a": [null]},
+  "application": {"requested_amount": 1234567890123456789012.3456, "offers": [{"percent_of_commission": 10.10}]},
+  "contacts": [{"contactSchemaId": "cs_1", "fields": [{"fieldSchemaId": "fs_1", "value": "Ada"}]}],
+  "quotes": [{"estimated_amount_min": 9007199254740993}], "sides": [{"side_percentage": 1.50e1, "extra": {"x": 1}}],
+  "metadata": {"a": "1"}}"""
+
+
+class Envelope(BaseModel):
+    deal: Deal
+    best: Offer | None = None
+    note: str = ""
+
+
+@pytest.fixture
+def deal() -> Deal:
+    return Deal.from_json(DOCUMENT)
+
+
+def test_a_model_is_a_field(deal: Deal) -> None:
+    envelope = Envelope(deal=deal, best=Offer(percent_of_commission=Decimal("10.10")))
+    assert envelope.deal is deal
+    text = envelope.model_dump_json()
+    assert '"percent_of_commission":"10.10"' in text and '"requested_amount":"1234567890123456789012.3456"' in text
+    assert '"created_at":"2024-01-31T09:30:00.123456789Z"' in text and '"contactSchemaId":"cs_1"' in text
+    assert '"estimated_amount_min":9007199254740993' in text and '"rate":1.1,' in text
+    again = Envelope.model_validate_json(text)
+    assert again == envelope
+    assert Envelope.model_validate(envelope.model_dump(mode="json")) == envelope
+    assert Envelope.model_validate(json.loads(text)) == envelope
+
+
+def test_a_model_as_python_values(deal: Deal) -> None:
+    plain = Envelope(deal=deal).model_dump()["deal"]
+    assert plain["application"]["requested_amount"] == Decimal("1234567890123456789012.3456")
+    assert plain["expiry_date"] == date(2024, 2, 29) and type(plain["metadata"]) is dict
+    assert plain["contacts"][0]["contactSchemaId"] == "cs_1"
+    assert plain["new"]["rate"] == Decimal("1.10") and plain["sides"][0]["extra"] == {"x": 1}
+    assert Envelope.model_validate({"deal": plain}).deal == deal
+    # Models in it, and other classes of mappings and numbers than Python's own.
+    mixed = {"id": "d", "sides": [Side(agent_units=1)], "contacts": ({"contactSchemaId": "c"},)}
+    assert Envelope.model_validate({"deal": mixed}).deal == Deal(
+        id="d", sides=[Side(agent_units=1)], contacts=[Contact(contact_schema_id="c")]
+    )
+    moment = {"id": "d", "created_at": datetime(2024, 1, 1, tzinfo=UTC), "quotes": None}
+    assert TypeAdapter(Deal).validate_python(moment).created_at == datetime(2024, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("case", vectors("deals"))
+def test_every_deal_of_the_contract_comes_back(case: dict[str, Any]) -> None:
+    try:
+        deal = Deal.from_json(case_bytes(case))
+    except dealkit.DecodeError:
+        return
+    adapter = TypeAdapter(Deal)
+    try:
+        dumped = adapter.dump_json(deal)
+    except PydanticSerializationError as error:
+        assert "to_json()" in str(error) or "surrogates" in str(error) or "Circular" in str(error)
+        return
+    assert adapter.validate_json(dumped) == deal
+
+
+@given(
+    st.decimals(allow_nan=False, allow_infinity=False, places=None).filter(lambda one: len(one.as_tuple().digits) < 29)
+)
+def test_no_decimal_changes(number: Decimal) -> None:
+    try:
+        side = Side(side_percentage=number)
+    except ValueError:
+        return
+    adapter = TypeAdapter(Side)
+    assert adapter.validate_json(adapter.dump_json(side)) == side
+    assert str(adapter.validate_json(adapter.dump_json(side)).side_percentage) == str(side.side_percentage)
+
+
+@pytest.mark.parametrize(
+    ("document", "location", "text"),
+    [
+        ("5", (), "a Deal or an object"),
+        ("{}", ("id",), "a required field is missing"),
+        ('{"id": 5}', ("id",), "expected a string, found a number"),
+        ('{"id": "d", "sides": [{}, {"side_percentage": "x"}]}', ("sides", 1, "side_percentage"), "28 digits"),
+        ('{"id": "d", "sides": [{"side_percentage": "null"}]}', ("sides", 0, "side_percentage"), "found a string"),
+        ('{"id": "d", "sides": [{"side_percentage": "1e99"}]}', ("sides", 0, "side_percentage"), "28 digits"),
+        ('{"id": "d", "sides": [{"side_percentage": "12 "}, 5]}', ("sides", 1), "found a number"),
+        ('{"id": "d", "sides": [{"side_percentage": 123456789012345678.12}]}', ("sides", 0, "side_percentage"), "lost"),
+        ('{"id": "d", "sides": [{"side_percentage": 1e400}]}', ("sides", 0, "side_percentage"), "lost digits"),
+        ('{"id": "d", "quotes": [{"estimated_amount_min": 9007199254740993.0}]}', None, "lost digits"),
+        ('{"id": "d", "ada@example.com": {"a": [0.1234567890123456789]}}', ("*",), "read the JSON with Deal.from_json"),
+        ('{"id": "d", "metadata": {"ada@example.com": 5}}', ("metadata", "entry 1"), "expected a string"),
+        ('{"id": "d", "expiry_date": "ada@example.com"}', ("expiry_date",), "found a string"),
+    ],
+)
+def test_what_is_no_deal(document: str, location: tuple[str | int, ...] | None, text: str) -> None:
+    for validate in (TypeAdapter(Deal).validate_json, lambda it: TypeAdapter(Deal).validate_python(json.loads(it))):
+        with pytest.raises(pydantic.ValidationError, match=text) as caught:
+            validate(document)
+        (error,) = caught.value.errors()
+        assert location in (None, error["loc"]) and error["input"] == "<hidden>"
+        assert "ada@" not in str(caught.value)
+
+
+def test_python_values_that_are_no_deal() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    naive = {"created_at": datetime(2024, 1, 1)}
+    wrongs: list[dict[Any, Any]] = [{"new": {1}}, {"new": endless}, {1: 2}, naive, {"metadata": {"a": 1}}]
+    for wrong in wrongs:
+        with pytest.raises(pydantic.ValidationError):
+            TypeAdapter(Deal).validate_python({"id": "d", **wrong})
+
+
+@pytest.mark.parametrize(
+    "value", ["123456789012345678.12", "0.1234567890123456789", "1e400", "9" * 5000, "[" * 5000 + "]" * 5000]
+)
+def test_what_pydantic_cannot_write_exactly_is_refused(value: str) -> None:
+    deal = Deal.from_json('{"id": "d", "ada@example.com": {"x": %s}}' % value)
+    with pytest.raises(PydanticSerializationError) as caught:
+        TypeAdapter(Deal).dump_json(deal)
+    assert "ada@" not in str(caught.value) and "12345" not in str(caught.value)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("mode", ["validation", "serialization"])
+def test_the_schema_is_that_of_the_table(model: Any, mode: Any) -> None:
+    schema = TypeAdapter(model).json_schema(mode=mode)
+    schema = schema if "properties" in schema else schema["$defs"][model.__name__]
+    assert schema["title"] == model.__name__ and schema["description"] and schema["additionalProperties"] is True
+    fields = dealkit.fields(model)
+    assert list(schema["properties"]) == [field.wire_name for field in fields]
+    for field in fields:
+        described = schema["properties"][field.wire_name]
+        assert described["description"] == field.doc
+        if mode == "validation":
+            assert (field.wire_name in schema.get("required", ())) == field.required
+            assert field.required or {"type": "null"} in described["anyOf"]
+        if field.type == Decimal | None and mode == "serialization":
+            assert described["type"] == "string"
+
+
+def test_the_schema_names_what_is_written(deal: Deal) -> None:
+    schema = TypeAdapter(Deal).json_schema(mode="serialization")
+    assert schema["$defs"]["Application"]["properties"]["offers"]["items"] == {"$ref": "#/$defs/Offer"}
+    written = json.loads(TypeAdapter(Deal).dump_json(deal))
+    assert set(schema["required"]) <= written.keys() <= schema["properties"].keys() | {"new"}
+    agent = Agent.from_json(
+        '{"id":"a","email":"e","first_name":"f","last_name":"l","profile":{},"role_assignments":[]}'
+    )
+    schema = TypeAdapter(Agent).json_schema(mode="serialization")
+    assert set(schema["required"]) == json.loads(TypeAdapter(Agent).dump_json(agent)).keys()
+
+
+VALID: dict[str, Any] = {"email": "ada@example.com", "first_name": "Ada", "last_name": "L", "profile": {"tier": "A"}}
+
+
+def test_arguments_are_checked_by_every_rule() -> None:
+    adapter = TypeAdapter(CreateAgentParams)
+    full = {**VALID, "role": "AGENT", "image_url": None, "date_of_birth": "1815-12-10"}
+    full["profile"] = {"external_id": "crm-17", "new": [1.5, None], "client_metadata": {"a": 0.1 + 0.2}}
+    assert adapter.validate_python(full) == full == adapter.validate_json(json.dumps(full))
+    born = date(1815, 12, 10)
+    assert adapter.validate_python({**VALID, "date_of_birth": born}).get("date_of_birth") == born
+    wrong = {
+        "email": "no",
+        "first_name": "",
+        "profile": {"tier": 5, "canary@example.com": {1}},
+        "emial": "x",
+        "role": "X",
+    }
+    with pytest.raises(pydantic.ValidationError) as caught:
+        adapter.validate_python(wrong)
+    assert {(error["loc"], error["type"]) for error in caught.value.errors()} == {
+        (("emial",), "extra_forbidden"),
+        (("email",), "invalid_email"),
+        (("first_name",), "too_short"),
+        (("last_name",), "required"),
+        (("profile", "tier"), "wrong_type"),
+        (("profile", "*"), "wrong_type"),
+        (("role",), "unknown_value"),
+    }
+    assert "canary" not in str(caught.value)
+    for refused in (5, {**VALID, "profile": {"user_id": "a", "userId": "b"}}):
+        with pytest.raises(pydantic.ValidationError):
+            adapter.validate_python(refused)
+
+
+def test_the_arguments_are_those_of_create() -> None:
+    schema = TypeAdapter(CreateAgentParams).json_schema()
+    body = json.loads((CONTRACT / "openapi.json").read_text())["components"]["schemas"]["CreateAgent"]
+    assert schema["properties"].keys() == body["properties"].keys()
+    assert set(schema["required"]) == set(body["required"])
+    assert schema["additionalProperties"] is False
+    profile = schema["$defs"]["AgentProfileParams"]
+    assert profile["additionalProperties"] is True and "required" not in profile
+
+
+def test_a_profile_alone() -> None:
+    class Row(BaseModel):
+        profile: dealkit.AgentProfileParams
+
+    given = {"tier": "A", "something_new": 5, "client_metadata": {"a": 1}}
+    assert Row.model_validate({"profile": given}).profile == given
+    with pytest.raises(pydantic.ValidationError, match=r"profile\.tier"):
+        Row.model_validate({"profile": {"tier": 5}})
+
+
+def test_the_untyped_door_passes_what_it_is_given() -> None:
+    mapping = {"tier": 5}
+    assert params.untyped_profile(mapping) is mapping
+
+
+@pytest.fixture
+def service(dealkit_sandbox: Sandbox) -> Iterator[TestClient]:
+    """A service as users write it."""
+    app = FastAPI()
+    client = AsyncClient(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key)
+
+    @app.exception_handler(DealkitError)
+    async def failed(request: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"detail": str(error)}, 404 if isinstance(error, NotFoundError) else 502)
+
+    @app.post("/agents", status_code=201)
+    async def create(agent: CreateAgentParams) -> Agent:
+        return await client.agents.create(**agent)
+
+    @app.get("/deals/{id}")
+    async def retrieve(id: str) -> Deal:
+        return await client.deals.retrieve(id)
+
+    @app.get("/deals", response_model=list[Deal])
+    async def retrieve_many() -> Any:
+        return [deal async for deal in client.deals.retrieve_many(["d_1", "d_2"])]
+
+    @app.post("/webhook")
+    async def webhook(deal: Annotated[Deal, Body()]) -> Envelope:
+        return Envelope(deal=deal)
+
+    with TestClient(app) as test_client:
+        yield test_client
+
+
+def test_a_fastapi_service(service: TestClient, dealkit_sandbox: Sandbox) -> None:
+    created = service.post("/agents", json={**VALID, "role": "ADMIN"})
+    assert created.status_code == 201 and Agent.from_json(created.content) == dealkit_sandbox.agents[0]
+    refused = service.post("/agents", json={**VALID, "email": "no", "phone": "x"})
+    assert refused.status_code == 422
+    assert [error["loc"] for error in refused.json()["detail"]] == [["body", "email"], ["body", "phone"]]
+    assert len(dealkit_sandbox.agents) == 1
+
+    shown = service.get("/deals/d_1")
+    assert shown.status_code == 200 and shown.json()["application"]["offers"][0]["percent_of_commission"] == "10.10"
+    assert [deal["id"] for deal in service.get("/deals").json()] == ["d_1", "d_2"]
+    assert service.get("/deals/none").status_code == 404
+
+    is_json = {"content-type": "application/json"}
+    document = '{"id": "d", "new": 5, "sides": [{"side_percentage": "10.10"}, {}]}'
+    received = service.post("/webhook", content=document, headers=is_json)
+    assert received.status_code == 200, received.text
+    assert received.json()["deal"]["new"] == 5 and received.json()["deal"]["sides"][0] == {"side_percentage": "10.10"}
+    document = '{"id": "d", "sides": [{"side_percentage": 123456789012345678.12}]}'
+    inexact = service.post("/webhook", content=document, headers=is_json)
+    assert inexact.status_code == 422 and "send a string" in inexact.text
+
+
+def test_the_page_of_the_service_renders(service: TestClient) -> None:
+    described = service.get("/openapi.json").json()
+    assert service.get("/docs").status_code == 200
+    schemas = described["components"]["schemas"]
+    assert {"Agent", "CreateAgentParams", "AgentProfileParams"} <= schemas.keys()
+    body = described["paths"]["/agents"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert body == {"$ref": "#/components/schemas/CreateAgentParams"}
+
+    def references(value: Any) -> Iterator[str]:
+        if isinstance(value, dict):
+            if isinstance(value.get("$ref"), str):
+                yield value["$ref"]
+            for item in value.values():
+                yield from references(item)
+        elif isinstance(value, list):
+            for item in value:
+                yield from references(item)
+
+    assert {one.rpartition("/")[2] for one in references(described)} <= schemas.keys()
+
+
+def test_pydantic_is_not_imported_until_it_asks() -> None:
+    script = """
+import sys
+import dealkit
+from dealkit import *
+Client(base_url="http://127.0.0.1:9", service_key="k").agents.validate(email="no")
+Deal.from_json('{"id": "d"}'), CreateAgentParams, fields(Deal)
+assert not [name for name in sys.modules if name.startswith(("pydantic", "typing_extensions"))]
+"""
+    ended(python(script))
+
+
+def test_what_is_nested_too_deep_for_python_stays() -> None:
+    deep = TypeAdapter(Deal).validate_python({"id": "d", "new": RawJson("[1.10, 123456789012345678.12]")})
+    assert "123456789012345678.12" in deep.to_json()

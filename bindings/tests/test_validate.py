@@ -1,0 +1,70 @@
+"""``agents.validate``: every violation of what ``create`` would send, and nothing sent."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from dealkit import AsyncClient, Client, Role, ValidationError, Violation
+from dealkit.testing import Sandbox
+
+VALID: dict[str, Any] = {"email": "ada@example.com", "first_name": "Ada", "last_name": "L", "profile": {"tier": "A"}}
+WRONG: dict[str, Any] = {
+    "email": "no",
+    "first_name": "",
+    "profile": {"tier": 5, "client_metadata": {"a": {1}}},
+    "role": "AGNT",
+    "phone": None,
+    "date_of_birth": "soon",
+}
+
+
+@pytest.fixture(params=[Client, AsyncClient])
+def client(request: pytest.FixtureRequest, dealkit_sandbox: Sandbox) -> Any:
+    return request.param(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key)
+
+
+def test_nothing_is_wrong(client: Any, dealkit_sandbox: Sandbox) -> None:
+    assert client.agents.validate(**VALID) == []
+    more = {**VALID, "role": Role.ADMIN, "date_of_birth": date(1815, 12, 10), "image_url": None, "phone": "+1"}
+    assert client.agents.validate(**more) == []
+    assert dealkit_sandbox.agents == []
+
+
+def test_every_violation(client: Any, dealkit_sandbox: Sandbox) -> None:
+    given = {**WRONG}
+    violations = client.agents.validate(**given)
+    assert given == WRONG, "what is given stays as it is"
+    assert all(type(one) is Violation for one in violations) and type(violations) is list
+    assert [(one.pointer, one.code) for one in violations] == [
+        ("/email", "invalid_email"),
+        ("/first_name", "too_short"),
+        ("/last_name", "required"),
+        ("/profile/tier", "wrong_type"),
+        ("/role", "unknown_value"),
+        ("/phone", "null_not_allowed"),
+        ("/date_of_birth", "invalid_date"),
+        ("/profile/clientMetadata/a", "wrong_type"),
+    ]
+    assert dealkit_sandbox.agents == []
+
+
+def test_they_are_those_of_create(dealkit_sandbox: Sandbox) -> None:
+    client = Client(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key)
+    given = {**WRONG, "last_name": "L"}
+    with pytest.raises(ValidationError) as caught:
+        client.agents.create(**given)
+    assert client.agents.validate(**given) == list(caught.value.errors)
+
+
+def test_wrong_use_is_an_exception(client: Any) -> None:
+    with pytest.raises(TypeError, match=r"validate\(\) got an unexpected keyword argument 'emial'"):
+        client.agents.validate(**VALID, emial="x")
+    with pytest.raises(TypeError, match="timeout"):
+        client.agents.validate(**VALID, timeout=5)
+    with pytest.raises(TypeError, match="user_id is userId"):
+        client.agents.validate(**{**VALID, "profile": {"user_id": "a", "userId": "b"}})
+    with pytest.raises(TypeError):
+        client.agents.validate("no")
