@@ -100,7 +100,7 @@ def params(source: str, roles: str) -> str:
         if of.endswith(" | Omitted"):
             of = f"NotRequired[{of.removesuffix(' | Omitted')}]"
         text += f'    {argument.arg}: {of}\n    """{docs[argument.arg]}"""\n'
-    return text + "\n\nknown_to_pydantic(CreateAgentParams)\n"
+    return text + "\n\nknown_to_pydantic(CreateAgentParams, is_request=True)\n"
 
 
 def argument_docs(docstring: str) -> dict[str, str]:

@@ -67,9 +67,37 @@ def test_the_example_of_a_test() -> None:
     assert "1 passed" in shown
 
 
+def test_fastapi_service(dealkit_sandbox: Sandbox) -> None:
+    requests = """
+import runpy, sys
+from fastapi.testclient import TestClient
+with TestClient(runpy.run_path(sys.argv[1])["app"]) as client:
+    agent = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {"tier": "A"}}
+    created = client.post("/agents", json=agent)
+    print(created.status_code, created.json()["id"])
+    refused = client.post("/agents", json={**agent, "email": "no", "role": "AGNT"})
+    print(refused.status_code, [error["loc"] for error in refused.json()["detail"]])
+    deal = client.get("/deals/d_1")
+    print(deal.status_code, deal.json()["application"]["offers"][0]["percent_of_commission"])
+    for path in ("/deals/no-such-deal", "/deals/%2E%2E%20", "/docs", "/openapi.json"):
+        print(client.get(path).status_code)
+"""
+    shown = ended(python(requests, str(EXAMPLES / "fastapi_service.py"), url=dealkit_sandbox.url))
+    assert shown.splitlines() == [
+        "201 a_1",
+        "422 [['body', 'email'], ['body', 'role']]",
+        "200 10.10",
+        "404",
+        "404",
+        "200",
+        "200",
+    ]
+    assert [agent.email for agent in dealkit_sandbox.agents] == ["ada@example.com"]
+
+
 def test_no_example_is_forgotten() -> None:
     names = {path.name for path in EXAMPLES.glob("*.py")}
-    assert names == {"quickstart.py", "async_quickstart.py", "bulk.py", "test_reward.py"}
+    assert names == {"quickstart.py", "async_quickstart.py", "bulk.py", "fastapi_service.py", "test_reward.py"}
 
 
 @pytest.mark.parametrize("name", ["quickstart.py", "bulk.py", "async_quickstart.py"])

@@ -163,6 +163,11 @@ def test_what_pydantic_cannot_write_exactly_is_refused(value: str) -> None:
     assert "ada@" not in str(caught.value) and "12345" not in str(caught.value)
 
 
+def test_a_float_that_a_service_sends_is_written() -> None:
+    deal = Deal.from_json('{"id": "d", "latitude": 51.507350912345670}')
+    assert TypeAdapter(Deal).dump_python(deal, mode="json")["latitude"] == 51.50735091234567
+
+
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("mode", ["validation", "serialization"])
 def test_the_schema_is_that_of_the_table(model: Any, mode: Any) -> None:

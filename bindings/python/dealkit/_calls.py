@@ -27,11 +27,9 @@ def create_agent(given: dict[str, Any]) -> _native.Call[_native.Agent]:
 
 
 @private
-def agent_violations(given: dict[str, Any]) -> list[Violation]:
-    """Every way in which the arguments of ``create`` break the rules."""
-    from dealkit.params import CreateAgentParams
-
-    check_names("validate()", given, CreateAgentParams)
+def agent_violations(given: dict[str, Any], known: type[Any]) -> list[Violation]:
+    """Every way in which the arguments of ``create``, which are those of a TypedDict, break the rules."""
+    check_names("validate()", given, known)
     outcome = _native.create_agent(_fields(given), True)
     if not isinstance(outcome, _native.Failure):
         return []

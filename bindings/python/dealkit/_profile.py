@@ -43,4 +43,4 @@ def untyped_profile(fields: Mapping[str, object], /) -> AgentProfileParams:
     return cast(AgentProfileParams, fields)
 
 
-known_to_pydantic(AgentProfileParams)
+known_to_pydantic(AgentProfileParams, is_request=False)

@@ -19,11 +19,10 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
-from dealkit import _models, _native
+from dealkit import _native
 from dealkit._calls import agent_violations
 from dealkit._plain import plain
 from dealkit.exceptions import Violation
-from dealkit.params import CreateAgentParams
 
 Location = tuple[str | int, ...]
 
@@ -53,21 +52,24 @@ def model_schema(model: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         fields[wire] = core_schema.typed_dict_field(
             schema if need == "required" else core_schema.nullable_schema(schema), required=need == "required"
         )
-    # What pydantic calls the validator in its texts.
-    validated = update_wrapper(partial(_validated, model), model, ("__name__", "__qualname__"), ())
     return core_schema.no_info_wrap_validator_function(
-        validated,
+        _named(_validated, model),
         core_schema.typed_dict_schema(fields, cls=model, extra_behavior="allow"),
         ref=_reference(model),
         serialization=core_schema.plain_serializer_function_ser_schema(_serialized, info_arg=True),
     )
 
 
+def _named(validate: Callable[..., Any], of_class: Any) -> Callable[..., Any]:
+    """The validator of a class, whose name pydantic shows in its texts."""
+    return update_wrapper(partial(validate, of_class), of_class, ("__name__", "__qualname__"), ())
+
+
 def _described(kind: str, handler: GetCoreSchemaHandler) -> CoreSchema:
     if kind.startswith("["):
         return core_schema.list_schema(_described(kind[1:-1], handler))
     of = _DESCRIBED.get(kind)
-    return handler.generate_schema(getattr(_models, kind)) if of is None else of()
+    return handler.generate_schema(getattr(_native, kind)) if of is None else of()
 
 
 def _reference(of_class: Any) -> str:
@@ -139,9 +141,9 @@ def _json_value(model: Any, kind: str, value: Any, at: Location) -> Any:
     if kind.startswith("[") and isinstance(value, list | tuple):
         return [_json_value(model, kind[1:-1], item, (*at, index)) for index, item in enumerate(value)]
     if kind[0].isupper():
-        of_class = getattr(_models, kind)
+        of_class = getattr(_native, kind)
         if isinstance(value, of_class):
-            return _models.RawJson(value.to_json())
+            return _native.RawJson(value.to_json())
         return _document(of_class, value, at) if isinstance(value, Mapping) else plain(value)
     if kind == "decimal" and isinstance(value, str):
         return _number(value)
@@ -161,7 +163,7 @@ def _json_value(model: Any, kind: str, value: Any, at: Location) -> Any:
 def _number(text: str) -> Any:
     """The number of a text; another text stays one, and is refused by the reader."""
     try:
-        return _models.RawJson(text) if text[:1] in tuple("-0123456789") else text
+        return _native.RawJson(text) if text[:1] in tuple("-0123456789") else text
     except ValueError:
         return text
 
@@ -228,7 +230,7 @@ def _json_safe(kind: str, value: Any) -> Any:
     if kind.startswith("["):
         return [_json_safe(kind[1:-1], item) for item in value]
     if kind[0].isupper():
-        return _json_form(getattr(_models, kind), value)
+        return _json_form(getattr(_native, kind), value)
     return _undocumented(value)
 
 
@@ -241,42 +243,42 @@ def _undocumented(value: Any) -> Any:
     if not isinstance(value, _Digits):
         return value
     number = float(value)
-    if not _is_certain(number) or Decimal(repr(number)) != Decimal(value):
+    if not isfinite(number) or Decimal(repr(number)) != Decimal(value):
         raise ValueError(f"an undocumented number has more digits than pydantic writes: send {_EXACTLY}")
     return number
 
 
-def params_schema(typed_dict: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-    """The schema of the arguments of a request."""
+def params_schema(typed_dict: Any, is_request: bool, handler: GetCoreSchemaHandler) -> CoreSchema:
+    """The schema of the arguments of a request, checked by the core, or of a part of them, by their types."""
     fields = {
         name: core_schema.typed_dict_field(handler.generate_schema(hint), required=name in typed_dict.__required_keys__)
         for name, hint in get_type_hints(typed_dict).items()
     }
-    if typed_dict is not CreateAgentParams:
+    if not is_request:
         return core_schema.typed_dict_schema(fields, cls=typed_dict, extra_behavior="allow", ref=_reference(typed_dict))
     return core_schema.no_info_wrap_validator_function(
-        _checked,
+        _named(_checked, typed_dict),
         core_schema.typed_dict_schema(fields, cls=typed_dict, extra_behavior="forbid"),
         ref=_reference(typed_dict),
     )
 
 
-def _checked(value: Any, _: object) -> dict[str, Any]:
+def _checked(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:
     """The arguments, if they keep every rule of the core."""
     if not isinstance(value, Mapping):
-        raise _refused(CreateAgentParams, [("dict_type", "Input should be an object", ())])
-    known = {name: item for name, item in value.items() if name in CreateAgentParams.__annotations__}
+        raise _refused(typed_dict, [("dict_type", "Input should be an object", ())])
+    known = {name: item for name, item in value.items() if name in typed_dict.__annotations__}
     problems: list[tuple[str, str, Location]] = [
         ("extra_forbidden", "Extra inputs are not permitted", (str(name),)) for name in value if name not in known
     ]
     try:
-        violations = agent_violations({**known})
+        violations = agent_violations({**known}, typed_dict)
     except (TypeError, ValueError) as error:
         problems.append(("dealkit_invalid", str(error), ()))
     else:
         problems += [(violation.code, violation.detail, _location(violation)) for violation in violations]
     if problems:
-        raise _refused(CreateAgentParams, problems)
+        raise _refused(typed_dict, problems)
     return known
 
 

@@ -47,4 +47,4 @@ class CreateAgentParams(TypedDict):
     """The collective that the agent belongs to."""
 
 
-known_to_pydantic(CreateAgentParams)
+known_to_pydantic(CreateAgentParams, is_request=True)

@@ -1,0 +1,61 @@
+"""A FastAPI service over dealkit: an agent comes as a body, a deal goes as a response.
+
+Run it with `uvicorn fastapi_service:app` (`pip install fastapi uvicorn`) and look at /docs. Reads the
+service's address and key from DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+
+from dealkit import (
+    Agent,
+    APITimeoutError,
+    AsyncClient,
+    CreateAgentParams,
+    Deal,
+    DealkitError,
+    NotFoundError,
+    ValidationError,
+)
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """One client for all requests: it shares its connections among them."""
+    async with AsyncClient() as client:
+        app.state.client = client
+        yield
+
+
+app = FastAPI(title="Agents and deals", lifespan=lifespan)
+
+
+@app.post("/agents", status_code=201)
+async def create_agent(agent: CreateAgentParams, request: Request) -> Agent:
+    """Creates an agent. A body that breaks the rules gets 422 with every violation, and nothing is sent."""
+    client: AsyncClient = request.app.state.client
+    return await client.agents.create(**agent)
+
+
+@app.get("/deals/{id}")
+async def retrieve_deal(id: str, request: Request) -> Deal:
+    """A deal. Its decimal numbers are strings, so that no reader rounds them."""
+    client: AsyncClient = request.app.state.client
+    return await client.deals.retrieve(id)
+
+
+@app.exception_handler(DealkitError)
+async def failed(request: Request, error: Exception) -> JSONResponse:
+    """Says what the caller can do something about; the rest is between this service and the one behind it."""
+    match error:
+        case NotFoundError():
+            return JSONResponse({"detail": "no such deal"}, 404)
+        case ValidationError(errors=violations):
+            return JSONResponse({"detail": [violation.detail for violation in violations]}, 422)
+        case APITimeoutError():
+            return JSONResponse({"detail": "the service behind this one takes too long"}, 504)
+        case _:
+            return JSONResponse({"detail": "the service behind this one failed"}, 502)
