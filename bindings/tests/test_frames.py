@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from conftest import run, untyped
+from pydantic import TypeAdapter
 
-from dealkit import Agent, AgentProfileResponse, AsyncClient, Client, _client
+from dealkit import Agent, AgentProfileResponse, AsyncClient, Client, Deal, _client
 from dealkit.testing import Sandbox
 
 KEY = "sk-canary-0b5e1f"
@@ -83,6 +84,17 @@ FAILING: dict[str, Any] = {
     ),
     "a model": lambda url: Agent(**untyped({**PERSONAL, "first_name": 5})),
     "a model's replacement": lambda url: Agent(**PERSONAL).__replace__(first_name=PERSON, last_name=5),
+    "a dict": lambda url: Agent.from_dict({**PERSONAL, "last_name": 5}),
+    "a dict in a dict": lambda url: Agent.from_dict({**PERSONAL, "profile": {"external_id": PERSON, "tier": PERSON}}),
+    "a wrong argument of validate": lambda url: Client(base_url=url, service_key=KEY).agents.validate(
+        **untyped({**WRONG, "emial": PERSON})
+    ),
+    "a profile that names a field twice": lambda url: Client(base_url=url, service_key=KEY).agents.validate(
+        **untyped({**WRONG, "profile": {"userId": PERSON, "user_id": PERSON}})
+    ),
+    "what pydantic cannot write": lambda url: TypeAdapter(Deal).dump_json(
+        Deal.from_json('{"id": "d", "new": {"%s": [0.12345678901234567890]}}' % PERSON)
+    ),
     "a document": lambda url: Agent.from_json('{"id": "%s"}' % PERSON),
     "a sandbox": lambda url: Sandbox([{"id": "d", "external_id": PERSON, "a": {1}}], service_key=KEY),
     "a sandbox with a wrong key": lambda url: Sandbox(service_key=KEY + " "),

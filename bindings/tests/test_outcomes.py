@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from conftest import answer, run, vectors
+from conftest import answer, run, untyped, vectors
 
 from dealkit import AsyncClient, Client, ConfigError, Deal, DealkitError, DecodeError, Timeout, ValidationError
 
@@ -81,7 +81,7 @@ def test_what_is_wrong_before_sending_is_not_sent(client: Client) -> None:
         (ConfigError, lambda: Client(base_url="no", service_key="k")),
         (ConfigError, lambda: client.deals.retrieve("d_1", extra_headers={"x-service-key": "other"})),
         (ValidationError, lambda: client.deals.retrieve("..")),
-        (ValidationError, lambda: client.agents.create(**{**ADA, "email": "no"})),
+        (ValidationError, lambda: client.agents.create(**untyped({**ADA, "email": "no"}))),
         (DecodeError, lambda: Deal.from_json("[]")),
     ):
         with pytest.raises(kind):

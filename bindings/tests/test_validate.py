@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from conftest import CONTRACT
 
-from dealkit import AsyncClient, Client, Role, ValidationError, Violation
+from dealkit import AgentProfileParams, AsyncClient, Client, Role, ValidationError, Violation
+from dealkit.params import RoleName
 from dealkit.testing import Sandbox
 
 VALID: dict[str, Any] = {"email": "ada@example.com", "first_name": "Ada", "last_name": "L", "profile": {"tier": "A"}}
@@ -68,3 +71,17 @@ def test_wrong_use_is_an_exception(client: Any) -> None:
         client.agents.validate(**{**VALID, "profile": {"user_id": "a", "userId": "b"}})
     with pytest.raises(TypeError):
         client.agents.validate("no")
+
+
+def test_every_field_of_the_profile_is_the_specifications() -> None:
+    """AgentProfileParams has the fields of the contract, and the core knows each by its name here."""
+    schemas = json.loads((CONTRACT / "openapi.json").read_text())["components"]["schemas"]
+    client: Any = Client(base_url="http://127.0.0.1:9", service_key="k")
+    violations = client.agents.validate(**{**VALID, "profile": dict.fromkeys(AgentProfileParams.__annotations__)})
+    assert {one.code for one in violations} == {"null_not_allowed"}
+    assert {one.pointer for one in violations} == {f"/profile/{name}" for name in schemas["AgentProfile"]["properties"]}
+
+
+def test_the_roles_are_the_specifications() -> None:
+    schemas = json.loads((CONTRACT / "openapi.json").read_text())["components"]["schemas"]
+    assert list(get_args(RoleName)) == [role.value for role in Role] == schemas["Role"]["enum"]

@@ -4,7 +4,7 @@ Run it with `uvicorn fastapi_service:app` (`pip install fastapi uvicorn`) and lo
 service's address and key from DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request
@@ -23,7 +23,7 @@ from dealkit import (
 
 
 @asynccontextmanager
-async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
     """One client for all requests: it shares its connections among them."""
     async with AsyncClient() as client:
         app.state.client = client
