@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -129,7 +129,7 @@ def test_no_decimal_changes(number: Decimal) -> None:
         ('{"id": "d", "sides": [{"side_percentage": 123456789012345678.12}]}', ("sides", 0, "side_percentage"), "lost"),
         ('{"id": "d", "sides": [{"side_percentage": 1e400}]}', ("sides", 0, "side_percentage"), "lost digits"),
         ('{"id": "d", "quotes": [{"estimated_amount_min": 9007199254740993.0}]}', None, "lost digits"),
-        ('{"id": "d", "ada@example.com": {"a": [0.1234567890123456789]}}', ("*",), "read the JSON with Deal.from_json"),
+        ('{"id": "d", "ada@example.com": {"a": [0.1234567890123456789]}}', ("*",), "read the JSON with from_json"),
         ('{"id": "d", "metadata": {"ada@example.com": 5}}', ("metadata", "entry 1"), "expected a string"),
         ('{"id": "d", "expiry_date": "ada@example.com"}', ("expiry_date",), "found a string"),
     ],
@@ -147,7 +147,8 @@ def test_python_values_that_are_no_deal() -> None:
     endless: list[Any] = []
     endless.append(endless)
     naive = {"created_at": datetime(2024, 1, 1)}
-    wrongs: list[dict[Any, Any]] = [{"new": {1}}, {"new": endless}, {1: 2}, naive, {"metadata": {"a": 1}}]
+    early = {"created_at": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=1)))}
+    wrongs: list[dict[Any, Any]] = [{"new": {1}}, {"new": endless}, {1: 2}, naive, early, {"metadata": {"a": 1}}]
     for wrong in wrongs:
         with pytest.raises(pydantic.ValidationError):
             TypeAdapter(Deal).validate_python({"id": "d", **wrong})

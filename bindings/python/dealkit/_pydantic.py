@@ -105,7 +105,7 @@ def _validated(model: Any, value: Any, _: object) -> Any:
         raise _refused(model, [("model_type", f"Input should be a {model.__name__} or an object", ())])
     json_text = _native.json_text(model.__name__, _document(model, value, ()))
     if isinstance(json_text, _native.Failure):
-        raise _refused(model, [("dealkit_decode", "Input holds what JSON cannot", ())])
+        raise _refused(model, [("dealkit_decode", "Input holds what cannot be written as JSON", ())])
     outcome = model._read(json_text)
     if not isinstance(outcome, _native.Failure):
         return outcome
@@ -148,16 +148,23 @@ def _json_value(model: Any, kind: str, value: Any, at: Location) -> Any:
     if kind == "decimal" and isinstance(value, str):
         return _number(value)
     if kind == "timestamp" and isinstance(value, datetime):
-        if value.utcoffset() is None:
-            raise _refused(model, [("timezone_aware", "Input should have a time zone", at)])
-        return value.astimezone(UTC).isoformat()
+        return _moment(model, value, at)
     if kind == "date" and isinstance(value, date) and not isinstance(value, datetime):
         return value.isoformat()
     value = plain(value)
     if _has_lost_digits(value):
-        text = f"A number has lost digits as a float: send a string, or read the JSON with {model.__name__}.from_json"
+        text = "A number has lost digits as a float: send a string, or read the JSON with from_json"
         raise _refused(model, [("dealkit_inexact", text, at)])
     return value
+
+
+def _moment(model: Any, value: datetime, at: Location) -> str:
+    if value.utcoffset() is None:
+        raise _refused(model, [("timezone_aware", "Input should have a time zone", at)])
+    try:
+        return value.astimezone(UTC).isoformat()
+    except OverflowError:
+        raise _refused(model, [("dealkit_decode", "Input should be in the years 1 to 9999 in UTC", at)]) from None
 
 
 def _number(text: str) -> Any:
