@@ -456,6 +456,12 @@ def test_large_numbers_of_words_are_kept_apart() -> None:
         assert Deal.from_json(f'{{"id": "d", "status": "S{n}"}}').status == f"S{n}"
 
 
+def test_labels_are_kept_once() -> None:
+    document = '{"fields": [{"label": "Full name", "value": "Ada Lovelace"}]}'
+    one, other = (dealkit.Contact.from_json(document).fields[0] for _ in range(2))
+    assert one.label is other.label and one.value is not other.value
+
+
 def test_client_metadata_comes_back_digit_for_digit() -> None:
     cases = [case.values[0] for case in vectors("agents") if "client_metadata" in str(case.values[0])]
     assert cases
