@@ -6,8 +6,10 @@
 //! ```no_run
 //! use dealkit::blocking::Client;
 //!
-//! let client = Client::builder().base_url("https://deals.example.com").service_key("my-key").build()?;
-//! let client = Client::new(client)?;
+//! let client = Client::builder()
+//!     .base_url("https://deals.example.com")
+//!     .service_key("my-key")
+//!     .build()?; // or Client::from_env()
 //! let deal = client.deals().retrieve("d_1").send()?;
 //! println!("{:?}", deal.status);
 //! for item in client.deals().retrieve_many(["d_1", "d_2"]) {
@@ -23,7 +25,7 @@ use serde::Serialize;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::{
-    ClientBuilder, CreateAgent, Error, Method, RawResponse, Response, Retrieved, RetryPolicy,
+    CreateAgent, Error, Method, RawResponse, Response, Retrieved, RetryPolicy,
     model::{Agent, Deal},
 };
 
@@ -93,12 +95,13 @@ impl Driver {
 }
 
 impl Client {
-    /// A builder with every default set. Its `build()` makes the async client, for [`Client::new`].
+    /// A builder with every default set; it lacks the base URL and the service key. Its options are those of
+    /// [`dealkit::ClientBuilder`](crate::ClientBuilder).
     pub fn builder() -> ClientBuilder {
-        crate::Client::builder()
+        ClientBuilder::default()
     }
 
-    /// The blocking face of a client.
+    /// The blocking face of an async client.
     ///
     /// # Errors
     /// Of kind `Config` when the system refuses what the runtime needs.
@@ -140,6 +143,42 @@ impl Client {
         segments: impl IntoIterator<Item = S>,
     ) -> Call<RawResponse> {
         self.driver.call(self.client.request(method, segments))
+    }
+
+    /// See [`dealkit::Client::timeout`](crate::Client::timeout).
+    pub fn timeout(&self) -> Duration {
+        self.client.timeout()
+    }
+
+    /// See [`dealkit::Client::max_retries`](crate::Client::max_retries).
+    pub fn max_retries(&self) -> u32 {
+        self.client.max_retries()
+    }
+
+    /// See [`dealkit::Client::shares_connections`](crate::Client::shares_connections).
+    pub fn shares_connections(&self, with: &Client) -> bool {
+        self.client.shares_connections(&with.client)
+    }
+}
+
+/// Sets up a [`Client`]; see [`dealkit::ClientBuilder`](crate::ClientBuilder).
+pub type ClientBuilder = crate::ClientBuilder<Client>;
+
+impl ClientBuilder {
+    /// Checks the configuration and makes the client.
+    ///
+    /// # Errors
+    /// Of kind `Config`; the text says which setting is wrong and what it takes, and repeats neither the
+    /// key nor the URL. Also when the system refuses what the runtime needs.
+    pub fn build(self) -> Result<Client, Error> {
+        let shared = self.shares_with().cloned();
+        let client = self.build_async(shared.as_ref().map(|shared| &shared.client))?;
+        // Connections are driven by the runtime that made them.
+        let driver = match shared {
+            Some(shared) => shared.driver,
+            None => Driver::new()?,
+        };
+        Ok(Client { client, driver })
     }
 }
 

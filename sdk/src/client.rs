@@ -161,9 +161,11 @@ impl fmt::Debug for Client {
 /// assert!(patient.shares_connections(&client));
 /// # Ok::<(), dealkit::Error>(())
 /// ```
+///
+/// `C` is what it builds: this client, or the [blocking one](crate::blocking::Client).
 #[derive(Clone)]
 #[must_use]
-pub struct ClientBuilder {
+pub struct ClientBuilder<C = Client> {
     base_url: Option<String>,
     service_key: Option<String>,
     connect_timeout: Duration,
@@ -179,10 +181,10 @@ pub struct ClientBuilder {
     retry: RetryPolicy,
     #[cfg(feature = "rustls-no-provider")]
     tls: tls::Settings,
-    share_with: Option<Arc<Pools>>,
+    share_with: Option<C>,
 }
 
-impl Default for ClientBuilder {
+impl<C> Default for ClientBuilder<C> {
     fn default() -> Self {
         Self {
             base_url: None,
@@ -205,7 +207,7 @@ impl Default for ClientBuilder {
     }
 }
 
-impl ClientBuilder {
+impl<C: Clone> ClientBuilder<C> {
     /// The service's address, without the `/v1` that dealkit adds: with or without a path, with or without a
     /// last slash.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
@@ -340,17 +342,18 @@ impl ClientBuilder {
     /// may differ. Where the connect timeout, the attempt timeout, the number of idle connections, HTTP/2
     /// without TLS, certificates or the proxy differ, or one client alone calls a loopback address, this client gets
     /// connections of its own.
-    pub fn share_connections(mut self, with: &Client) -> Self {
-        self.share_with = Some(Arc::clone(&with.service.pools));
+    pub fn share_connections(mut self, with: &C) -> Self {
+        self.share_with = Some(with.clone());
         self
     }
 
-    /// Checks the configuration and makes the client.
-    ///
-    /// # Errors
-    /// Of kind `Config`; the text says which setting is wrong and what it takes, and repeats neither the
-    /// key nor the URL.
-    pub fn build(self) -> Result<Client, Error> {
+    /// The client that this one shares connections with, if there is one.
+    pub(crate) fn shares_with(&self) -> Option<&C> {
+        self.share_with.as_ref()
+    }
+
+    /// Checks the configuration and makes the async client, which every other one is made of.
+    pub(crate) fn build_async(self, share_with: Option<&Client>) -> Result<Client, Error> {
         let base = self.checked_base_url()?;
         let key = self.checked_key()?;
         let headers = self.checked_headers(&key)?;
@@ -370,7 +373,10 @@ impl ClientBuilder {
             #[cfg(feature = "rustls-no-provider")]
             tls: self.tls,
         };
-        let pools = Pools::shared_or_new(settings, self.share_with)?;
+        let pools = Pools::shared_or_new(
+            settings,
+            share_with.map(|client| Arc::clone(&client.service.pools)),
+        )?;
         Ok(Client {
             service: Arc::new(Service {
                 pools,
@@ -485,7 +491,19 @@ impl ClientBuilder {
     }
 }
 
-impl fmt::Debug for ClientBuilder {
+impl ClientBuilder {
+    /// Checks the configuration and makes the client.
+    ///
+    /// # Errors
+    /// Of kind `Config`; the text says which setting is wrong and what it takes, and repeats neither the
+    /// key nor the URL.
+    pub fn build(self) -> Result<Client, Error> {
+        let share_with = self.shares_with().cloned();
+        self.build_async(share_with.as_ref())
+    }
+}
+
+impl<C> fmt::Debug for ClientBuilder<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientBuilder").finish_non_exhaustive()
     }

@@ -11,12 +11,12 @@ use std::{
     time::Duration,
 };
 
-use dealkit::{ErrorKind, Method, blocking::Client};
+use dealkit::{ErrorKind, Method, RetryPolicy, blocking::Client};
 use serde_json::{Value, json};
 
 use crate::{
     mock::{AGENT, DEAL, Service, builder, header, target},
-    peer::{KEY, ada},
+    peer::{FINE, Http1, KEY, Peer, Step, ada, answer},
 };
 
 fn blocking(service: &Service) -> Client {
@@ -139,6 +139,46 @@ fn its_requests_are_the_async_client_s() {
     }
     let error = blocking.deals().retrieve("").into_request().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Validation);
+}
+
+#[test]
+fn it_is_built_with_the_options_of_the_async_client() {
+    let service = Service::answering_blocking(200, DEAL);
+    let settings = Client::builder()
+        .base_url(service.url())
+        .service_key(KEY)
+        .timeout(Duration::from_secs(7))
+        .retry(RetryPolicy::never())
+        .header("x-team", "blue");
+    let client = settings.clone().build().unwrap();
+    assert_eq!(client.timeout(), Duration::from_secs(7));
+    assert_eq!(client.max_retries(), 0);
+    assert_eq!(client.deals().retrieve("d_1").send().unwrap().id, "d_1");
+    assert_eq!(header(&service.only(), "x-team"), ["blue"]);
+
+    let error = settings.service_key("two words").build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(error.to_string().contains("service_key"), "{error}");
+}
+
+/// The second client finds the connection of the first one alive, although nothing has run between the calls.
+#[test]
+fn it_shares_connections_with_another() {
+    let peer = Peer::start(Http1, vec![vec![Step::Hear, answer(200, FINE)]]);
+    let settings = || Client::builder().base_url(&peer.url).service_key(KEY);
+    let client = settings().build().unwrap();
+    let other = settings()
+        .header("x-team", "blue")
+        .share_connections(&client)
+        .build()
+        .unwrap();
+    assert!(other.shares_connections(&client));
+    for client in [&client, &other, &client, &other] {
+        client.deals().retrieve("x_1").send().unwrap();
+    }
+    drop((client, other));
+    let counts = peer.finish_blocking();
+    assert_eq!((counts.connections, counts.requests), (1, 4));
 }
 
 #[test]
