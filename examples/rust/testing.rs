@@ -7,7 +7,7 @@ use dealkit_server::Sandbox;
 /// The code under test: it creates an agent if the deal is closed.
 async fn reward(client: &Client, deal_id: &str) -> Result<bool, Error> {
     let deal = client.deals().retrieve(deal_id).await?;
-    if deal.status != Some(DealStatus::CLOSED) {
+    if deal.status != Some(DealStatus::Closed) {
         return Ok(false);
     }
     let request = CreateAgent::builder()

@@ -106,7 +106,7 @@ pub use value::{
     AgentId, ApplicationId, ApplicationStatus, AssignedRole, BrokerageId, CollectiveId,
     ContactFieldId, ContactFieldType, ContactId, ContactSchemaId, ContactType, DealId, DealPhase,
     DealStatus, Decimal, FieldSchemaId, Json, ListingContractId, ListingSide, Nullable, OfferId,
-    OfficeId, ParseDecimalError, QuoteId, Role, UnknownRole,
+    OfficeId, ParseDecimalError, QuoteId, Role, Undocumented, UnknownRole,
 };
 
 #[cfg(feature = "client")]

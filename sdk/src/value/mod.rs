@@ -11,6 +11,7 @@ mod name;
 mod nullable;
 mod open;
 mod role;
+mod text;
 
 pub use decimal::{Decimal, ParseDecimalError};
 pub use ids::{
@@ -21,7 +22,7 @@ pub use json::Json;
 pub use nullable::Nullable;
 pub use open::{
     ApplicationStatus, AssignedRole, ContactFieldType, ContactType, DealPhase, DealStatus,
-    ListingSide,
+    ListingSide, Undocumented,
 };
 pub use role::{Role, UnknownRole};
 

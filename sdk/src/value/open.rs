@@ -1,91 +1,232 @@
 //! Strings from open sets: the specification shows a sample or none, and says "not shown" of the rest.
-//! Every value is kept as it came; the known ones are constants.
 
-use super::{Role, ids::string_type};
+use std::{
+    cmp::Ordering,
+    fmt,
+    hash::{Hash, Hasher},
+};
 
-/// Gives a string type constants for the documented values.
-macro_rules! known_values {
-    ($name:ident { $($(#[$doc:meta])* $constant:ident = $value:expr),+ $(,)? }) => {
+use compact_str::CompactString;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Visitor};
+
+use super::{Role, text::like_a_string};
+
+/// A value of an open set that dealkit does not know, as it came: what `Other` of
+/// [`DealStatus`] and its siblings holds.
+///
+/// Nobody but dealkit makes one, so that a value which is known is never an `Other`:
+/// `DealStatus::from("CLOSED")` is `DealStatus::Closed`, wherever the string came from.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Undocumented(CompactString);
+
+impl Undocumented {
+    /// The string, as it stands on the wire.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+like_a_string!(Undocumented);
+
+/// Defines an open set: its documented values, and `Other` for the rest.
+///
+/// Equality, order and hash are those of the string, as `Borrow<str>` asks for.
+macro_rules! open_set {
+    ($(#[$doc:meta])* $name:ident {
+        $( $(#[$value_doc:meta])* $value:ident = $wire:expr, )*
+    }) => {
+        $(#[$doc])*
+        ///
+        /// A value that the specification comes to document gets a variant, and is then no `Other` any more:
+        /// compare with a string (`== "SOMETHING"`) where a value has none yet.
+        #[derive(Clone)]
+        #[non_exhaustive]
+        pub enum $name {
+            $( $(#[$value_doc])* $value, )*
+            /// Any other value, as it came.
+            Other(Undocumented),
+        }
+
         impl $name {
-            $(
-                $(#[$doc])*
-                pub const $constant: Self = Self(compact_str::CompactString::const_new($value));
-            )+
+            /// The string, as it stands on the wire.
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $( Self::$value => $wire, )*
+                    Self::Other(value) => value.as_str(),
+                }
+            }
+
+            /// The documented value that this string is.
+            #[allow(unused_variables, reason = "some sets have no documented value")]
+            fn documented(text: &str) -> Option<Self> {
+                $(
+                    if text == $wire {
+                        return Some(Self::$value);
+                    }
+                )*
+                None
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self::documented(text)
+                    .unwrap_or_else(|| Self::Other(Undocumented(CompactString::new(text))))
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self::documented(&text)
+                    .unwrap_or_else(|| Self::Other(Undocumented(CompactString::from(text))))
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                match value {
+                    $name::Other(Undocumented(text)) => text.into(),
+                    #[allow(unreachable_patterns, reason = "some sets have no documented value")]
+                    documented => documented.as_str().to_owned(),
+                }
+            }
+        }
+
+        like_a_string!($name);
+
+        impl PartialEq for $name {
+            fn eq(&self, other: &Self) -> bool {
+                self.as_str() == other.as_str()
+            }
+        }
+
+        impl Eq for $name {}
+
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+
+        impl Ord for $name {
+            fn cmp(&self, other: &Self) -> Ordering {
+                self.as_str().cmp(other.as_str())
+            }
+        }
+
+        impl Hash for $name {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                self.as_str().hash(state);
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Text;
+
+                impl Visitor<'_> for Text {
+                    type Value = $name;
+
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str("a string")
+                    }
+
+                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$name, E> {
+                        Ok(text.into())
+                    }
+                }
+
+                deserializer.deserialize_str(Text)
+            }
         }
     };
 }
 
-string_type! {
+open_set! {
     /// Status of a deal. An open set: `CLOSED` is the one documented value.
     ///
     /// ```
     /// use dealkit::DealStatus;
     ///
-    /// assert_eq!(DealStatus::from("CLOSED"), DealStatus::CLOSED);
-    /// assert_eq!(DealStatus::from("SOMETHING_NEW").as_str(), "SOMETHING_NEW");
+    /// let shown = |status: Option<DealStatus>| match status {
+    ///     Some(DealStatus::Closed) => "closed".to_owned(),
+    ///     Some(status) if status == "ON_HOLD" => "on hold".to_owned(),
+    ///     Some(DealStatus::Other(text)) => format!("{text}, whatever that is"),
+    ///     _ => "unknown".to_owned(),
+    /// };
+    /// assert_eq!(shown(Some("CLOSED".into())), "closed");
+    /// assert_eq!(shown(Some("ON_HOLD".into())), "on hold");
+    /// assert_eq!(shown(Some("WON".into())), "WON, whatever that is");
     /// ```
-    DealStatus
+    DealStatus {
+        /// `CLOSED`: the deal is closed.
+        Closed = "CLOSED",
+    }
 }
-known_values!(DealStatus {
-    /// The deal is closed.
-    CLOSED = "CLOSED",
-});
 
-string_type! {
+open_set! {
     /// Phase of a deal. An open set: `APPLICATION` is the one documented value.
-    DealPhase
+    DealPhase {
+        /// `APPLICATION`: the deal is in its application phase.
+        Application = "APPLICATION",
+    }
 }
-known_values!(DealPhase {
-    /// The deal is in its application phase.
-    APPLICATION = "APPLICATION",
-});
 
-string_type! {
+open_set! {
     /// Status of an application. An open set: `PENDING` is the one documented value.
-    ApplicationStatus
+    ApplicationStatus {
+        /// `PENDING`: the application waits for a decision.
+        Pending = "PENDING",
+    }
 }
-known_values!(ApplicationStatus {
-    /// The application waits for a decision.
-    PENDING = "PENDING",
-});
 
-string_type! {
+// The sets without a documented value are enums too: the first one is then one more variant, and breaks nobody.
+open_set! {
     /// Side of a listing contract. An open set; no value is documented.
-    ListingSide
-}
-string_type! {
-    /// Type of a contact. An open set; no value is documented.
-    ContactType
-}
-string_type! {
-    /// Type of a contact field. An open set; no value is documented.
-    ContactFieldType
+    ListingSide {}
 }
 
-string_type! {
-    /// Role in a response. The known values are those of [`Role`]; any other is kept as it came.
+open_set! {
+    /// Type of a contact. An open set; no value is documented.
+    ContactType {}
+}
+
+open_set! {
+    /// Type of a contact field. An open set; no value is documented.
+    ContactFieldType {}
+}
+
+open_set! {
+    /// Role of an agent. An open set, whose documented values are those of [`Role`], the closed set that the
+    /// rules of a request ask for.
     ///
     /// ```
     /// use dealkit::{AssignedRole, Role};
     ///
-    /// assert_eq!(AssignedRole::from("AGENT"), Role::Agent);
-    /// assert_eq!(AssignedRole::from("AGENT").known(), Some(Role::Agent));
+    /// assert_eq!(AssignedRole::from("AGENT"), AssignedRole::Agent);
+    /// assert_eq!(AssignedRole::Agent, Role::Agent);
+    /// assert_eq!(AssignedRole::Agent.known(), Some(Role::Agent));
     /// assert_eq!(AssignedRole::from("TEAM_LEAD").known(), None);
     /// ```
-    AssignedRole
+    AssignedRole {
+        /// See [`Role::CollectiveAdmin`].
+        CollectiveAdmin = Role::CollectiveAdmin.as_str(),
+        /// See [`Role::BrokerAdmin`].
+        BrokerAdmin = Role::BrokerAdmin.as_str(),
+        /// See [`Role::OfficeAdmin`].
+        OfficeAdmin = Role::OfficeAdmin.as_str(),
+        /// See [`Role::Admin`].
+        Admin = Role::Admin.as_str(),
+        /// See [`Role::Agent`].
+        Agent = Role::Agent.as_str(),
+    }
 }
-known_values!(AssignedRole {
-    /// See [`Role::CollectiveAdmin`].
-    COLLECTIVE_ADMIN = Role::CollectiveAdmin.as_str(),
-    /// See [`Role::BrokerAdmin`].
-    BROKER_ADMIN = Role::BrokerAdmin.as_str(),
-    /// See [`Role::OfficeAdmin`].
-    OFFICE_ADMIN = Role::OfficeAdmin.as_str(),
-    /// See [`Role::Admin`].
-    ADMIN = Role::Admin.as_str(),
-    /// See [`Role::Agent`].
-    AGENT = Role::Agent.as_str(),
-});
 
 impl AssignedRole {
     /// The role of the request's closed set, or `None` if this one is not in it.
@@ -96,12 +237,18 @@ impl AssignedRole {
 
 impl From<Role> for AssignedRole {
     fn from(role: Role) -> Self {
-        Self::new(role.as_str())
+        role.as_str().into()
     }
 }
 
 impl PartialEq<Role> for AssignedRole {
     fn eq(&self, other: &Role) -> bool {
         self.as_str() == other.as_str()
+    }
+}
+
+impl PartialEq<AssignedRole> for Role {
+    fn eq(&self, other: &AssignedRole) -> bool {
+        other == self
     }
 }

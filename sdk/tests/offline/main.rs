@@ -10,6 +10,7 @@ mod contract;
 mod json;
 mod models;
 mod names;
+mod open_sets;
 mod rules;
 #[path = "../vectors/mod.rs"]
 mod vectors;

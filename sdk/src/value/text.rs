@@ -1,0 +1,56 @@
+//! What every type has that is a string on the wire.
+
+/// Gives a type that has `as_str()` what a string has: it shows itself, can be looked up by, and compares
+/// with strings from both sides.
+macro_rules! like_a_string {
+    ($name:ident) => {
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Debug::fmt(self.as_str(), f)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                self.as_str()
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                self.as_str()
+            }
+        }
+
+        impl From<&$name> for $name {
+            fn from(value: &$name) -> Self {
+                value.clone()
+            }
+        }
+
+        like_a_string!(@equal $name: str, &str, String);
+    };
+
+    (@equal $name:ident: $($string:ty),+) => {$(
+        impl PartialEq<$string> for $name {
+            fn eq(&self, other: &$string) -> bool {
+                let other: &str = other.as_ref();
+                self.as_str() == other
+            }
+        }
+
+        impl PartialEq<$name> for $string {
+            fn eq(&self, other: &$name) -> bool {
+                other == self
+            }
+        }
+    )+};
+}
+
+pub(super) use like_a_string;

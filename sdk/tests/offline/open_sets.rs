@@ -1,0 +1,132 @@
+//! Strings with a type: open sets whose known values match in patterns, and identifiers.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    hash::{BuildHasher, RandomState},
+};
+
+use dealkit::{
+    AgentId, ApplicationStatus, AssignedRole, ContactFieldType, ContactType, DealId, DealPhase,
+    DealStatus, ListingSide, Role,
+};
+use proptest::prelude::*;
+
+#[test]
+fn documented_values_match_in_patterns() {
+    assert!(matches!("CLOSED".into(), DealStatus::Closed));
+    assert!(matches!("APPLICATION".into(), DealPhase::Application));
+    assert!(matches!("PENDING".into(), ApplicationStatus::Pending));
+    assert!(matches!("AGENT".into(), AssignedRole::Agent));
+    let ways: [DealStatus; 5] = [
+        "CLOSED".into(),
+        "CLOSED".to_owned().into(),
+        (&DealStatus::Closed).into(),
+        serde_json::from_str(r#""CLO\u0053ED""#).unwrap(),
+        serde_json::from_value("CLOSED".into()).unwrap(),
+    ];
+    for way in ways {
+        assert!(matches!(way, DealStatus::Closed));
+    }
+    for near in ["", "closed", "CLOSED ", "PENDING"] {
+        assert!(matches!(near.into(), DealStatus::Other(text) if text == near));
+    }
+    for side in ["SELL", "CLOSED"] {
+        assert!(matches!(side.into(), ListingSide::Other(text) if text == side));
+        assert!(matches!(side.into(), ContactType::Other(text) if text == side));
+        assert!(matches!(side.into(), ContactFieldType::Other(text) if text == side));
+    }
+}
+
+#[test]
+fn every_role_of_a_request_is_a_known_one_in_a_response() {
+    for role in Role::ALL {
+        let assigned = AssignedRole::from(role);
+        assert!(!matches!(assigned, AssignedRole::Other(_)), "{role}");
+        assert_eq!(assigned.known(), Some(role));
+        assert!(assigned == role && role == assigned);
+        assert_ne!(assigned, AssignedRole::from(role.as_str().to_lowercase()));
+    }
+}
+
+/// The string, whichever way it became a value, and whatever comes before or after it.
+macro_rules! is_the_string {
+    ($($type:ty),+) => {
+        proptest! {
+            #[test]
+            fn a_value_is_the_string_that_it_was(
+                text in prop_oneof![
+                    Just("CLOSED".to_owned()), Just("APPLICATION".to_owned()), Just("PENDING".to_owned()),
+                    Just("AGENT".to_owned()), Just("OFFICE_ADMIN".to_owned()),
+                    "[A-Z_]{0,12}", any::<String>(),
+                ],
+                other in prop_oneof![Just("CLOSED".to_owned()), Just("AGENT".to_owned()), any::<String>()],
+            ) {
+                let json = serde_json::to_string(&text).unwrap();
+                $(
+                    let value = <$type>::from(text.as_str());
+                    let ways: [$type; 5] = [
+                        text.clone().into(),
+                        (&value).into(),
+                        serde_json::from_str(&json).unwrap(),
+                        serde_json::from_value(text.as_str().into()).unwrap(),
+                        String::from(value.clone()).into(),
+                    ];
+                    for way in &ways {
+                        prop_assert_eq!(way, &value);
+                        prop_assert_eq!(format!("{way:?}"), format!("{text:?}"));
+                    }
+                    prop_assert_eq!(value.as_str(), &text);
+                    prop_assert_eq!(value.to_string(), text.as_str());
+                    prop_assert_eq!(serde_json::to_string(&value).unwrap(), json.as_str());
+
+                    // Sets can be searched for the string.
+                    let state = RandomState::new();
+                    prop_assert_eq!(state.hash_one(&value), state.hash_one(text.as_str()));
+                    prop_assert!(HashSet::from([value.clone()]).contains(text.as_str()));
+                    prop_assert!(BTreeSet::from([value.clone()]).contains(text.as_str()));
+
+                    // It compares as the strings do, from both sides.
+                    let another = <$type>::from(other.as_str());
+                    prop_assert_eq!(value == another, text == other);
+                    prop_assert_eq!(value.cmp(&another), text.cmp(&other));
+                    let (str, string) = (other.as_str(), &other);
+                    for equal in [value == *str, *str == value, value == str, str == value, value == *string, *string == value] {
+                        prop_assert_eq!(equal, text == other);
+                    }
+                )+
+            }
+        }
+    };
+}
+is_the_string!(
+    DealStatus,
+    DealPhase,
+    ApplicationStatus,
+    AssignedRole,
+    ListingSide,
+    ContactType,
+    ContactFieldType,
+    DealId
+);
+
+#[test]
+fn only_strings_are_read() {
+    for json in ["null", "7", "true", "[]", "{}"] {
+        let error = serde_json::from_str::<DealStatus>(json).unwrap_err();
+        assert!(error.to_string().contains("expected a string"), "{error}");
+    }
+}
+
+/// Every status of every deal is one of these: it takes no more room than the string, and a short one no
+/// allocation.
+#[test]
+fn a_value_is_no_larger_than_a_string() {
+    for size in [
+        size_of::<Option<DealStatus>>(),
+        size_of::<Option<AssignedRole>>(),
+        size_of::<Option<ListingSide>>(),
+        size_of::<Option<AgentId>>(),
+    ] {
+        assert_eq!(size, size_of::<String>());
+    }
+}
