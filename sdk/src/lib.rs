@@ -39,7 +39,38 @@
 //! * [`Call`]: per-call options, the whole response, the request without sending it.
 //! * [`Error`]: its kinds, what the service [may have done](Outcome), what it said.
 //! * [`document`]: how large a document may be.
-//! * [`Deal`] and [`Agent`]: the models; [`Decimal`] and [`Json`] keep every digit.
+//! * [`Deal`] and [`Agent`]: the models; [`Decimal`] and [`Json`] keep every digit; [`builder`] builds them.
+//!
+//! # Models
+//!
+//! A model is read from JSON, and built in a test, in one expression:
+//!
+//! ```
+//! use dealkit::{Agent, AgentProfileResponse, AssignedRole, Deal, DealStatus, Role, RoleAssignment};
+//!
+//! let deal = Deal::from_json(r#"{"id": "d_1", "status": "CLOSED", "sides": [{"side_percentage": 10.10}]}"#)?;
+//! assert_eq!(deal.sides[0].side_percentage.unwrap().to_string(), "10.10");
+//! assert_eq!(deal.id, "d_1");
+//! let closed = match deal.status {
+//!     Some(DealStatus::Closed) => true,
+//!     Some(DealStatus::Other(text)) => text == "SETTLED",
+//!     _ => false,
+//! };
+//! assert!(closed);
+//!
+//! let agent = Agent::builder()
+//!     .id("a_1")
+//!     .email("ada@example.com")
+//!     .first_name("Ada")
+//!     .last_name("Lovelace")
+//!     .profile(AgentProfileResponse::default())
+//!     .role_assignments([RoleAssignment::builder().role(Role::Agent).build()])
+//!     .build();
+//! assert_eq!(agent.role_assignments[0].role, AssignedRole::Agent);
+//! // Personal data never shows in Debug:
+//! assert!(!format!("{agent:?}").contains("Lovelace"));
+//! # Ok::<(), dealkit::DecodeError>(())
+//! ```
 //!
 //! # Features
 //!
@@ -97,8 +128,7 @@ pub mod wire;
 pub use decode_error::DecodeError;
 pub use model::{
     Address, Agent, AgentProfile, AgentProfileResponse, Application, Contact, ContactField,
-    CreateAgent, CreateAgentBuilder, Deal, ListingAgent, ListingContract, Offer, Quote,
-    RoleAssignment, Side,
+    CreateAgent, Deal, ListingAgent, ListingContract, Offer, Quote, RoleAssignment, Side, builder,
 };
 pub use problem::Problem;
 pub use validate::{UnknownFields, ValidationError, Violation, ViolationCode};

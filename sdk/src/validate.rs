@@ -285,20 +285,18 @@ impl<'a> Fields<'a> {
         format!("{}/{}", self.at, pointer_token(name))
     }
 
-    /// Takes a field out and checks its type. `Null` and `Absent` are told apart.
+    /// Takes a field out and checks its type: `None` when there is none, or none of this type.
     pub(crate) fn take(
         &mut self,
         name: &str,
         kind: Kind,
         null: Null,
         out: &mut Vec<Violation>,
-    ) -> Nullable<&'a RawValue> {
-        let Some(value) = self.fields.remove(name) else {
-            return Nullable::Absent;
-        };
+    ) -> Option<Nullable<&'a RawValue>> {
+        let value = self.fields.remove(name)?;
         match Kind::of(value.get()) {
-            found if found == kind => return Nullable::Value(value),
-            Kind::Null if null == Null::Allowed => return Nullable::Null,
+            found if found == kind => return Some(Nullable::Value(value)),
+            Kind::Null if null == Null::Allowed => return Some(Nullable::Null),
             Kind::Null => out.push(Violation::new(
                 self.pointer(name),
                 ViolationCode::NullNotAllowed,
@@ -313,7 +311,7 @@ impl<'a> Fields<'a> {
                 format!("must be {}, got {}", kind.name(), found.name()),
             )),
         }
-        Nullable::Absent
+        None
     }
 
     /// Takes a field out that must be there.
@@ -330,7 +328,7 @@ impl<'a> Fields<'a> {
                 "is required and missing",
             ));
         }
-        self.take(name, kind, Null::Required, out).value()
+        self.take(name, kind, Null::Required, out)?.value()
     }
 
     pub(crate) fn required_text(
@@ -345,19 +343,29 @@ impl<'a> Fields<'a> {
             .unwrap_or_default()
     }
 
+    /// Takes out a field that may be left out, and must not be null.
     pub(crate) fn text(
         &mut self,
         name: &str,
-        null: Null,
         rule: Rule,
         out: &mut Vec<Violation>,
-    ) -> Nullable<String> {
-        match self.take(name, Kind::String, null, out) {
-            Nullable::Value(value) => self
-                .checked(name, value, rule, out)
-                .map_or(Nullable::Absent, Nullable::Value),
-            Nullable::Null => Nullable::Null,
-            Nullable::Absent => Nullable::Absent,
+    ) -> Option<String> {
+        let value = self
+            .take(name, Kind::String, Null::Forbidden, out)?
+            .value()?;
+        self.checked(name, value, rule, out)
+    }
+
+    /// Takes out a field that may be left out or null.
+    pub(crate) fn nullable_text(
+        &mut self,
+        name: &str,
+        rule: Rule,
+        out: &mut Vec<Violation>,
+    ) -> Option<Nullable<String>> {
+        match self.take(name, Kind::String, Null::Allowed, out)? {
+            Nullable::Value(value) => self.checked(name, value, rule, out).map(Nullable::Value),
+            Nullable::Null => Some(Nullable::Null),
         }
     }
 
@@ -366,12 +374,9 @@ impl<'a> Fields<'a> {
         &mut self,
         name: &str,
         out: &mut Vec<Violation>,
-    ) -> Nullable<Id> {
-        match self.text(name, Null::Allowed, |_| Ok(()), out) {
-            Nullable::Value(id) => Nullable::Value(id.into()),
-            Nullable::Null => Nullable::Null,
-            Nullable::Absent => Nullable::Absent,
-        }
+    ) -> Option<Nullable<Id>> {
+        let text = self.nullable_text(name, |_| Ok(()), out)?;
+        Some(text.map(Id::from))
     }
 
     fn checked(

@@ -1,7 +1,7 @@
 //! What each operation does with a request that has passed the checks of its head.
 
 use bytes::Bytes;
-use dealkit::{Agent, CreateAgent, Json, RoleAssignment, UnknownFields};
+use dealkit::{Agent, AgentProfileResponse, CreateAgent, Json, RoleAssignment, UnknownFields};
 use http::StatusCode;
 
 use crate::{
@@ -79,30 +79,34 @@ impl Operations {
 
 /// The agent that a request creates.
 fn agent_of(request: &CreateAgent, id: String) -> Agent {
-    let mut agent = Agent::new(
-        id,
-        request.email(),
-        request.first_name(),
-        request.last_name(),
-    );
-    // The rules have seen to it that a date which is there is one.
-    agent.date_of_birth = request.date_of_birth().and_then(|date| date.parse().ok());
-    agent.current_brokerage_id = request.brokerage_id().cloned();
-
     let sent = request.profile();
-    let profile = &mut agent.profile;
     let onboarded = sent
         .get("onboardingComplete")
         .is_some_and(|flag| flag.as_str() == "true");
-    profile.onboarding_complete = Some(onboarded);
     let metadata = sent.get("clientMetadata").cloned();
-    profile.client_metadata = Some(metadata.unwrap_or_else(|| serde_json::json!({}).into()));
-    profile.external_id = sent.get("externalId").and_then(|id| id.deserialize().ok());
-
-    let mut assignment = RoleAssignment::new(request.role());
-    assignment.brokerage_id = request.brokerage_id().cloned();
-    assignment.office_id = request.office_id().cloned();
-    assignment.collective_id = request.collective_id().cloned();
-    agent.role_assignments = vec![assignment];
-    agent
+    let profile = AgentProfileResponse::builder()
+        .onboarding_complete(onboarded)
+        .client_metadata(metadata.unwrap_or_else(|| serde_json::json!({}).into()))
+        .maybe_external_id(
+            sent.get("externalId")
+                .and_then(|id| id.deserialize::<String>().ok()),
+        )
+        .build();
+    let assignment = RoleAssignment::builder()
+        .role(request.role())
+        .maybe_brokerage_id(request.brokerage_id())
+        .maybe_office_id(request.office_id())
+        .maybe_collective_id(request.collective_id())
+        .build();
+    Agent::builder()
+        .id(id)
+        .email(request.email())
+        .first_name(request.first_name())
+        .last_name(request.last_name())
+        // The rules have seen to it that a date which is there is one.
+        .maybe_date_of_birth(request.date_of_birth().and_then(|date| date.parse().ok()))
+        .maybe_current_brokerage_id(request.brokerage_id())
+        .profile(profile)
+        .role_assignments([assignment])
+        .build()
 }

@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::{
     names::{self, create_agent as field},
     validate::{self, Fields, Null, UnknownFields, ValidationError, Violation},
-    value::{BrokerageId, CollectiveId, Json, Kind, Nullable, OfficeId, Role},
+    value::{AssignedRole, BrokerageId, CollectiveId, Json, Kind, Nullable, OfficeId},
 };
 
 /// The request "Create agent" (specification, "Create agent").
@@ -37,7 +37,47 @@ use crate::{
 /// # use dealkit::CreateAgent;
 /// let request = CreateAgent::builder().email("ada@example.com").build();
 /// ```
-#[derive(Clone, PartialEq, bon::Builder)]
+///
+/// # A value, null, or nothing
+///
+/// Five fields may be null, and each meaning is written in one way:
+///
+/// | what is sent | how it is written |
+/// |---|---|
+/// | a value | `.office_id("o_1")` |
+/// | null | `.office_id(Nullable::Null)` |
+/// | nothing | no call |
+/// | what an `Option` holds, nothing for `None` | `.maybe_office_id(option)` |
+///
+/// Every other optional field has the two setters as well, and takes no null. An `Option` in the place of a
+/// value does not compile, because its `None` could mean null as well as nothing:
+///
+/// ```
+/// # use dealkit::{CreateAgent, OfficeId};
+/// let office: Option<OfficeId> = None;
+/// let builder = CreateAgent::builder().maybe_office_id(office);
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use dealkit::{CreateAgent, OfficeId};
+/// let office: Option<OfficeId> = None;
+/// let builder = CreateAgent::builder().office_id(office);
+/// ```
+///
+/// # From JSON
+///
+/// `Deserialize` checks every rule, as `build` does, and its error names every violation. It leaves fields
+/// alone that the specification does not have; [`from_json`](Self::from_json) can refuse them, and hands over
+/// the violations one by one. Of the formats of serde it reads those that name what they hold (JSON, YAML, …).
+///
+/// ```
+/// # use dealkit::CreateAgent;
+/// let body = r#"{"email": "ada@example.com", "first_name": "", "last_name": "Lovelace", "profile": {}, "role": "AGNT"}"#;
+/// let error = serde_json::from_str::<CreateAgent>(body).unwrap_err().to_string();
+/// assert!(error.contains("/first_name: ") && error.contains("(too_short)"));
+/// assert!(error.contains("/role: ") && error.contains("(unknown_value)"));
+/// ```
+#[derive(Clone, PartialEq, Serialize, bon::Builder)]
 #[builder(finish_fn(
     name = build_unvalidated,
     doc {
@@ -53,25 +93,34 @@ pub struct CreateAgent {
     last_name: String,
     /// The profile; an empty one is fine. Required.
     profile: AgentProfile,
-    /// The role; the service takes [`Role::Agent`] when none is sent.
-    role: Option<Role>,
+    /// The role: a [`Role`](crate::Role), or a string that should be one, which is for the rules to check. The
+    /// service takes `AGENT` when none is sent.
+    #[builder(into)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<AssignedRole>,
     /// Phone number: a plus sign and digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
     phone: Option<String>,
     /// URL of a picture. `Nullable::Null` sends null.
-    #[builder(into, default)]
-    image_url: Nullable<String>,
+    #[builder(into)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image_url: Option<Nullable<String>>,
     /// Date of birth: a `chrono::NaiveDate`, or a string `YYYY-MM-DD`. `Nullable::Null` sends null.
-    #[builder(into, default)]
-    date_of_birth: Nullable<String>,
+    #[builder(into)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    date_of_birth: Option<Nullable<String>>,
     /// The brokerage that the agent belongs to. `Nullable::Null` sends null.
-    #[builder(into, default)]
-    brokerage_id: Nullable<BrokerageId>,
+    #[builder(into)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    brokerage_id: Option<Nullable<BrokerageId>>,
     /// The office that the agent belongs to. `Nullable::Null` sends null.
-    #[builder(into, default)]
-    office_id: Nullable<OfficeId>,
+    #[builder(into)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    office_id: Option<Nullable<OfficeId>>,
     /// The collective that the agent belongs to. `Nullable::Null` sends null.
-    #[builder(into, default)]
-    collective_id: Nullable<CollectiveId>,
+    #[builder(into)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    collective_id: Option<Nullable<CollectiveId>>,
 }
 
 impl<S: create_agent_builder::IsComplete> CreateAgentBuilder<S> {
@@ -116,14 +165,11 @@ impl CreateAgent {
             last_name: fields.required_text(field::LAST_NAME, validate::name, out),
             profile: AgentProfile::take(&mut fields, unknown, out),
             role: fields
-                .text(field::ROLE, Null::Forbidden, validate::role, out)
-                .value()
-                .and_then(|role| role.parse().ok()),
-            phone: fields
-                .text(field::PHONE, Null::Forbidden, validate::phone, out)
-                .value(),
-            image_url: fields.text(field::IMAGE_URL, Null::Allowed, validate::absolute_url, out),
-            date_of_birth: fields.text(field::DATE_OF_BIRTH, Null::Allowed, validate::date, out),
+                .text(field::ROLE, validate::role, out)
+                .map(AssignedRole::from),
+            phone: fields.text(field::PHONE, validate::phone, out),
+            image_url: fields.nullable_text(field::IMAGE_URL, validate::absolute_url, out),
+            date_of_birth: fields.nullable_text(field::DATE_OF_BIRTH, validate::date, out),
             brokerage_id: fields.identifier(field::BROKERAGE_ID, out),
             office_id: fields.identifier(field::OFFICE_ID, out),
             collective_id: fields.identifier(field::COLLECTIVE_ID, out),
@@ -167,9 +213,10 @@ impl CreateAgent {
         &self.profile
     }
 
-    /// The role that the agent gets: [`Role::Agent`] when none is named.
-    pub fn role(&self) -> Role {
-        self.role.unwrap_or_default()
+    /// The role that the agent gets: `AGENT` when none is named. Another than the five of
+    /// [`Role`](crate::Role) only where the rules have not been checked.
+    pub fn role(&self) -> &AssignedRole {
+        self.role.as_ref().unwrap_or(&AssignedRole::Agent)
     }
 
     /// Phone number.
@@ -179,61 +226,40 @@ impl CreateAgent {
 
     /// URL of a picture; `None` when absent or null.
     pub fn image_url(&self) -> Option<&str> {
-        self.image_url.as_ref().value().map(String::as_str)
+        value(&self.image_url).map(String::as_str)
     }
 
     /// Date of birth as `YYYY-MM-DD`; `None` when absent or null.
     pub fn date_of_birth(&self) -> Option<&str> {
-        self.date_of_birth.as_ref().value().map(String::as_str)
+        value(&self.date_of_birth).map(String::as_str)
     }
 
     /// The brokerage; `None` when absent or null.
     pub fn brokerage_id(&self) -> Option<&BrokerageId> {
-        self.brokerage_id.as_ref().value()
+        value(&self.brokerage_id)
     }
 
     /// The office; `None` when absent or null.
     pub fn office_id(&self) -> Option<&OfficeId> {
-        self.office_id.as_ref().value()
+        value(&self.office_id)
     }
 
     /// The collective; `None` when absent or null.
     pub fn collective_id(&self) -> Option<&CollectiveId> {
-        self.collective_id.as_ref().value()
+        value(&self.collective_id)
     }
 }
 
-impl Serialize for CreateAgent {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_map(None)?;
-        fields.serialize_entry(field::EMAIL, &self.email)?;
-        fields.serialize_entry(field::FIRST_NAME, &self.first_name)?;
-        fields.serialize_entry(field::LAST_NAME, &self.last_name)?;
-        fields.serialize_entry(field::PROFILE, &self.profile)?;
-        if let Some(role) = &self.role {
-            fields.serialize_entry(field::ROLE, role)?;
-        }
-        if let Some(phone) = &self.phone {
-            fields.serialize_entry(field::PHONE, phone)?;
-        }
-        entry(&mut fields, field::IMAGE_URL, &self.image_url)?;
-        entry(&mut fields, field::DATE_OF_BIRTH, &self.date_of_birth)?;
-        entry(&mut fields, field::BROKERAGE_ID, &self.brokerage_id)?;
-        entry(&mut fields, field::OFFICE_ID, &self.office_id)?;
-        entry(&mut fields, field::COLLECTIVE_ID, &self.collective_id)?;
-        fields.end()
-    }
+/// The value of a field that may be null or absent.
+fn value<T>(field: &Option<Nullable<T>>) -> Option<&T> {
+    field.as_ref()?.as_ref().value()
 }
 
-fn entry<M: SerializeMap, T: Serialize>(
-    fields: &mut M,
-    name: &str,
-    value: &Nullable<T>,
-) -> Result<(), M::Error> {
-    match value {
-        Nullable::Absent => Ok(()),
-        Nullable::Null => fields.serialize_entry(name, &()),
-        Nullable::Value(value) => fields.serialize_entry(name, value),
+/// Checks every rule; fields that the specification does not have are left alone.
+impl<'de> Deserialize<'de> for CreateAgent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let body = <Json as Deserialize>::deserialize(deserializer)?;
+        Self::from_json(&body, UnknownFields::Ignore).map_err(de::Error::custom)
     }
 }
 
@@ -336,31 +362,53 @@ impl AgentProfile {
         names::PROFILE.iter().map(|(name, _)| *name)
     }
 
-    /// Takes the profile out of the fields of a request. What is not known is kept all the same: the request
-    /// is the caller's.
+    /// Reads a profile from JSON and checks the types of its fields.
+    ///
+    /// # Errors
+    /// [`ValidationError`] holds every violation, its pointers those within the profile.
+    pub fn from_json(profile: &Json, unknown: UnknownFields) -> Result<Self, ValidationError> {
+        let mut violations = Vec::new();
+        let profile = Self::checked(Fields::of_body(profile)?, unknown, &mut violations);
+        ValidationError::check(violations)?;
+        Ok(profile)
+    }
+
+    /// Takes the profile out of the fields of a request.
     fn take(
         fields: &mut Fields<'_>,
         unknown: UnknownFields,
         out: &mut Vec<Violation>,
     ) -> AgentProfile {
-        let mut profile = AgentProfile::new();
-        let Some(value) = fields.required(field::PROFILE, Kind::Object, out) else {
-            return profile;
+        fields
+            .required(field::PROFILE, Kind::Object, out)
+            .and_then(|profile| Fields::of(profile.get(), "/profile"))
+            .map(|fields| Self::checked(fields, unknown, out))
+            .unwrap_or_default()
+    }
+
+    /// What is not known is kept all the same: the request is the caller's.
+    fn checked(mut fields: Fields<'_>, unknown: UnknownFields, out: &mut Vec<Violation>) -> Self {
+        let profile = Self {
+            fields: fields.to_map(),
         };
-        let Some(mut inner) = Fields::of(value.get(), "/profile") else {
-            return profile;
-        };
-        profile.fields = inner.to_map();
         for (name, kind) in names::PROFILE {
-            inner.take(name, kind, Null::Forbidden, out);
+            fields.take(name, kind, Null::Forbidden, out);
         }
-        inner.rest(unknown, out);
+        fields.rest(unknown, out);
         profile
     }
 
     /// A field by its wire name, if it is set.
     pub fn get(&self, name: &str) -> Option<&Json> {
         self.fields.get(name)
+    }
+}
+
+/// Checks the types of the fields; undocumented ones are kept, as [`AgentProfile::extra`] does.
+impl<'de> Deserialize<'de> for AgentProfile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let profile = <Json as Deserialize>::deserialize(deserializer)?;
+        Self::from_json(&profile, UnknownFields::Ignore).map_err(de::Error::custom)
     }
 }
 

@@ -1,7 +1,11 @@
-//! The response types, made from the table: the structs, their reading, writing and `Debug`.
+//! The response types, made from the table: the structs, their builders, reading, writing and `Debug`.
 //!
 //! serde's derive cannot do this job: `#[serde(flatten)]`, its way to keep undocumented fields, passes
 //! numbers through a binary float and cannot hold raw JSON.
+#![allow(
+    missing_debug_implementations,
+    reason = "the builders show nothing: what they hold may be personal"
+)]
 
 use std::collections::BTreeMap;
 
@@ -37,11 +41,42 @@ macro_rules! models {
         }
     ) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq)]
+        #[derive(Clone, PartialEq, bon::Builder)]
+        // What is a string takes one. Numbers and dates are taken as they are, so that `"10.10".parse()?` knows
+        // what to make.
+        #[builder(
+            on(String, into),
+            on(AgentId, into),
+            on(ApplicationId, into),
+            on(ApplicationStatus, into),
+            on(AssignedRole, into),
+            on(BrokerageId, into),
+            on(CollectiveId, into),
+            on(ContactFieldId, into),
+            on(ContactFieldType, into),
+            on(ContactId, into),
+            on(ContactSchemaId, into),
+            on(ContactType, into),
+            on(DealId, into),
+            on(DealPhase, into),
+            on(DealStatus, into),
+            on(FieldSchemaId, into),
+            on(ListingContractId, into),
+            on(ListingSide, into),
+            on(OfferId, into),
+            on(OfficeId, into),
+            on(QuoteId, into),
+            on(Json, into),
+            on(Vec<_>, into, default),
+            on(BTreeMap<_, _>, default)
+        )]
         #[non_exhaustive]
         pub struct $model {
             $( $(#[$field_doc])* pub $field: $type, )+
             /// Undocumented fields, by name.
+            #[builder(with = |fields: impl IntoIterator<Item = (impl Into<String>, impl Into<Json>)>| {
+                fields.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+            })]
             pub extra: BTreeMap<String, Json>,
         }
 
@@ -121,32 +156,7 @@ macro_rules! models {
 
         $crate::model::field::field_by_serde!($model);
 
-        models!(@required $model {} {} $( $need $field: $type, )+);
         models!(@default $model [$($need)+]);
-    };
-
-    // What must be there are arguments, the rest is empty.
-    (@required $model:ident { $($argument:ident: $type:ty,)* } { $($rest:ident)* }) => {
-        impl $model {
-            /// One with the fields that must be there; the others are empty.
-            pub(super) fn with_required($($argument: $type),*) -> Self {
-                Self {
-                    $( $argument, )*
-                    $( $rest: Default::default(), )*
-                    extra: BTreeMap::new(),
-                }
-            }
-        }
-    };
-    (@required $model:ident { $($arguments:tt)* } { $($rest:ident)* }
-        required $field:ident: $type:ty, $($more:tt)*
-    ) => {
-        models!(@required $model { $($arguments)* $field: $type, } { $($rest)* } $($more)*);
-    };
-    (@required $model:ident { $($arguments:tt)* } { $($rest:ident)* }
-        $lenient:ident $field:ident: $type:ty, $($more:tt)*
-    ) => {
-        models!(@required $model { $($arguments)* } { $($rest)* $field } $($more)*);
     };
 
     // A type with a field that must be there has no default.
@@ -157,7 +167,7 @@ macro_rules! models {
     (@default $model:ident []) => {
         impl Default for $model {
             fn default() -> Self {
-                Self::with_required()
+                Self::builder().build()
             }
         }
     };

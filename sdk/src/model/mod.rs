@@ -7,18 +7,54 @@
 //! * Undocumented fields are kept in `extra`, digit for digit.
 //! * `Serialize` writes the wire names back; `Debug` shows identifiers, statuses, dates and numbers, and
 //!   hides what is personal.
-//! * The types are `#[non_exhaustive]`: a test builds one with `new` or `default` and sets fields, or
-//!   reads it from JSON.
+//! * The types are `#[non_exhaustive]`: a new field breaks nobody. A test builds one with `builder()`, or reads
+//!   it from JSON.
 
-mod agent;
 mod create_agent;
-mod deal;
 mod define;
 mod field;
 mod table;
 
-pub use create_agent::{AgentProfile, CreateAgent, CreateAgentBuilder};
+pub use create_agent::{AgentProfile, CreateAgent};
 pub use define::{
     Address, Agent, AgentProfileResponse, Application, Contact, ContactField, Deal, ListingAgent,
     ListingContract, Offer, Quote, RoleAssignment, Side,
 };
+
+/// The builders of the models and of the request, which their `builder()` begins.
+///
+/// What a model requires must be set, or `build()` does not compile; lists, maps and `extra` are empty where they
+/// are not. A setter `maybe_…` takes an `Option`.
+///
+/// ```
+/// use dealkit::{Application, Deal, DealStatus, Offer};
+///
+/// let deal = Deal::builder()
+///     .id("d_1")
+///     .status(DealStatus::Closed) // or "CLOSED"
+///     .application(
+///         Application::builder()
+///             .offers([Offer::builder().percent_of_commission("10.10".parse()?).build()])
+///             .build(),
+///     )
+///     .extra([("badge", "gold")]) // undocumented
+///     .build();
+/// assert_eq!(deal.status, Some(DealStatus::Closed));
+/// assert!(deal.quotes.is_empty());
+/// # Ok::<(), dealkit::ParseDecimalError>(())
+/// ```
+///
+/// ```compile_fail
+/// # use dealkit::Deal;
+/// let deal = Deal::builder().status("CLOSED").build(); // no id
+/// ```
+pub mod builder {
+    pub use super::{
+        create_agent::CreateAgentBuilder,
+        define::{
+            AddressBuilder, AgentBuilder, AgentProfileResponseBuilder, ApplicationBuilder,
+            ContactBuilder, ContactFieldBuilder, DealBuilder, ListingAgentBuilder,
+            ListingContractBuilder, OfferBuilder, QuoteBuilder, RoleAssignmentBuilder, SideBuilder,
+        },
+    };
+}

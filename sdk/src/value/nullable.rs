@@ -1,27 +1,26 @@
-//! A field of a request that may be absent, null or a value, where the specification allows all three.
+//! A field of a request that may be null, where the specification allows it.
 
 use chrono::NaiveDate;
+use serde::{Serialize, Serializer};
 
 use super::format_date;
 
-/// Absent, `null` or a value: what a field may be where the specification says "or null".
+/// `null` or a value: what a field is sent as where the specification says "or null".
 ///
-/// The reference server treats absent and `null` alike; another service may not, so both can be said.
+/// The reference server treats a null as it does a field that is left out; another service may not, so both
+/// can be said, each in one way. See the table at [`CreateAgent`](crate::CreateAgent).
+///
+/// An `Option` does not become one: whether its `None` meant null or nothing, nobody could see.
 ///
 /// ```
 /// use dealkit::Nullable;
 ///
 /// let value: Nullable<String> = "https://example.com/ada.png".into();
-/// let null: Nullable<String> = None::<String>.into();
-/// assert_eq!(value.as_ref().value().map(String::as_str), Some("https://example.com/ada.png"));
-/// assert_eq!(null, Nullable::Null);
-/// assert_eq!(Nullable::<String>::default(), Nullable::Absent);
+/// assert_eq!(value.value().as_deref(), Some("https://example.com/ada.png"));
+/// assert_eq!(Nullable::<String>::Null.value(), None);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Nullable<T> {
-    /// The field is not sent.
-    #[default]
-    Absent,
     /// The field is sent as `null`.
     Null,
     /// The field is sent with this value.
@@ -29,20 +28,27 @@ pub enum Nullable<T> {
 }
 
 impl<T> Nullable<T> {
-    /// The value, or `None` when absent or null.
+    /// The value, or `None` when null.
     pub fn value(self) -> Option<T> {
         match self {
             Nullable::Value(value) => Some(value),
-            Nullable::Absent | Nullable::Null => None,
+            Nullable::Null => None,
         }
     }
 
     /// The same with the value borrowed.
     pub fn as_ref(&self) -> Nullable<&T> {
         match self {
-            Nullable::Absent => Nullable::Absent,
             Nullable::Null => Nullable::Null,
             Nullable::Value(value) => Nullable::Value(value),
+        }
+    }
+
+    /// The same with the value changed.
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Nullable<U> {
+        match self {
+            Nullable::Null => Nullable::Null,
+            Nullable::Value(value) => Nullable::Value(change(value)),
         }
     }
 }
@@ -50,12 +56,6 @@ impl<T> Nullable<T> {
 impl<T> From<T> for Nullable<T> {
     fn from(value: T) -> Self {
         Nullable::Value(value)
-    }
-}
-
-impl<T> From<Option<T>> for Nullable<T> {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Nullable::Null, Nullable::Value)
     }
 }
 
@@ -69,5 +69,14 @@ impl From<&str> for Nullable<String> {
 impl From<NaiveDate> for Nullable<String> {
     fn from(date: NaiveDate) -> Self {
         Nullable::Value(format_date(date))
+    }
+}
+
+impl<T: Serialize> Serialize for Nullable<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Nullable::Null => serializer.serialize_none(),
+            Nullable::Value(value) => value.serialize(serializer),
+        }
     }
 }

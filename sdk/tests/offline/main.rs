@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod building;
 mod contract;
 mod json;
 mod models;

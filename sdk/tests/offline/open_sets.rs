@@ -7,7 +7,7 @@ use std::{
 
 use dealkit::{
     AgentId, ApplicationStatus, AssignedRole, ContactFieldType, ContactType, DealId, DealPhase,
-    DealStatus, ListingSide, Role,
+    DealStatus, ListingSide, Nullable, OfficeId, Role,
 };
 use proptest::prelude::*;
 
@@ -129,4 +129,22 @@ fn a_value_is_no_larger_than_a_string() {
     ] {
         assert_eq!(size, size_of::<String>());
     }
+}
+
+#[test]
+fn what_may_be_null_takes_what_the_value_takes() {
+    let id = OfficeId::from("o_1");
+    for value in [
+        Nullable::from("o_1"),
+        Nullable::from("o_1".to_owned()),
+        Nullable::from(&id),
+        Nullable::from(id.clone()),
+    ] {
+        assert_eq!(value, Nullable::Value(id.clone()));
+        assert_eq!(serde_json::to_string(&value).unwrap(), r#""o_1""#);
+        assert_eq!(value.as_ref().value(), Some(&id));
+    }
+    let null = Nullable::<OfficeId>::Null;
+    assert_eq!(serde_json::to_string(&null).unwrap(), "null");
+    assert_eq!(null.value(), None);
 }

@@ -2,8 +2,8 @@
 
 use chrono::NaiveDate;
 use dealkit::{
-    AgentProfile, BrokerageId, CreateAgent, Json, Nullable, Role, UnknownFields, ValidationError,
-    ViolationCode,
+    AgentProfile, AssignedRole, BrokerageId, CreateAgent, Json, Nullable, Role, UnknownFields,
+    ValidationError, ViolationCode,
 };
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ fn the_builder_finds_every_violation_at_once() {
 }
 
 #[test]
-fn null_and_absent_can_both_be_said() {
+fn a_value_null_and_nothing_are_each_written_in_one_way() {
     let request = || {
         CreateAgent::builder()
             .email("ada@example.com")
@@ -104,14 +104,26 @@ fn null_and_absent_can_both_be_said() {
         absent.to_json().as_str(),
         r#"{"email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{}}"#
     );
-    assert_eq!(absent.role(), Role::Agent);
+    assert_eq!(absent.role(), &AssignedRole::Agent);
+
+    let none = request()
+        .maybe_role(None::<Role>)
+        .maybe_phone(None::<String>)
+        .maybe_image_url(None::<&str>)
+        .maybe_date_of_birth(None::<NaiveDate>)
+        .maybe_brokerage_id(None::<BrokerageId>)
+        .maybe_office_id(None::<&BrokerageId>.map(BrokerageId::as_str))
+        .maybe_collective_id(None::<Nullable<_>>)
+        .build()
+        .unwrap();
+    assert_eq!(none, absent);
 
     let null = request()
         .image_url(Nullable::Null)
-        .date_of_birth(None::<String>)
-        .brokerage_id(None::<BrokerageId>)
+        .date_of_birth(Nullable::Null)
+        .brokerage_id(Nullable::Null)
         .office_id(Nullable::Null)
-        .collective_id(Nullable::Null)
+        .maybe_collective_id(Some(Nullable::Null))
         .build()
         .unwrap();
     let json: Value = null.to_json().deserialize().unwrap();
@@ -124,18 +136,131 @@ fn null_and_absent_can_both_be_said() {
     ] {
         assert_eq!(json.get(name), Some(&Value::Null), "{name}");
     }
+    assert_eq!(null.office_id(), None);
 
     let given = request()
         .date_of_birth(NaiveDate::from_ymd_opt(1990, 2, 28).unwrap())
         .brokerage_id(BrokerageId::new("b_1"))
-        .office_id("o_1")
+        .maybe_office_id(Some("o_1"))
         .collective_id(String::new())
         .role(Role::BrokerAdmin)
         .build()
         .unwrap();
     assert_eq!(given.date_of_birth(), Some("1990-02-28"));
-    assert_eq!(given.brokerage_id().unwrap(), &"b_1");
-    assert_eq!(given.collective_id().unwrap(), &"");
+    assert_eq!(given.brokerage_id().unwrap(), "b_1");
+    assert_eq!(given.office_id().unwrap(), "o_1");
+    assert_eq!(given.collective_id().unwrap(), "");
+}
+
+/// A role from a row of a table is one violation among the others.
+#[test]
+fn a_role_may_be_given_as_a_string() {
+    let request = |role: &str| {
+        CreateAgent::builder()
+            .email("ada@example.com")
+            .first_name("Ada")
+            .last_name("")
+            .profile(AgentProfile::new())
+            .role(role)
+            .phone("5550100")
+    };
+    let error = request("AGNT").build().unwrap_err();
+    assert_eq!(
+        found(&error),
+        json!([
+            {"pointer": "/last_name", "code": "too_short"},
+            {"pointer": "/role", "code": "unknown_value"},
+            {"pointer": "/phone", "code": "invalid_phone"},
+        ])
+    );
+    assert!(!error.to_string().contains("AGNT"), "{error}");
+    let error = request("OFFICE_ADMIN").build().unwrap_err();
+    assert_eq!(error.violations().len(), 2);
+    let unchecked = request("AGNT").build_unvalidated();
+    assert_eq!(unchecked.role(), "AGNT");
+    assert!(unchecked.to_json().as_str().contains(r#""role":"AGNT""#));
+}
+
+#[test]
+fn a_request_is_read_by_serde_and_checked() {
+    #[derive(Debug, serde::Deserialize)]
+    struct Command {
+        tenant: u32,
+        agent: CreateAgent,
+    }
+
+    let body = r#"{"tenant": 7, "agent": {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace",
+        "profile": {"tier": "A", "badge": "gold", "clientMetadata": {"rate": 10.10}}, "office_id": null, "unknown": 1}}"#;
+    let command: Command = serde_json::from_str(body).unwrap();
+    assert_eq!(command.tenant, 7);
+    assert_eq!(
+        command.agent.to_json().as_str(),
+        r#"{"email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{"badge":"gold","clientMetadata":{"rate": 10.10},"tier":"A"},"office_id":null}"#
+    );
+    let value: Value = command.agent.to_json().deserialize().unwrap();
+    assert_eq!(
+        serde_json::from_value::<CreateAgent>(value).unwrap(),
+        command.agent
+    );
+
+    let body = r#"{"tenant": 7, "agent": {"email": "KING", "first_name": "Ada", "profile": {"tier": 5}, "role": "AGNT",
+        "phone": null, "date_of_birth": "2023-02-29"}}"#;
+    let text = serde_json::from_str::<Command>(body)
+        .unwrap_err()
+        .to_string();
+    for violation in [
+        ("/email", "invalid_email"),
+        ("/last_name", "required"),
+        ("/profile/tier", "wrong_type"),
+        ("/role", "unknown_value"),
+        ("/phone", "null_not_allowed"),
+        ("/date_of_birth", "invalid_date"),
+    ] {
+        let (pointer, code) = violation;
+        assert!(
+            text.contains(&format!("{pointer}: ")) && text.contains(&format!("({code})")),
+            "{violation:?} in {text}"
+        );
+    }
+    for value in ["KING", "AGNT", "2023"] {
+        assert!(!text.contains(value), "{text}");
+    }
+    let text = serde_json::from_str::<CreateAgent>("[]")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.contains("the body: must be an object, got an array"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_profile_is_read_by_serde_and_checked() {
+    let profile: AgentProfile = serde_json::from_str(r#"{"tier": "A", "badge": [1.50]}"#).unwrap();
+    let expected = AgentProfile::new()
+        .tier("A")
+        .extra("badge", Json::parse("[1.50]").unwrap());
+    assert_eq!(profile, expected);
+    assert_eq!(
+        serde_json::to_string(&profile).unwrap(),
+        r#"{"badge":[1.50],"tier":"A"}"#
+    );
+
+    let wrong = Json::parse(r#"{"tier": 5, "teir": "A", "onboardingComplete": null}"#).unwrap();
+    let error = AgentProfile::from_json(&wrong, UnknownFields::Reject).unwrap_err();
+    assert_eq!(
+        found(&error),
+        json!([
+            {"pointer": "/tier", "code": "wrong_type"},
+            {"pointer": "/onboardingComplete", "code": "null_not_allowed"},
+            {"pointer": "/teir", "code": "unknown_field"},
+        ])
+    );
+    let text = wrong.deserialize::<AgentProfile>().unwrap_err().to_string();
+    assert!(
+        text.contains("/tier: ") && !text.contains("unknown_field"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What each call sends, byte for byte where it matters, and what comes of each successful answer.
 
 use dealkit::{
-    Agent, AgentProfile, BrokerageId, Client, CreateAgent, Deal, Error, ErrorKind, Json, Method,
-    Nullable, Outcome, RawResponse, Role,
+    Agent, AgentProfile, Client, CreateAgent, Deal, Error, ErrorKind, Json, Method, Nullable,
+    Outcome, RawResponse, Role,
 };
 use serde_json::{Value, json};
 
@@ -212,7 +212,7 @@ async fn null_is_sent_as_null_and_absent_not_at_all() {
         .profile(AgentProfile::new())
         .image_url(Nullable::Null)
         .date_of_birth(Nullable::Null)
-        .brokerage_id(None::<BrokerageId>)
+        .brokerage_id(Nullable::Null)
         .office_id(Nullable::Null)
         .collective_id(Nullable::Null)
         .build()

@@ -530,9 +530,9 @@ proptest! {
                 .last_name(&last_name)
                 .profile(profile.clone())
                 .maybe_phone(phone.clone())
-                .image_url(Nullable::from(image_url.clone()))
-                .date_of_birth(Nullable::from(date_of_birth.clone()))
-                .office_id(office_id.clone().map_or(Nullable::Absent, Nullable::from))
+                .image_url(image_url.clone().map_or(Nullable::Null, Nullable::from))
+                .maybe_date_of_birth(date_of_birth.clone())
+                .maybe_office_id(office_id.clone())
         };
         let request = fresh().build_unvalidated();
         let validated = request.validate();
