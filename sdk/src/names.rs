@@ -28,23 +28,40 @@ pub(crate) mod create_agent {
     }
 }
 
-/// The fields of the request's profile that the specification shows, in its order, with their types.
-pub(crate) const PROFILE: [(&str, Kind); 14] = [
-    ("tier", Kind::String),
-    ("id", Kind::String),
-    ("userId", Kind::String),
-    ("partnerUUID", Kind::String),
-    ("partnerOfficeId", Kind::String),
-    ("partnerMlsAgentId", Kind::String),
-    ("partnerMlsId", Kind::String),
-    ("partnerStatus", Kind::String),
-    ("mlsId", Kind::String),
-    ("onboardingComplete", Kind::Boolean),
-    ("processorConnectedAccountId", Kind::String),
-    ("processorOnboardingComplete", Kind::Boolean),
-    ("clientMetadata", Kind::Object),
-    ("externalId", Kind::String),
-];
+/// Hands the fields of the request's profile that the specification shows, in its order, to a macro: the name of
+/// the setter, that of the setter that takes an `Option`, the type and the wire name.
+macro_rules! profile_fields {
+    ($callback:ident) => {
+        $callback! {
+            tier, maybe_tier: String = "tier",
+            id, maybe_id: String = "id",
+            user_id, maybe_user_id: String = "userId",
+            partner_uuid, maybe_partner_uuid: String = "partnerUUID",
+            partner_office_id, maybe_partner_office_id: String = "partnerOfficeId",
+            partner_mls_agent_id, maybe_partner_mls_agent_id: String = "partnerMlsAgentId",
+            partner_mls_id, maybe_partner_mls_id: String = "partnerMlsId",
+            partner_status, maybe_partner_status: String = "partnerStatus",
+            mls_id, maybe_mls_id: String = "mlsId",
+            onboarding_complete, maybe_onboarding_complete: bool = "onboardingComplete",
+            processor_connected_account_id, maybe_processor_connected_account_id: String = "processorConnectedAccountId",
+            processor_onboarding_complete, maybe_processor_onboarding_complete: bool = "processorOnboardingComplete",
+            client_metadata, maybe_client_metadata: Json = "clientMetadata",
+            external_id, maybe_external_id: String = "externalId",
+        }
+    };
+}
+pub(crate) use profile_fields;
+
+macro_rules! profile {
+    (@kind String) => { Kind::String };
+    (@kind bool) => { Kind::Boolean };
+    (@kind Json) => { Kind::Object };
+    ($($setter:ident, $maybe:ident: $type:ident = $wire:literal,)+) => {
+        /// The fields of the request's profile, with their types.
+        pub(crate) const PROFILE: &[(&str, Kind)] = &[$(($wire, profile!(@kind $type))),+];
+    };
+}
+profile_fields!(profile);
 
 /// Takes the wire names out of the table of the response types.
 macro_rules! wire_names {

@@ -5,13 +5,13 @@
 use std::{collections::BTreeMap, fmt};
 
 use email_address::{EmailAddress, Options};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use url::Url;
 
 use crate::{
     names::{self, pointer_token},
-    value::{Json, Kind, Nullable, Role, parse_date},
+    value::{Json, Kind, Nullable, Role, open_set, parse_date},
 };
 
 /// The shortest first or last name, in Unicode code points (specification, "Limits").
@@ -80,85 +80,34 @@ impl fmt::Debug for Violation {
     }
 }
 
-/// States the codes once: the enum, its wire names and the list of all follow.
-macro_rules! violation_codes {
-    ($($(#[$doc:meta])* $code:ident = $wire:literal,)+) => {
-        /// Which rule a request breaks. The SDK and the sandbox server share one closed list; what
-        /// another service invents is kept in `Other`.
-        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-        #[non_exhaustive]
-        pub enum ViolationCode {
-            $($(#[$doc])* $code,)+
-            /// A code that this version of dealkit does not know.
-            Other(String),
-        }
-
-        impl ViolationCode {
-            /// Every known code.
-            pub const ALL: &'static [ViolationCode] = &[$(ViolationCode::$code),+];
-
-            /// The code as it stands on the wire.
-            pub fn as_str(&self) -> &str {
-                match self {
-                    $(ViolationCode::$code => $wire,)+
-                    ViolationCode::Other(code) => code,
-                }
-            }
-        }
-
-        impl From<String> for ViolationCode {
-            fn from(code: String) -> Self {
-                match code.as_str() {
-                    $($wire => ViolationCode::$code,)+
-                    _ => ViolationCode::Other(code),
-                }
-            }
-        }
-    };
-}
-
-violation_codes! {
-    /// A field that must be there is missing.
-    Required = "required",
-    /// The JSON type is not the one that the field has.
-    WrongType = "wrong_type",
-    /// The field must not be null.
-    NullNotAllowed = "null_not_allowed",
-    /// The string has too few characters (Unicode code points).
-    TooShort = "too_short",
-    /// The string has too many characters (Unicode code points).
-    TooLong = "too_long",
-    /// The string is not a bare mailbox of RFC 5321.
-    InvalidEmail = "invalid_email",
-    /// The string is not a plus sign followed by digits.
-    InvalidPhone = "invalid_phone",
-    /// The string is not an absolute URL.
-    InvalidUrl = "invalid_url",
-    /// The string is not a day `YYYY-MM-DD` that exists.
-    InvalidDate = "invalid_date",
-    /// The string is none of the closed set.
-    UnknownValue = "unknown_value",
-    /// The field is undocumented; only where unknown fields are rejected.
-    UnknownField = "unknown_field",
-    /// The identifier cannot be sent as a path segment; only in the SDK.
-    InvalidId = "invalid_id",
-}
-
-impl fmt::Display for ViolationCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl Serialize for ViolationCode {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for ViolationCode {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(Self::from)
+open_set! {
+    /// Which rule a request breaks. The SDK and the sandbox server share one closed list; what another service
+    /// invents is kept in `Other`.
+    ViolationCode {
+        /// A field that must be there is missing.
+        Required = "required",
+        /// The JSON type is not the one that the field has.
+        WrongType = "wrong_type",
+        /// The field must not be null.
+        NullNotAllowed = "null_not_allowed",
+        /// The string has too few characters (Unicode code points).
+        TooShort = "too_short",
+        /// The string has too many characters (Unicode code points).
+        TooLong = "too_long",
+        /// The string is not a bare mailbox of RFC 5321.
+        InvalidEmail = "invalid_email",
+        /// The string is not a plus sign followed by digits.
+        InvalidPhone = "invalid_phone",
+        /// The string is not an absolute URL.
+        InvalidUrl = "invalid_url",
+        /// The string is not a day `YYYY-MM-DD` that exists.
+        InvalidDate = "invalid_date",
+        /// The string is none of the closed set.
+        UnknownValue = "unknown_value",
+        /// The field is undocumented; only where unknown fields are rejected.
+        UnknownField = "unknown_field",
+        /// The identifier cannot be sent as a path segment; only in the SDK.
+        InvalidId = "invalid_id",
     }
 }
 

@@ -278,7 +278,8 @@ impl fmt::Debug for CreateAgent {
 /// The profile of an agent to create (specification, "Agent profile (request object)").
 ///
 /// The specification says of no field what it means or whether it is required: an empty profile is
-/// fine. `Debug` shows the names of the fields and none of the values. What a response holds is
+/// fine. `clientMetadata` must be a JSON object, whose text is sent exactly as it is. `Debug` shows the names of
+/// the fields and none of the values. What a response holds is
 /// [`AgentProfileResponse`](crate::AgentProfileResponse).
 ///
 /// ```
@@ -288,8 +289,10 @@ impl fmt::Debug for CreateAgent {
 ///     .tier("A")
 ///     .external_id("crm-17")
 ///     .client_metadata(serde_json::json!({"source": "import"}))
+///     .maybe_mls_id(None::<String>) // not sent
 ///     .extra("badge", "gold");
 /// assert_eq!(profile.get("tier").unwrap().as_str(), r#""A""#);
+/// assert!(profile.get("mlsId").is_none());
 /// ```
 #[derive(Clone, Default, PartialEq, Serialize)]
 #[serde(transparent)]
@@ -298,14 +301,24 @@ pub struct AgentProfile {
     fields: BTreeMap<String, Json>,
 }
 
-/// Setters of fields that are strings.
-macro_rules! text_fields {
-    ($($setter:ident = $wire:literal,)+) => {
+/// The setters of each field.
+macro_rules! setters {
+    ($($setter:ident, $maybe:ident: $type:ident = $wire:literal,)+) => {
         $(
             #[doc = concat!("Sets `", $wire, "`.")]
             #[must_use]
-            pub fn $setter(self, value: impl Into<String>) -> Self {
-                self.extra($wire, value.into())
+            pub fn $setter(self, value: impl Into<$type>) -> Self {
+                let value: $type = value.into();
+                self.extra($wire, value)
+            }
+
+            #[doc = concat!("Sets `", $wire, "`, or leaves it out when there is none.")]
+            #[must_use]
+            pub fn $maybe(self, value: Option<impl Into<$type>>) -> Self {
+                match value {
+                    Some(value) => self.$setter(value),
+                    None => self,
+                }
             }
         )+
     };
@@ -317,37 +330,7 @@ impl AgentProfile {
         Self::default()
     }
 
-    text_fields! {
-        tier = "tier",
-        id = "id",
-        user_id = "userId",
-        partner_uuid = "partnerUUID",
-        partner_office_id = "partnerOfficeId",
-        partner_mls_agent_id = "partnerMlsAgentId",
-        partner_mls_id = "partnerMlsId",
-        partner_status = "partnerStatus",
-        mls_id = "mlsId",
-        processor_connected_account_id = "processorConnectedAccountId",
-        external_id = "externalId",
-    }
-
-    /// Sets `onboardingComplete`.
-    #[must_use]
-    pub fn onboarding_complete(self, value: bool) -> Self {
-        self.extra("onboardingComplete", value)
-    }
-
-    /// Sets `processorOnboardingComplete`.
-    #[must_use]
-    pub fn processor_onboarding_complete(self, value: bool) -> Self {
-        self.extra("processorOnboardingComplete", value)
-    }
-
-    /// Sets `clientMetadata`, which must be a JSON object; its text is sent exactly as it is.
-    #[must_use]
-    pub fn client_metadata(self, value: impl Into<Json>) -> Self {
-        self.extra("clientMetadata", value)
-    }
+    names::profile_fields!(setters);
 
     /// Sets a field by its wire name, also an undocumented one. Setting a known
     /// field this way replaces it, and the rules check its type.
@@ -391,7 +374,7 @@ impl AgentProfile {
         let profile = Self {
             fields: fields.to_map(),
         };
-        for (name, kind) in names::PROFILE {
+        for &(name, kind) in names::PROFILE {
             fields.take(name, kind, Null::Forbidden, out);
         }
         fields.rest(unknown, out);

@@ -30,3 +30,5 @@ pub(crate) use datetime::{format_date, format_timestamp, parse_date, parse_times
 pub(crate) use integer::parse_integer;
 pub(crate) use kind::Kind;
 pub(crate) use name::Name;
+pub(crate) use open::open_set;
+pub(crate) use text::like_a_string;

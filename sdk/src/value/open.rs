@@ -1,13 +1,6 @@
 //! Strings from open sets: the specification shows a sample or none, and says "not shown" of the rest.
 
-use std::{
-    cmp::Ordering,
-    fmt,
-    hash::{Hash, Hasher},
-};
-
 use compact_str::CompactString;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Visitor};
 
 use super::{Role, text::like_a_string};
 
@@ -20,6 +13,11 @@ use super::{Role, text::like_a_string};
 pub struct Undocumented(CompactString);
 
 impl Undocumented {
+    /// For [`open_set`] alone, which has looked whether the value is documented.
+    pub(crate) fn new(text: impl Into<CompactString>) -> Self {
+        Self(text.into())
+    }
+
     /// The string, as it stands on the wire.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -37,17 +35,20 @@ macro_rules! open_set {
     }) => {
         $(#[$doc])*
         ///
-        /// A value that the specification comes to document gets a variant, and is then no `Other` any more:
-        /// compare with a string (`== "SOMETHING"`) where a value has none yet.
+        /// A value that gets a variant in a later version is then no `Other` any more: compare with a string
+        /// (`== "SOMETHING"`) where a value has none yet.
         #[derive(Clone)]
         #[non_exhaustive]
         pub enum $name {
             $( $(#[$value_doc])* $value, )*
             /// Any other value, as it came.
-            Other(Undocumented),
+            Other($crate::value::Undocumented),
         }
 
         impl $name {
+            /// Every documented value.
+            pub const ALL: &'static [Self] = &[$(Self::$value),*];
+
             /// The string, as it stands on the wire.
             pub fn as_str(&self) -> &str {
                 match self {
@@ -71,28 +72,24 @@ macro_rules! open_set {
         impl From<&str> for $name {
             fn from(text: &str) -> Self {
                 Self::documented(text)
-                    .unwrap_or_else(|| Self::Other(Undocumented(CompactString::new(text))))
+                    .unwrap_or_else(|| Self::Other($crate::value::Undocumented::new(text)))
             }
         }
 
         impl From<String> for $name {
             fn from(text: String) -> Self {
                 Self::documented(&text)
-                    .unwrap_or_else(|| Self::Other(Undocumented(CompactString::from(text))))
+                    .unwrap_or_else(|| Self::Other($crate::value::Undocumented::new(text)))
             }
         }
 
         impl From<$name> for String {
             fn from(value: $name) -> Self {
-                match value {
-                    $name::Other(Undocumented(text)) => text.into(),
-                    #[allow(unreachable_patterns, reason = "some sets have no documented value")]
-                    documented => documented.as_str().to_owned(),
-                }
+                value.as_str().to_owned()
             }
         }
 
-        like_a_string!($name);
+        $crate::value::like_a_string!($name);
 
         impl PartialEq for $name {
             fn eq(&self, other: &Self) -> bool {
@@ -103,37 +100,37 @@ macro_rules! open_set {
         impl Eq for $name {}
 
         impl PartialOrd for $name {
-            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+            fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
                 Some(self.cmp(other))
             }
         }
 
         impl Ord for $name {
-            fn cmp(&self, other: &Self) -> Ordering {
+            fn cmp(&self, other: &Self) -> std::cmp::Ordering {
                 self.as_str().cmp(other.as_str())
             }
         }
 
-        impl Hash for $name {
-            fn hash<H: Hasher>(&self, state: &mut H) {
+        impl std::hash::Hash for $name {
+            fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
                 self.as_str().hash(state);
             }
         }
 
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.as_str())
             }
         }
 
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 struct Text;
 
-                impl Visitor<'_> for Text {
+                impl serde::de::Visitor<'_> for Text {
                     type Value = $name;
 
-                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                         f.write_str("a string")
                     }
 
@@ -147,6 +144,8 @@ macro_rules! open_set {
         }
     };
 }
+
+pub(crate) use open_set;
 
 open_set! {
     /// Status of a deal. An open set: `CLOSED` is the one documented value.

@@ -34,7 +34,7 @@ macro_rules! like_a_string {
             }
         }
 
-        like_a_string!(@equal $name: str, &str, String);
+        $crate::value::like_a_string!(@equal $name: str, &str, String);
     };
 
     (@equal $name:ident: $($string:ty),+) => {$(
@@ -53,4 +53,4 @@ macro_rules! like_a_string {
     )+};
 }
 
-pub(super) use like_a_string;
+pub(crate) use like_a_string;

@@ -7,7 +7,7 @@ use std::{
 
 use dealkit::{
     AgentId, ApplicationStatus, AssignedRole, ContactFieldType, ContactType, DealId, DealPhase,
-    DealStatus, ListingSide, Nullable, OfficeId, Role,
+    DealStatus, ListingSide, Nullable, OfficeId, Role, ViolationCode,
 };
 use proptest::prelude::*;
 
@@ -39,11 +39,13 @@ fn documented_values_match_in_patterns() {
 
 #[test]
 fn every_role_of_a_request_is_a_known_one_in_a_response() {
+    assert_eq!(AssignedRole::ALL, Role::ALL);
     for role in Role::ALL {
         let assigned = AssignedRole::from(role);
         assert!(!matches!(assigned, AssignedRole::Other(_)), "{role}");
         assert_eq!(assigned.known(), Some(role));
-        assert!(assigned == role && role == assigned);
+        assert_eq!(assigned, role);
+        assert_eq!(role, assigned);
         assert_ne!(assigned, AssignedRole::from(role.as_str().to_lowercase()));
     }
 }
@@ -56,7 +58,7 @@ macro_rules! is_the_string {
             fn a_value_is_the_string_that_it_was(
                 text in prop_oneof![
                     Just("CLOSED".to_owned()), Just("APPLICATION".to_owned()), Just("PENDING".to_owned()),
-                    Just("AGENT".to_owned()), Just("OFFICE_ADMIN".to_owned()),
+                    Just("AGENT".to_owned()), Just("OFFICE_ADMIN".to_owned()), Just("invalid_email".to_owned()),
                     "[A-Z_]{0,12}", any::<String>(),
                 ],
                 other in prop_oneof![Just("CLOSED".to_owned()), Just("AGENT".to_owned()), any::<String>()],
@@ -106,6 +108,7 @@ is_the_string!(
     ListingSide,
     ContactType,
     ContactFieldType,
+    ViolationCode,
     DealId
 );
 
@@ -122,6 +125,7 @@ fn only_strings_are_read() {
 #[test]
 fn a_value_is_no_larger_than_a_string() {
     for size in [
+        size_of::<Option<ViolationCode>>(),
         size_of::<Option<DealStatus>>(),
         size_of::<Option<AssignedRole>>(),
         size_of::<Option<ListingSide>>(),
