@@ -1,13 +1,13 @@
 //! Test your own code against the sandbox: a real server inside of the test, with the deals it needs.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
-use dealkit::{AgentProfile, Client, CreateAgent, DealStatus, Error};
+use dealkit::{AgentProfile, Client, CreateAgent, Deal, DealStatus, Error};
 use dealkit_server::Sandbox;
 
-/// The code under test: it creates an agent if the deal is closed.
+/// The code under test: it creates an agent if the deal is won.
 async fn reward(client: &Client, deal_id: &str) -> Result<bool, Error> {
     let deal = client.deals().retrieve(deal_id).await?;
-    if deal.status != Some(DealStatus::Closed) {
+    if !is_won(&deal) {
         return Ok(false);
     }
     let request = CreateAgent::builder()
@@ -20,11 +20,25 @@ async fn reward(client: &Client, deal_id: &str) -> Result<bool, Error> {
     Ok(true)
 }
 
+fn is_won(deal: &Deal) -> bool {
+    match &deal.status {
+        Some(DealStatus::Closed) => deal.application.is_some(),
+        // A status that the specification does not show.
+        Some(DealStatus::Other(status)) => status == "SETTLED",
+        _ => false,
+    }
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // What needs no service is tested on models that the test builds.
+    let settled = Deal::builder().id("d_1").status("SETTLED").build();
+    assert!(is_won(&settled));
+    assert!(!is_won(&Deal::builder().id("d_2").build()));
+
     let sandbox = Sandbox::builder()
         .deals([
-            r#"{"id": "won", "status": "CLOSED"}"#,
+            r#"{"id": "won", "status": "CLOSED", "application": {}}"#,
             r#"{"id": "open", "status": "OPEN"}"#,
         ])
         .start()?;

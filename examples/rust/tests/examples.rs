@@ -1,11 +1,17 @@
 //! Every example runs to its end against a sandbox and shows what its file says.
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
 
+use dealkit::{Method, blocking::Client};
 use dealkit_server::Sandbox;
+use serde_json::json;
 
-/// Runs an example and returns what it prints. Cargo builds the examples with the tests.
-fn run(example: &str, sandbox: &Sandbox) -> String {
+/// An example as a process to start. Cargo builds the examples with the tests.
+fn example(example: &str, sandbox: &Sandbox) -> Command {
     let tests = std::env::current_exe().unwrap();
     let program: PathBuf = tests
         .ancestors()
@@ -13,15 +19,27 @@ fn run(example: &str, sandbox: &Sandbox) -> String {
         .unwrap()
         .join("examples")
         .join(example);
-    let output = Command::new(&program)
+    let mut command = Command::new(program);
+    command
         .env("DEALKIT_BASE_URL", sandbox.url())
-        .env("DEALKIT_SERVICE_KEY", sandbox.service_key())
+        .env("DEALKIT_SERVICE_KEY", sandbox.service_key());
+    command
+}
+
+/// Runs a program to its end and returns what it prints.
+fn output(program: &mut Command) -> String {
+    let name = PathBuf::from(program.get_program());
+    let output = program
         .output()
-        .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+        .unwrap_or_else(|error| panic!("{}: {error}", name.display()));
     let shown = String::from_utf8(output.stdout).unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{example}: {shown}{told}");
+    assert!(output.status.success(), "{}: {shown}{told}", name.display());
     shown
+}
+
+fn run(name: &str, sandbox: &Sandbox) -> String {
+    output(&mut example(name, sandbox))
 }
 
 #[test]
@@ -65,4 +83,72 @@ fn blocking() {
 fn testing() {
     let sandbox = Sandbox::builder().start().unwrap();
     assert_eq!(run("testing", &sandbox), "the sandbox holds 1 agent\n");
+}
+
+#[test]
+fn import() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let file = std::env::temp_dir().join(format!("dealkit-import-{}.csv", std::process::id()));
+    let rows = "email,first_name,last_name,role,born,brokerage,tier\n\
+        ada@example.com,Ada,Lovelace,AGENT,1815-12-10,b_1,A\n\
+        grace@example.com,Grace,,AGNT,,,\n\
+        joan@example.com,Joan,Clarke,,,,\n";
+    std::fs::write(&file, rows).unwrap();
+    let shown = output(example("import", &sandbox).arg(&file));
+    std::fs::remove_file(&file).unwrap();
+    let lines: Vec<&str> = shown.lines().collect();
+    let [first, last_name, role, last] = lines[..] else {
+        panic!("{shown}");
+    };
+    assert!(first.starts_with("line 2: created "), "{shown}");
+    assert!(last_name.starts_with("line 3: /last_name: "), "{shown}");
+    assert!(
+        role.starts_with("line 3: /role: must be one of "),
+        "{shown}"
+    );
+    assert!(last.starts_with("line 4: created "), "{shown}");
+    assert_eq!(sandbox.agents().len(), 2);
+}
+
+/// Ends a process that would run on.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn service() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let mut program = example("service", &sandbox);
+    let mut process = Ended(program.stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    let stdout = process.0.stdout.take().unwrap();
+    BufReader::new(stdout).read_line(&mut line).unwrap();
+    // Its paths are those of the interface, so that dealkit can call it.
+    let url = line.trim().strip_prefix("listening on ").unwrap();
+    let client = Client::builder().base_url(url).service_key("none");
+    let client = client.build().unwrap();
+
+    let ada = json!({"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}});
+    let created = client.request(Method::POST, ["agents"]).json(&ada).send();
+    assert_eq!(created.unwrap().status(), 201);
+    assert_eq!(sandbox.agents().len(), 1);
+
+    let wrong = json!({"email": "ada", "first_name": "Ada", "profile": {}, "role": "AGNT"});
+    let error = client.request(Method::POST, ["agents"]).json(&wrong).send();
+    let error = error.unwrap_err();
+    let text = String::from_utf8_lossy(error.body().unwrap()).into_owned();
+    assert_eq!(error.status().unwrap(), 422);
+    for pointer in ["/email", "/last_name", "/role"] {
+        assert!(text.contains(pointer), "{text}");
+    }
+
+    let deal = client.deals().retrieve("d_1").send().unwrap();
+    assert_eq!(deal.id, "d_1");
+    let error = client.deals().retrieve("no-such-deal").send().unwrap_err();
+    assert!(error.is_not_found());
 }

@@ -1,0 +1,55 @@
+//! Create an agent for each row of a CSV file, and report what is wrong with the others, row by row.
+//!
+//! Takes the file as an argument, and reads the service's address and key from `DEALKIT_BASE_URL` and
+//! `DEALKIT_SERVICE_KEY`.
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use dealkit::{AgentProfile, BrokerageId, CreateAgent, ValidationError, blocking::Client};
+use serde::Deserialize;
+
+/// A row as it stands in the file: an empty cell is `None`, and the rules are for `build` to check.
+#[derive(Deserialize)]
+struct Row {
+    email: String,
+    first_name: String,
+    last_name: String,
+    role: Option<String>,
+    born: Option<String>,
+    brokerage: Option<BrokerageId>,
+    tier: Option<String>,
+}
+
+impl TryFrom<Row> for CreateAgent {
+    type Error = ValidationError;
+
+    fn try_from(row: Row) -> Result<Self, ValidationError> {
+        CreateAgent::builder()
+            .email(row.email)
+            .first_name(row.first_name)
+            .last_name(row.last_name)
+            .profile(AgentProfile::new().maybe_tier(row.tier))
+            .maybe_role(row.role)
+            .maybe_date_of_birth(row.born)
+            .maybe_brokerage_id(row.brokerage)
+            .build()
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let file = std::env::args_os().nth(1).ok_or("which file?")?;
+    let client = Client::from_env()?;
+    for (row, line) in csv::Reader::from_path(file)?.deserialize::<Row>().zip(2..) {
+        match CreateAgent::try_from(row?) {
+            Ok(request) => match client.agents().create(request).send() {
+                Ok(agent) => println!("line {line}: created {}", agent.id),
+                Err(error) => println!("line {line}: {error}"),
+            },
+            Err(error) => {
+                for violation in error.violations() {
+                    println!("line {line}: {violation}");
+                }
+            }
+        }
+    }
+    Ok(())
+}
