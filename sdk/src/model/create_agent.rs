@@ -46,7 +46,7 @@ use crate::{
 /// |---|---|
 /// | a value | `.office_id("o_1")` |
 /// | null | `.office_id(Nullable::Null)` |
-/// | nothing | no call |
+/// | nothing | by not calling it |
 /// | what an `Option` holds, nothing for `None` | `.maybe_office_id(option)` |
 ///
 /// Every other optional field has the two setters as well, and takes no null. An `Option` in the place of a
@@ -267,7 +267,8 @@ impl fmt::Debug for CreateAgent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CreateAgent")
             .field("profile", &self.profile)
-            .field("role", &self.role)
+            // One that is not known may be anything, where the rules have not been checked.
+            .field("role", &self.role.as_ref().and_then(AssignedRole::known))
             .field("brokerage_id", &self.brokerage_id)
             .field("office_id", &self.office_id)
             .field("collective_id", &self.collective_id)

@@ -178,6 +178,7 @@ fn a_role_may_be_given_as_a_string() {
     assert_eq!(error.violations().len(), 2);
     let unchecked = request("AGNT").build_unvalidated();
     assert_eq!(unchecked.role(), "AGNT");
+    assert!(!format!("{unchecked:?}").contains("AGNT"));
     assert!(unchecked.to_json().as_str().contains(r#""role":"AGNT""#));
 }
 
