@@ -125,6 +125,11 @@ pub mod validate;
 mod value;
 pub mod wire;
 
+/// The crate behind dates and timestamps, in the version that dealkit uses.
+pub use chrono;
+/// The crate behind [`Decimal`], in the version that dealkit uses.
+pub use rust_decimal;
+
 pub use decode_error::DecodeError;
 pub use model::{
     Address, Agent, AgentProfile, AgentProfileResponse, Application, Contact, ContactField,

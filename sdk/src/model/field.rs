@@ -7,10 +7,9 @@ use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{self, DeserializeSeed, SeqAccess, Visitor},
 };
-use serde_json::value::RawValue;
 
 use crate::value::{
-    self, Decimal, Json, format_date, format_timestamp, parse_date, parse_integer, parse_timestamp,
+    self, Decimal, Json, format_date, format_timestamp, parse_date, parse_timestamp, read_integer,
 };
 
 /// A type that a field of a response can have.
@@ -134,9 +133,7 @@ impl<T: Field> Field for Vec<T> {
 
 impl Field for i64 {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
-        parse_integer(raw.get())
-            .ok_or_else(|| de::Error::custom("expected an integer of at most 64 bits"))
+        read_integer(deserializer)
     }
 
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -3,8 +3,14 @@
 use std::{fmt, str::FromStr};
 
 use rust_decimal::prelude::ToPrimitive;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 use serde_json::value::RawValue;
+
+use super::{
+    exact::read_number,
+    format::Target,
+    number::{Binary, is_json_number},
+};
 
 /// An exact decimal number: what the specification calls `number`.
 ///
@@ -16,16 +22,59 @@ use serde_json::value::RawValue;
 /// The specification does not say in what unit or scale a deal's money, percentage and split fields
 /// are; a `Decimal` carries the digits and adds nothing.
 ///
-/// It reads from and writes to JSON (through `serde_json`) only.
+/// # Arithmetic
+///
+/// `+`, `-`, `*`, `/`, `%`, negation, sums, and comparison with each other and with integers. Sums, differences and
+/// products are exact as long as 28 digits hold them; beyond that, and in a division that does not come out even,
+/// the last digit is rounded (half to even), as `rust_decimal` does. Like the integers of `std`, the operators
+/// panic when the result is too large and when the divisor is zero; the `checked_` forms return `None`. What is not
+/// here (rounding to cents, powers, parts) is in [`rust_decimal::Decimal`]: [`into_inner`](Self::into_inner), and
+/// `from` on the way back.
 ///
 /// ```
 /// use dealkit::Decimal;
 ///
-/// let percent: Decimal = "10.10".parse()?;
+/// let splits: [Decimal; 2] = ["10.10".parse()?, Decimal::new(4990, 2)]; // 49.90
+/// let total: Decimal = splits.iter().sum();
+/// assert_eq!(total.to_string(), "60.00");
+/// assert!(total == 60 && total < 100);
+/// assert_eq!(Decimal::from(450_000) * total / Decimal::from(100), 270_000);
+/// assert_eq!(total.checked_div(Decimal::default()), None);
+///
+/// use dealkit::rust_decimal::RoundingStrategy;
+/// let third = Decimal::from(10) / Decimal::from(3);
+/// let cents = third.into_inner().round_dp_with_strategy(2, RoundingStrategy::MidpointAwayFromZero);
+/// assert_eq!(Decimal::from(cents).to_string(), "3.33");
+/// # Ok::<(), dealkit::ParseDecimalError>(())
+/// ```
+///
+/// # In JSON and other formats
+///
+/// Directly through `serde_json`, reading and writing are exact to the digit:
+///
+/// ```
+/// use dealkit::Decimal;
+///
+/// let percent: Decimal = serde_json::from_str("10.10")?;
 /// assert_eq!(percent.to_string(), "10.10");
 /// assert_eq!(serde_json::to_string(&percent)?, "10.10");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), serde_json::Error>(())
 /// ```
+///
+/// Through anything else the value is right, or it is an error; it is never rounded:
+///
+/// | | written as | read from |
+/// |---|---|---|
+/// | `serde_json`, directly | the number as it is | a number |
+/// | `serde_json::Value` (`to_value`, `json!`, `from_value`) | a number if a 64-bit integer or a float of 15 significant digits holds it, else a string | an integer, a string, a float of at most 15 significant digits |
+/// | `flatten`, `tag`, `untagged` | as the format does | the same |
+/// | YAML, TOML, CBOR, MessagePack, CSV, … | a string | the same; a CSV cell with all its digits |
+///
+/// A float of more digits is an error that says what to do, since nobody knows any more which number it was. One
+/// of 15 digits or fewer is taken for the number that it is written as: a document that has a number of more
+/// digits *right beside* it (0.30000000000000001) cannot be told from one that has it (0.3) once another reader has
+/// made a float of it. Directly through `serde_json`, in strings, and when any crate of the program
+/// switches on serde_json's feature `arbitrary_precision`, there are no floats, and no such limit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Decimal(rust_decimal::Decimal);
 
@@ -35,7 +84,22 @@ pub struct Decimal(rust_decimal::Decimal);
 pub struct ParseDecimalError;
 
 impl Decimal {
-    /// The value as `rust_decimal` holds it, for arithmetic.
+    /// `mantissa` with `scale` digits after the point: `Decimal::new(1010, 2)` is 10.10.
+    ///
+    /// # Panics
+    /// When `scale` is more than 28; [`checked_new`](Self::checked_new) does not panic.
+    pub fn new(mantissa: i64, scale: u32) -> Self {
+        Self(rust_decimal::Decimal::new(mantissa, scale))
+    }
+
+    /// `mantissa` with `scale` digits after the point; `None` when it does not fit.
+    pub fn checked_new(mantissa: i128, scale: u32) -> Option<Self> {
+        rust_decimal::Decimal::try_from_i128_with_scale(mantissa, scale)
+            .ok()
+            .map(Self)
+    }
+
+    /// The value as `rust_decimal` holds it, for what is not here.
     pub fn into_inner(self) -> rust_decimal::Decimal {
         self.0
     }
@@ -100,12 +164,6 @@ fn scale(mantissa: &str, exponent: &str) -> Option<rust_decimal::Decimal> {
     rust_decimal::Decimal::try_from_i128_with_scale(mantissa, 0).ok()
 }
 
-fn is_json_number(text: &str) -> bool {
-    // A JSON number is the one JSON value that begins with a minus sign or a digit.
-    text.starts_with(|first: char| first == '-' || first.is_ascii_digit())
-        && serde_json::from_str::<&RawValue>(text).is_ok_and(|raw| raw.get().len() == text.len())
-}
-
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
@@ -130,24 +188,30 @@ impl From<Decimal> for rust_decimal::Decimal {
     }
 }
 
-impl From<i64> for Decimal {
-    fn from(value: i64) -> Self {
-        Self(value.into())
-    }
-}
-
 impl Serialize for Decimal {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // A raw value is the one way to hand serde_json digits that it does not touch.
-        RawValue::from_string(self.to_string())
-            .map_err(ser::Error::custom)?
-            .serialize(serializer)
+        let text = self.to_string();
+        match Target::of::<S>() {
+            // A raw value is the one way to hand serde_json digits that it does not touch.
+            Target::ExactJson => RawValue::from_string(text)
+                .map_err(ser::Error::custom)?
+                .serialize(serializer),
+            // JSON has it as a number, so a number it is wherever one holds it.
+            Target::LossyJson => match Binary::of(&text) {
+                Some(number) => number.serialize(serializer),
+                None => serializer.serialize_str(&text),
+            },
+            Target::Other => serializer.serialize_str(&text),
+        }
     }
 }
 
 impl<'de> Deserialize<'de> for Decimal {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
-        Self::from_json_number(raw.get()).ok_or_else(|| de::Error::custom(ParseDecimalError))
+        read_number(
+            deserializer,
+            "a decimal number of at most 28 digits",
+            Self::from_json_number,
+        )
     }
 }

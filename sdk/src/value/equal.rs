@@ -8,7 +8,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::kind::Kind;
+use super::{kind::Kind, number::same_number};
 
 /// How many arrays and objects may enclose each other in what is looked at value by value.
 pub(super) const MAX_DEPTH: usize = 127;
@@ -104,93 +104,6 @@ impl<'de> Deserialize<'de> for Characters<'de> {
 
         deserializer.deserialize_bytes(Bytes)
     }
-}
-
-fn same_number(left: &str, right: &str) -> bool {
-    let (left, right) = (Number::of(left), Number::of(right));
-    if left.is_zero() || right.is_zero() {
-        return left.is_zero() && right.is_zero();
-    }
-    left.is_negative == right.is_negative
-        && left.digits().eq(right.digits())
-        // 0.d × 10^(point + exponent) on both sides.
-        && difference(left.exponent, right.exponent) == Some(right.point() - left.point())
-}
-
-/// A JSON number in its parts. It is never worked out: `1e999999999` has a billion digits.
-struct Number<'a> {
-    is_negative: bool,
-    whole: &'a str,
-    fraction: &'a str,
-    exponent: &'a str,
-}
-
-impl<'a> Number<'a> {
-    fn of(text: &'a str) -> Self {
-        let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        Self {
-            is_negative: whole.starts_with('-'),
-            whole: whole.trim_start_matches('-'),
-            fraction,
-            exponent,
-        }
-    }
-
-    /// The digits from the first to the last that is not zero.
-    fn digits(&self) -> impl Iterator<Item = u8> {
-        let end = self.fraction.trim_end_matches('0');
-        let whole = match end {
-            "" => self.whole.trim_end_matches('0'),
-            _ => self.whole,
-        };
-        whole.bytes().chain(end.bytes()).skip(self.zeros())
-    }
-
-    /// How many zeros come first.
-    fn zeros(&self) -> usize {
-        let digits = self.whole.bytes().chain(self.fraction.bytes());
-        digits.take_while(|digit| *digit == b'0').count()
-    }
-
-    fn is_zero(&self) -> bool {
-        self.zeros() == self.whole.len() + self.fraction.len()
-    }
-
-    /// Where the decimal point stands, from before the first digit that is not zero.
-    fn point(&self) -> i128 {
-        self.whole.len() as i128 - self.zeros() as i128
-    }
-}
-
-/// How much larger the first of two integers of any length is; `None` where that is more than any two texts
-/// in memory are long.
-fn difference(left: &str, right: &str) -> Option<i128> {
-    let (left_sign, left) = sign_and_digits(left);
-    let (right_sign, right) = sign_and_digits(right);
-    let length = left.len().max(right.len());
-    let mut difference = 0_i128;
-    for (left, right) in padded(left, length).zip(padded(right, length)) {
-        // It only grows from here on.
-        if difference.abs() > i128::from(u64::MAX) {
-            return None;
-        }
-        difference = difference * 10 + left_sign * left - right_sign * right;
-    }
-    Some(difference)
-}
-
-fn sign_and_digits(integer: &str) -> (i128, &str) {
-    match integer.strip_prefix('-') {
-        Some(digits) => (-1, digits),
-        None => (1, integer.trim_start_matches('+')),
-    }
-}
-
-/// The digits, with zeros before them up to this length.
-fn padded(digits: &str, length: usize) -> impl Iterator<Item = i128> {
-    std::iter::repeat_n(0, length - digits.len())
-        .chain(digits.bytes().map(|digit| i128::from(digit - b'0')))
 }
 
 /// Whether the texts are the same, white space between tokens aside.

@@ -1,6 +1,8 @@
 //! Integers as JSON may write them.
 
-use super::Decimal;
+use serde::Deserializer;
+
+use super::{Decimal, exact::read_number};
 
 /// Reads the text of a JSON number as an integer: `450000`, and also `450000.0` or `4.5e5`, which JSON
 /// holds equal to it. `None` for a fraction, for what does not fit 64 bits, and for what is not a number.
@@ -9,4 +11,9 @@ pub(crate) fn parse_integer(text: &str) -> Option<i64> {
         return Some(integer);
     }
     text.parse::<Decimal>().ok()?.to_integer()
+}
+
+/// Reads an integer from any serde format.
+pub(crate) fn read_integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    read_number(deserializer, "an integer of at most 64 bits", parse_integer)
 }

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
 use super::{
     equal::{self, same_value},
     kind::Kind,
+    transcode,
 };
 
 /// Any JSON value, kept as its exact text: no digit of a number ever changes.
@@ -29,8 +30,16 @@ use super::{
 /// assert_eq!(Json::parse(r#"{"a": 1, "b": "B"}"#)?, Json::parse(r#"{"b": "\u0042", "a": 1.0}"#)?);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(transparent)]
+///
+/// # In other formats
+///
+/// Directly through `serde_json`, the text is read and written as it is. Elsewhere (`serde_json::Value`,
+/// `flatten`, `tag`, `untagged`, YAML, TOML, CBOR, …) a `Json` is the format's own map, list, string or number, down to
+/// [`Json::MAX_DEPTH`] levels. It is the same value when it comes back, or there is an error: numbers are written as
+/// 64-bit integers or as floats of at most 15 significant digits, and read by the same rule as a
+/// [`Decimal`](crate::Decimal), but strings stay strings. Of the text, white space, the order of fields
+/// and the form of numbers (`1e2` for `100`) may change.
+#[derive(Clone)]
 pub struct Json(Box<RawValue>);
 
 impl Json {
@@ -87,6 +96,18 @@ impl Json {
     /// What kind of JSON value this is.
     pub(crate) fn kind(&self) -> Kind {
         Kind::of(self.as_str())
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        transcode::write(&self.0, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        transcode::read(deserializer).map(Self)
     }
 }
 

@@ -1,17 +1,22 @@
 //! Small value types: each reads, writes and compares one kind of value, and knows no HTTP.
 
+mod arithmetic;
 mod datetime;
 mod decimal;
 mod equal;
+mod exact;
+mod format;
 mod ids;
 mod integer;
 mod json;
 mod kind;
 mod name;
 mod nullable;
+mod number;
 mod open;
 mod role;
 mod text;
+mod transcode;
 
 pub use decimal::{Decimal, ParseDecimalError};
 pub use ids::{
@@ -27,7 +32,7 @@ pub use open::{
 pub use role::{Role, UnknownRole};
 
 pub(crate) use datetime::{format_date, format_timestamp, parse_date, parse_timestamp};
-pub(crate) use integer::parse_integer;
+pub(crate) use integer::{parse_integer, read_integer};
 pub(crate) use kind::Kind;
 pub(crate) use name::Name;
 pub(crate) use open::open_set;

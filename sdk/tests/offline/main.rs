@@ -8,6 +8,8 @@
 
 mod building;
 mod contract;
+mod decimal;
+mod formats;
 mod json;
 mod models;
 mod names;
