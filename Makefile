@@ -34,6 +34,8 @@ test: test-rust test-contract test-python
 test-rust: $(VENV)/bin/python
 	cargo test --workspace --all-features
 	cargo test --package dealkit --no-default-features
+# As in a program in which another crate has numbers of serde_json kept as text.
+	cargo test --package dealkit --no-default-features --features serde_json/arbitrary_precision --test offline
 
 # Validators and a fuzzer of OpenAPI documents that are not ours.
 test-contract: $(TOOLS)/installed

@@ -39,7 +39,9 @@
 //! * [`Call`]: per-call options, the whole response, the request without sending it.
 //! * [`Error`]: its kinds, what the service [may have done](Outcome), what it said.
 //! * [`document`]: how large a document may be.
-//! * [`Deal`] and [`Agent`]: the models; [`Decimal`] and [`Json`] keep every digit; [`builder`] builds them.
+//! * [`Deal`] and [`Agent`]: the models; [`Decimal`] and [`Json`] keep every digit, in every serde format;
+//!   [`builder`] builds them.
+//! * [`Deal::list_from_json`] and [`Deal::from_json_lines`]: many documents, without a client.
 //!
 //! # Models
 //!
@@ -107,6 +109,7 @@ mod error;
 mod http;
 #[cfg(feature = "client")]
 mod http_response;
+mod json_lines;
 mod model;
 mod names;
 #[cfg(feature = "client")]
@@ -131,6 +134,7 @@ pub use chrono;
 pub use rust_decimal;
 
 pub use decode_error::DecodeError;
+pub use json_lines::{JsonLines, LineError, MAX_LINE_BYTES};
 pub use model::{
     Address, Agent, AgentProfile, AgentProfileResponse, Application, Contact, ContactField,
     CreateAgent, Deal, ListingAgent, ListingContract, Offer, Quote, RoleAssignment, Side, builder,

@@ -141,6 +141,26 @@ macro_rules! models {
             pub fn from_json(body: impl AsRef<[u8]>) -> Result<Self, $crate::DecodeError> {
                 $crate::decode::from_json(body.as_ref())
             }
+
+            /// Reads a JSON array of them.
+            ///
+            /// The array is one document, with the bounds of one (see [`document`](crate::document)); for more,
+            /// [`from_json_lines`](Self::from_json_lines) reads one at a time.
+            ///
+            /// # Errors
+            /// As for [`from_json`](Self::from_json); the path begins with the index, such as `[2].id`.
+            pub fn list_from_json(body: impl AsRef<[u8]>) -> Result<Vec<Self>, $crate::DecodeError> {
+                $crate::decode::from_json(body.as_ref())
+            }
+
+            /// Reads one from each line (NDJSON, JSON Lines), as it goes. Put a `std::io::BufReader` around a file.
+            ///
+            /// # Errors
+            /// Every item is a result of its own: a line that cannot be read is an error that names it, and the
+            /// next line is read all the same.
+            pub fn from_json_lines<R: std::io::BufRead>(reader: R) -> $crate::JsonLines<R, Self> {
+                $crate::JsonLines::new(reader)
+            }
         }
 
         impl std::fmt::Debug for $model {

@@ -14,7 +14,7 @@ use super::{
 
 /// An exact decimal number: what the specification calls `number`.
 ///
-/// Value and scale are kept as they stand in the JSON text: `10.10` stays `10.10`. The number never goes
+/// Value and scale are kept as they stand in the JSON text: `10.10` stays `10.10`. A number of a document never goes
 /// through a binary float, whatever features another crate has switched on in `serde_json`. Up to 28
 /// digits; a number beyond that is an error, never rounded. Two decimals are equal when their values
 /// are: `10.10 == 10.1`.
@@ -26,7 +26,7 @@ use super::{
 ///
 /// `+`, `-`, `*`, `/`, `%`, negation, sums, and comparison with each other and with integers. Sums, differences and
 /// products are exact as long as 28 digits hold them; beyond that, and in a division that does not come out even,
-/// the last digit is rounded (half to even), as `rust_decimal` does. Like the integers of `std`, the operators
+/// the last digit is rounded, as `rust_decimal` does. Like the integers of `std`, the operators
 /// panic when the result is too large and when the divisor is zero; the `checked_` forms return `None`. What is not
 /// here (rounding to cents, powers, parts) is in [`rust_decimal::Decimal`]: [`into_inner`](Self::into_inner), and
 /// `from` on the way back.
@@ -61,7 +61,8 @@ use super::{
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 ///
-/// Through anything else the value is right, or it is an error; it is never rounded:
+/// Through anything else, a number is written and read exactly as it is handed over, or there is an error: dealkit itself
+/// rounds nothing.
 ///
 /// | | written as | read from |
 /// |---|---|---|
@@ -69,12 +70,13 @@ use super::{
 /// | `serde_json::Value` (`to_value`, `json!`, `from_value`) | a number if a 64-bit integer or a float of 15 significant digits holds it, else a string | an integer, a string, a float of at most 15 significant digits |
 /// | `flatten`, `tag`, `untagged` | as the format does | the same |
 /// | YAML, TOML, CBOR, MessagePack, CSV, … | a string | the same; a CSV cell with all its digits |
+/// | formats that do not describe their values (bincode, postcard) | a string | an error |
 ///
-/// A float of more digits is an error that says what to do, since nobody knows any more which number it was. One
-/// of 15 digits or fewer is taken for the number that it is written as: a document that has a number of more
-/// digits *right beside* it (0.30000000000000001) cannot be told from one that has it (0.3) once another reader has
-/// made a float of it. Directly through `serde_json`, in strings, and when any crate of the program
-/// switches on serde_json's feature `arbitrary_precision`, there are no floats, and no such limit.
+/// A float of more digits is an error that says what to do, since nobody knows any more which number it was. (In an
+/// `untagged` enum serde tries the next variant then, as after every error: let no variant there take any value.)
+/// What another reader has rounded before, nobody can see: a document with 0.30000000000000001, which is the same
+/// float as 0.3, reads as 0.3 through `flatten`. Directly through `serde_json`, in strings, and when any crate of the
+/// program switches on serde_json's feature `arbitrary_precision`, there are no floats and no such limits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Decimal(rust_decimal::Decimal);
 

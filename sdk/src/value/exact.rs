@@ -27,7 +27,7 @@ pub(super) fn read_number<'de, D: Deserializer<'de>, T>(
     parse: fn(&str) -> Option<T>,
 ) -> Result<T, D::Error> {
     let visitor = NumberVisitor {
-        is_document: format::reads_json_text::<D>() || format::hands_over_json_text::<D>(),
+        is_document: format::hands_over_json_text::<D>(),
         expected,
         parse,
     };

@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// A decimal number of as many significant digits, and no other one of as many, comes back from a 64-bit float.
+/// Every decimal number of so many significant digits comes back from a 64-bit float as itself.
 const CERTAIN_DIGITS: usize = f64::DIGITS as usize;
 
 /// Whether the text is one JSON number and nothing else.
@@ -44,7 +44,7 @@ pub(super) fn shortest_text_of_float(float: f64) -> Result<String, &'static str>
         .ok_or("expected a number, found an infinite one or NaN")
 }
 
-/// The same for a float of 32 bits, which has 6 significant digits.
+/// [`text_of_float`] for a float of 32 bits, which holds 6 significant digits.
 pub(super) fn text_of_short_float(float: f32) -> Result<String, &'static str> {
     // Not by way of 64 bits, where 10.1 has become 10.100000381469727.
     let same_text = float.to_string().parse().unwrap_or(f64::NAN);

@@ -11,6 +11,7 @@ fn decimal(text: &str) -> Decimal {
 #[test]
 fn operators_are_exact() {
     let (left, right) = (decimal("10.10"), decimal("0.3"));
+    let (left_ref, right_ref) = (&left, &right);
     for (result, expected) in [
         (left + right, "10.40"),
         (left - right, "9.80"),
@@ -18,10 +19,10 @@ fn operators_are_exact() {
         (left / decimal("0.2"), "50.5"),
         (left % right, "0.20"),
         (-left, "-10.10"),
-        (-&left, "-10.10"),
-        (&left + right, "10.40"),
-        (left + &right, "10.40"),
-        (&left + &right, "10.40"),
+        (-left_ref, "-10.10"),
+        (left_ref + right, "10.40"),
+        (left + right_ref, "10.40"),
+        (left_ref + right_ref, "10.40"),
     ] {
         assert_eq!(result.to_string(), expected);
     }
@@ -68,8 +69,11 @@ fn checked_forms_have_no_value_where_operators_panic() {
 #[test]
 fn integers_compare_from_both_sides() {
     let price = decimal("450000.00");
-    assert!(price == 450_000 && 450_000 == price && price == 450_000_u64 && 450_000_usize == price);
-    assert!(price > 449_999 && 450_001 > price && price <= 450_000_i128 as i64);
+    assert_eq!(price, 450_000);
+    assert_eq!(450_000, price);
+    assert_eq!(price, 450_000_u64);
+    assert_eq!(450_000_usize, price);
+    assert!(price > 449_999 && 450_001 > price);
     assert!(decimal("0.5") > 0_u8 && decimal("-0.5") < 0_u8 && decimal("0.5") != 0);
     assert!(-1_i8 < decimal("-0.5"));
 }

@@ -11,6 +11,7 @@ mod contract;
 mod decimal;
 mod formats;
 mod json;
+mod lines;
 mod models;
 mod names;
 mod open_sets;

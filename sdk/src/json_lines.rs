@@ -1,0 +1,214 @@
+//! Documents one a line (NDJSON, JSON Lines), read one at a time.
+
+use std::{
+    fmt,
+    io::{self, BufRead, Read as _},
+    iter::FusedIterator,
+    marker::PhantomData,
+};
+
+use serde::de::DeserializeOwned;
+
+use crate::{decode, decode_error::DecodeError};
+
+/// How long a line may be unless [`JsonLines::max_line_bytes`] says otherwise: 64 MiB, as the largest body of a
+/// response.
+pub const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
+
+/// Reads documents one a line, such as an export of deals, holding one line at a time; made by `from_json_lines` of
+/// every model.
+///
+/// It is an iterator. A line that cannot be read is an error that names it, and the next line is read all the same.
+/// Only when the reader itself fails is that error the last item. Lines end with a line feed, with or without a
+/// carriage return before it; the last one may end with the input. Blank lines and a byte order mark are skipped.
+/// Each line is a document with the bounds of one (see [`document`](crate::document)), and is not longer than
+/// [`MAX_LINE_BYTES`].
+///
+/// ```
+/// use dealkit::Deal;
+///
+/// // Or std::io::BufReader::new(std::fs::File::open("deals.ndjson")?)
+/// let export = r#"{"id": "d_1", "status": "CLOSED"}
+/// {"id": "d_2", "expiry_date": "soon"}
+///
+/// {"id": "d_3"}"#;
+///
+/// let mut ids = Vec::new();
+/// for item in Deal::from_json_lines(export.as_bytes()) {
+///     match item {
+///         Ok(deal) => ids.push(deal.id.to_string()),
+///         Err(error) => assert_eq!(
+///             error.to_string(),
+///             "line 2: at expiry_date: expected a date YYYY-MM-DD, found a string",
+///         ),
+///     }
+/// }
+/// assert_eq!(ids, ["d_1", "d_3"]);
+///
+/// // All of them, or the first error:
+/// let deals: Result<Vec<Deal>, _> = Deal::from_json_lines(export.as_bytes()).collect();
+/// assert_eq!(deals.unwrap_err().line(), 2);
+/// ```
+#[must_use = "iterators are lazy and do nothing unless consumed"]
+pub struct JsonLines<R, T> {
+    reader: R,
+    /// The number of the line in `buffer`, from 1.
+    line: usize,
+    buffer: Vec<u8>,
+    limit: usize,
+    /// Whether the input has ended or failed.
+    is_over: bool,
+    reads: PhantomData<fn() -> T>,
+}
+
+impl<R: BufRead, T> JsonLines<R, T> {
+    pub(crate) fn new(reader: R) -> Self {
+        Self {
+            reader,
+            line: 0,
+            buffer: Vec::new(),
+            limit: MAX_LINE_BYTES,
+            is_over: false,
+            reads: PhantomData,
+        }
+    }
+
+    /// Sets how long a line may be, without its end. A longer one is an error, is not kept, and the line after it is
+    /// read. [`MAX_LINE_BYTES`] by default.
+    pub fn max_line_bytes(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Reads the next line into the buffer, without its end; `None` when there is no more.
+    fn next_line(&mut self) -> Option<Result<(), LineError>> {
+        self.line += 1;
+        let line = self.line;
+        match self.read_line() {
+            Ok(Line::Whole) => Some(Ok(())),
+            Ok(Line::TooLong) => Some(Err(LineError::TooLong {
+                line,
+                limit: self.limit,
+            })),
+            Ok(Line::None) => {
+                self.is_over = true;
+                None
+            }
+            Err(source) => {
+                self.is_over = true;
+                Some(Err(LineError::Read { line, source }))
+            }
+        }
+    }
+
+    fn read_line(&mut self) -> io::Result<Line> {
+        self.buffer.clear();
+        // A line of the length allowed, and its end.
+        let most = (self.limit as u64).saturating_add(2);
+        if self
+            .reader
+            .by_ref()
+            .take(most)
+            .read_until(b'\n', &mut self.buffer)?
+            == 0
+        {
+            return Ok(Line::None);
+        }
+        let is_whole = self.buffer.pop_if(|last| *last == b'\n').is_some();
+        self.buffer.pop_if(|last| *last == b'\r');
+        if self.buffer.len() <= self.limit {
+            return Ok(Line::Whole);
+        }
+        if !is_whole {
+            self.reader.skip_until(b'\n')?;
+        }
+        // What such a line took is not kept for the next ones.
+        self.buffer = Vec::new();
+        Ok(Line::TooLong)
+    }
+}
+
+enum Line {
+    Whole,
+    TooLong,
+    /// The input has ended.
+    None,
+}
+
+impl<R: BufRead, T: DeserializeOwned> Iterator for JsonLines<R, T> {
+    type Item = Result<T, LineError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.is_over {
+            if let Err(error) = self.next_line()? {
+                return Some(Err(error));
+            }
+            if decode::without_bom(&self.buffer).trim_ascii().is_empty() {
+                continue;
+            }
+            let line = self.line;
+            return Some(
+                decode::from_json(&self.buffer).map_err(|error| LineError::Decode { line, error }),
+            );
+        }
+        None
+    }
+}
+
+impl<R: BufRead, T: DeserializeOwned> FusedIterator for JsonLines<R, T> {}
+
+impl<R, T> fmt::Debug for JsonLines<R, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What has been read may be personal.
+        f.debug_struct("JsonLines")
+            .field("line", &self.line)
+            .field("limit", &self.limit)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A line could not be read. Like every error of dealkit it names the place and shows no value.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LineError {
+    /// The line is not the document that it should be.
+    #[error("line {line}: {}", within_line(error))]
+    Decode {
+        /// The number of the line, from 1.
+        line: usize,
+        /// What is wrong, and the line as it came.
+        error: DecodeError,
+    },
+    /// The line is longer than [`JsonLines::max_line_bytes`].
+    #[error("line {line}: is longer than the limit of {limit} bytes")]
+    TooLong {
+        /// The number of the line, from 1.
+        line: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The reader failed. Nothing is read after this.
+    #[error("line {line}: cannot be read: {source}")]
+    Read {
+        /// The number of the line, from 1.
+        line: usize,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl LineError {
+    /// The number of the line, from 1; blank lines count.
+    pub fn line(&self) -> usize {
+        match self {
+            Self::Decode { line, .. } | Self::TooLong { line, .. } | Self::Read { line, .. } => {
+                *line
+            }
+        }
+    }
+}
+
+/// The text of the error, whose own line is always the first of one: a column is left.
+fn within_line(error: &DecodeError) -> String {
+    error.to_string().replace("line 1 column ", "column ")
+}
