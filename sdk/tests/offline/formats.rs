@@ -4,7 +4,9 @@
 //! The same tests run with serde_json's feature `arbitrary_precision` switched on (Makefile, `test-rust`).
 
 use chrono::{TimeZone as _, Utc};
-use dealkit::{Agent, AgentProfile, CreateAgent, Deal, Decimal, Json, chrono};
+use dealkit::{
+    Agent, AgentProfile, AgentProfileResponse, CreateAgent, Deal, Decimal, Json, chrono,
+};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -806,10 +808,16 @@ fn integers_are_read_exactly_or_not_at_all() {
 
 #[test]
 fn agents_and_requests_survive_every_format() {
-    let mut agent = Agent::new("a_1", "ada@example.com", "Ada", "Lovelace");
-    agent.profile.client_metadata = Some(parsed(
-        r#"{"rate": 10.10, "tags": ["a"], "big": 9007199254740993}"#,
-    ));
+    let metadata = parsed(r#"{"rate": 10.10, "tags": ["a"], "big": 9007199254740993}"#);
+    let profile = AgentProfileResponse::builder().client_metadata(metadata);
+    let agent = Agent::builder()
+        .id("a_1")
+        .email("ada@example.com")
+        .first_name("Ada")
+        .last_name("Lovelace")
+        .profile(profile.build())
+        .role_assignments([])
+        .build();
     assert_eq!(round_trip::<Yaml, _>(agent.clone()), Outcome::Same);
     assert_eq!(round_trip::<Toml, _>(agent.clone()), Outcome::Same);
     assert_eq!(round_trip::<Cbor, _>(agent.clone()), Outcome::Same);
@@ -831,6 +839,13 @@ fn agents_and_requests_survive_every_format() {
     assert_eq!(
         Yaml::read::<Json>(Yaml::write(&request).unwrap()).unwrap(),
         request.to_json()
+    );
+    assert_eq!(round_trip::<Yaml, _>(request.clone()), Outcome::Same);
+    assert_eq!(round_trip::<Cbor, _>(request.clone()), Outcome::Same);
+    assert_eq!(round_trip::<JsonValue, _>(request.clone()), Outcome::Same);
+    assert_eq!(
+        round_trip::<JsonText, _>(Internal::Row(request)),
+        Outcome::Same
     );
 }
 
