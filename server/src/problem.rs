@@ -44,6 +44,11 @@ impl Kind {
         uri: "urn:dealkit:problem:media-type",
         title: "The body is not declared as JSON",
     };
+    pub(crate) const CONTENT_CODING: &Self = &Self {
+        status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        uri: "urn:dealkit:problem:content-coding",
+        title: "The body is in a content coding",
+    };
     pub(crate) const BODY_TOO_LARGE: &Self = &Self {
         status: StatusCode::PAYLOAD_TOO_LARGE,
         uri: "urn:dealkit:problem:body-too-large",

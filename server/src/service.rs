@@ -183,11 +183,8 @@ impl Service {
             Refusal::new(Kind::METHOD_NOT_ALLOWED, detail).header(header::ALLOW, allow)
         })?;
         self.check_key(head)?;
-        if route.has_body() && !is_json(head) {
-            return Err(Refusal::new(
-                Kind::MEDIA_TYPE,
-                "Send the header Content-Type: application/json, once.",
-            ));
+        if route.has_body() {
+            check_content(head)?;
         }
         let declared = head.headers.get(header::CONTENT_LENGTH);
         let declared = declared.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
@@ -352,7 +349,26 @@ fn without_userinfo(authority: &Authority) -> &str {
     text.rsplit_once('@').map_or(text, |(_, host)| host)
 }
 
-/// Check 5: one Content-Type, `application/json` in any case, with or without parameters.
+/// Check 5: the body is declared as JSON, and as nothing that has to be decoded first.
+fn check_content(head: &Parts) -> Result<(), Refusal> {
+    if !is_json(head) {
+        return Err(Refusal::new(
+            Kind::MEDIA_TYPE,
+            "Send the header Content-Type: application/json, once.",
+        ));
+    }
+    if head.headers.contains_key(header::CONTENT_ENCODING) {
+        let refusal = Refusal::new(
+            Kind::CONTENT_CODING,
+            "This server decodes no content codings. Send the body as it is, without the header Content-Encoding.",
+        );
+        // RFC 9110: how a caller tells this refusal from one of the media type.
+        return Err(refusal.header(header::ACCEPT_ENCODING, "identity"));
+    }
+    Ok(())
+}
+
+/// Whether there is one Content-Type, `application/json` in any case, with or without parameters.
 fn is_json(head: &Parts) -> bool {
     let mut types = head.headers.get_all(header::CONTENT_TYPE).iter();
     let (Some(media_type), None) = (types.next(), types.next()) else {
