@@ -158,7 +158,7 @@ fn names_of_the_specification() -> &'static BTreeSet<String> {
         let schemas = openapi["components"]["schemas"].as_object().unwrap();
         schemas
             .iter()
-            .filter(|(name, _)| !["Problem", "ValidationProblem", "Violation"].contains(&&***name))
+            .filter(|(name, _)| !["Problem", "Violation"].contains(&&***name))
             .filter_map(|(_, schema)| schema["properties"].as_object())
             .flat_map(|properties| properties.keys().cloned())
             .collect()

@@ -104,7 +104,7 @@ fn the_names_of_the_contract_are_shown() {
     let schemas = openapi["components"]["schemas"].as_object().unwrap();
     let mut names = 0;
     for (schema, content) in schemas {
-        if ["Problem", "ValidationProblem", "Violation"].contains(&schema.as_str()) {
+        if ["Problem", "Violation"].contains(&schema.as_str()) {
             continue;
         }
         for name in content["properties"]
