@@ -76,7 +76,7 @@ const RETRY_AFTER: [&str; 14] = [
     "Thu, 01 Jan 1970 00:00:00 GMT",
 ];
 
-const REQUEST: [&str; 24] = [
+const REQUEST: [&str; 25] = [
     "GET ",
     "HEAD ",
     "POST ",
@@ -95,6 +95,7 @@ const REQUEST: [&str; 24] = [
     "x-service-key:",
     "{key}",
     "x-request-id:",
+    "content-encoding:",
     "content-type:",
     "application/json",
     ";charset=utf-8",

@@ -166,6 +166,9 @@ fn expected(request: &Request<Bytes>) -> Option<u16> {
         {
             return Some(415);
         }
+        if request.headers().contains_key(header::CONTENT_ENCODING) {
+            return Some(415);
+        }
     }
     match values(request, header::CONTENT_LENGTH.as_str())[..] {
         _ if request.body().len() > MAX_BODY => return Some(413),
