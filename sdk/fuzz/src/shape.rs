@@ -450,6 +450,7 @@ fn decimal_is_kept(document: &str, written: &str) -> bool {
         return false;
     }
     let places = from.places - from.exponent.unwrap_or_default();
-    let zero_moved = from.is_zero() && document.contains(['e', 'E']);
-    zero_moved || to.places == places.max(0)
+    // Zero fits however far the point moves, and then its scale may not.
+    let zero_too_far = from.is_zero() && !(0..=28).contains(&places);
+    zero_too_far || to.places == places.max(0)
 }

@@ -145,12 +145,16 @@ impl FromStr for Decimal {
 /// `mantissa * 10^exponent`, exactly or not at all.
 fn scale(mantissa: &str, exponent: &str) -> Option<rust_decimal::Decimal> {
     let value = rust_decimal::Decimal::from_str_exact(mantissa).ok()?;
+    let exponent = exponent.parse::<i64>().ok();
+    let scale = exponent.and_then(|exponent| i64::from(value.scale()).checked_sub(exponent));
     if value.is_zero() {
-        // Zero stays zero however far the point moves.
-        return Some(value);
+        // Zero stays zero however far the point moves. Its scale is kept where it can be: Python writes
+        // `0.0000000` as `0E-7`.
+        let scale = scale.and_then(|scale| u32::try_from(scale).ok());
+        let scale = scale.filter(|scale| *scale <= rust_decimal::Decimal::MAX_SCALE);
+        return Some(scale.map_or(value, |scale| rust_decimal::Decimal::new(0, scale)));
     }
-    let exponent: i64 = exponent.parse().ok()?;
-    let scale = i64::from(value.scale()).checked_sub(exponent)?;
+    let scale = scale?;
     let mut mantissa = value.mantissa();
     if scale >= 0 {
         return rust_decimal::Decimal::try_from_i128_with_scale(
