@@ -68,7 +68,7 @@ fmt: $(VENV)/package
 	$(VENV)/bin/ruff format
 
 ## About 15 minutes of schemathesis, and half an hour of what is a matter of chance: processes that end in the
-## middle of every native function, and signals in the middle of every delivery.
+## middle of every native function, signals in the middle of every delivery, and documents made up from openapi.json.
 soak: soak-contract soak-python
 
 soak-contract: $(TOOLS)/installed
@@ -76,8 +76,8 @@ soak-contract: $(TOOLS)/installed
 	nice -n 19 server/tests/schemathesis.sh $(BUILT)/dealkit-server $(TOOLS)/bin/schemathesis 1000 --max-time 900
 
 soak-python: $(VENV)/package
-	DEALKIT_EXIT_TRIES=100 DEALKIT_SIGNAL_TRIES=1000 nice -n 19 $(VENV)/bin/python -m pytest \
-		bindings/tests/test_exit.py bindings/tests/test_delivery.py
+	DEALKIT_EXIT_TRIES=100 DEALKIT_SIGNAL_TRIES=1000 DEALKIT_DOCUMENTS=10000 nice -n 19 $(VENV)/bin/python -m pytest \
+		bindings/tests/test_exit.py bindings/tests/test_delivery.py bindings/tests/test_documents.py
 
 # Executions over all targets, and each target's share of them in percent: cheap ones get more. A target ends
 # earlier when its time is over.

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from processes import shut_down
 
-from dealkit import AsyncClient, Client
+from dealkit import Agent, AsyncClient, Client, Deal, DecodeError
+from dealkit._failure import unwrap
 from dealkit.testing import Sandbox
 
 CONTRACT = Path(__file__).parents[2] / "sdk" / "contract"
@@ -71,6 +72,22 @@ def written(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ",".join(f"{json.dumps(k)}:{written(v)}" for k, v in value.items()) + "}"
     return json.dumps(value)
+
+
+def agree(model: type[Deal] | type[Agent], document: bytes) -> bool:
+    """Whether the document is one; both readers must say the same of it, digit for digit."""
+    try:
+        untyped_model: Any = model
+        expected = unwrap(untyped_model._core_json(document))
+    except DecodeError as error:
+        with pytest.raises(DecodeError) as caught:
+            model.from_json(document)
+        assert vars(caught.value) == vars(error) and str(caught.value) == str(error)
+        return False
+    value = model.from_json(document)
+    assert exact(value.to_json()) == exact(expected)
+    assert model.from_json(expected) == value
+    return True
 
 
 def untyped(arguments: dict[str, Any]) -> Any:

@@ -10,12 +10,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from conftest import answer, at, case_bytes, exact, run, vectors, written
+from conftest import agree, answer, at, case_bytes, exact, run, vectors, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dealkit import Agent, APIStatusError, AsyncClient, Client, Deal, DecodeError, ValidationError
-from dealkit._failure import unwrap
 from dealkit.testing import Sandbox
 
 
@@ -69,22 +68,6 @@ def is_same(value: Any, expected: Any) -> bool:
     if isinstance(value, Mapping):
         return bool(value.keys() == expected.keys()) and all(is_same(value[name], expected[name]) for name in value)
     return bool(value == expected)
-
-
-def agree(model: type[Deal] | type[Agent], document: bytes) -> bool:
-    """Whether the document is one; both readers must say the same of it, digit for digit."""
-    try:
-        untyped_model: Any = model
-        expected = unwrap(untyped_model._core_json(document))
-    except DecodeError as error:
-        with pytest.raises(DecodeError) as caught:
-            model.from_json(document)
-        assert vars(caught.value) == vars(error) and str(caught.value) == str(error)
-        return False
-    value = model.from_json(document)
-    assert exact(value.to_json()) == exact(expected)
-    assert model.from_json(expected) == value
-    return True
 
 
 DOCUMENTS = {
