@@ -20,7 +20,7 @@ BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
 # How many examples of each operation and phase schemathesis tries.
 SCHEMATHESIS_EXAMPLES ?= 400
 
-.PHONY: demo test test-rust test-contract test-python lint docs fmt wheel bench fuzz soak soak-contract soak-python
+.PHONY: demo test test-rust test-contract test-python lint lint-openapi docs fmt wheel bench fuzz soak soak-contract soak-python
 
 ## The project's main job, shown: a sandbox on a free port, an agent created, a deal read.
 demo: $(VENV)/package
@@ -58,6 +58,13 @@ lint: $(VENV)/package
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(MAKE) docs
+
+## What others' linters make of openapi.json: Spectral and Redocly, every warning an error. Not part of `lint`, because
+## they need Node.
+lint-openapi:
+	@npx --version >/dev/null 2>&1 || { echo "make: lint-openapi needs Node.js 20 or newer with npx: https://nodejs.org" >&2; exit 1; }
+	npx --yes @stoplight/spectral-cli@6.16.3 lint sdk/contract/openapi.json --ruleset sdk/contract/spectral.yaml --fail-severity hint
+	npx --yes @redocly/cli@2.77.0 lint sdk/contract/openapi.json --extends recommended-strict
 
 ## The documentation, into target/doc.
 docs: $(VENV)/bin/python
