@@ -257,7 +257,7 @@ def test_identifiers(case: dict[str, Any], peer: Any) -> None:
 
 @pytest.mark.parametrize("case", vectors("problems"))
 def test_problems(case: dict[str, Any], peer: Any) -> None:
-    told = case["answer"]
+    told = case["response"]
     headers = dict(told.get("headers", {}))
     server = peer(answer(told["status"], case_bytes(told), headers))
 

@@ -126,7 +126,7 @@ fn nothing_shows(case: &str) {
     }
 }
 
-/// Shows an error in every way there is, its causes too. The answer's headers, body and problem are the
+/// Shows an error in every way there is, its causes too. The response's headers, body and problem are the
 /// service's own, handed over as they are.
 fn show_error(error: &Error) {
     show(&format!("{error} {error:?} {error:#?}"));
@@ -159,7 +159,7 @@ fn marked() -> CreateAgent {
     request
 }
 
-/// An answer, as agent and as deal, in which everything personal is marked.
+/// A response, as agent and as deal, in which everything personal is marked.
 fn marked_answer() -> String {
     let contact = format!(
         r#"{{"id":"c","fields":[{{"id":"f","value":"{PERSONAL}"}}],"name":"{PERSONAL}","email":"{PERSONAL}"}}"#
@@ -315,7 +315,7 @@ async fn no_body_that_cannot_be_read_shows_a_mark() {
     nothing_shows("bodies");
 }
 
-/// A service that sends the key back wherever an answer has room for it.
+/// A service that sends the key back wherever a response has room for it.
 #[tokio::test]
 async fn a_key_that_the_service_sends_back_is_not_shown() {
     listen();

@@ -239,7 +239,7 @@ async fn a_success_is_one_span_with_these_fields() {
 }
 
 #[tokio::test]
-async fn an_error_answer_is_the_error_s_type() {
+async fn an_error_response_is_the_error_s_type() {
     let (capture, guard) = Capture::start();
     let problem = format!(
         r#"{{"title":"{KEY} CANARY-id","detail":"CANARY-first {KEY}","request_id":"{KEY}"}}"#
@@ -284,7 +284,7 @@ async fn a_body_that_cannot_be_read_is_the_error_s_type() {
 }
 
 #[tokio::test]
-async fn a_failure_without_an_answer_is_the_error_s_type() {
+async fn a_failure_without_a_response_is_the_error_s_type() {
     let (capture, guard) = Capture::start();
     let closed = tokio::net::TcpListener::bind("127.0.0.1:0")
         .await

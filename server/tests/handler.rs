@@ -133,7 +133,7 @@ const STATUSES: [u16; 6] = [201, 400, 413, 415, 422, 507];
 
 /// Bodies that are nearly agents: the interesting ones are close to the line.
 fn nearly_an_agent() -> impl Strategy<Value = Vec<u8>> {
-    let member = prop_oneof![
+    let field = prop_oneof![
         Just("email"),
         Just("first_name"),
         Just("last_name"),
@@ -155,12 +155,12 @@ fn nearly_an_agent() -> impl Strategy<Value = Vec<u8>> {
         Just("true".to_owned()),
         any::<String>().prop_map(|text| serde_json::to_string(&text).unwrap()),
     ];
-    prop::collection::vec((member, value), 0..8).prop_flat_map(|members| {
-        let members: Vec<String> = members
+    prop::collection::vec((field, value), 0..8).prop_flat_map(|fields| {
+        let fields: Vec<String> = fields
             .iter()
             .map(|(name, value)| format!("\"{name}\":{value}"))
             .collect();
-        let text = format!("{{{}}}", members.join(",")).into_bytes();
+        let text = format!("{{{}}}", fields.join(",")).into_bytes();
         let length = text.len();
         (Just(text), prop::option::of((0..length, any::<u8>()))).prop_map(|(mut text, change)| {
             if let Some((at, byte)) = change {

@@ -72,7 +72,7 @@ async fn every_request_gets_the_response_of_the_vectors() {
                 body: created.body().clone(),
             });
             let agent = created.into_value();
-            // What the SDK read is what the service wrote, member for member.
+            // What the SDK read is what the service wrote, field for field.
             assert!(
                 agent.extra.is_empty() && agent.profile.extra.is_empty(),
                 "{}",

@@ -195,7 +195,7 @@ fn complete(text: &[u8]) {
         expected.sort_unstable();
         found.sort_unstable();
         assert_eq!(found, expected);
-        assert!(object.values().all(|member| !member.is_null()));
+        assert!(object.values().all(|field| !field.is_null()));
     };
     let each = |value: &serde_json::Value, names: &str| {
         for element in value.as_array().unwrap() {

@@ -8,17 +8,16 @@ use dealkit_server::Service;
 use http::Response;
 
 use crate::{
-    answer,
     json::{self, Kind},
-    time,
+    sandbox, time,
 };
 
 /// Any bytes as the body of "Create agent".
 pub fn create_agent(data: &[u8]) {
     thread_local! {
         static SERVICES: [(UnknownFields, Service); 2] = [
-            (UnknownFields::Ignore, answer::service(Vec::new(), |_| ())),
-            (UnknownFields::Reject, answer::service(Vec::new(), |config| config.strict = true)),
+            (UnknownFields::Ignore, sandbox::service(Vec::new(), |_| ())),
+            (UnknownFields::Reject, sandbox::service(Vec::new(), |config| config.strict = true)),
         ];
     }
     SERVICES.with(|services| {
@@ -35,38 +34,38 @@ fn create(data: &[u8], unknown: UnknownFields, service: &Service) {
         .and_then(|text| Json::parse(text).ok())
         .map(|body| CreateAgent::from_json(&body, unknown));
 
-    let request = answer::request("POST", "/v1/agents").header("content-type", "application/json");
-    let answer = service.handle(request.body(Bytes::copy_from_slice(data)).unwrap());
-    let status = answer::check(&answer, false);
+    let request = sandbox::request("POST", "/v1/agents").header("content-type", "application/json");
+    let response = service.handle(request.body(Bytes::copy_from_slice(data)).unwrap());
+    let status = sandbox::check(&response, false);
 
     let is_strict = json::is_strict(data);
     assert_eq!(dealkit_server::json::check(data).is_ok(), is_strict);
     if !is_strict {
         assert_eq!(status, 400);
-        malformed(data, &answer);
+        malformed(data, &response);
         return;
     }
     let document = json::document(data).unwrap();
     let expected = violations(document, unknown);
     match by_sdk.expect("what the server takes as JSON, the SDK does too") {
         Ok(request) => {
-            assert_eq!(status, 201, "{}", String::from_utf8_lossy(answer.body()));
+            assert_eq!(status, 201, "{}", String::from_utf8_lossy(response.body()));
             assert_eq!(expected, [], "created in spite of it");
             request.validate().unwrap();
             let again = CreateAgent::from_json(&request.to_json(), unknown).unwrap();
             assert!(again == request, "{} is another request", request.to_json());
-            created(document, &answer, service);
+            created(document, &response, service);
         }
         Err(error) => {
             assert_eq!(status, 422);
-            refused(document, error.violations(), &expected, &answer);
+            refused(document, error.violations(), &expected, &response);
         }
     }
 }
 
 /// The detail says where, and the place is in the text.
-fn malformed(data: &[u8], answer: &Response<Bytes>) {
-    let detail = answer::text(answer, "/detail");
+fn malformed(data: &[u8], response: &Response<Bytes>) {
+    let detail = sandbox::text(response, "/detail");
     let (line, column) = detail
         .rsplit_once(" at line ")
         .and_then(|(_, place)| place.split_once(" column "))
@@ -88,9 +87,9 @@ fn refused(
     document: &str,
     by_sdk: &[Violation],
     expected: &[(String, &str)],
-    answer: &Response<Bytes>,
+    response: &Response<Bytes>,
 ) {
-    let errors = json::items(answer::member(answer, "/errors").unwrap());
+    let errors = json::items(sandbox::field(response, "/errors").unwrap());
     let by_server: Vec<Violation> = errors
         .iter()
         .map(|error| serde_json::from_str(error).unwrap())
@@ -105,7 +104,7 @@ fn refused(
         1 => "1 field breaks".to_owned(),
         count => format!("{count} fields break"),
     };
-    assert!(answer::text(answer, "/detail").starts_with(&expected_count));
+    assert!(sandbox::text(response, "/detail").starts_with(&expected_count));
     for violation in by_sdk {
         let missing = violation.code.as_str() == "required";
         assert_eq!(json::at(document, &violation.pointer).is_none(), missing);
@@ -188,7 +187,7 @@ fn violations(document: &str, unknown: UnknownFields) -> Vec<(String, &'static s
         return vec![(String::new(), "wrong_type")];
     }
     let mut body = Rules {
-        members: json::by_name(document),
+        fields: json::by_name(document),
         at: "",
         unknown,
         out: Vec::new(),
@@ -196,15 +195,15 @@ fn violations(document: &str, unknown: UnknownFields) -> Vec<(String, &'static s
     body.text("email", Required, email);
     body.text("first_name", Required, name);
     body.text("last_name", Required, name);
-    if let Some(profile) = body.member("profile", Kind::Object, Required) {
+    if let Some(profile) = body.field("profile", Kind::Object, Required) {
         let mut profile = Rules {
-            members: json::by_name(profile),
+            fields: json::by_name(profile),
             at: "/profile",
             unknown,
             out: Vec::new(),
         };
         for (name, kind) in PROFILE {
-            profile.member(name, kind, Missing);
+            profile.field(name, kind, Missing);
         }
         body.out.extend(profile.finish());
     }
@@ -223,7 +222,7 @@ fn violations(document: &str, unknown: UnknownFields) -> Vec<(String, &'static s
 }
 
 struct Rules<'j> {
-    members: BTreeMap<String, &'j str>,
+    fields: BTreeMap<String, &'j str>,
     at: &'static str,
     unknown: UnknownFields,
     out: Vec<(String, &'static str)>,
@@ -235,8 +234,8 @@ impl<'j> Rules<'j> {
             .push((format!("{}/{}", self.at, json::token(name)), code));
     }
 
-    fn member(&mut self, name: &str, kind: Kind, absence: Absence) -> Option<&'j str> {
-        let code = match self.members.remove(name) {
+    fn field(&mut self, name: &str, kind: Kind, absence: Absence) -> Option<&'j str> {
+        let code = match self.fields.remove(name) {
             Some(value) if Kind::of(value) == kind => return Some(value),
             None if absence != Required => return None,
             Some("null") if absence == MissingOrNull => return None,
@@ -249,7 +248,7 @@ impl<'j> Rules<'j> {
     }
 
     fn text(&mut self, name: &str, absence: Absence, rule: Rule) {
-        let value = self.member(name, Kind::String, absence);
+        let value = self.field(name, Kind::String, absence);
         // A strict document holds no half of a surrogate pair.
         if let Some(code) = value.and_then(|value| rule(&json::string(value).unwrap())) {
             self.breaks(name, code);
@@ -258,7 +257,7 @@ impl<'j> Rules<'j> {
 
     fn finish(mut self) -> Vec<(String, &'static str)> {
         if self.unknown == UnknownFields::Reject {
-            let left: Vec<String> = self.members.keys().cloned().collect();
+            let left: Vec<String> = self.fields.keys().cloned().collect();
             for name in left {
                 self.breaks(&name, "unknown_field");
             }
@@ -309,7 +308,7 @@ fn image_url(text: &str) -> Option<&'static str> {
     (!valid).then_some("invalid_url")
 }
 
-/// Whether the SDK takes `text` for a member of a request that is right otherwise.
+/// Whether the SDK takes `text` for a field of a request that is right otherwise.
 fn by_library(name: &str, text: &str) -> bool {
     let mut body = serde_json::json!({
         "email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {},
@@ -319,9 +318,9 @@ fn by_library(name: &str, text: &str) -> bool {
 }
 
 /// The agent is what was asked for, nothing more and nothing less.
-fn created(document: &str, answer: &Response<Bytes>, service: &Service) {
+fn created(document: &str, response: &Response<Bytes>, service: &Service) {
     let sent = |pointer: &str| json::at(document, pointer).filter(|value| *value != "null");
-    let got = |pointer: &str| answer::member(answer, pointer);
+    let got = |pointer: &str| sandbox::field(response, pointer);
     let same = |from: &str, to: &str| {
         // Strings are compared by their characters, not by how they were escaped.
         let (from, to) = (sent(from), got(to));
@@ -340,7 +339,7 @@ fn created(document: &str, answer: &Response<Bytes>, service: &Service) {
     same("/office_id", "/role_assignments/0/office_id");
     same("/collective_id", "/role_assignments/0/collective_id");
     let role = sent("/role").map_or("AGENT".to_owned(), |role| json::string(role).unwrap());
-    assert_eq!(answer::text(answer, "/role_assignments/0/role"), role);
+    assert_eq!(sandbox::text(response, "/role_assignments/0/role"), role);
 
     let profile = json::by_name(got("/profile").unwrap());
     let sent_profile = json::by_name(sent("/profile").unwrap());
@@ -358,7 +357,7 @@ fn created(document: &str, answer: &Response<Bytes>, service: &Service) {
         sent_profile.get("externalId").map(|id| json::string(id))
     );
 
-    let names = |pointer| json::members(got(pointer).unwrap()).len();
+    let names = |pointer| json::fields(got(pointer).unwrap()).len();
     assert_eq!(names(""), 8);
     assert_eq!(
         names("/profile"),
@@ -367,7 +366,7 @@ fn created(document: &str, answer: &Response<Bytes>, service: &Service) {
     assert_eq!(json::items(got("/role_assignments").unwrap()).len(), 1);
     assert_eq!(names("/role_assignments/0"), 4);
 
-    let agent = Agent::from_json(answer.body()).unwrap();
+    let agent = Agent::from_json(response.body()).unwrap();
     assert!(!agent.id.as_str().is_empty());
     assert!(
         service.agents() == [agent],

@@ -6,7 +6,7 @@ use dealkit_server::Service;
 use http::Version;
 use serde_json::json;
 
-use crate::answer::{self, KEY};
+use crate::sandbox::{self, KEY};
 
 /// Plain HTTP needs no TLS, which not every build has.
 const BASE: &str = "http://127.0.0.1:8080";
@@ -23,7 +23,7 @@ pub fn identifier(data: &[u8]) {
                 .service_key(KEY)
                 .build()
                 .unwrap(),
-            answer::service(Vec::new(), |_| ()),
+            sandbox::service(Vec::new(), |_| ()),
         );
     }
     let id = String::from_utf8_lossy(data);
@@ -67,16 +67,16 @@ fn travels(id: &str, client: &Client, service: &Service) {
                 .unwrap();
         }
     }
-    let origin = answer::request("GET", &target).body(Bytes::new()).unwrap();
+    let origin = sandbox::request("GET", &target).body(Bytes::new()).unwrap();
     let mut absolute = request;
     *absolute.version_mut() = Version::HTTP_2;
     for request in [origin.clone(), absolute] {
-        let answer = service.handle(request);
-        assert_eq!(answer::check(&answer, false), 200);
-        assert_eq!(answer.body(), &deal);
+        let response = service.handle(request);
+        assert_eq!(sandbox::check(&response, false), 200);
+        assert_eq!(response.body(), &deal);
     }
     service.reset();
-    assert_eq!(answer::check(&service.handle(origin), false), 404);
+    assert_eq!(sandbox::check(&service.handle(origin), false), 404);
 }
 
 /// The id as one segment: all but the unreserved characters of RFC 3986 as `%` and two hex digits.

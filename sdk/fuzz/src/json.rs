@@ -22,13 +22,13 @@ pub(crate) fn is_strict(bytes: &[u8]) -> bool {
             Kind::String if string(value).is_none() => return false,
             Kind::Array => items(value),
             Kind::Object => {
-                let members = members(value);
+                let fields = fields(value);
                 let names: HashSet<Option<String>> =
-                    members.iter().map(|(name, _)| name.clone()).collect();
-                if names.contains(&None) || names.len() < members.len() {
+                    fields.iter().map(|(name, _)| name.clone()).collect();
+                if names.contains(&None) || names.len() < fields.len() {
                     return false;
                 }
-                members.into_iter().map(|(_, value)| value).collect()
+                fields.into_iter().map(|(_, value)| value).collect()
             }
             _ => continue,
         };
@@ -40,19 +40,19 @@ pub(crate) fn is_strict(bytes: &[u8]) -> bool {
     true
 }
 
-/// Whether an object on one of the first `levels` has two members of one name, or a name that is no Unicode
+/// Whether an object on one of the first `levels` has two fields of one name, or a name that is no Unicode
 /// text.
 pub(crate) fn has_odd_names(value: &str, levels: usize) -> bool {
     let inner: Vec<&str> = match Kind::of(value) {
         Kind::Array => items(value),
         Kind::Object => {
-            let members = members(value);
+            let fields = fields(value);
             let names: HashSet<Option<&str>> =
-                members.iter().map(|(name, _)| name.as_deref()).collect();
-            if names.len() < members.len() || names.contains(&None) {
+                fields.iter().map(|(name, _)| name.as_deref()).collect();
+            if names.len() < fields.len() || names.contains(&None) {
                 return true;
             }
-            members.into_iter().map(|(_, value)| value).collect()
+            fields.into_iter().map(|(_, value)| value).collect()
         }
         _ => return false,
     };
@@ -108,20 +108,20 @@ pub(crate) fn items(array: &str) -> Vec<&str> {
     split(array)
 }
 
-/// The members of an object in their order; a name is `None` when it holds half of a surrogate pair.
-pub(crate) fn members(object: &str) -> Vec<(Option<String>, &str)> {
+/// The fields of an object in their order; a name is `None` when it holds half of a surrogate pair.
+pub(crate) fn fields(object: &str) -> Vec<(Option<String>, &str)> {
     split(object)
         .into_iter()
-        .map(|member| {
-            let (name, rest) = member.split_at(end_of_value(member));
+        .map(|field| {
+            let (name, rest) = field.split_at(end_of_value(field));
             (string(name), trim(trim(rest).strip_prefix(':').unwrap()))
         })
         .collect()
 }
 
-/// The members of an object by name, the last of each; those whose name is no Unicode text are left out.
+/// The fields of an object by name, the last of each; those whose name is no Unicode text are left out.
 pub(crate) fn by_name(object: &str) -> BTreeMap<String, &str> {
-    members(object)
+    fields(object)
         .into_iter()
         .filter_map(|(name, value)| Some((name?, value)))
         .collect()

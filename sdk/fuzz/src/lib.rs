@@ -5,7 +5,7 @@
 //! | [`deal`], [`agent`] | a response | read as the contract says, field by field, or refused at the right place |
 //! | [`create_agent`] | a request body | SDK, server and a second statement of the rules agree; the agent is what was asked for |
 //! | [`identifier`] | a deal's id | one path segment that the server resolves to that id, or `invalid_id` |
-//! | [`target`](fn@target) | a request | an answer of the contract, well-formed, by the contract's order of checks |
+//! | [`target`](fn@target) | a request | a response of the contract, well-formed, by the contract's order of checks |
 //! | [`retry_after`] | a header's value | seconds, a date, or nothing |
 //! | [`seed`] | a seed file | taken and served byte for byte, or refused at the right place |
 //!
@@ -27,13 +27,13 @@
     clippy::indexing_slicing
 )]
 
-mod answer;
 pub mod corpus;
 mod create_agent;
 mod identifier;
 mod json;
 mod response;
 mod retry_after;
+mod sandbox;
 mod seed;
 mod shape;
 mod target;

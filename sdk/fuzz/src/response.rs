@@ -138,8 +138,8 @@ fn path_of(pointer: &str, document: &str) -> String {
             path.push_str(if path.is_empty() { "" } else { "." });
             path.push_str(&name);
         } else {
-            let members = json::members(parent);
-            let before = members
+            let fields = json::fields(parent);
+            let before = fields
                 .iter()
                 .rposition(|(found, _)| found.as_ref() == Some(&name))
                 .expect("what is missing has a name of the specification");
@@ -149,7 +149,7 @@ fn path_of(pointer: &str, document: &str) -> String {
     path
 }
 
-/// The members of every request and every response that is no error.
+/// The fields of every request and every response that is no error.
 fn names_of_the_specification() -> &'static BTreeSet<String> {
     static NAMES: OnceLock<BTreeSet<String>> = OnceLock::new();
     NAMES.get_or_init(|| {
@@ -226,7 +226,7 @@ fn is_syntax_text(error: &DecodeError) -> bool {
     known.contains(&reason) && is_position(position)
 }
 
-/// A member as text, `None` when it is not there or null.
+/// A field as text, `None` when it is not there or null.
 fn text<'v>(value: &'v Value, name: &str) -> Option<&'v str> {
     value.get(name).and_then(Value::as_str)
 }

@@ -16,9 +16,9 @@ use dealkit_server::{
 };
 
 use crate::{
-    answer::{self, KEY},
     identifier::escaped,
     json,
+    sandbox::{self, KEY},
 };
 
 /// One file in so many that are taken is served over a socket too: that takes ten times as long as the rest.
@@ -33,10 +33,10 @@ pub fn seed(data: &[u8]) {
             let service = Service::new(&Config::default(), seeds).unwrap();
             for (id, text) in deals.iter().take(8).filter(|(id, _)| !id.is_empty()) {
                 let target = format!("/v1/deals/{}", escaped(id));
-                let request = answer::request("GET", &target).body(Bytes::new());
-                let answer = service.handle(request.unwrap());
-                assert_eq!(answer::check(&answer, false), 200);
-                assert_eq!(answer.body(), text);
+                let request = sandbox::request("GET", &target).body(Bytes::new());
+                let response = service.handle(request.unwrap());
+                assert_eq!(sandbox::check(&response, false), 200);
+                assert_eq!(response.body(), text);
             }
             if hash(data).is_multiple_of(ONE_IN) {
                 served(&file, &deals);
@@ -219,7 +219,7 @@ impl Refusal {
     }
 }
 
-/// A server that was started with the file answers with its bytes.
+/// A server that was started with the file responds with its bytes.
 fn served(file: &Temporary, deals: &[(String, &str)]) {
     let sandbox = Sandbox::builder().deals_file(&file.0).start().unwrap();
     for (id, text) in deals.iter().take(2).filter(|(id, _)| !id.is_empty()) {
@@ -229,10 +229,10 @@ fn served(file: &Temporary, deals: &[(String, &str)]) {
             escaped(id)
         );
         stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        assert!(answer.starts_with(b"HTTP/1.1 200 "));
-        assert!(answer.ends_with(&[b"\r\n\r\n", text.as_bytes()].concat()));
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).unwrap();
+        assert!(response.starts_with(b"HTTP/1.1 200 "));
+        assert!(response.ends_with(&[b"\r\n\r\n", text.as_bytes()].concat()));
     }
 }
 

@@ -20,12 +20,12 @@ pub(crate) enum Shape {
     /// An object of any content.
     Free,
     List(&'static Shape),
-    Object(&'static [Member]),
+    Object(&'static [Field]),
 }
 
 use Shape::{Boolean, Date, Decimal, Free, Integer, List, Object, Text, Texts, Timestamp};
 
-/// Whether a member must be there, and what is written when it is not.
+/// Whether a field must be there, and what is written when it is not.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     Required,
@@ -37,7 +37,7 @@ pub(crate) enum Need {
 
 use Need::{Nullable, Optional, Required};
 
-type Member = (&'static str, Need, Shape);
+type Field = (&'static str, Need, Shape);
 
 /// How deep the tables go: a deal's contacts' fields.
 pub(crate) const LEVELS: usize = 6;
@@ -172,11 +172,11 @@ pub(crate) const AGENT: Shape = Object(&[
 ]);
 
 impl Shape {
-    /// Every member name of the shape.
+    /// Every field name of the shape.
     pub(crate) fn names(&self) -> Vec<&'static str> {
         match self {
             List(item) => item.names(),
-            Object(members) => members
+            Object(fields) => fields
                 .iter()
                 .flat_map(|(name, _, shape)| [vec![*name], shape.names()].concat())
                 .collect(),
@@ -207,7 +207,7 @@ pub(crate) struct Failure {
     pub(crate) pointer: String,
     /// What stands there, as the contract names it.
     pub(crate) found: &'static str,
-    /// What was expected; empty for a missing member and for what is not JSON.
+    /// What was expected; empty for a missing field and for what is not JSON.
     pub(crate) expected: &'static str,
 }
 
@@ -274,7 +274,7 @@ impl Search {
                     None
                 }
             },
-            Texts => json::members(value).into_iter().find_map(|(name, value)| {
+            Texts => json::fields(value).into_iter().find_map(|(name, value)| {
                 let Some(name) = name else {
                     return failure(NOT_JSON);
                 };
@@ -286,14 +286,14 @@ impl Search {
                 .find_map(|(index, value)| {
                     self.failure(item, value, &format!("{pointer}/{index}"))
                 }),
-            Object(members) => {
+            Object(fields) => {
                 let mut seen = Vec::new();
-                for (name, value) in json::members(value) {
+                for (name, value) in json::fields(value) {
                     let Some(name) = name else {
                         return failure(NOT_JSON);
                     };
                     let Some((name, need, shape)) =
-                        members.iter().find(|(known, ..)| *known == name)
+                        fields.iter().find(|(known, ..)| *known == name)
                     else {
                         continue;
                     };
@@ -306,9 +306,8 @@ impl Search {
                         return Some(failure);
                     }
                 }
-                let missing =
-                    |(name, need, _): &&Member| *need == Required && !seen.contains(&name);
-                members.iter().find(missing).map(|(name, ..)| Failure {
+                let missing = |(name, need, _): &&Field| *need == Required && !seen.contains(&name);
+                fields.iter().find(missing).map(|(name, ..)| Failure {
                     pointer: format!("{pointer}/{name}"),
                     found: "nothing",
                     expected: "",
@@ -408,18 +407,18 @@ pub(crate) fn compare(shape: &Shape, document: &str, written: &str, at: &str) {
             }
             true
         }
-        Object(members) => {
-            compare_members(members, document, written, at);
+        Object(fields) => {
+            compare_fields(fields, document, written, at);
             true
         }
     };
     assert!(same, "{at}: {document} became {written}");
 }
 
-fn compare_members(members: &[Member], document: &str, written: &str, at: &str) {
+fn compare_fields(fields: &[Field], document: &str, written: &str, at: &str) {
     let (from, mut to) = (json::by_name(document), json::by_name(written));
-    assert_eq!(to.len(), json::members(written).len(), "{at}: a name twice");
-    for (name, need, shape) in members {
+    assert_eq!(to.len(), json::fields(written).len(), "{at}: a name twice");
+    for (name, need, shape) in fields {
         let at = format!("{at}/{name}");
         let found = to.remove(*name);
         match from.get(*name).filter(|value| **value != "null") {
@@ -436,7 +435,7 @@ fn compare_members(members: &[Member], document: &str, written: &str, at: &str) 
         }
     }
     for (name, value) in &from {
-        if !members.iter().any(|(known, ..)| known == name) {
+        if !fields.iter().any(|(known, ..)| known == name) {
             assert_eq!(to.remove(name), Some(*value), "{at}/{name}: not known");
         }
     }

@@ -5,8 +5,8 @@ use dealkit_server::{SeedDeal, Service};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version, header};
 
 use crate::{
-    answer::{self, KEY},
     json,
+    sandbox::{self, KEY},
 };
 
 const MAX_BODY: usize = 512;
@@ -16,8 +16,8 @@ const MAX_BODY: usize = 512;
 pub fn target(data: &[u8]) {
     thread_local! {
         static SERVICES: (Service, Service) = (
-            answer::service(SeedDeal::samples(), |config| config.max_body_bytes = MAX_BODY),
-            answer::service(SeedDeal::samples(), |config| {
+            sandbox::service(SeedDeal::samples(), |config| config.max_body_bytes = MAX_BODY),
+            sandbox::service(SeedDeal::samples(), |config| {
                 config.max_body_bytes = MAX_BODY;
                 config.max_agents = 0;
             }),
@@ -67,30 +67,30 @@ fn parse(data: &[u8]) -> Option<Request<Bytes>> {
 }
 
 fn answered(request: &Request<Bytes>, service: &Service, full: &Service) {
-    let answer = service.handle(request.clone());
+    let response = service.handle(request.clone());
     let is_head = request.method() == Method::HEAD;
-    let status = answer::check(&answer, is_head);
+    let status = sandbox::check(&response, is_head);
     if let Some(expected) = expected(request) {
         assert_eq!(status, expected, "{request:?}");
     }
 
     // The caller's own request id comes back if it is sane, and only then.
     let sent: Vec<&[u8]> = values(request, "x-request-id");
-    let id = answer::header(&answer, "x-request-id").unwrap();
+    let id = sandbox::header(&response, "x-request-id").unwrap();
     if let [sent] = sent[..] {
         let sane = (1..=128).contains(&sent.len()) && sent.iter().all(u8::is_ascii_graphic);
         assert_eq!(sane, id.as_bytes() == sent);
     }
 
-    // No answer repeats the key, except where it is the request's own id or agent.
+    // No response repeats the key, except where it is the request's own id or agent.
     if status >= 400 && id != KEY {
-        assert!(!String::from_utf8_lossy(answer.body()).contains(KEY));
+        assert!(!String::from_utf8_lossy(response.body()).contains(KEY));
     }
     match status {
         200 => {
             assert!(is_head || *request.method() == Method::GET);
             if !is_head {
-                assert!(json::is_strict(answer.body()));
+                assert!(json::is_strict(response.body()));
             }
         }
         201 => assert_eq!(service.agents().len(), 1),
@@ -103,8 +103,8 @@ fn answered(request: &Request<Bytes>, service: &Service, full: &Service) {
         let mut get = request.clone();
         *get.method_mut() = Method::GET;
         let get = service.handle(get);
-        assert_eq!(get.status(), answer.status());
-        let length = answer::header(&answer, "content-length").unwrap();
+        assert_eq!(get.status(), response.status());
+        let length = sandbox::header(&response, "content-length").unwrap();
         if id.starts_with("req_") {
             // A fresh request id may be a digit longer than the last one.
             let difference = length.parse::<usize>().unwrap().abs_diff(get.body().len());
@@ -114,8 +114,8 @@ fn answered(request: &Request<Bytes>, service: &Service, full: &Service) {
         }
     }
 
-    // A full store changes one answer only.
-    let by_full = answer::check(&full.handle(request.clone()), is_head);
+    // A full store changes one response only.
+    let by_full = sandbox::check(&full.handle(request.clone()), is_head);
     assert_eq!(by_full, if status == 201 { 507 } else { status });
 }
 

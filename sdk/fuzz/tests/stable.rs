@@ -129,7 +129,7 @@ fn apply(edit: &Edit, input: &mut Vec<u8>, inputs: &[Vec<u8>]) {
     }
 }
 
-/// A JSON document of members that the target knows, in no order and of any type.
+/// A JSON document of fields that the target knows, in no order and of any type.
 fn nearly(words: Vec<&'static str>) -> impl Strategy<Value = Vec<u8>> {
     let value = prop_oneof![
         4 => select(&PIECES[1..18]).prop_map(str::to_owned),
@@ -142,12 +142,12 @@ fn nearly(words: Vec<&'static str>) -> impl Strategy<Value = Vec<u8>> {
     value
         .prop_recursive(4, 40, 8, move |inner| {
             prop_oneof![
-                3 => vec((name.clone(), inner.clone()), 0..8).prop_map(|members| {
-                    let members: Vec<String> = members
+                3 => vec((name.clone(), inner.clone()), 0..8).prop_map(|fields| {
+                    let fields: Vec<String> = fields
                         .into_iter()
                         .map(|(name, value)| format!("{}: {value}", serde_json::Value::from(name)))
                         .collect();
-                    format!("{{{}}}", members.join(", "))
+                    format!("{{{}}}", fields.join(", "))
                 }),
                 1 => vec(inner, 0..4).prop_map(|items| format!("[{}]", items.join(" ,"))),
             ]

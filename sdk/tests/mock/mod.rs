@@ -1,4 +1,4 @@
-//! A service that gives one answer to everything and keeps what arrived: httpmock. And clients that do not retry.
+//! A service that gives one response to everything and keeps what arrived: httpmock. And clients that do not retry.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ pub(crate) fn client(url: impl Into<String>) -> Client {
     builder(url).build().unwrap()
 }
 
-/// httpmock that gives one answer to everything, and keeps what arrived.
+/// httpmock that gives one response to everything, and keeps what arrived.
 pub(crate) struct Service {
     server: MockServer,
     arrived: Arc<Mutex<Vec<HttpMockRequest>>>,

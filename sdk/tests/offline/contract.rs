@@ -27,7 +27,7 @@ fn document(case: &Value) -> Option<Value> {
 }
 
 #[test]
-fn requests_and_answers_match_the_schema() {
+fn requests_and_responses_match_the_schema() {
     let (request, agent) = (schema("CreateAgent"), schema("Agent"));
     let (mut accepted, mut refused) = (0, 0);
     for case in vectors::<Value>("create_agent.json", 90) {
@@ -40,10 +40,12 @@ fn requests_and_answers_match_the_schema() {
                 assert!(request.is_valid(&body), "{}", name(&case));
                 accepted += 1;
                 if expect.get("exact").is_none() {
-                    let mut answer = expect["agent"].clone();
-                    answer["id"] = json!("a_1");
-                    let errors: Vec<_> =
-                        agent.iter_errors(&answer).map(|e| e.to_string()).collect();
+                    let mut response = expect["agent"].clone();
+                    response["id"] = json!("a_1");
+                    let errors: Vec<_> = agent
+                        .iter_errors(&response)
+                        .map(|e| e.to_string())
+                        .collect();
                     assert!(errors.is_empty(), "{}: {errors:?}", name(&case));
                 }
             }
@@ -60,7 +62,7 @@ fn requests_and_answers_match_the_schema() {
     );
 }
 
-/// Formats are annotations in JSON Schema, and a closed set of members is what `--strict` adds.
+/// Formats are annotations in JSON Schema, and a closed set of fields is what `--strict` adds.
 fn schema_can_judge(expect: &Value) -> bool {
     expect["errors"].as_array().unwrap().iter().any(|error| {
         !matches!(
@@ -106,9 +108,9 @@ fn agents_that_match_the_schema_are_read() {
     assert!(checked >= 5, "only {checked}");
 }
 
-/// Every member that the schema knows is a field of the model, and the other way round.
+/// Every field that the schema knows is a field of the model, and the other way round.
 #[test]
-fn models_have_exactly_the_members_of_the_schema() {
+fn models_have_exactly_the_fields_of_the_schema() {
     let openapi = openapi();
     let schemas = &openapi["components"]["schemas"];
     let full_deal = filled(schemas, &schemas["Deal"]);
@@ -182,7 +184,7 @@ fn strip_extra(deal: &mut Deal) {
     deal.sides[0].extra.clear();
 }
 
-/// A value with every member that a schema knows, each of the type that it states.
+/// A value with every field that a schema knows, each of the type that it states.
 fn filled(schemas: &Value, schema: &Value) -> Value {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         let name = reference.rsplit('/').next().unwrap();
@@ -203,9 +205,9 @@ fn filled(schemas: &Value, schema: &Value) -> Value {
     };
     match types[0].as_str().unwrap() {
         "object" => match schema.get("properties").and_then(Value::as_object) {
-            Some(members) => members
+            Some(fields) => fields
                 .iter()
-                .map(|(name, member)| (name.clone(), filled(schemas, member)))
+                .map(|(name, field)| (name.clone(), filled(schemas, field)))
                 .collect(),
             None => json!({"key": "value"}),
         },

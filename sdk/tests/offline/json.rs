@@ -126,7 +126,7 @@ fn models_with_equal_values_are_equal() {
     assert_eq!(left, right);
 }
 
-/// A value and the same value in other words: members in another order, strings and numbers written
+/// A value and the same value in other words: fields in another order, strings and numbers written
 /// another way.
 fn written_twice() -> impl Strategy<Value = (String, String)> {
     let number = (any::<i32>(), 0..5_usize).prop_map(|(number, zeros)| {
@@ -238,7 +238,7 @@ fn beyond_the_depth_of_a_tree_texts_are_compared() {
 }
 
 #[test]
-fn members_of_any_depth_are_kept_exactly() {
+fn fields_of_any_depth_are_kept_exactly() {
     for nested in [arrays(DEEP), objects(DEEP)] {
         let body = format!(r#"{{"id":"d","quotes":[{{"more":{nested}}}]}}"#);
         let deal = Deal::from_json(&body).unwrap();

@@ -63,7 +63,7 @@ fn a_name_that_is_data_is_shown_as_a_position() {
     }
 }
 
-/// What breaks inside a member breaks at a place that has a position too.
+/// What breaks inside a field breaks at a place that has a position too.
 #[test]
 fn in_a_document_that_breaks_names_are_not_shown_either() {
     for broken in [
@@ -162,7 +162,7 @@ fn the_pointer_of_a_violation_is_exact_and_shown_without_names_that_are_data() {
 }
 
 #[test]
-fn an_unknown_member_of_a_request_is_not_named() {
+fn an_unknown_field_of_a_request_is_not_named() {
     let body = format!(
         r#"{{"email":"{JANE}","first_name":"Ada","last_name":"Lovelace","profile":{{"{JANE}":1}},"phone":7}}"#
     );

@@ -101,7 +101,7 @@ impl Fault {
         Self::new(name, script, ErrorKind::Timeout, Outcome::Succeeded).with(200, kept)
     }
 
-    /// The whole answer is there, and is no good.
+    /// The whole response is there, and is no good.
     fn answered(name: &'static str, step: Step, kind: ErrorKind, kept: &[u8]) -> Self {
         let Step::Answer(status, ..) = &step else {
             panic!("{step:?} is no answer")
@@ -377,7 +377,7 @@ fn http1() -> Vec<Fault> {
         )
         .with(101, b""),
         Fault::broken(
-            "end after an interim answer",
+            "end after an interim response",
             vec![Hear, answer(100, ""), End],
         ),
     ];
@@ -390,7 +390,7 @@ fn http1() -> Vec<Fault> {
     });
     faults.push({
         let interim = Step::Raw("HTTP/1.1 103 Early\r\n\r\n".repeat(1000).into_bytes());
-        Fault::silent("interim answers for ever", vec![Hear, interim])
+        Fault::silent("interim responses for ever", vec![Hear, interim])
     });
     faults
 }

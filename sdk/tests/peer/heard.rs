@@ -94,7 +94,7 @@ impl Heard {
 
     /// Waits until the client has given the connection up.
     pub(crate) async fn gone(self) {
-        // The answer stays possible until then: it is the client that ends this.
+        // A response stays possible until then: it is the client that ends this.
         let _answer = self.answer;
         let ended = timeout(PATIENCE, self.gone).await;
         ended

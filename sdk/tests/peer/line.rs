@@ -1,4 +1,4 @@
-//! One connection of the peer: reads requests and writes answers, in HTTP/1.1 and in HTTP/2.
+//! One connection of the peer: reads requests and writes responses, in HTTP/1.1 and in HTTP/2.
 
 use std::{
     io,
@@ -141,7 +141,7 @@ impl Line {
         Ok(true)
     }
 
-    /// `false` when the connection has ended: by the client, by the answer, or because there is none.
+    /// `false` when the connection has ended: by the client, by the response, or because there is none.
     async fn ask(&mut self) -> io::Result<bool> {
         let (head, body) = std::mem::take(&mut self.request);
         let (heard, mut held) = Heard::new(head, body);
@@ -263,7 +263,7 @@ impl Line {
             }
             (Step::Answer(status, headers, body), Http1) => {
                 let mut headers = headers.clone();
-                // These have no body, and a length would speak of another answer.
+                // These have no body, and a length would speak of another response.
                 if !matches!(status, 100..200 | 204 | 304) {
                     headers.push(("content-length", body.len().to_string()));
                 }

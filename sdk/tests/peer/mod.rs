@@ -61,9 +61,9 @@ pub(crate) enum Step {
     Ask,
     /// Does what the last request asked for: a POST makes an agent.
     Act,
-    /// A whole answer.
+    /// A whole response.
     Answer(u16, Headers, Vec<u8>),
-    /// The head of an answer; what its length is, the headers say.
+    /// The head of a response; what its length is, the headers say.
     Head(u16, Headers),
     /// A part of the body; `true` if HTTP/2 calls it the last.
     Body(Vec<u8>, bool),
@@ -83,7 +83,7 @@ pub(crate) enum Step {
 
 pub(crate) type Script = Vec<Step>;
 
-/// An answer with a body and no headers but those that frame it.
+/// A response with a body and no headers but those that frame it.
 pub(crate) fn answer(status: u16, body: &str) -> Step {
     Step::Answer(status, Vec::new(), body.into())
 }
@@ -131,7 +131,7 @@ impl Peer {
         peer
     }
 
-    /// Speaks HTTP/1.1, and leaves every answer to the test: [`next`](Self::next).
+    /// Speaks HTTP/1.1, and leaves every response to the test: [`next`](Self::next).
     ///
     /// It lives on the test's own thread, so that nothing happens while the test does not wait.
     pub(crate) fn by_hand() -> Self {
@@ -195,7 +195,7 @@ impl Peer {
         self.builder().build().unwrap()
     }
 
-    /// What has reached the peer so far; complete as far as the client has had answers.
+    /// What has reached the peer so far; complete as far as the client has had responses.
     pub(crate) fn so_far(&self) -> Counts {
         self.counts.lock().unwrap().clone()
     }

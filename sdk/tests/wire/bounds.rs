@@ -163,7 +163,7 @@ fn of_many_errors_the_first_hundred_are_read_and_the_rest_counted() {
 }
 
 #[test]
-fn texts_and_extra_members_are_bounded() {
+fn texts_and_extra_fields_are_bounded() {
     let long = "€".repeat(Problem::MAX_TEXT);
     let entry = serde_json::json!({"pointer": long, "code": long, "detail": long});
     let body = serde_json::json!({

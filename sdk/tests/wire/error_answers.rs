@@ -1,4 +1,4 @@
-//! What comes of each error answer, and that no error text gives away what is not its own to give.
+//! What comes of each error response, and that no error text gives away what is not its own to give.
 
 use dealkit::{AgentProfile, CreateAgent, Error, ErrorKind, Method, Outcome};
 use httpmock::MockServer;
@@ -34,18 +34,18 @@ async fn problem(status: u16, body: Value) -> Error {
 }
 
 #[tokio::test]
-async fn every_answer_of_the_vectors_is_a_status_error() {
+async fn every_response_of_the_vectors_is_a_status_error() {
     let mut wrong = Vec::new();
     for case in vectors::<Value>("problems.json", 50) {
-        let answer = &case["answer"];
-        let status = u16::try_from(answer["status"].as_u64().unwrap()).unwrap();
-        let headers: Vec<(&str, &str)> = answer["headers"]
+        let response = &case["response"];
+        let status = u16::try_from(response["status"].as_u64().unwrap()).unwrap();
+        let headers: Vec<(&str, &str)> = response["headers"]
             .as_object()
             .unwrap()
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str().unwrap()))
             .collect();
-        let body = bytes(answer);
+        let body = bytes(response);
         let error = created(status, &headers, &body).await;
         if let Some(what) = differs(&error, status, &headers, &body, &case["expect"]["problem"]) {
             wrong.push(format!("{}: {what}", name(&case)));
@@ -54,7 +54,7 @@ async fn every_answer_of_the_vectors_is_a_status_error() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// In what way the error is not what the answer should become.
+/// In what way the error is not what the response should become.
 fn differs(
     error: &Error,
     status: u16,
@@ -641,7 +641,7 @@ async fn no_connection_is_a_connect_error() {
 }
 
 #[tokio::test]
-async fn a_connection_that_ends_without_an_answer_is_interrupted() {
+async fn a_connection_that_ends_without_a_response_is_interrupted() {
     let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let call = client.agents().create(marked());
@@ -678,7 +678,7 @@ async fn a_body_that_ends_too_early_is_interrupted_and_a_success() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_answer_is_a_timeout() {
+async fn no_response_is_a_timeout() {
     // The peer hears and never answers; the clock runs on as soon as nothing else can happen.
     let peer = Peer::by_hand();
     let client = client(peer.url.as_str());

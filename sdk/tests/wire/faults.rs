@@ -200,7 +200,7 @@ async fn succeeds(case: &str, script: impl Fn(Protocol) -> Vec<Step>) {
 }
 
 #[tokio::test]
-async fn interim_answers_are_passed_over() {
+async fn interim_responses_are_passed_over() {
     let interim = |protocol, status| match protocol {
         Http1 => answer(status, ""),
         Http2 => Step::Head(status, Vec::new()),
@@ -224,7 +224,7 @@ async fn interim_answers_are_passed_over() {
 }
 
 #[tokio::test]
-async fn an_answer_may_come_one_byte_at_a_time() {
+async fn a_response_may_come_one_byte_at_a_time() {
     let dripped = |step| Step::Slowly(Duration::ZERO, Box::new(step));
     succeeds("drip", |_| vec![Step::Hear, dripped(answer(200, FINE))]).await;
 }
@@ -278,7 +278,7 @@ async fn a_body_at_the_limit_is_read() {
 }
 
 #[tokio::test]
-async fn an_answer_before_the_whole_request_is_taken() {
+async fn a_response_before_the_whole_request_is_taken() {
     // The service has not read the request when it says no.
     for (protocol, verb) in every().filter(|(protocol, _)| *protocol == Http1) {
         let peer = Peer::start(
@@ -384,9 +384,9 @@ async fn a_connection_closed_while_idle_is_not_used_again() {
     }
 }
 
-/// An answer nobody asked for, such as the 408 of a server that hangs up, is no answer to the next request.
+/// A response nobody asked for, such as the 408 of a server that hangs up, is no response to the next request.
 #[tokio::test]
-async fn an_unasked_answer_is_not_taken_for_the_next_one() {
+async fn an_unasked_response_is_not_taken_for_the_next_one() {
     let unasked =
         Step::Raw(b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\n{\"id\":\"bad\"}".to_vec());
     let scripts = vec![
@@ -554,7 +554,7 @@ async fn a_retry_after_past_the_deadline_is_not_waited_for() {
     }
 }
 
-/// The answer has come, so the service did act on no more than that: its body alone is lost.
+/// The response has come, so the service did act on no more than that: its body alone is lost.
 #[tokio::test]
 async fn a_limit_of_one_byte_and_an_endless_body_end_the_call() {
     for protocol in BOTH {

@@ -1,4 +1,4 @@
-//! What each call sends, byte for byte where it matters, and what comes of each successful answer.
+//! What each call sends, byte for byte where it matters, and what comes of each successful response.
 
 use dealkit::{
     Agent, AgentProfile, Client, CreateAgent, Deal, Error, ErrorKind, Json, Method, Nullable,
@@ -18,7 +18,7 @@ async fn created(request: CreateAgent) -> String {
     service.only().body_string()
 }
 
-/// What the client makes of an answer to `retrieve`.
+/// What the client makes of a response to `retrieve`.
 async fn deal_from(status: u16, body: impl AsRef<[u8]>) -> Result<Deal, Error> {
     let service = Service::answering(status, &[("content-type", "application/json")], body).await;
     service.client().deals().retrieve("d_1").await
@@ -523,7 +523,7 @@ async fn into_request_is_what_arrives() {
         patch().into_request().unwrap(),
     ];
     client.agents().create(ada()).await.unwrap();
-    // The answer is an agent, and an agent has all that a deal must have.
+    // The response is an agent, and an agent has all that a deal must have.
     client
         .deals()
         .retrieve("a/b c")
@@ -678,7 +678,7 @@ async fn all_of_a_body_that_could_not_be_read_is_kept() {
 }
 
 #[tokio::test]
-async fn with_response_keeps_the_whole_answer() {
+async fn with_response_keeps_the_whole_response() {
     let body = r#"{ "id" : "d_1", "sides": [{"side_percentage": 10.10}] }"#;
     let headers = [
         ("content-type", "application/json"),

@@ -278,7 +278,7 @@ fn json_text() -> impl Strategy<Value = String> {
     })
 }
 
-/// A deal with every member that the specification shows, written as it would be written back.
+/// A deal with every field that the specification shows, written as it would be written back.
 fn whole_deal() -> Value {
     json!({
         "id": "d_1", "status": "CLOSED", "phase": "APPLICATION", "expiry_date": "2024-12-31",
@@ -304,7 +304,7 @@ fn whole_deal() -> Value {
     })
 }
 
-/// An agent with every member that the specification shows.
+/// An agent with every field that the specification shows.
 fn whole_agent() -> Value {
     json!({
         "id": "a_1", "email": "ada@example.com", "date_of_birth": "1990-02-28", "first_name": "Ada", "last_name": "L",
@@ -314,7 +314,7 @@ fn whole_agent() -> Value {
     })
 }
 
-/// What a mutation does to one member.
+/// What a mutation does to one field.
 #[derive(Clone, Debug)]
 enum Change {
     Keep,
@@ -322,8 +322,8 @@ enum Change {
     Null,
 }
 
-/// Takes members out or sets them to null, and adds some that nobody knows. Members in `fixed` stay, and
-/// so does all that is inside members in `free`, whose content is the caller's.
+/// Takes fields out or sets them to null, and adds some that nobody knows. Fields in `fixed` stay, and
+/// so does all that is inside fields in `free`, whose content is the caller's.
 fn mutate(
     value: &mut Value,
     changes: &mut impl Iterator<Item = Change>,
@@ -365,7 +365,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     )
 }
 
-/// Whether what was read holds what the document holds: a member that is there and not null is there
+/// Whether what was read holds what the document holds: a field that is there and not null is there
 /// with its value, and nothing else is there but what stands for nothing.
 fn agrees(document: &Value, read: &Value, free: &[&str]) -> Result<(), String> {
     let nothing = |value: &Value| value.is_null() || *value == json!([]) || *value == json!({});
@@ -466,7 +466,7 @@ proptest! {
     }
 
     #[test]
-    fn a_deal_has_the_members_that_its_document_has(changes in changes()) {
+    fn a_deal_has_the_fields_that_its_document_has(changes in changes()) {
         let mut document = whole_deal();
         mutate(&mut document, &mut changes.into_iter().chain(std::iter::repeat(Change::Keep)), &["id"], &["metadata"]);
         let deal = Deal::from_json(document.to_string()).unwrap();
@@ -475,7 +475,7 @@ proptest! {
     }
 
     #[test]
-    fn an_agent_has_the_members_that_its_document_has(changes in changes()) {
+    fn an_agent_has_the_fields_that_its_document_has(changes in changes()) {
         let mut document = whole_agent();
         let fixed = ["id", "email", "first_name", "last_name", "profile", "role_assignments", "role"];
         let free = ["client_metadata"];

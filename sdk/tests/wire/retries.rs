@@ -20,7 +20,7 @@ fn breaks() -> Script {
 #[tokio::test]
 async fn a_get_survives_two_failures_and_not_three() {
     for protocol in BOTH {
-        // An answer leaves the connection as it is; the others break it.
+        // A response leaves the connection as it is; the others break it.
         let status = |status| vec![Step::Hear, answer(status, "")];
         let ends = vec![Step::Hear, Step::End];
         let failures = [breaks(), ends, status(503), status(408), status(429)];
@@ -312,7 +312,7 @@ mod blocking {
         for (protocol, last) in [
             (Http1, Step::End),
             (Http1, Step::Reset),
-            // Without the client's help the peer cannot tell when a reset would hit the first answer.
+            // Without the client's help the peer cannot tell when a reset would hit the first response.
             (Http2, Step::End),
         ] {
             let closes = vec![Step::Hear, answer(200, FINE), last];

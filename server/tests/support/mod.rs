@@ -91,11 +91,11 @@ impl Received {
         let problem: Value = serde_json::from_slice(&self.body).unwrap();
         assert_eq!(problem["status"], self.status, "{name}");
         assert_eq!(problem["request_id"], id, "{name}");
-        for member in ["type", "title", "detail"] {
-            let text = problem[member]
+        for field in ["type", "title", "detail"] {
+            let text = problem[field]
                 .as_str()
-                .unwrap_or_else(|| panic!("{name}: no {member}"));
-            assert!(!text.is_empty(), "{name}: empty {member}");
+                .unwrap_or_else(|| panic!("{name}: no {field}"));
+            assert!(!text.is_empty(), "{name}: empty {field}");
         }
         let errors = problem.get("errors").and_then(Value::as_array);
         assert_eq!(
@@ -111,8 +111,8 @@ pub fn tree(text: &str) -> Value {
     let text = text.trim();
     match text.as_bytes()[0] {
         b'{' => {
-            let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text).unwrap();
-            members
+            let fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text).unwrap();
+            fields
                 .into_iter()
                 .map(|(name, value)| (name, tree(value.get())))
                 .collect::<serde_json::Map<_, _>>()
@@ -135,14 +135,14 @@ pub fn tree(text: &str) -> Value {
 }
 
 fn remove(value: &mut Value, pointer: &str) -> Option<Value> {
-    let (parent, member) = pointer.rsplit_once('/').unwrap();
-    let member = member.replace("~1", "/").replace("~0", "~");
-    value.pointer_mut(parent)?.as_object_mut()?.remove(&member)
+    let (parent, field) = pointer.rsplit_once('/').unwrap();
+    let field = field.replace("~1", "/").replace("~0", "~");
+    value.pointer_mut(parent)?.as_object_mut()?.remove(&field)
 }
 
 // ---- vectors -------------------------------------------------------------------------------------------
 
-/// Member that may be null: there or not there is what matters.
+/// A field that may be null: there or not there is what matters.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }

@@ -1,4 +1,4 @@
-//! What holds for every answer of the server, whatever was asked.
+//! What holds for every response of the server, whatever was asked.
 
 use bytes::Bytes;
 use dealkit_server::{Config, SeedDeal, Service};
@@ -30,52 +30,55 @@ pub(crate) fn request(method: &str, target: &str) -> http::request::Builder {
 const STATUSES: [u16; 11] = [200, 201, 204, 400, 401, 404, 405, 413, 415, 422, 507];
 
 /// The one value of a header.
-pub(crate) fn header<'a>(answer: &'a Response<Bytes>, name: &str) -> Option<&'a str> {
-    let mut all = answer.headers().get_all(name).iter();
+pub(crate) fn header<'a>(response: &'a Response<Bytes>, name: &str) -> Option<&'a str> {
+    let mut all = response.headers().get_all(name).iter();
     let first = all.next().map(|value| value.to_str().unwrap());
     assert!(all.next().is_none(), "{name} is there twice");
     first
 }
 
-/// A member of an answer's body, as JSON text.
-pub(crate) fn member<'a>(answer: &'a Response<Bytes>, pointer: &str) -> Option<&'a str> {
-    json::at(json::document(answer.body()).unwrap(), pointer)
+/// A field of a response's body, as JSON text.
+pub(crate) fn field<'a>(response: &'a Response<Bytes>, pointer: &str) -> Option<&'a str> {
+    json::at(json::document(response.body()).unwrap(), pointer)
 }
 
-/// A member of an answer's body that is a string.
-pub(crate) fn text(answer: &Response<Bytes>, pointer: &str) -> String {
-    json::string(member(answer, pointer).unwrap()).unwrap()
+/// A field of a response's body that is a string.
+pub(crate) fn text(response: &Response<Bytes>, pointer: &str) -> String {
+    json::string(field(response, pointer).unwrap()).unwrap()
 }
 
-/// Checks an answer, and gives its status.
-pub(crate) fn check(answer: &Response<Bytes>, is_head: bool) -> u16 {
-    let status = answer.status().as_u16();
+/// Checks a response, and gives its status.
+pub(crate) fn check(response: &Response<Bytes>, is_head: bool) -> u16 {
+    let status = response.status().as_u16();
     assert!(STATUSES.contains(&status), "the contract has no {status}");
-    let id = header(answer, "x-request-id").expect("every answer has a request id");
+    let id = header(response, "x-request-id").expect("every response has a request id");
     assert!((1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic()));
     assert_eq!(
-        header(answer, "allow").is_some(),
+        header(response, "allow").is_some(),
         [204, 405].contains(&status)
     );
-    assert_eq!(header(answer, "www-authenticate").is_some(), status == 401);
-    assert_eq!(header(answer, "x-service-key"), None);
+    assert_eq!(
+        header(response, "www-authenticate").is_some(),
+        status == 401
+    );
+    assert_eq!(header(response, "x-service-key"), None);
     if is_head || status == 204 {
-        assert!(answer.body().is_empty(), "{status} with a body");
+        assert!(response.body().is_empty(), "{status} with a body");
         return status;
     }
-    let media_type = header(answer, header::CONTENT_TYPE.as_str());
+    let media_type = header(response, header::CONTENT_TYPE.as_str());
     if status < 400 {
         assert_eq!(media_type, Some("application/json"));
         return status;
     }
     assert_eq!(media_type, Some("application/problem+json"));
-    assert!(json::is_strict(answer.body()));
-    assert_eq!(member(answer, "/status"), Some(&*status.to_string()));
-    assert_eq!(text(answer, "/request_id"), id);
+    assert!(json::is_strict(response.body()));
+    assert_eq!(field(response, "/status"), Some(&*status.to_string()));
+    assert_eq!(text(response, "/request_id"), id);
     for name in ["/type", "/title", "/detail"] {
-        assert!(!text(answer, name).is_empty(), "{name} is empty");
+        assert!(!text(response, name).is_empty(), "{name} is empty");
     }
-    let errors = member(answer, "/errors").map_or(0, |errors| {
+    let errors = field(response, "/errors").map_or(0, |errors| {
         assert_eq!(Kind::of(errors), Kind::Array);
         json::items(errors).len()
     });
