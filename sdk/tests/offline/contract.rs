@@ -251,15 +251,15 @@ fn generated_clients_come_out_right() {
             objects += 1;
         }
         if matches!(schema["format"].as_str(), Some("date" | "date-time")) {
+            let time = if schema["format"] == "date" {
+                ""
+            } else {
+                "T00:00:00Z"
+            };
             let check = jsonschema::draft202012::new(schema).unwrap();
-            for time in ["", "T00:00:00Z"] {
-                let is_date = schema["format"] == "date";
-                let valid = |day: &str| check.is_valid(&json!(format!("{day}{time}")));
-                if is_date == time.is_empty() {
-                    assert!(valid("0001-01-01") && valid("9999-12-31"), "{place}");
-                    assert!(!valid("0000-12-31"), "{place}");
-                }
-            }
+            let valid = |day: &str| check.is_valid(&json!(format!("{day}{time}")));
+            assert!(valid("0001-01-01") && valid("9999-12-31"), "{place}");
+            assert!(!valid("0000-12-31"), "{place}");
             moments += 1;
         }
         for (name, field) in schema["properties"].as_object().into_iter().flatten() {
