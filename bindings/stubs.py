@@ -92,6 +92,10 @@ class Failure:
 class Call(Generic[_T_co]):
     """{Call}"""
 
+    @property
+    def id(self) -> str | None:
+        """{Call.id}"""
+
 def retrieve_deal(id: str) -> Call[Deal] | Failure:
     """{retrieve_deal}"""
 
@@ -115,6 +119,9 @@ def raw_json(text: str) -> RawJson | Failure:
 
 def violation_texts(pointer: str, code: str, detail: str) -> tuple[str, str]:
     """{violation_texts}"""
+
+def made_error(kind: str, settings: dict[str, Any]) -> tuple[Failure] | Failure:
+    """{made_error}"""
 
 def prepare(decimal: type[Decimal], roles: dict[str, Role], gc: object) -> None:
     """{prepare}"""

@@ -27,6 +27,17 @@ type Make = Box<dyn Fn(&dealkit::Client) -> dealkit::Call<RawResponse> + Send + 
 pub(crate) struct Call {
     make: Make,
     pub(crate) read_as: ReadAs,
+    /// What is asked for, if the call has one identifier.
+    id: Option<String>,
+}
+
+#[pymethods]
+impl Call {
+    /// The identifier of what is asked for, where there is one: an error keeps it.
+    #[getter]
+    fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
 }
 
 impl Call {
@@ -38,6 +49,7 @@ impl Call {
         Self {
             make: Box::new(make),
             read_as,
+            id: None,
         }
     }
 
@@ -114,9 +126,14 @@ pub(crate) fn call_options<'py>(settings: &Bound<'py, PyDict>) -> PyResult<Bound
 pub(crate) fn retrieve_deal<'py>(id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     entry(id.py(), || {
         let id = text("id", id)?;
-        Ok(Call::new(ReadAs::Deal, move |client| {
-            client.deals().retrieve(&id).raw_response()
-        }))
+        let given = id.clone();
+        let call = Call::new(ReadAs::Deal, move |client| {
+            client.deals().retrieve(&given).raw_response()
+        });
+        Ok(Call {
+            id: Some(id),
+            ..call
+        })
     })
 }
 

@@ -76,6 +76,12 @@ pub(crate) fn entry<'py, T: IntoPyObject<'py>>(
 #[pyclass(frozen, name = "Failure", module = "dealkit._native")]
 pub(crate) struct NativeFailure(Failure);
 
+impl From<Failure> for NativeFailure {
+    fn from(failure: Failure) -> Self {
+        Self(failure)
+    }
+}
+
 #[pymethods]
 impl NativeFailure {
     /// What the exception is made of: its kind, its text, and its attributes by name.

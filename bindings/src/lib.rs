@@ -24,6 +24,7 @@ mod failure;
 mod gil;
 mod json;
 mod logs;
+mod made_error;
 mod many;
 #[macro_use]
 mod model;
@@ -61,6 +62,7 @@ mod _native {
         failure::NativeFailure,
         json::RawJson,
         logs::{sync_log_level, take_log},
+        made_error::made_error,
         many::Many,
         models::{
             Address, Agent, AgentProfileResponse, Application, Contact, ContactField, Deal,

@@ -114,6 +114,7 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
             partial(native.create_agent, {**FIELDS, "email": "no", "phone": {1}}, True),
             partial(native.create_agent, {**FIELDS, "profile": {"user_id": "a", "userId": "b"}}, True),
         ],
+        "Call.id": [partial(attrgetter("id"), native.retrieve_deal("d"))],
         "retrieve_deal": [partial(native.retrieve_deal, "d"), partial(native.retrieve_deal, 5)],
         "raw_request": [
             partial(
@@ -124,6 +125,19 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
         ],
         "json_text": [partial(native.json_text, "deal", {"id": "d"}), partial(native.json_text, "deal", {"id": {1}})],
         "violation_texts": [partial(native.violation_texts, "/profile/x", "required", "must be there")],
+        "made_error": [
+            partial(
+                native.made_error,
+                "status",
+                {"status_code": 422, "body": b"{}", "headers": [("a", "b")], "request_id": "r", "retry_after": 1.5},
+            ),
+            partial(
+                native.made_error, "timeout", {"seconds": 60, "outcome": "unknown", "operation": "GET /", "attempts": 2}
+            ),
+            partial(native.made_error, "deal", {"status_code": 200, "body": b"[]"}),
+            partial(native.made_error, "deal", {"body": b'{"id": "d"}'}),
+            partial(native.made_error, "connect", {"outcome": "no"}),
+        ],
         "call_options": [
             partial(native.call_options, {"timeout": 5, "max_retries": 2, "extra_headers": [("a", "b")]}),
             partial(native.call_options, {"timeout": "5"}),

@@ -8,13 +8,14 @@ import socket
 from typing import Any
 
 import pytest
-from conftest import answer
+from conftest import answer, run
 
 import dealkit
 from dealkit import (
     APIConnectionError,
     APIStatusError,
     APITimeoutError,
+    AsyncClient,
     Client,
     ConfigError,
     DealkitError,
@@ -188,3 +189,42 @@ def test_what_is_no_success(status: int, headers: dict[str, str], peer: Any) -> 
     with Client(base_url=peer(answer(status, '{"id": "d_1"}', headers)).url, service_key="k") as client:
         with pytest.raises(DecodeError, match=str(status)):
             client.deals.retrieve("d_1")
+
+
+@pytest.mark.parametrize("body", ['{"id": 5}', "{}"])
+def test_an_error_knows_what_was_asked_for(body: str, dealkit_sandbox: Sandbox, peer: Any) -> None:
+    sandbox: dict[str, Any] = {"base_url": dealkit_sandbox.url, "service_key": dealkit_sandbox.service_key}
+    unreadable: dict[str, Any] = {"base_url": peer(answer(200, body)).url, "service_key": "k"}
+
+    async def awaited(settings: dict[str, Any], id: str, raw: bool) -> object:
+        async with AsyncClient(**settings) as client:
+            return await (client.with_raw_response if raw else client).deals.retrieve(id)
+
+    def waiting(settings: dict[str, Any], id: str, raw: bool) -> object:
+        with Client(**settings) as client:
+            return (client.with_raw_response if raw else client).deals.retrieve(id)
+
+    for settings, id, raw in (
+        (sandbox, "no-such-deal", False),
+        (sandbox, "no-such-deal", True),
+        (sandbox, "..", False),
+        (unreadable, "d_secret", False),
+    ):
+        for call in (waiting, lambda *given: run(awaited(*given))):
+            with pytest.raises(DealkitError) as caught:
+                call(settings, id, raw)
+            error = caught.value
+            assert error.id == pickle.loads(pickle.dumps(error)).id == id
+            assert error.index is None
+            assert id == ".." or (id not in str(error) and id not in repr(error))
+    with Client(**sandbox) as client, pytest.raises(DealkitError) as caught:
+        client.request("GET", "deals", "no-such-deal")
+    assert caught.value.id is None
+
+
+@pytest.mark.parametrize("of_class", CLASSES)
+def test_an_exception_of_which_no_outcome_is_said(of_class: Any) -> None:
+    """What only a call comes back with may have been acted on."""
+    of_calls = issubclass(of_class, APIConnectionError | APIStatusError)
+    assert of_class("text").outcome == ("unknown" if of_calls else "not_sent")
+    assert of_class("text", outcome="rejected").outcome == "rejected"

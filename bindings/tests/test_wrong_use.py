@@ -654,13 +654,13 @@ def test_from_json() -> None:
     broken: list[tuple[str | bytes, str, str]] = [
         ("", "", "expected JSON, found an empty body"),
         ("[]", "", "expected an object, found an array"),
-        ("{", "", "expected JSON"),
+        ("{", "", "the document ends early, line 1 column 1"),
         (b"\xff", "", "expected JSON"),
         ("{}", "id", "a required field is missing"),
         ('{"id": 1}', "id", "expected a string, found a number"),
         ('{"id": "d"} x', "", "line 1 column 13"),
         ('{"id": "d", "metadata": {"a": 1}}', "metadata[entry 1]", "expected a string, found a number"),
-        ("[" * 100_000, "", "expected"),
+        ("[" * 100_000, "", "the document ends early, line 1 column 100000"),
     ]
     for document, path, text in broken:
         with pytest.raises(DecodeError, match=text) as caught:

@@ -36,6 +36,10 @@ const BODY_KEPT: usize = 64 * 1024;
 /// }
 /// # Ok(()) }
 /// ```
+#[cfg_attr(
+    feature = "test-util",
+    doc = "\nTests make theirs with an [`ErrorBuilder`](crate::test_util::ErrorBuilder)."
+)]
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -48,6 +52,9 @@ struct Inner {
     received: Option<Received>,
     /// Whether a kept connection broke before anything came of a response.
     was_stale: bool,
+    /// What a test wants the outcome to be.
+    #[cfg(feature = "test-util")]
+    outcome_of_test: Option<Outcome>,
 }
 
 /// What was asked for, as far as it may be shown.
@@ -170,6 +177,8 @@ impl Error {
             retry_after: None,
             received: None,
             was_stale: false,
+            #[cfg(feature = "test-util")]
+            outcome_of_test: None,
         }))
     }
 
@@ -209,11 +218,16 @@ impl Error {
 
     /// A response whose status is not a success.
     pub(crate) fn from_response(response: HttpResponse, url: &Url) -> Self {
-        let cause = match redact::redirect_target(response.status, &response.headers, url) {
-            Some(target) => Cause::Redirect(response.redactor.mask(&target)),
-            None => Cause::Status,
+        let error = match redact::redirect_target(response.status, &response.headers, url) {
+            Some(target) => Self::new(Cause::Redirect(response.redactor.mask(&target))),
+            None => Self::of_status(),
         };
-        Self::new(cause).with_response(response)
+        error.with_response(response)
+    }
+
+    /// What is wrong is the status of the response, which is yet to be given.
+    pub(crate) fn of_status() -> Self {
+        Self::new(Cause::Status)
     }
 
     /// Says that the connection had carried other requests, and broke before anything came of a response.
@@ -244,6 +258,13 @@ impl Error {
         self.0.attempts = attempts;
         self.0.retry_after = retry_after;
         self.0.earlier_may_have_acted = earlier_may_have_acted;
+        self
+    }
+
+    /// Has this outcome, whatever is known.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn with_outcome(mut self, outcome: Outcome) -> Self {
+        self.0.outcome_of_test = Some(outcome);
         self
     }
 
@@ -346,6 +367,10 @@ impl Error {
     /// assert!(!error.may_have_acted());
     /// ```
     pub fn outcome(&self) -> Outcome {
+        #[cfg(feature = "test-util")]
+        if let Some(outcome) = self.0.outcome_of_test {
+            return outcome;
+        }
         let of_last = match (&self.0.cause, self.status()) {
             // However much came after it, the head of the response has said it.
             (_, Some(status)) => Outcome::of_status(status),

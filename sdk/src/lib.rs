@@ -82,6 +82,7 @@
 //! | `rustls` | yes | TLS for the client, with aws-lc for the cryptography; building it takes a C compiler |
 //! | `rustls-no-provider` | no | TLS with a provider of cryptography that the program installs, such as ring |
 //! | `blocking` | no | [`dealkit::blocking`](blocking), for programs without an async runtime |
+//! | `test-util` | no | [`dealkit::test_util`](test_util), errors made by hand for your tests |
 //!
 //! # Secrets and people
 //!
@@ -124,6 +125,8 @@ mod retrieve_many;
 pub mod scalar;
 #[cfg(feature = "client")]
 mod service;
+#[cfg(feature = "test-util")]
+pub mod test_util;
 pub mod validate;
 mod value;
 pub mod wire;

@@ -277,12 +277,14 @@ mod tests {
     fn violations_are_shown_by_place_and_code() {
         let redactor = Redactor::new(&HeaderValue::from_static("K3Y-canary"));
         let summary = |errors: &[(&str, &str)], omitted| {
-            let mut problem = Problem::default();
-            problem.omitted_errors = omitted;
-            problem.errors = errors
+            let errors = errors
                 .iter()
-                .map(|(pointer, code)| Violation::new(*pointer, code.to_string().into(), "ada"))
-                .collect();
+                .map(|(pointer, code)| Violation::new(*pointer, code.to_string().into(), "ada"));
+            let problem = Problem {
+                errors: errors.collect(),
+                omitted_errors: omitted,
+                ..Problem::default()
+            };
             redactor.summary(&problem).unwrap_or_default()
         };
         let two = [("/email", "invalid_email"), ("/phone", "invalid_phone")];

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary, ref
 
 from dealkit import _log, _native
 from dealkit._failure import exception, unwrap
+from dealkit.exceptions import DealkitError
 
 
 class Service(Protocol):
@@ -68,10 +69,13 @@ async def send(
     loop = asyncio.get_running_loop()
     future = loop.create_future()
     # No variable holds the connections: with an exception, it would outlive the client.
-    pending = unwrap(service.open().start(call, options, raw, mailbox(loop), future))
+    pending = unwrap(service.open().start(call, options, raw, mailbox(loop), future), call.id)
     log = _FlushedLog(loop) if _log.is_read() else None
     try:
         return await future
+    except DealkitError as error:
+        error.id = call.id
+        raise
     finally:
         # Does nothing to a call that has come to its end.
         pending.abort()

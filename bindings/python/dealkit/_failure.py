@@ -14,18 +14,20 @@ if TYPE_CHECKING:
 _BUILT_IN = {"type": TypeError, "value": ValueError, "runtime": RuntimeError}
 
 
-def unwrap(outcome: T | Failure) -> T:
-    """The value, or the failure as an exception that is raised."""
+def unwrap(outcome: T | Failure, id: str | None = None) -> T:
+    """The value, or the failure as an exception that is raised; ``id`` is what was asked for."""
     if isinstance(outcome, Failure):
-        raise exception(outcome)
+        raise exception(outcome, id)
     return outcome
 
 
-def exception(failure: Failure) -> Exception:
-    """The exception of a failure."""
+def exception(failure: Failure, id: str | None = None) -> Exception:
+    """The exception of a failure; ``id`` is what was asked for."""
     kind, text, attributes = failure.parts()
     if kind in _BUILT_IN:
         return _BUILT_IN[kind](text)
     from dealkit.exceptions import _make
 
-    return _make(kind, text, **attributes)
+    error = _make(kind, text, **attributes)
+    error.id = id
+    return error

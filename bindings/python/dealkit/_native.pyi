@@ -1258,6 +1258,10 @@ class Failure:
 class Call(Generic[_T_co]):
     """A call that can be made: with an Engine, as often as need be."""
 
+    @property
+    def id(self) -> str | None:
+        """The identifier of what is asked for, where there is one: an error keeps it."""
+
 def retrieve_deal(id: str) -> Call[Deal] | Failure:
     """The call that retrieves a deal."""
 
@@ -1281,6 +1285,10 @@ def raw_json(text: str) -> RawJson | Failure:
 
 def violation_texts(pointer: str, code: str, detail: str) -> tuple[str, str]:
     """A violation's pointer and the violation itself, as texts show them."""
+
+def made_error(kind: str, settings: dict[str, Any]) -> tuple[Failure] | Failure:
+    """Makes an error of this kind: `status`, `timeout`, `connect`, `interrupted`, or `deal` or `agent` of a body that
+    cannot be read as one. In a tuple, as a failure on its own is one of the arguments."""
 
 def prepare(decimal: type[Decimal], roles: dict[str, Role], gc: object) -> None:
     """Hands over what Python code has imported: the class Decimal, the members of the enum Role by their

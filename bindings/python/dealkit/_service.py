@@ -53,7 +53,7 @@ class Service:
         if isinstance(outcome, _native.Waiting):
             outcome = _wait(outcome)
         _log.flush()
-        return unwrap(outcome)
+        return unwrap(outcome, call.id)
 
 
 def native_options(options: CallOptions) -> _native.Options | None:

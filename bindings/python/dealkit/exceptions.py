@@ -3,10 +3,13 @@
 ``DealkitError`` is the root. Its text is one line: method, path template, what happened and, if the
 service responded, its status, title, detail and request id. The service key never stands in it, and of
 dealkit's own words never a value that was given or read.
+
+Every class can be made by hand, with what it has as keywords; in tests, the functions of ``dealkit.testing``
+(``status_error``, ``timeout_error`` and so on) make what a call would raise.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 from dealkit import _native
 from dealkit._headers import Headers
@@ -78,6 +81,15 @@ class Problem(NamedTuple):
         return f"Problem(status={self.status!r}, errors={self.errors!r})"
 
 
+class _Told(TypedDict, total=False):
+    """What every exception can be made with."""
+
+    outcome: Outcome | None
+    attempts: int
+    request_id: str | None
+    retry_after: float | None
+
+
 class DealkitError(Exception):
     """The root of everything that dealkit raises of its own."""
 
@@ -96,19 +108,22 @@ class DealkitError(Exception):
     index: int | None
     """In ``retrieve_many``: the place of the identifier among those given, from 0."""
     id: str | None
-    """In ``retrieve_many``: the identifier, as it was given."""
+    """The identifier that was asked for, as it was given: of ``retrieve`` and ``retrieve_many``. It is in no text."""
+
+    _outcome_unsaid: Outcome = "not_sent"
 
     def __init__(
         self,
         message: str = "",
         *,
-        outcome: Outcome = "not_sent",
+        outcome: Outcome | None = None,
         attempts: int = 0,
         request_id: str | None = None,
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
-        self.outcome = outcome
+        # Of what only a call comes back with, the careful one.
+        self.outcome = self._outcome_unsaid if outcome is None else outcome
         self.attempts = attempts
         self.request_id = request_id
         self.retry_after = retry_after
@@ -131,13 +146,15 @@ class ValidationError(DealkitError, ValueError):
     errors: tuple[Violation, ...]
     """What is wrong, in the order of the specification's tables."""
 
-    def __init__(self, message: str = "", *, errors: Iterable[Violation] = (), **told: Any) -> None:
+    def __init__(self, message: str = "", *, errors: Iterable[Violation] = (), **told: Unpack[_Told]) -> None:
         super().__init__(message, **told)
         self.errors = tuple(errors)
 
 
 class APIConnectionError(DealkitError, ConnectionError):
     """No connection could be made, or it broke before the whole response had arrived."""
+
+    _outcome_unsaid: Outcome = "unknown"
 
 
 class APITimeoutError(APIConnectionError, TimeoutError):
@@ -166,7 +183,7 @@ class DecodeError(DealkitError, ValueError):
         pointer: str = "",
         found: str = "",
         body: bytes = b"",
-        **told: Any,
+        **told: Unpack[_Told],
     ) -> None:
         super().__init__(message, **told)
         self.path = path
@@ -189,6 +206,8 @@ class APIStatusError(DealkitError):
     errors: tuple[Violation, ...]
     """What the service says is wrong with the request, field by field: the first 100 entries."""
 
+    _outcome_unsaid: Outcome = "unknown"
+
     def __init__(
         self,
         message: str = "",
@@ -198,7 +217,7 @@ class APIStatusError(DealkitError):
         body: bytes = b"",
         problem: Problem | None = None,
         errors: Iterable[Violation] = (),
-        **told: Any,
+        **told: Unpack[_Told],
     ) -> None:
         super().__init__(message, **told)
         self.status_code = status_code

@@ -27,6 +27,8 @@ mod properties;
 mod retries;
 mod retrieve_many;
 mod sharing;
+#[cfg(feature = "test-util")]
+mod test_util;
 #[cfg(feature = "rustls")]
 mod tls;
 #[path = "../vectors/mod.rs"]

@@ -1,0 +1,175 @@
+"""Errors made by hand are those that calls raise."""
+
+from __future__ import annotations
+
+import doctest
+import pickle
+import socket
+from decimal import Decimal
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from conftest import answer
+
+import dealkit
+from dealkit import (
+    Agent,
+    APIConnectionError,
+    APIStatusError,
+    APITimeoutError,
+    Client,
+    DealkitError,
+    DecodeError,
+    Timeout,
+    testing,
+)
+from dealkit.testing import connection_error, decode_error, status_error, timeout_error
+
+ADA: dict[str, Any] = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
+PROBLEM = {
+    "title": "No",
+    "detail": "Not this way.",
+    "request_id": "r-1",
+    "errors": [{"pointer": "/email", "code": "invalid_email", "detail": "no"}],
+    "rate": Decimal("1.10"),
+}
+
+
+def test_the_examples() -> None:
+    names = {name: getattr(testing, name) for name in testing.__all__}
+    assert doctest.testmod(testing, extraglobs={**names, "Client": Client}).failed == 0
+
+
+def raised(url: str, **options: Any) -> DealkitError:
+    with Client(base_url=url, service_key="k", max_retries=0, **options) as client:
+        with pytest.raises(DealkitError) as caught:
+            client.agents.create(**ADA)
+    return caught.value
+
+
+def same(made: DealkitError, real: DealkitError) -> None:
+    assert type(made) is type(real)
+    assert (str(made), vars(made)) == (str(real), vars(real))
+    again = pickle.loads(pickle.dumps(made))
+    assert (type(again), str(again), vars(again)) == (type(made), str(made), vars(made))
+
+
+@pytest.mark.parametrize("status", [302, 400, 401, 403, 404, 408, 409, 422, 429, 500, 503])
+@pytest.mark.parametrize("body", ["", "<p>no</p>", PROBLEM])
+def test_a_status(status: int, body: Any, peer: Any) -> None:
+    made = status_error(
+        status, body, operation="POST /v1/agents", headers={"Retry-After": "7", "X-A": "1"}, request_id="r-2"
+    )
+    headers = {"Retry-After": "7", "X-A": "1", "X-Request-Id": "r-2"}
+    real = raised(peer(answer(status, made.body, headers)).url)
+    assert isinstance(real, APIStatusError)
+    assert real.headers["content-length"] == str(len(made.body))
+    assert {**made.headers, "content-length": ""} == {**real.headers, "content-length": ""}
+    real.headers = made.headers
+    same(made, real)
+
+
+def test_no_response(peer: Any) -> None:
+    real = raised(peer(b"").url, timeout=Timeout(total=0.2))
+    same(timeout_error(0.2, operation="POST /v1/agents"), real)
+
+    def hang_up(_: bytes) -> bytes:
+        server.connections[-1].shutdown(socket.SHUT_RDWR)
+        return b""
+
+    server = peer(hang_up)
+    real = raised(server.url)
+    made = connection_error("reset", sent=True, operation="POST /v1/agents")
+    assert (type(made), vars(made)) == (type(real), vars(real))
+    assert str(real).startswith(str(made).removesuffix(": reset")) and str(made).endswith(": reset")
+
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    real = raised(url)
+    made = connection_error(operation="POST /v1/agents")
+    assert (type(made), vars(made)) == (type(real), vars(real))
+    assert str(real).startswith("POST /v1/agents: no connection could be made: ")
+    assert str(made) == "POST /v1/agents: no connection could be made: connection refused"
+
+
+@pytest.mark.parametrize("body", ["", '{"id": "a_1"', "[]", '{"id": 5}'])
+def test_an_unreadable_body(body: str, peer: Any) -> None:
+    real = raised(peer(answer(201, body)).url)
+    same(decode_error(body, model=Agent, operation="POST /v1/agents"), real)
+    assert decode_error("{}").outcome == "succeeded" and str(decode_error("{}")).startswith("200 OK: ")
+
+
+def test_what_is_said_counts() -> None:
+    error = timeout_error(outcome="not_sent", attempts=3, retry_after=1.5, id="d_1", index=7)
+    assert (error.outcome, error.attempts, error.retry_after, error.id, error.index) == ("not_sent", 3, 1.5, "d_1", 7)
+    assert not error.may_have_acted and str(error).endswith("(after 3 attempts)")
+    assert isinstance(status_error(422, PROBLEM), dealkit.UnprocessableEntityError)
+    assert str(status_error(422, PROBLEM)) == (
+        "422 Unprocessable Entity: No - Not this way: /email invalid_email [request id r-1]"
+    )
+    assert connection_error(sent=True, request_id="r-1").outcome == "succeeded"
+
+
+def test_a_test_of_a_user() -> None:
+    """An importer that must not create an agent twice."""
+
+    def step(client: Client) -> str:
+        try:
+            client.agents.create(**ADA)
+        except DealkitError as error:
+            return "look for the agent" if error.may_have_acted else "send again"
+        return "done"
+
+    client = Mock()
+    for error, expected in (
+        (timeout_error(), "look for the agent"),
+        (timeout_error(outcome="not_sent"), "send again"),
+        (connection_error(), "send again"),
+        (connection_error(sent=True), "look for the agent"),
+        (status_error(422), "send again"),
+        (status_error(503), "look for the agent"),
+        (decode_error("", model=Agent), "look for the agent"),
+    ):
+        client.agents.create.side_effect = error
+        assert step(client) == expected
+
+
+def test_the_types() -> None:
+    status: APIStatusError = status_error(404)
+    timeout: APITimeoutError = timeout_error()
+    connection: APIConnectionError = connection_error()
+    decode: DecodeError = decode_error("")
+    assert isinstance(status, dealkit.NotFoundError) and isinstance(timeout, TimeoutError)
+    assert isinstance(connection, ConnectionError) and isinstance(decode, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "error", "text"),
+    [
+        (status_error, {"status_code": 99}, ValueError, "status_code must be from 100 to 999"),
+        (status_error, {"status_code": "404"}, TypeError, "status_code must be a whole number"),
+        (status_error, {"status_code": 404, "body": 5}, TypeError, "body must be a mapping, a str or bytes, not int"),
+        (status_error, {"status_code": 404, "body": {"a": {1}}}, ValueError, "body is not JSON: /a"),
+        (status_error, {"status_code": 404, "delivery": 1}, TypeError, "unexpected keyword argument 'delivery'"),
+        (status_error, {"status_code": 404, "headers": {"a b": "c"}}, ValueError, "headers cannot be sent"),
+        (status_error, {"status_code": 404, "headers": {"a": 1}}, TypeError, "the value of a in headers"),
+        (timeout_error, {"seconds": 0}, ValueError, "seconds must be a number of seconds, more than zero"),
+        (
+            timeout_error,
+            {"outcome": "answered"},
+            ValueError,
+            "outcome must be not_sent, rejected, unknown or succeeded",
+        ),
+        (timeout_error, {"operation": "create"}, ValueError, "operation must be a method and a path"),
+        (timeout_error, {"attempts": -1}, ValueError, "attempts must be a whole number"),
+        (timeout_error, {"retry_after": -1}, ValueError, "retry_after must not be negative"),
+        (connection_error, {"sent": 1}, TypeError, "sent must be a bool"),
+        (connection_error, {"reason": 1}, TypeError, "reason must be a str"),
+        (decode_error, {"body": {"id": "d"}}, ValueError, "body can be read as the model"),
+        (decode_error, {"body": "", "model": str}, TypeError, "model must be Deal or Agent"),
+    ],
+)
+def test_wrong_use(make: Any, given: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        make(**given)

@@ -1,0 +1,292 @@
+//! Errors made by hand, for the tests of programs that use dealkit (feature `test-util`).
+//!
+//! An importer that must not create an agent twice wants a test of what it does when a create timed out:
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use dealkit::{Error, Method, Outcome, test_util::ErrorBuilder};
+//!
+//! /// What the importer under test does with a row that has failed.
+//! fn next_step(error: &Error) -> &'static str {
+//!     match error.outcome() {
+//!         Outcome::NotSent => "send again",
+//!         Outcome::Rejected => "report to the author of the row",
+//!         _ => "look whether the agent exists",
+//!     }
+//! }
+//!
+//! // The create timed out after it was sent: the agent may exist.
+//! let error = ErrorBuilder::timeout(Duration::from_secs(60))
+//!     .operation(Method::POST, "/v1/agents")
+//!     .build();
+//! assert_eq!(error.to_string(), "POST /v1/agents: timed out after 60 s");
+//! assert!(error.is_timeout() && error.may_have_acted());
+//! assert_eq!(next_step(&error), "look whether the agent exists");
+//!
+//! // It timed out before a connection was made.
+//! let error = ErrorBuilder::timeout(Duration::from_secs(60)).outcome(Outcome::NotSent).build();
+//! assert_eq!(next_step(&error), "send again");
+//! ```
+//!
+//! Of other kinds, errors come without help: [`Error`] is made `From` a
+//! [`ValidationError`](crate::ValidationError), and `Client::builder().build()` fails with one of kind `Config`.
+
+use std::{
+    fmt,
+    time::{Duration, SystemTime},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+
+use crate::{
+    decode_error::DecodeError,
+    error::{Error, Operation, Sent},
+    http::retry_after::retry_after,
+    http_response::HttpResponse,
+    outcome::Outcome,
+    redact::Redactor,
+    retrieve_many::Retrieved,
+    wire,
+};
+
+/// Makes an [`Error`] as a call would come back with, of what a test says of it.
+///
+/// What is not said follows from what is, by the same rules as in a real call: the outcome, the problem and
+/// the violations from the status and the body, the time to wait from the header `Retry-After`.
+///
+/// ```
+/// use dealkit::{Outcome, StatusCode, test_util::ErrorBuilder};
+///
+/// let error = ErrorBuilder::status(StatusCode::UNPROCESSABLE_ENTITY)
+///     .body(r#"{"title": "Invalid", "errors": [{"pointer": "/email", "code": "invalid_email"}]}"#)
+///     .request_id("r-1")
+///     .build();
+/// assert!(error.is_unprocessable());
+/// assert_eq!(error.outcome(), Outcome::Rejected);
+/// assert_eq!(error.violations()[0].pointer, "/email");
+/// assert_eq!(
+///     error.to_string(),
+///     "422 Unprocessable Entity: Invalid: /email invalid_email [request id r-1]",
+/// );
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct ErrorBuilder {
+    failure: Failure,
+    operation: Option<Operation>,
+    response: Option<Parts>,
+    attempts: u32,
+    outcome: Option<Outcome>,
+    retry_after: Option<Duration>,
+}
+
+#[derive(Clone)]
+enum Failure {
+    Status,
+    Timeout(Duration),
+    Connect(String),
+    Interrupted(String),
+    Decode(DecodeError),
+}
+
+/// What came of a response.
+#[derive(Clone, Default)]
+struct Parts {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl ErrorBuilder {
+    fn new(failure: Failure) -> Self {
+        Self {
+            failure,
+            operation: None,
+            response: None,
+            attempts: 1,
+            outcome: None,
+            retry_after: None,
+        }
+    }
+
+    /// The service responded with this status, which is not a success.
+    pub fn status(status: StatusCode) -> Self {
+        Self::new(Failure::Status).response_status(status)
+    }
+
+    /// The call timed out after this time. It had been sent, and no response had come, so the outcome is `Unknown`.
+    pub fn timeout(after: Duration) -> Self {
+        Self::new(Failure::Timeout(after))
+    }
+
+    /// No connection could be made, for this reason: the error's [`source`](std::error::Error::source). The outcome
+    /// is `NotSent`.
+    pub fn connect(reason: impl Into<String>) -> Self {
+        Self::new(Failure::Connect(reason.into()))
+    }
+
+    /// The connection broke before a response had come, for this reason: the error's
+    /// [`source`](std::error::Error::source). The outcome is `Unknown`.
+    pub fn interrupted(reason: impl Into<String>) -> Self {
+        Self::new(Failure::Interrupted(reason.into()))
+    }
+
+    /// The service responded with this status, a success, and a body that could not be read, so the outcome is
+    /// `Succeeded`. The error of a body comes of reading it:
+    ///
+    /// ```
+    /// use dealkit::{Agent, Outcome, StatusCode, test_util::ErrorBuilder};
+    ///
+    /// let cut = Agent::from_json(r#"{"id": "a_1""#).unwrap_err();
+    /// let error = ErrorBuilder::decode(StatusCode::CREATED, cut).build();
+    /// assert_eq!(error.outcome(), Outcome::Succeeded);
+    /// assert_eq!(error.body(), Some(&br#"{"id": "a_1""#[..]));
+    /// ```
+    pub fn decode(status: StatusCode, error: DecodeError) -> Self {
+        let body = Bytes::copy_from_slice(error.body());
+        Self::new(Failure::Decode(error))
+            .response_status(status)
+            .body(body)
+    }
+
+    /// What was asked for: a method and the path with placeholders, such as `/v1/deals/{id}`. The text begins
+    /// with it.
+    pub fn operation(mut self, method: Method, template: impl Into<String>) -> Self {
+        let template = template.into();
+        self.operation = Some(Operation { method, template });
+        self
+    }
+
+    /// How many times the request was tried; 1 otherwise.
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
+    /// The outcome, in place of the one that follows from the rest: of a timeout before anything was sent, or after
+    /// an earlier attempt that may have acted.
+    pub fn outcome(mut self, outcome: Outcome) -> Self {
+        self.outcome = Some(outcome);
+        self
+    }
+
+    /// How long the service asks to wait, in place of what the headers say.
+    pub fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
+    /// The status of the response. A timeout or a broken connection has one where the response had begun to
+    /// come, and gets a 200 of its headers, its body or its request id, too: its outcome is then `Succeeded`.
+    pub fn response_status(mut self, status: StatusCode) -> Self {
+        self.response().status = status;
+        self
+    }
+
+    /// The headers of the response.
+    pub fn headers(mut self, headers: HeaderMap) -> Self {
+        self.response().headers.extend(headers);
+        self
+    }
+
+    /// The body of the response, or as much of it as came.
+    pub fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.response().body = body.into();
+        self
+    }
+
+    /// The request's id in the service's logs, as a header of the response. A character that no header can hold
+    /// becomes `?`.
+    pub fn request_id(mut self, id: impl AsRef<str>) -> Self {
+        let is_fit = |c: char| c.is_ascii_graphic() || c == ' ';
+        let id: String = id
+            .as_ref()
+            .chars()
+            .map(|c| if is_fit(c) { c } else { '?' })
+            .collect();
+        if let Ok(value) = HeaderValue::from_str(&id) {
+            self.response()
+                .headers
+                .insert(wire::REQUEST_ID_HEADER, value);
+        }
+        self
+    }
+
+    fn response(&mut self) -> &mut Parts {
+        self.response.get_or_insert_default()
+    }
+
+    /// The error.
+    pub fn build(self) -> Error {
+        let headers = self.response.as_ref().map(|response| &response.headers);
+        let asked = headers.and_then(|headers| retry_after(headers, SystemTime::now()));
+        let response = self.response.map(
+            |Parts {
+                 status,
+                 headers,
+                 body,
+             }| HttpResponse {
+                status,
+                headers,
+                body,
+                is_cut: false,
+                attempts: self.attempts,
+                redactor: Redactor::new(&HeaderValue::from_static("")),
+            },
+        );
+        let mut error = match self.failure {
+            Failure::Status => Error::of_status(),
+            Failure::Timeout(after) => Error::timeout(after, Sent::Perhaps),
+            Failure::Connect(reason) => Error::connect(reason),
+            Failure::Interrupted(reason) => Error::interrupted(reason),
+            Failure::Decode(error) => Error::decode(error),
+        };
+        if let Some(response) = response {
+            error = error.with_response(response);
+        }
+        if let Some(operation) = self.operation {
+            error = error.with_operation(&operation);
+        }
+        if let Some(outcome) = self.outcome {
+            error = error.with_outcome(outcome);
+        }
+        error.after(self.attempts, self.retry_after.or(asked), false)
+    }
+}
+
+impl From<ErrorBuilder> for Error {
+    fn from(builder: ErrorBuilder) -> Self {
+        builder.build()
+    }
+}
+
+impl fmt::Debug for ErrorBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ErrorBuilder")
+            .field(&self.clone().build())
+            .finish()
+    }
+}
+
+/// One of many, made by hand (feature `test-util`).
+impl<T> Retrieved<T> {
+    /// What came of the identifier at this place among those given.
+    ///
+    /// ```
+    /// use dealkit::{Deal, Retrieved, StatusCode, test_util::ErrorBuilder};
+    ///
+    /// let found = Retrieved::new(0, "d_1", Ok(Deal::new("d_1")));
+    /// let missing: Retrieved = Retrieved::new(1, "d_2", Err(ErrorBuilder::status(StatusCode::NOT_FOUND).build()));
+    /// assert_eq!(found.result.unwrap().id, found.id.as_str());
+    /// assert!(missing.result.unwrap_err().is_not_found());
+    /// ```
+    pub fn new(index: usize, id: impl Into<String>, result: Result<T, Error>) -> Self {
+        Self {
+            index,
+            id: id.into(),
+            result,
+        }
+    }
+}
