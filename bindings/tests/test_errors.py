@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import socket
 from typing import Any
@@ -228,3 +229,28 @@ def test_an_exception_of_which_no_outcome_is_said(of_class: Any) -> None:
     of_calls = issubclass(of_class, APIConnectionError | APIStatusError)
     assert of_class("text").outcome == ("unknown" if of_calls else "not_sent")
     assert of_class("text", outcome="rejected").outcome == "rejected"
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_port_that_does_not_speak_tls(retries: int, dealkit_sandbox: Sandbox) -> None:
+    url = dealkit_sandbox.url.replace("http:", "https:")
+    with Client(base_url=url, service_key="k", max_retries=retries) as client:
+        with pytest.raises(
+            APIConnectionError, match="the port does not speak TLS; is its URL http:// and not"
+        ) as caught:
+            client.deals.retrieve("d_1")
+    assert (caught.value.outcome, caught.value.attempts) == ("not_sent", 1)
+
+
+def test_a_422_lists_its_violations(peer: Any) -> None:
+    errors = [{"pointer": f"/{name}", "code": "too_long", "detail": "x"} for name in ("first_name", "secret")] * 4
+    server = peer(answer(422, json.dumps({"title": "Invalid", "errors": errors})))
+    with Client(base_url=server.url, service_key="k") as client, pytest.raises(DealkitError) as caught:
+        client.agents.create(email="ada@example.com", first_name="Ada", last_name="Lovelace", profile={})
+    shown = ", ".join(["/first_name too_long", "/* too_long"] * 2 + ["/first_name too_long"])
+    assert str(caught.value) == f"POST /v1/agents: 422 Unprocessable Entity: Invalid: {shown} and 3 more"
+
+
+def test_a_document_that_ends_early() -> None:
+    with pytest.raises(DecodeError, match="the document ends early, line 1 column 6"):
+        dealkit.Deal.from_json('{"id":')

@@ -26,18 +26,7 @@ impl Agents {
 
     /// Creates an agent (specification, "Create agent").
     ///
-    /// The specification has no idempotency key, so sending a create again can make a second agent. When a
-    /// call fails, its [outcome](crate::Error::outcome) says whether the agent may exist:
-    ///
-    /// | outcome | when | may the agent exist? |
-    /// |---|---|---|
-    /// | `NotSent` | the request is not valid, or no connection was made | no: send it again |
-    /// | `Rejected` | a 4xx but 408, a 307 or 308 | no: mend it, then send it again |
-    /// | `Unknown` | no whole response came, or a 408, a 5xx, or another status | perhaps: find out first |
-    /// | `Succeeded` | a 2xx whose body could not be read, was too large, or broke off | yes: never send it again |
-    ///
-    /// An attempt before the last one counts, too: where one may have made the service act, the outcome
-    /// is never `NotSent` or `Rejected`.
+    #[doc = include_str!("create_outcomes.md")]
     ///
     /// ```no_run
     /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {

@@ -50,17 +50,18 @@ class Agents:
         The specification has no idempotency key, so sending a create again can make a second agent. When a call
         fails, the error's ``outcome`` says whether the agent may exist:
 
-        =============  ==================================================  ===============================
-        outcome        when                                                may the agent exist?
-        =============  ==================================================  ===============================
-        ``not_sent``   the request is not valid, or no connection was      no: send it again
-                       made
-        ``rejected``   a 4xx but 408, a 307 or 308                         no: mend it, then send it again
-        ``unknown``    no whole response came, or a 408, a 5xx, or         perhaps: find out first
-                       another status
-        ``succeeded``  a 2xx whose body could not be read, was too large,  yes: never send it again
-                       or broke off
-        =============  ==================================================  ===============================
+        =============  ================================================  ==================================
+        outcome        when                                              may the agent exist?
+        =============  ================================================  ==================================
+        ``not_sent``   nothing reached the service: the request is not   no
+                       valid, or no connection was made
+        ``rejected``   the service responded that it did not act: a 4xx  no
+                       but 408, a 307 or 308
+        ``unknown``    no whole response came, or a 408, a 5xx, or       perhaps: find out before you send
+                       another status                                    it again
+        ``succeeded``  a 2xx whose body could not be read, was too       yes: do not send it again
+                       large, or broke off
+        =============  ================================================  ==================================
 
         An attempt before the last one counts, too: where one may have made the service act, the outcome is
         never ``not_sent`` or ``rejected``.
