@@ -16,7 +16,12 @@ use url::Url;
 
 use crate::{
     error::{Error, Operation},
-    http::{headers::extra_header, retry::RetryPolicy, send::HttpRequest, trace},
+    http::{
+        headers::{add_trace, extra_header},
+        retry::RetryPolicy,
+        send::HttpRequest,
+        trace::CallTrace,
+    },
     http_response::HttpResponse,
     response::{RawResponse, Response},
     service::{CallOptions, Service},
@@ -55,7 +60,23 @@ struct Parts {
     method: Method,
     url: Url,
     headers: HeaderMap,
+    /// What carries the caller's trace on, in place of what the client would send.
+    trace: Option<HeaderMap>,
     body: Option<Bytes>,
+}
+
+/// What a call asks for, as logs and traces show it: no identifier, no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CallDescription {
+    /// The method.
+    pub method: Method,
+    /// The path with placeholders in the place of identifiers, such as `/v1/deals/{id}`.
+    pub template: String,
+    /// The host of the service.
+    pub server_address: String,
+    /// The port of the service.
+    pub server_port: u16,
 }
 
 impl<T> Call<T> {
@@ -69,6 +90,7 @@ impl<T> Call<T> {
             method: operation.method.clone(),
             url: service.url(&path),
             headers: HeaderMap::new(),
+            trace: None,
             body: None,
         });
         Self {
@@ -117,6 +139,35 @@ impl<T> Call<T> {
         self
     }
 
+    /// Sends these headers, such as `traceparent` and `tracestate`, in place of what
+    /// [`ClientBuilder::propagate`](crate::ClientBuilder::propagate) would write: for a caller who keeps the
+    /// call's span. Where a header of the call or of the client has one of these names, none of them is sent.
+    pub fn propagate(mut self, headers: HeaderMap) -> Self {
+        if let Ok(parts) = &mut self.parts {
+            parts.trace = Some(headers);
+        }
+        self
+    }
+
+    /// What the call asks for, without identifiers: for a span or a log line.
+    ///
+    /// ```
+    /// # let client = dealkit::Client::builder().base_url("https://deals.example.com").service_key("k").build()?;
+    /// let description = client.deals().retrieve("d_1").describe();
+    /// assert_eq!(description.template, "/v1/deals/{id}");
+    /// assert_eq!(description.server_address, "deals.example.com");
+    /// # Ok::<(), dealkit::Error>(())
+    /// ```
+    pub fn describe(&self) -> CallDescription {
+        let base = &self.service.base_url;
+        CallDescription {
+            method: self.operation.method.clone(),
+            template: self.operation.template.clone(),
+            server_address: base.host_str().unwrap_or_default().to_owned(),
+            server_port: base.port_or_known_default().unwrap_or_default(),
+        }
+    }
+
     /// Makes the call come back with the whole response: status, headers, attempts and raw body, beside
     /// the value.
     pub fn with_response(self) -> CallWithResponse<T> {
@@ -155,6 +206,7 @@ impl<T> Call<T> {
             method,
             url,
             headers: own,
+            trace,
             body,
         } = self
             .parts
@@ -164,6 +216,12 @@ impl<T> Call<T> {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(wire::JSON));
         }
         headers.extend(own);
+        let trace = trace.or_else(|| {
+            let mut trace = HeaderMap::new();
+            self.service.propagate.as_ref()?(&mut trace);
+            Some(trace)
+        });
+        add_trace(&mut headers, trace.unwrap_or_default());
         Ok(HttpRequest {
             method,
             url,
@@ -200,19 +258,20 @@ impl<T> Call<T> {
         let service = Arc::clone(&self.service);
         let read = self.read;
         let options = self.options;
-        let span = trace::call_span(&operation, &service.base_url);
+        let trace = CallTrace::begin(operation.clone(), &service.base_url);
         let outcome = async {
             let request = self.prepare()?;
-            let response = service.exchange(&request, options).await?;
+            let response = service.exchange(&operation, &request, options).await?;
             match read(&response, &operation) {
                 Ok(value) => Ok((response, value)),
                 Err(error) => Err(error.with_response(response)),
             }
         }
-        .instrument(span.clone())
+        .instrument(trace.span.clone())
         .await
         .map_err(|error: Error| error.with_operation(&operation));
-        trace::finished(&span, outcome.as_ref().map(|(response, _)| response.status));
+        let response = outcome.as_ref().map(|(response, _)| response);
+        trace.finished(response, &service.redactor);
         outcome
     }
 }

@@ -22,7 +22,7 @@ use crate::{
     },
     redact::Redactor,
     response::RawResponse,
-    service::{Service, more_than_zero},
+    service::{Propagate, Service, more_than_zero},
     wire,
 };
 
@@ -182,6 +182,7 @@ pub struct ClientBuilder<C = Client> {
     #[cfg(feature = "rustls-no-provider")]
     tls: tls::Settings,
     share_with: Option<C>,
+    propagate: Option<Propagate>,
 }
 
 impl<C> Default for ClientBuilder<C> {
@@ -203,6 +204,7 @@ impl<C> Default for ClientBuilder<C> {
             #[cfg(feature = "rustls-no-provider")]
             tls: tls::Settings::default(),
             share_with: None,
+            propagate: None,
         }
     }
 }
@@ -336,6 +338,25 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
+    /// Lets each call carry the current trace on: `write` is run once for each call, within its span, and writes
+    /// headers such as `traceparent`. Where a header of the call or of the client has one of these names, none
+    /// of them is sent.
+    ///
+    /// With `tracing-opentelemetry` and `opentelemetry-http`, as the example `traces` shows:
+    ///
+    /// ```ignore
+    /// let client = Client::builder().propagate(|headers| {
+    ///     let context = tracing::Span::current().context();
+    ///     opentelemetry::global::get_text_map_propagator(|propagator| {
+    ///         propagator.inject_context(&context, &mut HeaderInjector(headers));
+    ///     });
+    /// });
+    /// ```
+    pub fn propagate(mut self, write: impl Fn(&mut HeaderMap) + Send + Sync + 'static) -> Self {
+        self.propagate = Some(Arc::new(write));
+        self
+    }
+
     /// Shares the connections of `with` where this client would make them in the same way.
     ///
     /// The base URL, the key, headers, the user agent, retries, the total timeout and the limit of a response
@@ -390,6 +411,7 @@ impl<C: Clone> ClientBuilder<C> {
                     max_response_bytes: self.max_response_bytes,
                 },
                 retry: self.retry,
+                propagate: self.propagate,
             }),
         })
     }

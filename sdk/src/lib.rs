@@ -84,6 +84,17 @@
 //! | `blocking` | no | [`dealkit::blocking`](blocking), for programs without an async runtime |
 //! | `test-util` | no | [`dealkit::test_util`](test_util), errors made by hand for your tests |
 //!
+//! # Logs and traces
+//!
+//! Through [`tracing`](https://docs.rs/tracing), target `dealkit`: a span for each call, an event at INFO when it
+//! ends, and one at WARN for each retry. Fields have OpenTelemetry's names for HTTP (`http.request.method`,
+//! `url.template`, `http.response.status_code`, `error.type`) and, where it has none, names that begin with
+//! `dealkit.` (`attempts`, `duration` and `wait` in seconds, `outcome`, `request_id`).
+#![cfg_attr(
+    feature = "client",
+    doc = "[`ClientBuilder::propagate`] carries a trace on to the service."
+)]
+//!
 //! # Secrets and people
 //!
 //! The service key never shows in a `Debug`, an error text, a log or a trace, and neither does personal
@@ -156,7 +167,7 @@ pub use {
     // Names of the `http` crate that stand in the public face.
     ::http::{HeaderMap, Method, StatusCode},
     agents::Agents,
-    call::{Call, CallWithResponse},
+    call::{Call, CallDescription, CallWithResponse},
     client::{BASE_URL_VARIABLE, Client, ClientBuilder, SERVICE_KEY_VARIABLE},
     deals::Deals,
     error::{Error, ErrorKind},

@@ -242,10 +242,18 @@ enum Window<T> {
 impl<T: Send + 'static> InFlight<T> {
     /// Adds a deal to those in flight. How many there are is the caller's to bound.
     pub fn push(&mut self, id: impl Into<String>) {
+        self.push_with(id, Call::send);
+    }
+
+    /// Adds a deal to those in flight, sent as `send` does it: with a header of its own, within a span.
+    pub fn push_with<F>(&mut self, id: impl Into<String>, send: impl FnOnce(Call<T>) -> F)
+    where
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
         let (index, id) = (self.next_index(), id.into());
-        let call = (self.call)(&id).options(self.options);
+        let sent = send((self.call)(&id).options(self.options));
         let retrieval = Box::pin(async move {
-            let result = call.send().await;
+            let result = sent.await;
             Retrieved { index, id, result }
         });
         match &mut self.window {

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 use url::Url;
 
 use crate::{
-    error::Error,
+    error::{Error, Operation},
     http::{
         pools::Pools,
         retry::{self, RetryPolicy, SystemClock, is_safe},
@@ -27,7 +27,11 @@ pub(crate) struct Service {
     pub(crate) total_timeout: Duration,
     pub(crate) limits: Limits,
     pub(crate) retry: RetryPolicy,
+    pub(crate) propagate: Option<Propagate>,
 }
+
+/// Writes the headers that carry the current trace on.
+pub(crate) type Propagate = Arc<dyn Fn(&mut HeaderMap) + Send + Sync>;
 
 /// What a call can have in place of the client's own.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,6 +53,7 @@ impl Service {
     /// Sends a request, more than once if need be, within the call's time.
     pub(crate) async fn exchange(
         &self,
+        operation: &Operation,
         request: &HttpRequest,
         options: CallOptions,
     ) -> Result<HttpResponse, Error> {
@@ -77,7 +82,7 @@ impl Service {
             let deadline = Deadline::after(time, limit);
             send::attempt(&pool, request, deadline, limits, &self.redactor)
         };
-        retry::with_retries(policy, &request.method, total, &SystemClock::new(), attempt).await
+        retry::with_retries(policy, operation, total, &SystemClock::new(), attempt).await
     }
 }
 

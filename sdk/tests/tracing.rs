@@ -20,9 +20,10 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
-use dealkit::{AgentProfile, CreateAgent, Error, Method};
+use dealkit::{AgentProfile, CreateAgent, Error, Method, RetryPolicy};
 use mock::{AGENT, DEAL, client};
 use peer::{KEY, Peer};
 use tracing::{
@@ -51,6 +52,7 @@ const PERSONAL: [&str; 8] = [
 /// A span or an event, with its fields as text.
 #[derive(Clone, Debug, Default)]
 struct Seen {
+    level: String,
     target: String,
     fields: BTreeMap<String, String>,
 }
@@ -80,6 +82,7 @@ struct Captured {
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Capture {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
         let mut seen = Seen {
+            level: attributes.metadata().level().to_string(),
             target: attributes.metadata().target().to_owned(),
             ..Seen::default()
         };
@@ -100,6 +103,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Capture {
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut seen = Seen {
+            level: event.metadata().level().to_string(),
             target: event.metadata().target().to_owned(),
             ..Seen::default()
         };
@@ -125,6 +129,21 @@ impl Capture {
             .filter(|seen| !dealkit_only || seen.target.starts_with("dealkit"))
             .cloned()
             .collect()
+    }
+
+    /// The events that dealkit told, without their messages, which are apart.
+    fn told(&self) -> Vec<(String, BTreeMap<String, String>)> {
+        let captured = self.0.lock().unwrap();
+        let own = captured
+            .events
+            .iter()
+            .filter(|seen| seen.target == "dealkit");
+        own.map(|seen| {
+            let mut fields = seen.fields.clone();
+            let message = fields.remove("message").unwrap();
+            (format!("{} {message}", seen.level), fields)
+        })
+        .collect()
     }
 
     /// The spans that dealkit made for calls.
@@ -310,6 +329,156 @@ async fn a_failure_without_a_response_is_the_error_s_type() {
     for span in &spans {
         assert_eq!(field(span, "http.response.status_code"), None, "{span:?}");
     }
+    capture.is_discreet();
+}
+
+/// The names and values of fields, as text; the duration is a number of seconds and nothing else.
+fn fields(of: &[(&str, &str)]) -> BTreeMap<String, String> {
+    of.iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+/// Takes a field that is a number of seconds.
+fn take_seconds(event: &mut BTreeMap<String, String>, name: &str) -> f64 {
+    event.remove(name).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_call_is_one_event_when_it_ends() {
+    let (capture, guard) = Capture::start();
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    let problem = r#"{"title":"CANARY-id","request_id":"r-1"}"#;
+    let (outcomes, ()) = tokio::join!(
+        async {
+            (
+                client.deals().retrieve("CANARY-id").await,
+                client.agents().create(marked()).await,
+            )
+        },
+        async {
+            peer.next().await.answer(200, DEAL);
+            peer.next().await.answer(503, problem);
+        }
+    );
+    client.deals().retrieve("..").await.unwrap_err();
+    drop(guard);
+    outcomes.0.unwrap();
+    outcomes.1.unwrap_err();
+    let mut told = capture.told();
+    for (_, event) in &mut told {
+        assert!((0.0..10.0).contains(&take_seconds(event, "dealkit.duration")));
+    }
+    let expected = [
+        (
+            "INFO call succeeded".to_owned(),
+            fields(&[
+                ("http.request.method", "GET"),
+                ("url.template", "/v1/deals/{id}"),
+                ("http.response.status_code", "200"),
+                ("dealkit.outcome", "succeeded"),
+                ("dealkit.attempts", "1"),
+            ]),
+        ),
+        (
+            "INFO call failed".to_owned(),
+            fields(&[
+                ("http.request.method", "POST"),
+                ("url.template", "/v1/agents"),
+                ("http.response.status_code", "503"),
+                ("error.type", "503"),
+                ("dealkit.attempts", "1"),
+                ("dealkit.outcome", "unknown"),
+                ("dealkit.request_id", "r-1"),
+            ]),
+        ),
+        (
+            "INFO call failed".to_owned(),
+            fields(&[
+                ("http.request.method", "GET"),
+                ("url.template", "/v1/deals/{id}"),
+                ("error.type", "validation"),
+                ("dealkit.attempts", "0"),
+                ("dealkit.outcome", "not_sent"),
+            ]),
+        ),
+    ];
+    assert_eq!(told, expected);
+    capture.is_discreet();
+}
+
+#[tokio::test]
+async fn a_retry_is_a_warning_with_its_reason() {
+    let (capture, guard) = Capture::start();
+    let mut peer = Peer::by_hand();
+    let at_once = RetryPolicy::new().backoff(Duration::ZERO, Duration::ZERO);
+    let client = mock::builder(peer.url.as_str())
+        .retry(at_once)
+        .build()
+        .unwrap();
+    let (outcome, ()) = tokio::join!(client.deals().retrieve("CANARY-id").send(), async {
+        peer.next().await.answer(503, "CANARY-first");
+        drop(peer.next().await);
+        peer.next().await.answer(200, DEAL);
+    });
+    drop(guard);
+    outcome.unwrap();
+    let mut told = capture.told();
+    let (end, retries) = told.split_last_mut().unwrap();
+    assert_eq!(end.1["dealkit.attempts"], "3");
+    for (_, event) in &mut *retries {
+        assert!(take_seconds(event, "dealkit.wait") < 0.1);
+        assert_eq!(event.remove("http.request.method").unwrap(), "GET");
+        assert_eq!(event.remove("url.template").unwrap(), "/v1/deals/{id}");
+    }
+    let expected = [
+        (
+            "WARN retrying".to_owned(),
+            fields(&[
+                ("http.request.resend_count", "1"),
+                ("http.response.status_code", "503"),
+                ("error.type", "503"),
+            ]),
+        ),
+        (
+            "WARN retrying".to_owned(),
+            fields(&[
+                ("http.request.resend_count", "2"),
+                ("error.type", "interrupted"),
+            ]),
+        ),
+    ];
+    assert_eq!(*retries, expected);
+    let spans = capture.calls();
+    assert_eq!(field(&spans[0], "http.request.resend_count"), Some("2"));
+    capture.is_discreet();
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_has_ended() {
+    let (capture, guard) = Capture::start();
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    tokio::select! {
+        outcome = client.agents().create(marked()).send() => panic!("{outcome:?}"),
+        _ = peer.next() => {}
+    }
+    // What was never sent is no call.
+    drop(client.agents().create(marked()).send());
+    drop(guard);
+    let mut told = capture.told();
+    assert_eq!(told.len(), 1, "{told:?}");
+    let (message, event) = &mut told[0];
+    assert_eq!(message, "INFO call cancelled");
+    take_seconds(event, "dealkit.duration");
+    let expected = [
+        ("http.request.method", "POST"),
+        ("url.template", "/v1/agents"),
+        ("error.type", "cancelled"),
+        ("dealkit.outcome", "unknown"),
+    ];
+    assert_eq!(*event, fields(&expected));
     capture.is_discreet();
 }
 

@@ -1,21 +1,22 @@
 //! Headers that a caller adds.
 
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::{error::Error, wire};
 
+/// The key is set by the client alone; the others say where the message goes and where it ends.
+const OURS: [&str; 7] = [
+    wire::SERVICE_KEY_HEADER,
+    "host",
+    "content-length",
+    "content-type",
+    "transfer-encoding",
+    "connection",
+    "expect",
+];
+
 /// Checks a header that a caller wants to add.
 pub(crate) fn extra_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
-    /// The key is set by the client alone; the others say where the message goes and where it ends.
-    const OURS: [&str; 7] = [
-        wire::SERVICE_KEY_HEADER,
-        "host",
-        "content-length",
-        "content-type",
-        "transfer-encoding",
-        "connection",
-        "expect",
-    ];
     let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
         Error::config("a header's name holds characters that no header name may hold")
     })?;
@@ -30,4 +31,18 @@ pub(crate) fn extra_header(name: &str, value: &str) -> Result<(HeaderName, Heade
         ))
     })?;
     Ok((name, value))
+}
+
+/// Adds the headers that carry a trace on, all of them or none: where the caller has given one of them, the
+/// others would speak of another trace. No trace is worth a call that fails, so those that cannot be given are
+/// left out.
+pub(crate) fn add_trace(headers: &mut HeaderMap, trace: HeaderMap) {
+    if trace.keys().any(|name| headers.contains_key(name)) {
+        return;
+    }
+    for (name, value) in &trace {
+        if !OURS.contains(&name.as_str()) {
+            headers.append(name, value.clone());
+        }
+    }
 }

@@ -9,7 +9,7 @@ use http::Method;
 
 use super::{backoff::Backoff, retry_after::retry_after, trace};
 use crate::{
-    error::{Error, ErrorKind},
+    error::{Error, ErrorKind, Operation},
     http_response::HttpResponse,
 };
 
@@ -166,7 +166,7 @@ impl Clock for SystemClock {
 /// the time that is left.
 pub(crate) async fn with_retries<F>(
     policy: RetryPolicy,
-    method: &Method,
+    operation: &Operation,
     total: Duration,
     clock: &impl Clock,
     mut attempt: impl FnMut(Duration) -> F,
@@ -195,10 +195,11 @@ where
             .and_then(|headers| retry_after(headers, clock.time_of_day()));
         let error = error.after(attempts, asked, may_have_acted);
         // That a kept connection was closed says nothing of the service, and the next attempt gets another.
-        let is_free = error.was_stale() && is_safe(method) && uncounted == 1;
+        let is_free = error.was_stale() && is_safe(&operation.method) && uncounted == 1;
         uncounted += u32::from(is_free);
         let retries = attempts.saturating_sub(uncounted);
-        if !is_free && (retries >= policy.max_retries || !policy.covers(method, &error)) {
+        if !is_free && (retries >= policy.max_retries || !policy.covers(&operation.method, &error))
+        {
             return Err(error);
         }
         let wait = if is_free {
@@ -210,7 +211,7 @@ where
         if wait >= total.saturating_sub(clock.elapsed()) {
             return Err(error);
         }
-        trace::retrying(attempts, wait, &error);
+        trace::retrying(operation, attempts, wait, &error);
         // The outcome remembers the attempts before.
         may_have_acted = error.may_have_acted();
         clock.sleep(wait).await;
@@ -310,8 +311,12 @@ mod tests {
             fake.pass(takes);
             ready(outcome)
         };
+        let operation = Operation {
+            method: method.clone(),
+            template: "/v1".to_owned(),
+        };
         // Nothing here waits for anything real.
-        let outcome = with_retries(policy, method, TOTAL, &fake, attempt)
+        let outcome = with_retries(policy, &operation, TOTAL, &fake, attempt)
             .now_or_never()
             .unwrap();
         let slept = fake.slept.into_inner().unwrap();

@@ -1,61 +1,164 @@
-//! Spans and events, with the names of OpenTelemetry's HTTP conventions.
+//! Spans and events, with the names of OpenTelemetry's HTTP conventions and, where it has none, names that
+//! begin with `dealkit.`.
 //!
 //! Only what is listed here is ever recorded: no identifier, no header, no body.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use http::StatusCode;
 use tracing::{Span, field::Empty};
 use url::Url;
 
-use crate::error::{Error, ErrorKind, Operation};
+use crate::{
+    error::{Error, ErrorKind, Operation},
+    http_response::HttpResponse,
+    outcome::Outcome,
+    redact::{Redactor, short},
+};
 
-/// The span of one call, with all its attempts.
-pub(crate) fn call_span(operation: &Operation, base: &Url) -> Span {
-    tracing::info_span!(
-        target: "dealkit",
-        "dealkit.call",
-        otel.name = %operation,
-        otel.kind = "client",
-        http.request.method = %operation.method,
-        url.template = operation.template,
-        url.scheme = base.scheme(),
-        server.address = base.host_str(),
-        server.port = base.port_or_known_default(),
-        http.response.status_code = Empty,
-        error.type = Empty,
-    )
+/// A call that has begun: its span, and the event that it ends with.
+pub(crate) struct CallTrace {
+    /// The span of the call, with all its attempts.
+    pub(crate) span: Span,
+    operation: Operation,
+    began: Instant,
+    has_ended: bool,
 }
 
-/// Records what the call came to.
-pub(crate) fn finished(span: &Span, outcome: Result<StatusCode, &Error>) {
-    match outcome {
-        Ok(status) => {
-            span.record("http.response.status_code", status.as_u16());
-            tracing::debug!(target: "dealkit", parent: span, "succeeded");
+/// What a call came to, as the span and the event show it.
+struct End<'a> {
+    message: &'a str,
+    status: Option<u16>,
+    error_type: Option<String>,
+    outcome: Outcome,
+    request_id: Option<String>,
+    attempts: Option<u32>,
+}
+
+impl CallTrace {
+    pub(crate) fn begin(operation: Operation, base: &Url) -> Self {
+        let span = tracing::info_span!(
+            target: "dealkit",
+            "dealkit.call",
+            otel.name = %operation,
+            otel.kind = "client",
+            http.request.method = operation.method.as_str(),
+            url.template = operation.template,
+            url.scheme = base.scheme(),
+            server.address = base.host_str(),
+            server.port = base.port_or_known_default(),
+            http.response.status_code = Empty,
+            http.request.resend_count = Empty,
+            error.type = Empty,
+        );
+        Self {
+            span,
+            operation,
+            began: Instant::now(),
+            has_ended: false,
         }
-        Err(error) => {
-            if let Some(status) = error.status() {
-                span.record("http.response.status_code", status.as_u16());
-            }
-            match error.status() {
-                Some(status) if error.kind() == ErrorKind::Status => {
-                    span.record("error.type", status.as_str());
-                }
-                _ => {
-                    span.record("error.type", tracing::field::debug(error.kind()));
-                }
-            }
-            tracing::debug!(target: "dealkit", parent: span, outcome = %error.outcome(), attempts = error.attempts(), "failed");
+    }
+
+    /// Records what the call came to.
+    pub(crate) fn finished(mut self, result: Result<&HttpResponse, &Error>, redactor: &Redactor) {
+        // A service may put the key, or a line end, into the request id.
+        let shown = |id: &str| short(&redactor.mask(id));
+        self.end(&match result {
+            Ok(response) => End {
+                message: "call succeeded",
+                status: Some(response.status.as_u16()),
+                error_type: None,
+                outcome: Outcome::Succeeded,
+                request_id: response.request_id().map(shown),
+                attempts: Some(response.attempts),
+            },
+            Err(error) => End {
+                message: "call failed",
+                status: error.status().map(|status| status.as_u16()),
+                error_type: Some(error_type(error)),
+                outcome: error.outcome(),
+                request_id: error.request_id().map(shown),
+                attempts: Some(error.attempts()),
+            },
+        });
+    }
+
+    fn end(&mut self, end: &End<'_>) {
+        self.has_ended = true;
+        if let Some(status) = end.status {
+            self.span.record("http.response.status_code", status);
+        }
+        if let Some(attempts) = end.attempts.filter(|attempts| *attempts > 1) {
+            self.span.record("http.request.resend_count", attempts - 1);
+        }
+        if let Some(error_type) = &end.error_type {
+            self.span.record("error.type", error_type);
+        }
+        tracing::info!(
+            target: "dealkit",
+            parent: &self.span,
+            {
+                http.request.method = self.operation.method.as_str(),
+                url.template = self.operation.template,
+                http.response.status_code = end.status,
+                error.type = end.error_type,
+                dealkit.outcome = end.outcome.as_str(),
+                dealkit.request_id = end.request_id,
+                dealkit.attempts = end.attempts,
+                dealkit.duration = self.began.elapsed().as_secs_f64(),
+            },
+            "{}", end.message
+        );
+    }
+}
+
+impl Drop for CallTrace {
+    /// A call whose future is dropped ends, too.
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.end(&End {
+                message: "call cancelled",
+                status: None,
+                error_type: Some("cancelled".to_owned()),
+                // How far it had got by then, nobody knows.
+                outcome: Outcome::Unknown,
+                request_id: None,
+                attempts: None,
+            });
         }
     }
 }
 
-/// Says that a request is about to be sent again.
-pub(crate) fn retrying(resend_count: u32, wait: Duration, error: &Error) {
-    tracing::debug!(
+/// Says that a request is about to be sent again, and why.
+pub(crate) fn retrying(operation: &Operation, resend_count: u32, wait: Duration, error: &Error) {
+    tracing::warn!(
         target: "dealkit",
-        { http.request.resend_count = resend_count, error.type = ?error.kind(), ?wait },
+        {
+            http.request.method = operation.method.as_str(),
+            url.template = operation.template,
+            http.request.resend_count = resend_count,
+            http.response.status_code = error.status().map(|status| status.as_u16()),
+            error.type = error_type(error),
+            dealkit.wait = wait.as_secs_f64(),
+        },
         "retrying"
     );
+}
+
+/// The status that is the error, or else the kind of failure.
+fn error_type(error: &Error) -> String {
+    let kind = match error.kind() {
+        ErrorKind::Status => {
+            return error
+                .status()
+                .map_or_else(String::new, |status| status.as_str().to_owned());
+        }
+        ErrorKind::Config => "config",
+        ErrorKind::Validation => "validation",
+        ErrorKind::Connect => "connect",
+        ErrorKind::Timeout => "timeout",
+        ErrorKind::Interrupted => "interrupted",
+        ErrorKind::TooLarge => "too_large",
+        ErrorKind::Decode => "decode",
+    };
+    kind.to_owned()
 }

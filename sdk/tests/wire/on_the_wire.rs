@@ -1,7 +1,7 @@
 //! What each call sends, byte for byte where it matters, and what comes of each successful response.
 
 use dealkit::{
-    Agent, AgentProfile, Client, CreateAgent, Deal, Error, ErrorKind, Json, Method, Nullable,
+    Agent, AgentProfile, Client, ClientBuilder, CreateAgent, Deal, Error, ErrorKind, HeaderMap, Json, Method, Nullable,
     Outcome, RawResponse, Role,
 };
 use serde_json::{Value, json};
@@ -973,4 +973,84 @@ async fn clones_share_what_a_client_is() {
     assert_eq!(clone.deals().retrieve("d_1").await.unwrap().id, "d_1");
     assert_eq!(deals.clone().retrieve("d_1").await.unwrap().id, "d_1");
     assert_eq!(service.arrived().len(), 2);
+}
+
+/// A trace's context, as a propagator writes it.
+fn trace_context() -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert("traceparent", "00-1-2-01".parse().unwrap());
+    headers.insert("tracestate", "vendor=1".parse().unwrap());
+    headers
+}
+
+#[tokio::test]
+async fn a_client_carries_the_trace_on() {
+    let mut peer = Peer::by_hand();
+    let writes = |headers: &mut HeaderMap| {
+        headers.extend(trace_context());
+        // What a client sets stays what it is.
+        headers.insert("host", "other".parse().unwrap());
+    };
+    let client = builder(&peer.url).propagate(writes).build().unwrap();
+    let mut many = client.deals().retrieve_many(["d_1"]).stream();
+    let calls = async {
+        client.deals().retrieve("d_1").await.unwrap();
+        many.next().await.unwrap().result.unwrap();
+    };
+    let serve = async {
+        for _ in 0..2 {
+            let heard = peer.next().await;
+            assert_eq!(heard.header("traceparent"), Some("00-1-2-01"));
+            assert_eq!(heard.header("tracestate"), Some("vendor=1"));
+            assert_ne!(heard.header("host"), Some("other"));
+            heard.answer_deal();
+        }
+    };
+    tokio::join!(calls, serve);
+}
+
+#[test]
+fn a_trace_is_carried_on_whole_or_not_at_all() {
+    let client = |builder: ClientBuilder| {
+        let writes = |headers: &mut HeaderMap| headers.extend(trace_context());
+        builder.propagate(writes).build().unwrap()
+    };
+    let traced = client(builder("http://127.0.0.1:9"));
+    let of_client = client(builder("http://127.0.0.1:9").header("Traceparent", "own"));
+    for (call, parent, state) in [
+        (
+            traced.deals().retrieve("d_1"),
+            Some("00-1-2-01"),
+            Some("vendor=1"),
+        ),
+        (
+            traced.deals().retrieve("d_1").header("traceparent", "own"),
+            Some("own"),
+            None,
+        ),
+        (
+            traced.deals().retrieve("d_1").header("tracestate", "own"),
+            None,
+            Some("own"),
+        ),
+        (of_client.deals().retrieve("d_1"), Some("own"), None),
+        // The caller keeps the call's span.
+        (
+            traced.deals().retrieve("d_1").propagate(HeaderMap::new()),
+            None,
+            None,
+        ),
+    ] {
+        let request = call.into_request().unwrap();
+        let header = |name| {
+            request
+                .headers()
+                .get(name)
+                .map(|value| value.to_str().unwrap())
+        };
+        assert_eq!(
+            (header("traceparent"), header("tracestate")),
+            (parent, state)
+        );
+    }
 }

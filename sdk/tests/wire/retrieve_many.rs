@@ -454,3 +454,31 @@ fn the_blocking_iterator_may_be_endless_and_be_left() {
     assert_eq!(taken.load(Ordering::Relaxed), 3);
     assert_eq!(service.arrived().len(), 3);
 }
+
+#[tokio::test]
+async fn each_deal_can_be_sent_in_its_own_way() {
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    let (ids, mut in_flight) = client.deals().retrieve_many(ids(0..3)).into_parts();
+    for id in ids {
+        let mark = id.clone();
+        in_flight.push_with(id, |call| call.header("x-mark", mark).send());
+    }
+    let serve = async {
+        for _ in 0..3 {
+            let heard = peer.next().await;
+            assert_eq!(heard.header("x-mark"), Some(heard.segment()));
+            heard.answer_deal();
+        }
+    };
+    let read = async {
+        for number in 0..3 {
+            let item = in_flight.next().await.unwrap();
+            assert_eq!(
+                (item.index, item.result.unwrap().id),
+                (number, item.id.into())
+            );
+        }
+    };
+    tokio::join!(serve, read);
+}
