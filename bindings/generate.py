@@ -63,9 +63,10 @@ def method(text: str, is_async: bool, is_raw: bool) -> str:
     """One method in another way of calling."""
     if "DealIterator" in text:
         if is_raw:
-            return ""
-        text = text.replace("DealIterator", "AsyncDealIterator") if is_async else text
-        return text.replace("as an iterator", "as an async iterator")
+            text = text.replace("DealIterator[Deal", "DealIterator[RawResponse[Deal]").replace("raw=False", "raw=True")
+        if is_async:
+            text = text.replace("DealIterator", "AsyncDealIterator").replace("as an iterator", "as an async iterator")
+        return text
     if "_service.send(" not in text:
         # What brings no response has no raw form.
         return "" if is_raw and "def __init__" not in text else text
@@ -129,7 +130,7 @@ def calls(source: str) -> str:
     """The module of the calls that are made in another way."""
     start = source.index("from __future__")
     first = source.index("\n\nclass ")
-    imports = source[start:first].replace("import DealIterator", "import AsyncDealIterator")
+    imports = source[start:first].replace("import DealIterator", "import AsyncDealIterator, DealIterator")
     imports = imports.replace("import Agent, Deal\n", "import Agent, Deal, RawResponse\n")
     classes = re.split(r"^(?=class )", source[first:], flags=re.MULTILINE)[1:]
     text = HEAD + "\n" + imports.rstrip() + "\n"

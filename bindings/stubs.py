@@ -132,11 +132,15 @@ def end() -> None:
 def after_fork() -> None:
     """{after_fork}"""
 
-def sync_log_level(is_read: bool) -> None:
-    """{sync_log_level}"""
+def watch(level: int, headers: list[tuple[str, str]]) -> Watch | Failure:
+    """{watch}"""
 
-def take_log() -> list[tuple[int, str]]:
-    """{take_log}"""
+@final
+class Watch:
+    """{Watch}"""
+
+    def take(self) -> list[tuple[int, dict[str, Any]]] | Failure:
+        """{Watch.take}"""
 
 @final
 class Options:
@@ -168,7 +172,7 @@ class Engine:
     def max_retries(self) -> int:
         """{Engine.max_retries}"""
 
-    def send(self, call: Call[Any], options: Options | None, raw: bool) -> Any:
+    def send(self, call: Call[Any], options: Options | None, raw: bool, watch: Watch | None) -> Any:
         """{Engine.send}"""
 
     def start(
@@ -176,12 +180,16 @@ class Engine:
         call: Call[Any],
         options: Options | None,
         raw: bool,
+        watch: Watch | None,
         mailbox: Mailbox,
         future: Any,
     ) -> Pending | Failure:
         """{Engine.start}"""
 
-    def many(self, ordered: bool, options: Options | None) -> Many | Failure:
+    def describe(self, call: Call[Any]) -> tuple[str, str, str, int] | Failure:
+        """{Engine.describe}"""
+
+    def many(self, ordered: bool, options: Options | None, raw: bool) -> Many | Failure:
         """{Engine.many}"""
 
 @final
@@ -225,7 +233,7 @@ class Pending:
 class Many:
     """{Many}"""
 
-    def push(self, id: str, index: int) -> Failure | None:
+    def push(self, id: str, index: int, watch: Watch | None) -> Failure | None:
         """{Many.push}"""
 
     def take(self) -> tuple[int, str, Any] | Failure | None:

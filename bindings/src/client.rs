@@ -14,6 +14,7 @@ use crate::{
     pending::{Mailbox, Pending},
     runtime::{self, PerProcess},
     waiting::Waiting,
+    watch::{self, Watch},
 };
 
 /// Connection pools of one configuration.
@@ -174,12 +175,14 @@ impl Engine {
         call: &Bound<'py, Call>,
         options: Option<&Bound<'py, Options>>,
         raw: bool,
+        watch: Option<&Bound<'py, Watch>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let call = call.get();
         let begin = || {
             let options = options.map(|options| options.get());
             let request = call.on(&self.for_callers()?, options);
-            Ok(Bound::new(py, Waiting::new(request, call.read_as, raw)?)?)
+            let sent = Watch::told(watch).send(request);
+            Ok(Bound::new(py, Waiting::new(sent, call.read_as, raw)?)?)
         };
         match gil::uncollected(py, || Ok(begin()))? {
             Ok(waiting) => Waiting::wait(&waiting),
@@ -198,6 +201,7 @@ impl Engine {
         call: &Bound<'py, Call>,
         options: Option<&Bound<'py, Options>>,
         raw: bool,
+        watch: Option<&Bound<'py, Watch>>,
         mailbox: &Bound<'py, Mailbox>,
         future: Py<PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -207,7 +211,20 @@ impl Engine {
             let options = options.map(|options| options.get());
             let request = call.on(&self.for_background()?, options);
             let inbox = Arc::clone(&mailbox.get().inner);
-            Pending::start(request, call.read_as, raw, inbox, future)
+            let sent = Watch::told(watch).send(request);
+            Pending::start(sent, call.read_as, raw, inbox, future)
+        })
+    }
+
+    /// What a call asks for: its method, template, host and port.
+    fn describe<'py>(
+        &self,
+        py: Python<'py>,
+        call: &Bound<'py, Call>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || {
+            let call = call.get().on(&self.made()?, None);
+            Ok(watch::description(call.describe()))
         })
     }
 
@@ -217,11 +234,12 @@ impl Engine {
         py: Python<'py>,
         ordered: bool,
         options: Option<&Bound<'py, Options>>,
+        raw: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         gil::end_if_left_behind(py);
         entry(py, || {
             let options = options.map(|options| options.get());
-            Many::start(&self.for_background()?, ordered, options)
+            Many::start(&self.for_background()?, ordered, options, raw)
         })
     }
 }

@@ -9,7 +9,7 @@
 //! `schema` says what a field is, and `model` and `models` make a class of each response type; `read`, `write`, `json`, `argument` and `builtin` are how one gets from JSON to Python
 //! and back. `client` holds the connection pools, `calls` says what can be called, `waiting` drives it for
 //! callers that wait, `pending` for those that await, `many` for many deals, `runtime` has what they run
-//! on. `failure` returns what Python code raises, `logs` what it logs, `texts` some texts that it asks for; `sandbox` and
+//! on. `failure` returns what Python code raises, `watch` what it logs, `texts` some texts that it asks for; `sandbox` and
 //! `cli` are the server.
 
 use pyo3::prelude::*;
@@ -23,7 +23,6 @@ mod client;
 mod failure;
 mod gil;
 mod json;
-mod logs;
 mod made_error;
 mod many;
 #[macro_use]
@@ -37,6 +36,7 @@ mod sandbox;
 mod schema;
 mod texts;
 mod waiting;
+mod watch;
 mod write;
 
 /// Hands over what Python code has imported: the class Decimal, the members of the enum Role by their
@@ -61,7 +61,6 @@ mod _native {
         client::{Engine, open_engine},
         failure::NativeFailure,
         json::RawJson,
-        logs::{sync_log_level, take_log},
         made_error::made_error,
         many::Many,
         models::{
@@ -75,6 +74,7 @@ mod _native {
         sandbox::{NativeSandbox, start_sandbox},
         texts::{json_text, raw_json, violation_texts},
         waiting::Waiting,
+        watch::{Watch, watch},
     };
 
     use pyo3::prelude::*;
@@ -82,7 +82,7 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-        crate::logs::install();
+        crate::watch::install();
         Ok(())
     }
 }

@@ -24,6 +24,7 @@ use crate::{
     response::{self, ReadAs},
     runtime,
     waiting::SIGNAL_POLL_INTERVAL,
+    watch::{Told, Watch},
 };
 
 type Item = Retrieved<dealkit::RawResponse>;
@@ -31,10 +32,11 @@ type Item = Retrieved<dealkit::RawResponse>;
 /// Deals in flight. The caller pushes identifiers, and never has more of them out than it wants to.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Many {
-    ids: UnboundedSender<String>,
+    ids: UnboundedSender<(String, Told)>,
     buffer: Arc<Buffer>,
     task: AbortHandle,
     process: u32,
+    raw: bool,
 }
 
 /// Where deals that have come wait for the caller.
@@ -85,6 +87,7 @@ impl Many {
         client: &dealkit::Client,
         ordered: bool,
         options: Option<&Options>,
+        raw: bool,
     ) -> Outcome<Self> {
         let mut many = client
             .deals()
@@ -110,6 +113,7 @@ impl Many {
             buffer,
             task: task.abort_handle(),
             process: process::id(),
+            raw,
         })
     }
 
@@ -139,14 +143,14 @@ impl Many {
 /// Retrieves what is pushed, until nobody can push any more.
 async fn retrieve(
     mut retrievals: dealkit::InFlight<dealkit::RawResponse>,
-    mut pushed: UnboundedReceiver<String>,
+    mut pushed: UnboundedReceiver<(String, Told)>,
     end: End,
 ) {
     loop {
         tokio::select! {
             biased;
             id = pushed.recv() => match id {
-                Some(id) => retrievals.push(id),
+                Some((id, told)) => retrievals.push_with(id, |call| told.send(call)),
                 None => break,
             },
             Some(item) = retrievals.next(), if !retrievals.is_empty() => {
@@ -159,13 +163,18 @@ async fn retrieve(
 #[pymethods]
 impl Many {
     /// Adds an identifier to what is in flight; `index` is its place, for the error text.
-    fn push<'py>(&self, id: &Bound<'py, PyAny>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+    fn push<'py>(
+        &self,
+        id: &Bound<'py, PyAny>,
+        index: usize,
+        watch: Option<&Bound<'py, Watch>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         gil::end_if_left_behind(id.py());
         entry(id.py(), || {
             self.check()?;
             let id = text(&format!("ids[{index}]"), id)?;
             self.ids
-                .send(id)
+                .send((id, Watch::told(watch)))
                 .map_err(|_| Failure::Runtime("no further deals can be retrieved here".to_owned()))
         })
     }
@@ -181,7 +190,7 @@ impl Many {
                 return Ok(None);
             };
             let result = result.map_err(Arc::new);
-            let deal = response::result(py, &result, ReadAs::Deal, false);
+            let deal = response::result(py, &result, ReadAs::Deal, self.raw);
             Ok(Some((index, id, into_python(py, deal)?)))
         })
     }

@@ -6,6 +6,7 @@
 
 use std::{
     collections::VecDeque,
+    future::Future,
     process,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -222,7 +223,7 @@ pub(crate) struct Pending {
 impl Pending {
     /// Begins a call on the thread in the background.
     pub(crate) fn start(
-        call: dealkit::Call<dealkit::RawResponse>,
+        sent: impl Future<Output = Result<dealkit::RawResponse, dealkit::Error>> + Send + 'static,
         read_as: ReadAs,
         raw: bool,
         inbox: Arc<Inbox>,
@@ -235,7 +236,7 @@ impl Pending {
             future: Some(future),
         };
         let task = runtime.spawn(async move {
-            let result = Box::new(call.send().await.map_err(Arc::new));
+            let result = Box::new(sent.await.map_err(Arc::new));
             promise.keep(Content::Outcome {
                 result,
                 read_as,

@@ -36,7 +36,7 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     pub(crate) fn new(
-        call: dealkit::Call<dealkit::RawResponse>,
+        sent: impl Future<Output = Result<dealkit::RawResponse, dealkit::Error>> + Send + 'static,
         read_as: ReadAs,
         raw: bool,
     ) -> Outcome<Self> {
@@ -50,7 +50,7 @@ impl Waiting {
             // Between calls nobody looks after the idle connections. Letting the runtime look once
             // finds those that the service has closed, before a request goes out on one.
             yield_now().await;
-            call.send().await.map_err(Arc::new)
+            sent.await.map_err(Arc::new)
         };
         Ok(Self {
             call: Mutex::new(Some(Box::pin(call))),

@@ -149,8 +149,7 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
             partial(native.open_engine, {**settings, "service_key": "a b"}, False, None),
             partial(native.open_engine, {**settings, "headers": [("a", 1)]}, False, None),
         ],
-        "sync_log_level": [partial(native.sync_log_level, False)],
-        "take_log": [native.take_log],
+        "watch": [partial(native.watch, 20, [("a", "b"), ("a b", "c")]), partial(native.watch, 20, [("a", 1)])],
         "prepare": [partial(native.prepare, Decimal, {role.value: role for role in Role}, gc)],
         "after_fork": [native.after_fork],
     }
@@ -164,7 +163,8 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     response = client.with_raw_response.deals.retrieve("d_1")
     loop = asyncio.new_event_loop()
     box, future = _async.mailbox(loop), loop.create_future()
-    many = engine.many(True, None)
+    watch = native.watch(20, [])
+    many = engine.many(True, None, False)
     parcel = _parcel(client)
 
     return {
@@ -173,22 +173,24 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "Engine.max_retries": [partial(attrgetter("max_retries"), engine)],
         "Engine.service_key": [partial(attrgetter("service_key"), engine)],
         "Engine.send": [
-            partial(engine.send, call, None, False),
-            partial(engine.send, call, None, True),
-            partial(engine.send, missing, native.call_options({"timeout": 5, "max_retries": 0}), False),
+            partial(engine.send, call, None, False, watch),
+            partial(engine.send, call, None, True, None),
+            partial(engine.send, missing, native.call_options({"timeout": 5, "max_retries": 0}), False, None),
         ],
-        "Engine.start": [partial(engine.start, call, None, False, box, future)],
-        "Engine.many": [partial(engine.many, True, None)],
-        "Many.push": [partial(many.push, "d_1", 0), partial(many.push, 5, 0)],
+        "Engine.start": [partial(engine.start, call, None, False, watch, box, future)],
+        "Engine.many": [partial(engine.many, True, None, True)],
+        "Engine.describe": [partial(engine.describe, call)],
+        "Watch.take": [watch.take],
+        "Many.push": [partial(many.push, "d_1", 0, watch), partial(many.push, 5, 0, None)],
         "Many.take": [many.take],
         "Many.wait": [many.wait],
         "Many.tell": [partial(many.tell, box, future)],
-        "Many.close": [engine.many(True, None).close],
+        "Many.close": [engine.many(True, None, False).close],
         "Mailbox.first": [box.first],
         "Mailbox.delivered": [native.open_mailbox(ref(loop), print).delivered],
         "open_mailbox": [partial(native.open_mailbox, ref(loop), print)],
         "Parcel.open": [parcel.open],
-        "Pending.abort": [engine.start(call, None, False, box, future).abort],
+        "Pending.abort": [engine.start(call, None, False, watch, box, future).abort],
         "RawResponse.status_code": [partial(attrgetter("status_code"), response)],
         "RawResponse.request_id": [partial(attrgetter("request_id"), response)],
         "RawResponse.attempts": [partial(attrgetter("attempts"), response)],
@@ -213,8 +215,8 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
 def of_slow_calls(url: str) -> dict[str, list[Callable[[], object]]]:
     """The entries of a call in flight, to a server that does not answer."""
     client: Any = Client(base_url=url, service_key="k")
-    waiting = client._service.engine.send(native.retrieve_deal("d_1"), None, False)
-    other = client._service.engine.send(native.retrieve_deal("d_1"), None, False)
+    waiting = client._service.engine.send(native.retrieve_deal("d_1"), None, False, None)
+    other = client._service.engine.send(native.retrieve_deal("d_1"), None, False, None)
     return {"Waiting.wait": [waiting.wait], "Waiting.abort": [other.abort]}
 
 
@@ -224,7 +226,7 @@ def _parcel(client: Any) -> Any:
     async def fetch() -> Any:
         loop = asyncio.get_running_loop()
         box = native.open_mailbox(ref(loop), lambda box: None)
-        client._service.engine.start(native.retrieve_deal("d_1"), None, False, box, loop.create_future())
+        client._service.engine.start(native.retrieve_deal("d_1"), None, False, None, box, loop.create_future())
         while (first := box.first()) is None:
             await asyncio.sleep(0.001)
         box.delivered()

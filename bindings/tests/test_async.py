@@ -205,3 +205,13 @@ def test_several_tasks_on_one_iterator(async_client: AsyncClient) -> None:
             assert sum(counts) == 30
 
     run(main())
+
+
+def test_many_whole_responses(async_client: AsyncClient) -> None:
+    async def main() -> None:
+        responses = async_client.with_raw_response.deals.retrieve_many(["d_1", "no"], on_error="return")
+        found = [response async for response in responses]
+        assert isinstance(found[1], NotFoundError) and not isinstance(found[0], Exception)
+        assert (found[0].status_code, found[0].parse().id) == (200, "d_1")
+
+    run(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import sys
 import threading
 import time
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from conftest import answer, until, untyped
 
-from dealkit import Client, Deal, NotFoundError, ValidationError
+from dealkit import Client, Deal, DecodeError, NotFoundError, ValidationError
 from dealkit.testing import Sandbox
 
 
@@ -220,3 +221,33 @@ def test_several_threads_on_one_iterator(client: Client) -> None:
             thread.join(20)
         assert not any(thread.is_alive() for thread in threads)
         assert failed == [] and len(found) == 60
+
+
+def test_whole_responses(client: Client) -> None:
+    for ordered in (True, False):
+        wanted = ids(20)
+        responses = list(client.with_raw_response.deals.retrieve_many(wanted, ordered=ordered, concurrency=4))
+        assert {response.status_code for response in responses} == {200}
+        assert all(response.request_id and response.attempts == 1 for response in responses)
+        found = [response.parse().id for response in responses]
+        assert (found if ordered else sorted(found)) == (wanted if ordered else sorted(wanted))
+
+
+def test_whole_responses_and_errors(client: Client) -> None:
+    raw = client.with_raw_response.deals
+    first, error, last = raw.retrieve_many(["d_1", "no", "d_2"], on_error="return")
+    assert isinstance(error, NotFoundError) and (error.index, error.id) == (1, "no")
+    assert [json.loads(one.body)["id"] for one in (first, last) if not isinstance(one, Exception)] == ["d_1", "d_2"]
+    responses = raw.retrieve_many(["d_1", "no", "d_2"])
+    assert next(responses).headers["x-request-id"]
+    with pytest.raises(NotFoundError):
+        next(responses)
+
+
+def test_a_whole_response_that_is_no_deal(peer: Any) -> None:
+    """Its body is for the caller to read."""
+    with Client(base_url=peer(answer(200, "[1.10]")).url, service_key="k") as client:
+        (response,) = client.with_raw_response.deals.retrieve_many(["d_1"])
+        assert response.body == b"[1.10]" and str(response.json()) == "[Decimal('1.10')]"
+        with pytest.raises(DecodeError):
+            response.parse()

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, ref
 
-from dealkit import _log, _native
+from dealkit import _native, _watch
 from dealkit._failure import exception, unwrap
 from dealkit.exceptions import DealkitError
 
@@ -21,9 +21,6 @@ class Service(Protocol):
 
 _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _native.Mailbox] = WeakKeyDictionary()
 
-# How often the log is looked after while a call is in flight, if anybody reads it.
-_LOG_INTERVAL = 0.05
-
 
 def _deliver(box: _native.Mailbox) -> None:
     """Hands over what has come. Runs on the loop.
@@ -35,7 +32,6 @@ def _deliver(box: _native.Mailbox) -> None:
         _settle(*first)
         if first[0].done():
             box.delivered()
-    _log.flush()
 
 
 def _settle(future: asyncio.Future[Any], parcel: _native.Parcel) -> None:
@@ -69,33 +65,19 @@ async def send(
     loop = asyncio.get_running_loop()
     future = loop.create_future()
     # No variable holds the connections: with an exception, it would outlive the client.
-    pending = unwrap(service.open().start(call, options, raw, mailbox(loop), future), call.id)
-    log = _FlushedLog(loop) if _log.is_read() else None
-    try:
-        return await future
-    except DealkitError as error:
-        error.id = call.id
-        raise
-    finally:
-        # Does nothing to a call that has come to its end.
-        pending.abort()
-        if log is not None:
-            log.close()
-        # An exception holds on to this frame, and the future to the exception.
-        del future
-
-
-class _FlushedLog:
-    """Logs what is traced while a call is in flight."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._timer = loop.call_later(_LOG_INTERVAL, self._flush)
-
-    def _flush(self) -> None:
-        _log.flush()
-        self._timer = self._loop.call_later(_LOG_INTERVAL, self._flush)
-
-    def close(self) -> None:
-        self._timer.cancel()
-        _log.flush()
+    service.open()
+    with _watch.begin(lambda: service.open().describe(call)) as watched:
+        pending = unwrap(service.open().start(call, options, raw, watched.native, mailbox(loop), future), call.id)
+        flushing = watched.flush_on(loop)
+        try:
+            return await future
+        except DealkitError as error:
+            error.id = call.id
+            raise
+        finally:
+            # Does nothing to a call that has come to its end.
+            pending.abort()
+            if flushing is not None:
+                flushing.close()
+            # An exception holds on to this frame, and the future to the exception.
+            del future

@@ -10,7 +10,7 @@ from datetime import date
 from typing import Any, Literal, Unpack, overload
 
 from dealkit._calls import agent_violations, create_agent, retrieve_deal
-from dealkit._many import AsyncDealIterator
+from dealkit._many import AsyncDealIterator, DealIterator
 from dealkit._native import Agent, Deal, RawResponse
 from dealkit._options import OMITTED, CallOptions, Omitted
 from dealkit._progress import Progress
@@ -182,7 +182,7 @@ class AsyncDeals:
                 callable is called with how many deals have come and how many there are, if that is known.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
         """
-        return AsyncDealIterator(self._service, ids, concurrency, ordered, on_error, progress, options)
+        return AsyncDealIterator(self._service, ids, concurrency, ordered, on_error, progress, options, raw=False)
 
 
 class RawAgents:
@@ -282,6 +282,57 @@ class RawDeals:
         """
         return self._service.send_raw(retrieve_deal(id), options)
 
+    @overload
+    def retrieve_many(
+        self,
+        ids: Iterable[str],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        on_error: Literal["raise"] = "raise",
+        progress: Progress = False,
+        **options: Unpack[CallOptions],
+    ) -> DealIterator[RawResponse[Deal]]: ...
+
+    @overload
+    def retrieve_many(
+        self,
+        ids: Iterable[str],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        on_error: Literal["return"],
+        progress: Progress = False,
+        **options: Unpack[CallOptions],
+    ) -> DealIterator[RawResponse[Deal] | DealkitError]: ...
+
+    def retrieve_many(
+        self,
+        ids: Iterable[str],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        on_error: Literal["raise", "return"] = "raise",
+        progress: Progress = False,
+        **options: Unpack[CallOptions],
+    ) -> DealIterator[Any]:
+        """Retrieves many deals, a bounded number at a time, as an iterator.
+
+        Identifiers are taken only as fast as deals are taken: ``ids`` may be endless. Leaving the loop early
+        cancels what is in flight.
+
+        Args:
+            ids: The identifiers: any iterable, also an endless generator.
+            concurrency: How many deals are in flight at the same time.
+            ordered: Whether the deals come in the order of the identifiers, or as they arrive.
+            on_error: ``"raise"`` ends with the first error; ``"return"`` puts the exception in the deal's
+                place, with its ``id`` and ``index``, and goes on.
+            progress: True shows a tqdm bar, or a plain line on standard error where tqdm is not installed; a
+                callable is called with how many deals have come and how many there are, if that is known.
+            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
+        """
+        return DealIterator(self._service, ids, concurrency, ordered, on_error, progress, options, raw=True)
+
 
 class AsyncRawAgents:
     """Calls on agents; see ``AsyncClient.with_raw_response.agents``."""
@@ -379,3 +430,54 @@ class AsyncRawDeals:
             DealkitError: See its subclasses.
         """
         return await self._service.send_raw_async(retrieve_deal(id), options)
+
+    @overload
+    def retrieve_many(
+        self,
+        ids: Iterable[str],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        on_error: Literal["raise"] = "raise",
+        progress: Progress = False,
+        **options: Unpack[CallOptions],
+    ) -> AsyncDealIterator[RawResponse[Deal]]: ...
+
+    @overload
+    def retrieve_many(
+        self,
+        ids: Iterable[str],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        on_error: Literal["return"],
+        progress: Progress = False,
+        **options: Unpack[CallOptions],
+    ) -> AsyncDealIterator[RawResponse[Deal] | DealkitError]: ...
+
+    def retrieve_many(
+        self,
+        ids: Iterable[str],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        on_error: Literal["raise", "return"] = "raise",
+        progress: Progress = False,
+        **options: Unpack[CallOptions],
+    ) -> AsyncDealIterator[Any]:
+        """Retrieves many deals, a bounded number at a time, as an async iterator.
+
+        Identifiers are taken only as fast as deals are taken: ``ids`` may be endless. Leaving the loop early
+        cancels what is in flight.
+
+        Args:
+            ids: The identifiers: any iterable, also an endless generator.
+            concurrency: How many deals are in flight at the same time.
+            ordered: Whether the deals come in the order of the identifiers, or as they arrive.
+            on_error: ``"raise"`` ends with the first error; ``"return"`` puts the exception in the deal's
+                place, with its ``id`` and ``index``, and goes on.
+            progress: True shows a tqdm bar, or a plain line on standard error where tqdm is not installed; a
+                callable is called with how many deals have come and how many there are, if that is known.
+            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
+        """
+        return AsyncDealIterator(self._service, ids, concurrency, ordered, on_error, progress, options, raw=True)

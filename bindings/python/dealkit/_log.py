@@ -1,50 +1,71 @@
-"""The logger ``dealkit``: what the native half traces, logged by Python code."""
+"""The logger ``dealkit``: one record for each call when it ends, and one for each retry."""
 
 from __future__ import annotations
 
 import sys
 
-from dealkit import _native
-
-_DEBUG = 10
-
-
-class _State:
-    """Whether anybody reads the log."""
-
-    is_read = False
-
-
-def sync_log_level() -> None:
-    """Tells the native half whether what it traces is to be logged."""
-    # A program that has not imported logging has not set it up either.
-    logging = sys.modules.get("logging")
-    _State.is_read = logging is not None and logging.getLogger("dealkit").isEnabledFor(_DEBUG)
-    _native.sync_log_level(_State.is_read)
-
-
-def is_read() -> bool:
-    """Whether anybody read the log when the last call began."""
-    return _State.is_read
-
-
-def flush() -> None:
-    """Logs what has been traced since the last time."""
-    if _State.is_read:
-        import logging
-
-        logger = logging.getLogger("dealkit")
-        for level, message in _native.take_log():
-            try:
-                logger.log(level, "%s", message)
-            except Exception:
-                # A filter or a handler of the program's that raises must not cost the outcome of a call.
-                _report()
-
-
-def _report() -> None:
+# What follows is for type checkers: importing typing takes longer than all of dealkit.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
     import logging
+    from typing import Any
+
+INFO = 20
+_WARNING = 30
+NEVER = 255
+
+
+def level() -> int:
+    """The lowest level that is read: INFO, WARNING, or NEVER where nobody reads any."""
+    logger = _logger()
+    # Where there is no handler, Python itself would write warnings to standard error.
+    if logger is None or not logger.isEnabledFor(_WARNING) or not logger.hasHandlers():
+        return NEVER
+    return INFO if logger.isEnabledFor(INFO) else _WARNING
+
+
+def write(level: int, fields: dict[str, Any]) -> None:
+    """Logs what the native half has traced; its names are attributes of the record, dots as underscores."""
+    logger = _logger()
+    if logger is None:
+        return
+    what = _retry_text(fields) if "dealkit.wait" in fields else _call_text(fields)
+    extra = {name.replace(".", "_"): value for name, value in fields.items() if name != "message"}
+    try:
+        logger.log(level, "%s %s: %s", fields["http.request.method"], fields["url.template"], what, extra=extra)
+    except Exception:
+        # A filter or a handler of the program's that raises must not cost the outcome of a call.
+        report()
+
+
+def report() -> None:
+    """Says that an observer of the program's has raised the current exception, as logging does."""
     import traceback
 
-    if logging.raiseExceptions and sys.stderr is not None:
+    logging = sys.modules.get("logging")
+    if getattr(logging, "raiseExceptions", True) and sys.stderr is not None:
         traceback.print_exc()
+
+
+def _logger() -> logging.Logger | None:
+    # A program that has not imported logging has not set it up either.
+    logging = sys.modules.get("logging")
+    return None if logging is None else logging.getLogger("dealkit")
+
+
+def _result(fields: dict[str, Any]) -> str:
+    """The status, the kind of failure, or both: ``200``, ``connect``, ``200 decode``."""
+    status, error = fields["http.response.status_code"], fields["error.type"]
+    found = [str(one) for one in (status, error) if one is not None]
+    return found[0] if found[0] == found[-1] else " ".join(found)
+
+
+def _call_text(fields: dict[str, Any]) -> str:
+    attempts, request_id = fields["dealkit.attempts"] or 0, fields["dealkit.request_id"]
+    count = f", {attempts} attempts" if attempts > 1 else ""
+    reference = f" [request id {request_id}]" if request_id else ""
+    return f"{_result(fields)} in {fields['dealkit.duration']:.3f} s{count}{reference}"
+
+
+def _retry_text(fields: dict[str, Any]) -> str:
+    return f"{_result(fields)}, retry {fields['http.request.resend_count']} in {fields['dealkit.wait']:.3f} s"

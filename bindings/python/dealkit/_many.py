@@ -6,7 +6,7 @@ import sys
 from _thread import RLock
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from dealkit import _log, _native
+from dealkit import _native, _watch
 from dealkit._failure import exception, unwrap
 from dealkit._progress import begin
 from dealkit._service import native_options
@@ -25,7 +25,18 @@ T = TypeVar("T")
 class _Window(Generic[T]):
     """What both iterators have in common: identifiers go in, deals come out, a bounded number between."""
 
-    __slots__ = ("_concurrency", "_ids", "_lock", "_many", "_out", "_progress", "_pushed", "_returns_errors")
+    __slots__ = (
+        "_concurrency",
+        "_description",
+        "_ids",
+        "_lock",
+        "_many",
+        "_out",
+        "_progress",
+        "_pushed",
+        "_returns_errors",
+        "_watched",
+    )
 
     _ids: Iterator[str] | None
     _many: _native.Many | None
@@ -39,6 +50,8 @@ class _Window(Generic[T]):
         on_error: str,
         progress: Progress,
         options: CallOptions,
+        *,
+        raw: bool,
     ) -> None:
         if isinstance(ids, str | bytes):
             raise TypeError(f"ids must be an iterable of str, not a {type(ids).__name__}; for one deal use retrieve()")
@@ -56,7 +69,7 @@ class _Window(Generic[T]):
             raise TypeError(f"ids must be an iterable of str, not {type(ids).__name__}") from None
         engine = service.open()
         self._progress = begin(progress, ids)
-        self._many = unwrap(engine.many(ordered, native_options(options)))
+        self._many = unwrap(engine.many(ordered, native_options(options), raw))
         # Several threads may take deals. The same thread may come again: from a generator of identifiers.
         self._lock = RLock()
         self._concurrency = concurrency
@@ -64,6 +77,9 @@ class _Window(Generic[T]):
         # How many identifiers were pushed, and how many of them have no deal yet.
         self._pushed = 0
         self._out = 0
+        self._description = engine.describe(unwrap(_native.retrieve_deal("id")))
+        # Those in flight that somebody watches, by their index.
+        self._watched: dict[int, _watch.Unwatched] = {}
 
     def _next(self) -> tuple[_native.Many, tuple[int, str, Any] | None]:
         """Sends the next identifiers, and takes a deal if one has come.
@@ -87,28 +103,35 @@ class _Window(Generic[T]):
             return many, item
 
     def _fill(self, many: _native.Many) -> None:
+        # Not of this object, which ends what is in flight when nobody holds it any more.
+        description = self._description
         while self._ids is not None and self._out < self._concurrency:
             try:
                 id = next(self._ids)
             except StopIteration:
                 self._ids = None
             else:
-                unwrap(many.push(id, self._pushed))
+                watched = _watch.begin(lambda: description)
+                unwrap(many.push(id, self._pushed, watched.native))
+                if watched is not _watch.UNWATCHED:
+                    self._watched[self._pushed] = watched
                 self._pushed += 1
                 self._out += 1
 
     def _hand_over(self, index: int, id: str, value: Any) -> T:
-        _log.flush()
+        watched, error = self._watched.pop(index, _watch.UNWATCHED), None
         if isinstance(value, _native.Failure):
-            value = exception(value)
+            error = value = exception(value)
             value.index, value.id = index, id
+        watched.end(error)
+        if error is not None:
             if not self._returns_errors:
                 self._close()
                 try:
                     raise value
                 finally:
                     # The exception holds on to this frame, which must not hold on to the exception.
-                    del value
+                    del value, error
         try:
             self._progress.advance()
         except BaseException:
@@ -116,11 +139,17 @@ class _Window(Generic[T]):
             raise
         return value  # type: ignore[no-any-return]
 
+    def _flush(self) -> None:
+        for watched in [*self._watched.values()]:
+            watched.flush()
+
     def _close(self) -> None:
         with self._lock:
             many, self._many, self._ids = self._many, None, None
         if many is not None:
             many.close()
+            while self._watched:
+                self._watched.popitem()[1].end(None)
             self._progress.end()
 
     def __del__(self) -> None:
@@ -145,7 +174,7 @@ class DealIterator(_Window[T]):
                     return self._hand_over(*item)
                 # Not for long: signals are handled in between, and another thread may take the last deal.
                 unwrap(many.wait())
-                _log.flush()
+                self._flush()
         except StopIteration:
             raise
         except BaseException:
@@ -197,7 +226,12 @@ class AsyncDealIterator(_Window[T]):
         loop = asyncio.get_running_loop()
         future = loop.create_future()
         unwrap(many.tell(mailbox(loop), future))
-        await future
+        flushing = _watch.Flushing(loop, self._flush) if self._watched else None
+        try:
+            await future
+        finally:
+            if flushing is not None:
+                flushing.close()
 
     async def aclose(self) -> None:
         """Cancels what is in flight. The iterator has then ended."""

@@ -1301,11 +1301,16 @@ def end() -> None:
 def after_fork() -> None:
     """In the child of a fork: what waits for the GIL is the parent's."""
 
-def sync_log_level(is_read: bool) -> None:
-    """Notes whether anybody reads the log."""
+def watch(level: int, headers: list[tuple[str, str]]) -> Watch | Failure:
+    """Begins to watch a call: what is traced from this level on, as Python counts levels, is kept, and the
+    headers are sent with it. Headers that cannot be sent are left out: a call does not fail for them."""
 
-def take_log() -> list[tuple[int, str]]:
-    """Takes out the records that have come: level and message of each."""
+@final
+class Watch:
+    """What somebody wants to know of one call."""
+
+    def take(self) -> list[tuple[int, dict[str, Any]]] | Failure:
+        """Takes out what has been traced: the level of each record, and its fields by name."""
 
 @final
 class Options:
@@ -1341,7 +1346,7 @@ class Engine:
     def max_retries(self) -> int:
         """How many times a request is retried."""
 
-    def send(self, call: Call[Any], options: Options | None, raw: bool) -> Any:
+    def send(self, call: Call[Any], options: Options | None, raw: bool, watch: Watch | None) -> Any:
         """Makes a call and waits a little. Returns what it came to, or a Waiting while it is in flight."""
 
     def start(
@@ -1349,12 +1354,16 @@ class Engine:
         call: Call[Any],
         options: Options | None,
         raw: bool,
+        watch: Watch | None,
         mailbox: Mailbox,
         future: Any,
     ) -> Pending | Failure:
         """Begins a call whose outcome goes to a future of the mailbox's event loop."""
 
-    def many(self, ordered: bool, options: Options | None) -> Many | Failure:
+    def describe(self, call: Call[Any]) -> tuple[str, str, str, int] | Failure:
+        """What a call asks for: its method, template, host and port."""
+
+    def many(self, ordered: bool, options: Options | None, raw: bool) -> Many | Failure:
         """Begins to retrieve many deals, whose identifiers are pushed one at a time."""
 
 @final
@@ -1400,7 +1409,7 @@ class Pending:
 class Many:
     """Deals in flight. The caller pushes identifiers, and never has more of them out than it wants to."""
 
-    def push(self, id: str, index: int) -> Failure | None:
+    def push(self, id: str, index: int, watch: Watch | None) -> Failure | None:
         """Adds an identifier to what is in flight; `index` is its place, for the error text."""
 
     def take(self) -> tuple[int, str, Any] | Failure | None:

@@ -182,4 +182,4 @@ class Deals:
                 callable is called with how many deals have come and how many there are, if that is known.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
         """
-        return DealIterator(self._service, ids, concurrency, ordered, on_error, progress, options)
+        return DealIterator(self._service, ids, concurrency, ordered, on_error, progress, options, raw=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from dealkit import _log, _native
+from dealkit import _native, _watch
 from dealkit._failure import unwrap
 from dealkit._options import CallOptions, call_settings, check_names
 
@@ -25,7 +25,6 @@ class Service:
             from dealkit.exceptions import ConfigError
 
             raise ConfigError("the client is closed; make another one to make calls")
-        _log.sync_log_level()
         return self.engine
 
     def send(self, call: _native.Call[T], options: CallOptions) -> T:
@@ -49,11 +48,14 @@ class Service:
         return await send(self, call, native_options(options), True)  # type: ignore[no-any-return]
 
     def _send(self, call: _native.Call[Any], options: CallOptions, raw: bool) -> Any:
-        outcome = self.open().send(call, native_options(options), raw)
-        if isinstance(outcome, _native.Waiting):
-            outcome = _wait(outcome)
-        _log.flush()
-        return unwrap(outcome, call.id)
+        # No variable holds the connections: with an exception, it would outlive the client.
+        self.open()
+        own = native_options(options)
+        with _watch.begin(lambda: self.open().describe(call)) as watched:
+            outcome = self.open().send(call, own, raw, watched.native)
+            if isinstance(outcome, _native.Waiting):
+                outcome = _wait(outcome, watched)
+            return unwrap(outcome, call.id)
 
 
 def native_options(options: CallOptions) -> _native.Options | None:
@@ -69,14 +71,14 @@ def native_options(options: CallOptions) -> _native.Options | None:
         given.clear()
 
 
-def _wait(waiting: _native.Waiting) -> Any:
+def _wait(waiting: _native.Waiting, watched: _watch.Unwatched) -> Any:
     """Waits for a call. Python looks for signals between two steps, and their handlers may raise."""
     try:
         while True:
             outcome = waiting.wait()
             if outcome is not waiting:
                 return outcome
-            _log.flush()
+            watched.flush()
     finally:
         # Does nothing to a call that has come to its end.
         waiting.abort()

@@ -102,6 +102,10 @@ def create(client: Client) -> None:
     raw = client.with_raw_response.agents.create(email="a@b.co", first_name="A", last_name="B", profile={})
     assert_type(raw, RawResponse[Agent])
     assert_type(raw.parse(), Agent)
+    for response in client.with_raw_response.deals.retrieve_many(["d_1"]):
+        assert_type(response, RawResponse[Deal])
+    for either in client.with_raw_response.deals.retrieve_many(["d_1"], on_error="return"):
+        assert_type(either, RawResponse[Deal] | DealkitError)
 
 
 async def awaited(many: Iterable[str]) -> None:
@@ -121,6 +125,8 @@ async def awaited(many: Iterable[str]) -> None:
             list[Violation],
         )
         assert_type((await client.with_raw_response.deals.retrieve("d_1")).parse(), Deal)
+        async for response in client.with_raw_response.deals.retrieve_many(many):
+            assert_type(response, RawResponse[Deal])
         agent = await client.agents.create(email="a@b.co", first_name="A", last_name="B", profile={})
         assert_type(agent, Agent)
         assert_type((await client.request("GET", "deals", "d_1")).json(), Any)

@@ -1,0 +1,78 @@
+"""OpenTelemetry, where the program uses it: a client span for each call, and the headers that carry its trace on.
+
+Nothing of it is imported before the program has: until then nobody can have set a provider, or a span.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from dealkit import __version__
+from dealkit._failure import unwrap
+from dealkit._log import report
+
+# What follows is for type checkers: importing typing takes longer than all of dealkit.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+
+class _Known:
+    """The tracer of the provider that was there last."""
+
+    provider: Any = None
+    tracer: Any = None
+
+
+def _tracer(trace: Any) -> Any:
+    provider = trace.get_tracer_provider()
+    if _Known.provider is not provider:
+        _Known.tracer = provider.get_tracer("dealkit", __version__)
+        _Known.provider = provider
+    return _Known.tracer
+
+
+def start(describe: Callable[[], Any]) -> tuple[Any, list[tuple[str, str]]] | None:
+    """A span of a call, and the headers that say which it is; None where nobody traces."""
+    trace: Any = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return None
+    try:
+        method, template, address, port = unwrap(describe())
+        attributes = {
+            "http.request.method": method,
+            "url.template": template,
+            "server.address": address,
+            "server.port": port,
+        }
+        kind = trace.SpanKind.CLIENT
+        span = _tracer(trace).start_span(f"{method} {template}", kind=kind, attributes=attributes)
+        if not span.get_span_context().is_valid:
+            return None
+        from opentelemetry.propagate import inject
+
+        headers: dict[str, str] = {}
+        inject(headers, trace.set_span_in_context(span))
+        return span, [*headers.items()]
+    except Exception:
+        # A sampler or a processor of the program's that raises must not cost a call.
+        report()
+        return None
+
+
+def end(span: Any, fields: dict[str, Any]) -> None:
+    """Ends the span of a call with what was traced when the call ended."""
+    try:
+        attempts, error = fields["dealkit.attempts"] or 1, fields["error.type"]
+        if (status := fields["http.response.status_code"]) is not None:
+            span.set_attribute("http.response.status_code", status)
+        if attempts > 1:
+            span.set_attribute("http.request.resend_count", attempts - 1)
+        if error is not None:
+            span.set_attribute("error.type", error)
+            span.set_status(sys.modules["opentelemetry.trace"].StatusCode.ERROR)
+        span.end()
+    except Exception:
+        report()

@@ -1,0 +1,125 @@
+"""Calls that somebody watches: the log of the program, OpenTelemetry, or both.
+
+Each is logged, and its span is ended, where it was made: there the program's own context is the right one.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from dealkit import _log, _native, _trace
+from dealkit._failure import unwrap
+
+# What follows is for type checkers: importing typing takes longer than all of dealkit.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+    from typing import Any, Self
+
+# How often the log of a call that is awaited is looked after while it is in flight.
+_INTERVAL = 0.25
+
+
+class Unwatched:
+    """A call that nobody watches."""
+
+    __slots__ = ()
+
+    native: _native.Watch | None = None
+
+    def flush(self) -> None:
+        """Logs what has been traced since the last time."""
+
+    def flush_on(self, loop: asyncio.AbstractEventLoop) -> Flushing | None:
+        """Flushes on the loop, again and again, until it is closed."""
+        return None
+
+    def end(self, error: BaseException | None) -> None:
+        """The call has ended, with this exception if there is one."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        self.end(error)
+
+
+UNWATCHED = Unwatched()
+
+
+class Watched(Unwatched):
+    """A call that is watched."""
+
+    __slots__ = ("_began", "_describe", "_end", "_level", "_span", "native")
+
+    def __init__(self, level: int, span: Any, headers: list[tuple[str, str]], describe: Callable[[], Any]) -> None:
+        self.native = unwrap(_native.watch(level if span is None else _log.INFO, headers))
+        self._level, self._span, self._describe = level, span, describe
+        self._began = monotonic()
+        # What was traced when the call ended.
+        self._end: dict[str, Any] | None = None
+
+    def flush(self) -> None:
+        assert self.native is not None
+        for level, fields in unwrap(self.native.take()):
+            if "dealkit.duration" in fields:
+                # Reading the response, which comes after, may fail.
+                self._end = fields
+            elif level >= self._level:
+                _log.write(level, fields)
+
+    def flush_on(self, loop: asyncio.AbstractEventLoop) -> Flushing:
+        return Flushing(loop, self.flush)
+
+    def end(self, error: BaseException | None) -> None:
+        self.flush()
+        fields = self._end or self._cancelled()
+        if error is not None and fields["error.type"] is None:
+            from dealkit.exceptions import DecodeError
+
+            if isinstance(error, DecodeError):
+                fields |= {"error.type": "decode", "dealkit.outcome": error.delivery}
+        if self._level <= _log.INFO:
+            _log.write(_log.INFO, fields)
+        if self._span is not None:
+            _trace.end(self._span, fields)
+
+    def _cancelled(self) -> dict[str, Any]:
+        """What the native half traces of a call that is cancelled, where it has not come to it yet."""
+        method, template, *_ = unwrap(self._describe())
+        return {
+            "http.request.method": method,
+            "url.template": template,
+            "http.response.status_code": None,
+            "error.type": "cancelled",
+            "dealkit.outcome": "unknown",
+            "dealkit.request_id": None,
+            "dealkit.attempts": None,
+            "dealkit.duration": monotonic() - self._began,
+        }
+
+
+def begin(describe: Callable[[], Any]) -> Unwatched:
+    """Begins to watch a call, if anybody does; ``describe`` gives its method, template, host and port."""
+    level, traced = _log.level(), _trace.start(describe)
+    if traced is None:
+        return UNWATCHED if level == _log.NEVER else Watched(level, None, [], describe)
+    span, headers = traced
+    return Watched(level, span, headers, describe)
+
+
+class Flushing:
+    """Flushes on an event loop, again and again, in the context of the one who waits."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, flush: Callable[[], None]) -> None:
+        self._loop, self._flush = loop, flush
+        self._timer = loop.call_later(_INTERVAL, self._run)
+
+    def _run(self) -> None:
+        self._flush()
+        self._timer = self._loop.call_later(_INTERVAL, self._run)
+
+    def close(self) -> None:
+        """Ends it."""
+        self._timer.cancel()

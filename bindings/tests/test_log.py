@@ -1,0 +1,282 @@
+"""The logger `dealkit`: a record for each call and for each retry, where somebody reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import io
+import json
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import structlog
+from conftest import answer, run, until
+from processes import ended, python
+from pythonjsonlogger.json import JsonFormatter
+
+from dealkit import AsyncClient, Client, DealkitError, _native
+from dealkit.testing import Sandbox
+
+ADA: dict[str, Any] = {"email": "ada@example.com", "first_name": "Ada", "last_name": "L", "profile": {}}
+DEAL = answer(200, json.dumps({"id": "d_1"}), {"x-request-id": "r-1"})
+
+
+@pytest.fixture
+def records() -> Iterator[list[logging.LogRecord]]:
+    """The records of the logger, from INFO on."""
+    found: list[logging.LogRecord] = []
+
+    class Keeping(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.append(record)
+
+    logger, handler = logging.getLogger("dealkit"), Keeping()
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield found
+    logger.removeHandler(handler)
+    logger.setLevel(logging.NOTSET)
+
+
+def told(record: Any) -> tuple[Any, ...]:
+    return (record.levelname, record.http_request_method, record.url_template, record.http_response_status_code)
+
+
+def in_turn(*answers: bytes) -> Callable[[bytes], bytes]:
+    left = iter(answers)
+    return lambda _: next(left)
+
+
+def each_way(url: str, **options: Any) -> dict[str, Callable[[], object]]:
+    """A deal is retrieved in each way there is."""
+    client = Client(base_url=url, service_key="k", **options)
+
+    async def awaited(raw: bool) -> object:
+        async with AsyncClient(base_url=url, service_key="k", **options) as client:
+            return await (client.with_raw_response if raw else client).deals.retrieve("d_1")
+
+    async def many(raw: bool) -> object:
+        async with AsyncClient(base_url=url, service_key="k", **options) as client:
+            deals = (client.with_raw_response if raw else client).deals.retrieve_many(["d_1"])
+            return [deal async for deal in deals]
+
+    return {
+        "waiting": lambda: client.deals.retrieve("d_1"),
+        "waiting, raw": lambda: client.with_raw_response.deals.retrieve("d_1"),
+        "many": lambda: [*client.deals.retrieve_many(["d_1"])],
+        "many, raw": lambda: [*client.with_raw_response.deals.retrieve_many(["d_1"])],
+        "request": lambda: client.request("GET", "deals", "d_1"),
+        "awaited": lambda: run(awaited(False)),
+        "awaited, raw": lambda: run(awaited(True)),
+        "many, awaited": lambda: run(many(False)),
+        "many, awaited, raw": lambda: run(many(True)),
+    }
+
+
+WAYS = [*each_way("http://127.0.0.1:9")]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_record_for_each_call(way: str, peer: Any, records: list[Any]) -> None:
+    each_way(peer(DEAL).url)[way]()
+    (record,) = records
+    template = "/v1/{}/{}" if way == "request" else "/v1/deals/{id}"
+    assert told(record) == ("INFO", "GET", template, 200)
+    assert record.dealkit_attempts == 1 and 0 < record.dealkit_duration < 5
+    assert (record.dealkit_request_id, record.error_type, record.dealkit_outcome) == ("r-1", None, None)
+    text = f"GET {template}: 200 in {record.dealkit_duration:.3f} s [request id r-1]"
+    assert record.getMessage() == text
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_record_for_each_retry(way: str, peer: Any, records: list[Any]) -> None:
+    each_way(peer(in_turn(answer(503), DEAL)).url)[way]()
+    retry, end = records
+    assert told(retry)[::3] == ("WARNING", 503) and told(end)[::3] == ("INFO", 200)
+    assert (retry.error_type, retry.http_request_resend_count) == ("503", 1) and 0 <= retry.dealkit_wait <= 0.2
+    assert end.dealkit_attempts == 2 and "s, 2 attempts [" in end.getMessage()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_record_of_an_error(way: str, records: list[Any]) -> None:
+    with pytest.raises(DealkitError):
+        each_way("http://127.0.0.1:9", max_retries=0)[way]()
+    (record,) = records
+    assert told(record)[::3] == ("INFO", None)
+    assert (record.error_type, record.dealkit_outcome, record.dealkit_request_id) == ("connect", "not_sent", None)
+    assert ": connect in " in record.getMessage()
+
+
+def test_the_result_in_words(peer: Any, records: list[Any]) -> None:
+    for served, text in [(answer(404), ": 404 in "), (answer(200, "[]"), ": 200 decode in "), (b"", ": timeout in ")]:
+        with pytest.raises(DealkitError):
+            Client(base_url=peer(served).url, service_key="k", timeout=0.2, max_retries=0).deals.retrieve("d_1")
+        assert text in records[-1].getMessage()
+    assert [record.error_type for record in records] == ["404", "decode", "timeout"]
+
+
+def test_what_is_cancelled_is_a_record_too(peer: Any, records: list[Any]) -> None:
+    async def main(client: AsyncClient) -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await client.deals.retrieve("d_1")
+        async with client.deals.retrieve_many(["d_1"]) as deals:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await anext(deals)
+
+    run(main(AsyncClient(base_url=peer(b"").url, service_key="k")))
+    with Client(base_url=peer(b"").url, service_key="k") as client:
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            client.deals.retrieve("d_1")
+    assert [told(record) for record in records] == [("INFO", "GET", "/v1/deals/{id}", None)] * 3
+    for record in records:
+        assert (record.error_type, record.dealkit_outcome) == ("cancelled", "unknown")
+        assert record.dealkit_duration > 0.09
+
+
+def test_a_retry_is_logged_while_the_call_is_in_flight(peer: Any, records: list[Any]) -> None:
+    """Not when it has ended: that may be a minute later."""
+    for way in ("waiting", "awaited", "many", "many, awaited"):
+        records.clear()
+        release = threading.Event()
+
+        answers = iter([answer(503)])
+
+        def late(request: bytes, answers: Iterator[bytes] = answers, release: threading.Event = release) -> bytes:
+            if (first := next(answers, None)) is not None:
+                return first
+            release.wait(10)
+            return DEAL
+
+        thread = threading.Thread(target=each_way(peer(late).url)[way])
+        thread.start()
+        until(lambda: records)
+        assert [record.levelname for record in records] == ["WARNING"]
+        release.set()
+        thread.join()
+        assert [record.levelname for record in records] == ["WARNING", "INFO"]
+
+
+def test_a_record_is_logged_where_the_call_was_made(dealkit_sandbox: Sandbox) -> None:
+    """A filter that adds the id of the request that the program serves finds that of the right one."""
+    current = contextvars.ContextVar("current", default="nobody's")
+    seen = []
+
+    def note(record: Any) -> bool:
+        seen.append((current.get(), record.http_request_method))
+        return True
+
+    async def serve(name: str, client: AsyncClient) -> None:
+        current.set(name)
+        for _ in range(20):
+            if name.startswith("create"):
+                await client.agents.create(**ADA)
+            else:
+                await client.deals.retrieve("d_1")
+
+    async def main() -> None:
+        async with AsyncClient(base_url=dealkit_sandbox.url, service_key="sandbox-key") as client:
+            await asyncio.gather(*(serve(f"{what}{n}", client) for what in ("create", "read") for n in range(5)))
+
+    logger = logging.getLogger("dealkit")
+    logger.addFilter(note)
+    logger.setLevel(logging.INFO)
+    try:
+        run(main())
+    finally:
+        logger.removeFilter(note)
+        logger.setLevel(logging.NOTSET)
+    assert len(seen) == 200
+    assert {(name[0], method) for name, method in seen} == {("c", "POST"), ("r", "GET")}
+
+
+def test_formatters_get_the_attributes(peer: Any) -> None:
+    client = Client(base_url=peer(DEAL).url, service_key="k")
+    logger = logging.getLogger("dealkit")
+    logger.setLevel(logging.INFO)
+    for formatter in (
+        JsonFormatter("%(levelname)s %(message)s"),
+        structlog.stdlib.ProcessorFormatter(
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(),
+            ],
+            foreign_pre_chain=[structlog.stdlib.ExtraAdder()],
+        ),
+    ):
+        handler = logging.StreamHandler(stream := io.StringIO())
+        handler.setFormatter(formatter)
+        logger.addHandler(handler)
+        try:
+            client.deals.retrieve("d_1")
+        finally:
+            logger.removeHandler(handler)
+        line = json.loads(stream.getvalue())
+        assert line["url_template"] == "/v1/deals/{id}" and line["http_response_status_code"] == 200
+        assert line["dealkit_attempts"] == 1 and line["dealkit_request_id"] == "r-1"
+    logger.setLevel(logging.NOTSET)
+
+
+def test_no_attribute_is_one_that_every_record_has() -> None:
+    own = logging.makeLogRecord({}).__dict__.keys() | {"message", "asctime", "taskName"}
+    client: Any = Client(base_url="http://127.0.0.1:9", service_key="k", max_retries=1)
+    watch: Any = _native.watch(20, [])
+    client._service.engine.send(_native.retrieve_deal("d_1"), None, False, watch)
+    while len(fields := watch.take()) == 0:
+        pass
+    names = {name.replace(".", "_") for _, found in fields for name in found} - {"message"}
+    assert {"dealkit_wait", "url_template"} <= names and not names & own
+
+
+def test_a_filter_that_raises_costs_no_outcome(dealkit_sandbox: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(record: logging.LogRecord) -> bool:
+        raise LookupError("mine")
+
+    logger = logging.getLogger("dealkit")
+    logger.addFilter(broken)
+    logger.setLevel(logging.INFO)
+
+    async def create() -> Any:
+        async with AsyncClient(base_url=dealkit_sandbox.url, service_key="sandbox-key") as client:
+            return await client.agents.create(**ADA)
+
+    try:
+        with Client(base_url=dealkit_sandbox.url, service_key="sandbox-key") as client:
+            assert client.agents.create(**ADA).id == "a_1"
+            assert run(create()).id == "a_2"
+            assert [deal.id for deal in client.deals.retrieve_many(["d_1", "d_2"])] == ["d_1", "d_2"]
+    finally:
+        logger.removeFilter(broken)
+        logger.setLevel(logging.NOTSET)
+    assert capsys.readouterr().err.count("LookupError: mine") == 4
+
+
+def test_a_program_that_has_not_set_logging_up_sees_nothing(peer: Any) -> None:
+    """Python itself would write warnings to standard error, where no handler is."""
+    code = """
+import logging, sys
+from dealkit import Client
+print(Client().deals.retrieve("d_1").id)
+assert not logging.getLogger("dealkit").handlers
+"""
+    process = python(code, url=peer(in_turn(answer(503), DEAL)).url)
+    assert ended(process) == "d_1\n"
+
+
+def test_nothing_is_watched_where_nobody_reads(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
+    watched = []
+    monkeypatch.setattr(_native, "watch", lambda *given: watched.append(given))
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    client.deals.retrieve("d_1")
+    monkeypatch.setitem(sys.modules, "logging", None)
+    client.deals.retrieve("d_1")
+    assert watched == []

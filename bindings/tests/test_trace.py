@@ -1,0 +1,251 @@
+"""OpenTelemetry: a client span for each call, whose context is sent along."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from conftest import Peer, answer, run
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from processes import ended, python
+
+from dealkit import AsyncClient, Client, DealkitError, _trace
+from dealkit.testing import Sandbox
+
+KEY = "k-c4n4ry"
+ID = "c4n4ryP3rson"
+ADA: dict[str, Any] = {"email": f"{ID}@example.com", "first_name": ID, "last_name": ID, "profile": {"tier": ID}}
+DEAL = answer(200, json.dumps({"id": ID}), {"x-request-id": ID})
+
+
+@pytest.fixture
+def exporter(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+    """Every span that has ended."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    # The API lets a program set it once.
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    yield exporter
+    provider.shutdown()
+
+
+def sent(request: bytes, name: str) -> str | None:
+    """The value of a header that was sent."""
+    found = re.search(rb"(?mi)^%s: (.*)\r$" % name.encode(), request)
+    return found and found[1].decode()
+
+
+def named(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
+
+
+def parent_of(request: bytes) -> tuple[str, str]:
+    """The trace and the span that a request says it is of."""
+    _, trace_id, span_id, _ = (sent(request, "traceparent") or "").split("-")
+    return trace_id, span_id
+
+
+def ids(span: Any) -> tuple[str, str]:
+    context = span.get_span_context()
+    return format(context.trace_id, "032x"), format(context.span_id, "016x")
+
+
+def each_way(url: str, **options: Any) -> dict[str, Callable[[], object]]:
+    """Two calls, in each way there is."""
+    client = Client(base_url=url, service_key=KEY, max_retries=1)
+
+    async def awaited(way: str) -> None:
+        async with AsyncClient(base_url=url, service_key=KEY, max_retries=1) as client:
+            of = client.with_raw_response if "raw" in way else client
+            if "many" in way:
+                async for _ in of.deals.retrieve_many([ID, ID], **options):
+                    pass
+            else:
+                await asyncio.gather(*(of.deals.retrieve(ID, **options) for _ in range(2)))
+
+    def waiting(way: str) -> None:
+        of = client.with_raw_response if "raw" in way else client
+        if "many" in way:
+            list(of.deals.retrieve_many([ID, ID], concurrency=1, **options))
+        else:
+            for _ in range(2):
+                of.deals.retrieve(ID, **options)
+
+    ways: dict[str, Callable[[], object]] = {}
+    for way in ("one", "one, raw", "many", "many, raw"):
+        ways[way] = lambda way=way: waiting(way)  # type: ignore[misc]
+        ways[f"{way}, awaited"] = lambda way=way: run(awaited(way))  # type: ignore[misc]
+    ways["request"] = lambda: [client.request("GET", "deals", ID, **options) for _ in range(2)]
+    return ways
+
+
+WAYS = [*each_way("http://127.0.0.1:9")]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_span_for_each_call(way: str, peer: Any, exporter: InMemorySpanExporter) -> None:
+    server: Peer = peer(DEAL)
+    with trace.get_tracer_provider().get_tracer("program").start_as_current_span("outer") as outer:
+        each_way(server.url)[way]()
+    *spans, _ = exporter.get_finished_spans()
+    template = "/v1/{}/{}" if way == "request" else "/v1/deals/{id}"
+    for span in spans:
+        assert (span.name, span.kind) == (f"GET {template}", trace.SpanKind.CLIENT)
+        assert span.parent is not None and span.parent.span_id == outer.get_span_context().span_id
+        assert span.status.status_code is trace.StatusCode.UNSET
+        assert named(span) == {
+            "http.request.method": "GET",
+            "url.template": template,
+            "server.address": "127.0.0.1",
+            "server.port": int(server.url.rpartition(":")[2]),
+            "http.response.status_code": 200,
+        }
+    # Each request is the child of its own call.
+    assert sorted(map(ids, spans)) == sorted(map(parent_of, server.requests)) and len(spans) == 2
+    assert {ids(span)[0] for span in spans} == {ids(outer)[0]}
+    text = "".join(span.to_json() for span in spans)
+    assert ID not in text and KEY not in text
+
+
+def test_creating_an_agent(dealkit_sandbox: Sandbox, exporter: InMemorySpanExporter) -> None:
+    with Client(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key) as client:
+        client.agents.create(**ADA)
+    (span,) = exporter.get_finished_spans()
+    assert span.name == "POST /v1/agents" and named(span)["http.response.status_code"] == 201
+    assert ID not in span.to_json()
+
+
+def test_errors_and_retries(peer: Any, exporter: InMemorySpanExporter) -> None:
+    def spans_of(served: bytes | Callable[[bytes], bytes], retries: int = 0) -> dict[str, Any]:
+        exporter.clear()
+        with Client(base_url=peer(served).url, service_key=KEY, max_retries=retries, timeout=1) as client:
+            with pytest.raises(DealkitError):
+                client.deals.retrieve(ID)
+        (span,) = exporter.get_finished_spans()
+        assert span.status.status_code is trace.StatusCode.ERROR and ID not in span.to_json()
+        return {name: value for name, value in named(span).items() if not name.startswith(("server", "url"))}
+
+    method = {"http.request.method": "GET"}
+    refusal = {"http.response.status_code": 503, "error.type": "503"}
+    assert spans_of(answer(503)) == method | refusal
+    assert spans_of(answer(503), 2) == method | refusal | {"http.request.resend_count": 2}
+    assert spans_of(answer(200, "[]")) == method | {"http.response.status_code": 200, "error.type": "decode"}
+    assert spans_of(b"") == method | {"error.type": "timeout"}
+
+
+def test_a_retry_is_sent_with_the_same_context(peer: Any, exporter: InMemorySpanExporter) -> None:
+    answers = iter([answer(503), DEAL])
+    server: Peer = peer(lambda _: next(answers))
+    Client(base_url=server.url, service_key=KEY).deals.retrieve(ID)
+    (span,) = exporter.get_finished_spans()
+    assert [parent_of(request) for request in server.requests] == [ids(span)] * 2
+    assert named(span)["http.request.resend_count"] == 1
+
+
+@pytest.mark.parametrize("way", ["one", "one, raw", "many", "many, raw"])
+def test_cancelled_calls_end_their_spans(way: str, peer: Any, exporter: InMemorySpanExporter) -> None:
+    async def main() -> None:
+        async with AsyncClient(base_url=peer(b"").url, service_key=KEY) as client:
+            of = client.with_raw_response if "raw" in way else client
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    if "many" in way:
+                        await anext(of.deals.retrieve_many([ID]))
+                    else:
+                        await of.deals.retrieve(ID)
+
+    run(main())
+    (span,) = exporter.get_finished_spans()
+    assert named(span)["error.type"] == "cancelled" and span.status.status_code is trace.StatusCode.ERROR
+
+
+OWN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_traceparent_of_the_caller_s_wins(way: str, peer: Any, exporter: InMemorySpanExporter) -> None:
+    server: Peer = peer(DEAL)
+    each_way(server.url, extra_headers={"TraceParent": OWN})[way]()
+    assert [sent(request, "traceparent") for request in server.requests] == [OWN] * 2
+    assert len(exporter.get_finished_spans()) == 2
+
+
+def test_nor_is_anything_else_of_another_trace_sent(peer: Any, exporter: InMemorySpanExporter) -> None:
+    state = trace.TraceState([("vendor", "1")])
+    context = trace.SpanContext(1, 2, True, trace.TraceFlags(1), state)
+    server: Peer = peer(DEAL)
+    with trace.use_span(trace.NonRecordingSpan(context)):
+        with Client(base_url=server.url, service_key=KEY, headers={"traceparent": OWN}) as client:
+            client.deals.retrieve(ID)
+            client.request("GET", "deals", ID)
+        with Client(base_url=server.url, service_key=KEY) as client:
+            client.request("GET", "deals", ID, headers={"traceparent": OWN})
+            client.deals.retrieve(ID)
+    *others, last = server.requests
+    assert [sent(request, "traceparent") for request in others] == [OWN] * 3
+    assert [sent(request, "tracestate") for request in server.requests] == [None] * 3 + ["vendor=1"]
+    assert parent_of(last)[0] == format(1, "032x")
+
+
+def test_an_observer_that_raises_costs_no_outcome(
+    dealkit_sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Broken(SimpleSpanProcessor):
+        def on_start(self, *given: Any, **named: Any) -> None:
+            raise LookupError("at the start")
+
+        def on_end(self, span: ReadableSpan) -> None:
+            raise LookupError("at the end")
+
+    class BrokenAtTheEnd(Broken):
+        def on_start(self, *given: Any, **named: Any) -> None:
+            pass
+
+    for of_class, text in ((Broken, "at the start"), (BrokenAtTheEnd, "at the end")):
+        provider = TracerProvider()
+        provider.add_span_processor(of_class(InMemorySpanExporter()))
+        monkeypatch.setattr(trace, "get_tracer_provider", lambda provider=provider: provider)
+        with Client(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key) as client:
+            assert client.agents.create(**ADA).id
+        assert f"LookupError: {text}" in capsys.readouterr().err
+
+
+def test_what_a_propagator_writes_cannot_break_a_call(
+    peer: Any, exporter: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def inject(carrier: dict[str, str], context: Any) -> None:
+        carrier.update({"a b": "c", "good": "1", "host": "other", "bad": "x\r\ny: z"})
+
+    monkeypatch.setattr("opentelemetry.propagate.inject", inject)
+    server: Peer = peer(DEAL)
+    with Client(base_url=server.url, service_key=KEY) as client:
+        client.deals.retrieve(ID)
+    (request,) = server.requests
+    assert sent(request, "good") == "1" and sent(request, "y") is None
+    assert sent(request, "host") == server.url.partition("//")[2]
+
+
+def test_without_a_provider_there_is_no_span(peer: Any) -> None:
+    server: Peer = peer(DEAL)
+    with Client(base_url=server.url, service_key=KEY) as client:
+        client.deals.retrieve(ID)
+    assert sent(server.requests[0], "traceparent") is None
+    assert _trace.start(lambda: ("GET", "/", "h", 1)) is None
+
+
+def test_nothing_of_it_is_imported(dealkit_sandbox: Sandbox) -> None:
+    code = """
+import sys
+from dealkit import Client
+with Client() as client:
+    client.deals.retrieve("d_1")
+print([name for name in sys.modules if "opentelemetry" in name])
+"""
+    assert ended(python(code, url=dealkit_sandbox.url)) == "[]\n"
