@@ -1,9 +1,11 @@
 //! Every example runs to its end against a sandbox and shows what its file says.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write as _},
+    net::TcpListener,
     path::PathBuf,
     process::{Child, Command, Stdio},
+    thread,
 };
 
 use dealkit::{Method, blocking::Client};
@@ -151,4 +153,52 @@ fn service() {
     assert_eq!(deal.id, "d_1");
     let error = client.deals().retrieve("no-such-deal").send().unwrap_err();
     assert!(error.is_not_found());
+}
+
+#[test]
+fn traces() {
+    // The sandbox does not show which headers it was sent.
+    let service = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", service.local_addr().unwrap());
+    let served = thread::spawn(move || {
+        let (mut connection, _) = service.accept().unwrap();
+        let lines = BufReader::new(connection.try_clone().unwrap()).lines();
+        let head: Vec<String> = lines
+            .map(Result::unwrap)
+            .take_while(|line| !line.is_empty())
+            .collect();
+        let body = r#"{"id":"d_1"}"#;
+        let length = body.len();
+        write!(
+            connection,
+            "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        head
+    });
+    let sandbox = Sandbox::builder().start().unwrap();
+    let shown = output(example("traces", &sandbox).env("DEALKIT_BASE_URL", &url));
+    let head = served.join().unwrap();
+    // The service gets the span of the call, whose parent is that of the program.
+    let parent = head
+        .iter()
+        .find_map(|line| line.strip_prefix("traceparent: "))
+        .unwrap();
+    let parts: Vec<&str> = parent.split('-').collect();
+    let (trace, span) = (parts[1], parts[2]);
+    let call = format!("GET /v1/deals/{{id}} trace={trace} span={span} parent=");
+    let (_, outer) = shown.split_once(&call).unwrap();
+    let outer = outer.lines().next().unwrap();
+    assert!(
+        shown.contains(&format!("report trace={trace} span={outer} parent=0000")),
+        "{shown}"
+    );
+    for line in [
+        "http.request.method = GET",
+        "http.response.status_code = 200",
+        "url.template = /v1/deals/{id}",
+    ] {
+        assert!(shown.contains(line), "{line} in {shown}");
+    }
+    assert!(!shown.contains("d_1"), "{shown}");
 }
