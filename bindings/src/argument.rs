@@ -75,7 +75,13 @@ pub(crate) fn field(model: &str, field: &Field, value: &Bound<'_, PyAny>) -> Out
                 let day = builtin::day(date).ok_or_else(|| unfit("is not a day that exists"))?;
                 builtin::date(py, day)?.unbind()
             }
-            _ => return Err(wrong("a date")),
+            Ok(_) => {
+                let name = field.name;
+                return Err(Failure::Type(format!(
+                    "{model}.{name} must be a date, not datetime; pass .date()"
+                )));
+            }
+            Err(_) => return Err(wrong("a date")),
         },
         Kind::Timestamp => {
             let datetime = value

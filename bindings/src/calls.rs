@@ -4,11 +4,11 @@ use std::{collections::BTreeSet, time::Duration};
 
 use dealkit::{
     AgentProfile, CreateAgent, Json, Method, RawResponse, RetrieveMany, RetryPolicy, UnknownFields,
-    ValidationError, Violation,
+    ValidationError, Violation, ViolationCode,
 };
 use pyo3::{
     prelude::*,
-    types::{PyDate, PyDateTime, PyDict, PyList, PyString, PyTuple},
+    types::{PyDate, PyDateTime, PyDict, PyFloat, PyList, PyString, PyTuple},
 };
 
 use crate::{
@@ -155,9 +155,21 @@ pub(crate) fn create_agent<'py>(
 fn create_agent_json(given: &Bound<'_, PyDict>, validate: bool) -> Outcome<Json> {
     let py = given.py();
     let body = PyDict::new(py);
+    let mut missing = Vec::new();
+    let mut datetimes = Vec::new();
     for (name, value) in given {
-        let is_profile = name.cast::<PyString>().is_ok_and(|name| name == "profile");
-        let value = if let (true, Ok(profile)) = (is_profile, value.cast::<PyDict>()) {
+        let is = |field: &str| name.cast::<PyString>().is_ok_and(|name| name == field);
+        let value = if let Some(found) = missing_value(&value) {
+            missing.push((format!("/{}", name.extract::<String>()?), found));
+            py.None().into_bound(py)
+        } else if is("date_of_birth") && value.is_instance_of::<PyDateTime>() {
+            datetimes.push(Violation::new(
+                "/date_of_birth",
+                ViolationCode::InvalidDate,
+                "must be a date, got a datetime; pass .date()",
+            ));
+            py.None().into_bound(py)
+        } else if let (true, Ok(profile)) = (is("profile"), value.cast::<PyDict>()) {
             with_wire_names(profile)?.into_any()
         } else if let Some(text) = date_text(&value) {
             PyString::new(py, &text).into_any()
@@ -175,20 +187,49 @@ fn create_agent_json(given: &Bound<'_, PyDict>, validate: bool) -> Outcome<Json>
     if validate && let Err(error) = CreateAgent::from_json(&json, UnknownFields::Ignore) {
         violations.extend(error.violations().iter().cloned());
     }
+    let missing = missing
+        .into_iter()
+        .map(|(pointer, found)| missing_violation(&violations, pointer, found));
+    let wrong = missing.chain(datetimes).chain(wrong).collect();
     ValidationError::check(merged(violations, wrong))?;
     Ok(json)
 }
 
-/// A date as text: the one field that has a Python type of its own. A datetime is not a date, and its text
-/// says so to the rules.
+/// What stands for no value in a DataFrame, and is none that could be sent: found by its type alone.
+fn missing_value(value: &Bound<'_, PyAny>) -> Option<&'static str> {
+    match &*builtin::type_name(value) {
+        "NAType" => Some("pandas.NA"),
+        "NaTType" => Some("pandas.NaT"),
+        _ => {
+            let float = value.cast::<PyFloat>().ok()?;
+            float.value().is_nan().then_some("a float NaN")
+        }
+    }
+}
+
+/// The violation of what stands for no value. The rules have seen a null in its place, and say what must be
+/// there and whether it can be left out.
+fn missing_violation(violations: &[Violation], pointer: String, found: &str) -> Violation {
+    let of_null = violations
+        .iter()
+        .find(|violation| violation.pointer == pointer)
+        .map(|violation| {
+            violation
+                .detail
+                .replace("got null", &format!("got {found}"))
+        });
+    let detail = of_null.unwrap_or_else(|| format!("must not be {found}; leave it out instead"));
+    Violation::new(pointer, ViolationCode::WrongType, detail)
+}
+
+/// A date as text: the one field that has a Python type of its own. A datetime is not a date.
 fn date_text(value: &Bound<'_, PyAny>) -> Option<String> {
     let date = value.cast::<PyDate>().ok()?;
-    let day = dealkit::scalar::date_text(builtin::day(date)?);
-    Some(if value.is_instance_of::<PyDateTime>() {
-        format!("{day}T")
-    } else {
-        day
-    })
+    let is_date = !value.is_instance_of::<PyDateTime>();
+    is_date
+        .then(|| builtin::day(date))
+        .flatten()
+        .map(dealkit::scalar::date_text)
 }
 
 /// The violations of the rules, and what could not be written: it counts in the place of what the rules

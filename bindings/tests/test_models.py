@@ -306,7 +306,7 @@ def test_can_be_made_in_a_test() -> None:
     ("make", "error", "text"),
     [
         (lambda: untyped.Deal(), TypeError, "id"),
-        (lambda: untyped.Deal("d_1"), TypeError, "positional"),
+        (lambda: untyped.Deal("d_1"), TypeError, "Deal takes keywords: id="),
         (lambda: untyped.Deal(id="d", staus="x"), TypeError, "staus"),
         (lambda: untyped.Deal(id=5), TypeError, r"Deal\.id must be a str, not int"),
         (lambda: untyped.Deal(id="\ud800"), ValueError, "surrogate"),

@@ -24,6 +24,7 @@ from dealkit import (
     ConfigError,
     Deal,
     DecodeError,
+    Headers,
     ListingContract,
     NotFoundError,
     Offer,
@@ -115,7 +116,10 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
     "headers": [
         ("a: b", TypeError, "headers must be a mapping or an iterable of pairs"),
         (5, TypeError, "headers must be a mapping or an iterable of pairs, not int"),
-        ([("a",)], TypeError, "headers must be a mapping or an iterable of pairs"),
+        ([("a",)], TypeError, "headers must be a mapping or an iterable of pairs, not a list that holds a tuple of 1"),
+        (["ab", "cd"], TypeError, "headers must be a mapping or an iterable of pairs, not a list that holds a str"),
+        ({"ab"}, TypeError, "headers must be a mapping or an iterable of pairs, not a set that holds a str"),
+        (b"ab", TypeError, "headers must be a mapping or an iterable of pairs, not bytes"),
         ({"a": 1}, TypeError, "the value of a in headers must be a str, not int"),
         ({"a": None}, TypeError, "the value of a in headers must be a str, not NoneType"),
         ({1: "a"}, TypeError, "a name in headers must be a str, not int"),
@@ -152,7 +156,7 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
         (5, TypeError, "user_agent must be a str, not int"),
         ("a\nb", ConfigError, "user_agent holds characters that no header may hold"),
     ],
-    "retries": [(3, TypeError, "unexpected keyword argument 'retries'")],
+    "retries": [(3, TypeError, "unexpected keyword argument 'retries'; did you mean 'max_retries'?")],
 }
 
 
@@ -195,15 +199,52 @@ def test_missing_settings(of_class: Any, monkeypatch: pytest.MonkeyPatch) -> Non
 @Clients
 def test_positional_use_of_keyword_only_arguments(of_class: Any) -> None:
     client = of_class(base_url=URL, service_key="k")
-    text = "positional argument"
-    refused(TypeError, text, lambda: of_class(URL))
-    refused(TypeError, text, lambda: of_class(URL, "k"))
-    refused(TypeError, text, lambda: client.with_options(5))
-    refused(TypeError, text, lambda: client.agents.create("ada@example.com"))
-    refused(TypeError, text, lambda: client.deals.retrieve("d_1", 5))
+    name, way = of_class.__name__, "Async" if of_class is AsyncClient else ""
+
+    def wait(call: Callable[[], Any]) -> Callable[[], object]:
+        async def awaited() -> object:
+            return await call()
+
+        return (lambda: run(awaited())) if way else call
+
+    options = "takes keywords: base_url=, service_key=, timeout=, max_retries=, …"
+    refused(TypeError, f"{name} {options}", lambda: of_class(URL))
+    refused(TypeError, f"{name} {options}", lambda: of_class(URL, "k"))
+    refused(TypeError, f"{name}.with_options {options}", lambda: client.with_options(5))
+    fields = "create takes keywords: email=, first_name=, last_name=, profile=, …"
+    refused(TypeError, f"{way}Agents.{fields}", wait(lambda: client.agents.create("ada@example.com")))
+    refused(TypeError, f"{way}RawAgents.{fields}", wait(lambda: client.with_raw_response.agents.create({})))
+    text = f"{way}Deals.retrieve takes keywords after id: extra_headers=, timeout=, max_retries="
+    refused(TypeError, text, wait(lambda: client.deals.retrieve("d_1", 5)))
+    text = f"{way}Deals.retrieve_many takes keywords after ids: concurrency=, ordered=, on_error=, progress=, …"
     refused(TypeError, text, lambda: client.deals.retrieve_many(["d_1"], 16))
-    refused(TypeError, text, lambda: Timeout(5))  # type: ignore[call-arg]
-    refused(TypeError, text, lambda: Deal("d_1"))  # type: ignore[call-arg]
+    refused(TypeError, "Timeout takes keywords: connect=, attempt=, total=", lambda: Timeout(5))  # type: ignore[call-arg]
+    refused(TypeError, "Deal takes keywords: id=", lambda: Deal("d_1"))  # type: ignore[call-arg]
+    refused(TypeError, "Sandbox takes keywords after deals: generate=", lambda: Sandbox([], 5))  # type: ignore[call-arg]
+
+
+@Clients
+def test_keywords_that_are_not_taken(of_class: Any) -> None:
+    """Refused with the name of what was called, and a name that was likely meant."""
+    given: dict[str, Any] = {"base_url": URL, "service_key": "k"}
+    client, name = of_class(**given), of_class.__name__
+    made, way = Made(of_class, client=client), "Async" if of_class is AsyncClient else ""
+
+    def unexpected(what: str, keyword: str, hint: str, call: Callable[[], object]) -> None:
+        refused(TypeError, f"{what}() got an unexpected keyword argument '{keyword}'; {hint}", call)
+
+    takes = "it takes base_url=, service_key=, timeout=, max_retries=, …"
+    unexpected(name, "unknown", takes, lambda: of_class(unknown=1))
+    unexpected(name, "retries", "did you mean 'max_retries'?", lambda: of_class(**given, retries=1))
+    unexpected(f"{name}.with_options", "baseurl", "did you mean 'base_url'?", lambda: client.with_options(baseurl=URL))
+    create = f"{way}Agents.create"
+    unexpected(create, "mail", "did you mean 'email'?", lambda: made.create(**GOOD, mail="x"))
+    unexpected(create, "firstName", "did you mean 'first_name'?", lambda: made.create(**GOOD, firstName="x"))
+    unexpected(create, "headers", "did you mean 'extra_headers'?", lambda: made.create(**GOOD, headers={}))
+    takes = "it takes json=, query=, headers=, extra_headers=, …"
+    unexpected(f"{name}.request", "params", takes, lambda: made.request("GET", "deals", params={}))
+    deal: Any = Deal
+    unexpected("Deal", "listingContract", "did you mean 'listing_contract'?", lambda: deal(id="d", listingContract=1))
 
 
 def test_the_key_is_never_repeated() -> None:
@@ -216,8 +257,12 @@ def test_the_key_is_never_repeated() -> None:
 class Made:
     """Makes the calls of both clients, each in its way."""
 
-    def __init__(self, of_class: type[Client] | type[AsyncClient], sandbox: Sandbox) -> None:
-        self.client: Any = of_class(base_url=sandbox.url, service_key=sandbox.service_key)
+    def __init__(
+        self, of_class: type[Client] | type[AsyncClient], sandbox: Sandbox | None = None, client: Any = None
+    ) -> None:
+        self.client = client
+        if sandbox is not None:
+            self.client = of_class(base_url=sandbox.url, service_key=sandbox.service_key)
         self._awaits = of_class is AsyncClient
 
     def __call__(self, call: Callable[[Any], Any]) -> Any:
@@ -291,7 +336,7 @@ def test_members_that_no_json_can_hold(made: Made, name: str, validate: bool) ->
         (b"x", "got bytes"),
         (object(), "got object"),
         ({1}, "got set"),
-        (math.nan, "must be a finite number"),
+        (math.inf, "must be a finite number"),
         (HALF, "must be Unicode text, got half of a surrogate pair"),
     ]:
         with pytest.raises(ValidationError) as caught:
@@ -299,6 +344,39 @@ def test_members_that_no_json_can_hold(made: Made, name: str, validate: bool) ->
         (violation,) = caught.value.errors
         assert (violation.pointer, violation.code) == (f"/{name}", "wrong_type")
         assert text in violation.detail
+
+
+class NAType:
+    """As pandas has it: its values have no part of their own that dealkit would look at."""
+
+
+class NaTType(datetime.datetime):
+    pass
+
+
+class Float64(float):
+    """As numpy has it."""
+
+
+@pytest.mark.parametrize("validate", [True, False])
+@pytest.mark.parametrize("name", STRINGS)
+def test_what_stands_for_no_value_in_a_data_frame(made: Made, name: str, validate: bool) -> None:
+    is_required = name in ("email", "first_name", "last_name")
+    for value, found in [
+        (math.nan, "a float NaN"),
+        (Float64("nan"), "a float NaN"),
+        (NAType(), "pandas.NA"),
+        (NaTType(1, 1, 1), "pandas.NaT"),
+    ]:
+        with pytest.raises(ValidationError) as caught:
+            made.create(**untyped({**GOOD, name: value}), validate=validate)
+        (violation,) = caught.value.errors
+        assert (violation.pointer, violation.code) == (f"/{name}", "wrong_type")
+        if validate and (is_required or name in ("phone", "role")):
+            hint = "" if is_required else "; leave it out instead"
+            assert violation.detail == f"must be a string, got {found}{hint}"
+        else:
+            assert violation.detail == f"must not be {found}; leave it out instead"
 
 
 @pytest.mark.parametrize("name", STRINGS)
@@ -326,7 +404,12 @@ REQUEST: dict[str, list[tuple[Any, str, str, str]]] = {
     "date_of_birth": [
         ("1990-2-8", "/date_of_birth", "invalid_date", "YYYY-MM-DD"),
         ("1990-02-30", "/date_of_birth", "invalid_date", "must be a day that exists"),
-        (datetime.datetime(1990, 2, 8), "/date_of_birth", "invalid_date", "YYYY-MM-DD"),
+        (
+            datetime.datetime(1990, 2, 8),
+            "/date_of_birth",
+            "invalid_date",
+            "must be a date, got a datetime; pass .date()",
+        ),
     ],
     "role": [
         ("agent", "/role", "unknown_value", "must be one of COLLECTIVE_ADMIN, BROKER_ADMIN"),
@@ -561,6 +644,11 @@ def test_request(made: Made) -> None:
     refused(ConfigError, "x-service-key is set by the client", request("GET", "d", headers={"X-Service-Key": "o"}))
     refused(ConfigError, "the value of the header a holds", request("GET", "d", headers={"a": "b\r\nc: d"}))
     refused(TypeError, "unexpected keyword argument 'data'", request("GET", "deals", data="x"))
+    # A path in one piece would be taken for the name of one thing. Those that follow may hold anything.
+    for path in (["/v1/deals/d_1"], ["deals/d_1"], ["v1", "deals", "d_1"], ["/deals", "d_1"], ["http://x/v1/deals"]):
+        refused(ConfigError, "pass the segments apart and without /v1", request("GET", *path))
+    refused(NotFoundError, "GET /v1/{}/{}: 404", request("GET", "deals", "/v1/a"))
+    refused(NotFoundError, "GET /v1/{}/{}: 404", request("GET", "deals", "v1"))
 
 
 def test_a_closed_client(made: Made) -> None:
@@ -601,7 +689,7 @@ MODELS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
         Deal,
         {"id": "d", "expiry_date": datetime.datetime(2020, 1, 1)},
         TypeError,
-        "Deal.expiry_date must be a date, not datetime",
+        "Deal.expiry_date must be a date, not datetime; pass .date()",
     ),
     (Deal, {"id": "d", "created_at": "2020-01-01"}, TypeError, "Deal.created_at must be a datetime, not str"),
     (Deal, {"id": "d", "created_at": datetime.datetime(2020, 1, 1)}, ValueError, "must be an aware datetime"),
@@ -629,11 +717,12 @@ def test_models(model: Any, given: dict[str, Any], error: type[Exception], text:
 
 def test_models_are_frozen() -> None:
     deal: Any = Deal(id="d_1", metadata={"a": "b"})
-    with pytest.raises(AttributeError):
+    text = r"^Deal is frozen: id cannot be set; use replace\(id=…\)$"
+    with pytest.raises(AttributeError, match=text):
         deal.id = "d_2"
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="^Deal is frozen, and has no field 'other'$"):
         deal.other = "d_2"
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="^Deal is frozen: id cannot be deleted"):
         del deal.id
     with pytest.raises(TypeError):
         deal.metadata["a"] = "c"
@@ -669,6 +758,16 @@ def test_from_json() -> None:
         assert caught.value.body == (document if isinstance(document, bytes) else document.encode())
     with pytest.raises(DecodeError):
         Agent.from_json("{}")
+
+
+def test_headers() -> None:
+    headers: Any = Headers({"A": "b"})
+    assert headers["a"] == "b" and headers == Headers([("a", "b")])
+    refused(KeyError, "5", lambda: headers[5])
+    assert headers.get(5) is None and 5 not in headers
+    wrong: Any
+    for wrong in (5, ["ab"], "ab"):
+        refused(TypeError, "values must be a mapping or an iterable of pairs", lambda wrong=wrong: Headers(wrong))  # type: ignore[misc]
 
 
 def test_names_that_do_not_exist() -> None:

@@ -91,7 +91,8 @@ impl Client {
         Deals::new(Arc::clone(&self.service))
     }
 
-    /// A call of an undocumented operation, with this client's key, limits and errors. The segments follow `/v1` and are escaped as identifiers are.
+    /// A call of an undocumented operation, with this client's key, limits and errors. The segments follow `/v1` and are escaped as
+    /// identifiers are; the first names what the others are of, and so holds no slash.
     ///
     /// ```no_run
     /// # async fn example(client: dealkit::Client, id: &str) -> Result<(), dealkit::Error> {
@@ -110,8 +111,14 @@ impl Client {
         // Any of the segments may be an identifier, so the template shows none.
         let mut template = wire::API_PREFIX.to_owned();
         let mut path = Ok(wire::API_PREFIX.to_owned());
-        for part in segments {
+        for (at, part) in segments.into_iter().enumerate() {
             template.push_str("/{}");
+            if at == 0 && (part.as_ref() == "v1" || part.as_ref().contains('/')) {
+                path = Err(Error::config(
+                    "the first segment is v1 or holds a slash: pass the segments apart and without /v1, \
+                     such as \"deals\" and then the id",
+                ));
+            }
             path = path.and_then(|path| Ok(format!("{path}/{}", segment(part.as_ref())?)));
         }
         Call::raw(

@@ -10,7 +10,8 @@ from dealkit import _native
 from dealkit._calls import raw_request
 from dealkit._derived import AsyncAgents, AsyncDeals, AsyncRawAgents, AsyncRawDeals, RawAgents, RawDeals
 from dealkit._failure import unwrap
-from dealkit._options import OMITTED, CallOptions, ClientOptions, Pairs, check_names, client_settings, pairs
+from dealkit._keywords import keywords
+from dealkit._options import OMITTED, CallOptions, ClientOptions, Pairs, client_settings, pairs
 from dealkit._private import private
 from dealkit._resources import Agents, Deals
 from dealkit._service import Service
@@ -27,6 +28,7 @@ class BaseClient:
 
     _AWAITS: ClassVar[bool]
 
+    @keywords
     def __init__(self, **options: Unpack[ClientOptions]) -> None:
         """Sets the client up, and checks that it can work.
 
@@ -76,6 +78,7 @@ class BaseClient:
         """Whether the client was closed."""
         return self._service.engine is None
 
+    @keywords
     def with_options(self, **options: Unpack[ClientOptions]) -> Self:
         """Another client that is set up as this one is, but for what is given here; None is the default.
 
@@ -121,7 +124,6 @@ def _open(
     given: dict[str, Any], of_class: type[BaseClient], shared: _native.Engine | None
 ) -> tuple[_native.Engine, dict[str, Any]]:
     """The connections of a client, and its options to be remembered."""
-    check_names(f"{of_class.__name__}()", given, ClientOptions)
     if given.get("headers") is not None:
         given["headers"] = pairs("headers", given["headers"])
     engine = unwrap(_native.open_engine(client_settings(given), of_class._AWAITS, shared))
@@ -132,7 +134,6 @@ def _open(
 @private
 def _with_options(given: dict[str, Any], client: BaseClient) -> BaseClient:
     engine = client._service.open()
-    check_names(f"{type(client).__name__}.with_options()", given, ClientOptions)
     other = object.__new__(type(client))
     other._set_up({**client._given, **given}, engine)
     other.__setstate__(client._own_state())
@@ -168,6 +169,7 @@ class Client(BaseClient):
         """The same calls, coming back with the whole response."""
         return RawClient(self._service)
 
+    @keywords
     def request(
         self,
         method: str,
@@ -232,6 +234,7 @@ class AsyncClient(BaseClient):
         """The same calls, coming back with the whole response."""
         return AsyncRawClient(self._service)
 
+    @keywords
     async def request(
         self,
         method: str,

@@ -10,6 +10,7 @@ from datetime import date
 from typing import Any, Literal, Unpack, overload
 
 from dealkit._calls import agent_violations, create_agent, retrieve_deal
+from dealkit._keywords import keywords
 from dealkit._many import AsyncDealIterator, DealIterator
 from dealkit._native import Agent, Deal, RawResponse
 from dealkit._options import OMITTED, CallOptions, Omitted
@@ -28,6 +29,7 @@ class AsyncAgents:
     def __init__(self, service: Service) -> None:
         self._service = service
 
+    @keywords
     async def create(
         self,
         *,
@@ -93,6 +95,7 @@ class AsyncAgents:
         del brokerage_id, office_id, collective_id, given["self"], given["options"]
         return await self._service.send_async(create_agent(given), options)
 
+    @keywords
     def validate(self, **arguments: Unpack[CreateAgentParams]) -> list[Violation]:
         """Every way in which an agent's arguments break the rules, without sending anything.
 
@@ -118,6 +121,7 @@ class AsyncDeals:
     def __init__(self, service: Service) -> None:
         self._service = service
 
+    @keywords
     async def retrieve(self, id: str, **options: Unpack[CallOptions]) -> Deal:
         """Retrieves a deal by its identifier.
 
@@ -157,6 +161,7 @@ class AsyncDeals:
         **options: Unpack[CallOptions],
     ) -> AsyncDealIterator[Deal | DealkitError]: ...
 
+    @keywords
     def retrieve_many(
         self,
         ids: Iterable[str],
@@ -193,6 +198,7 @@ class RawAgents:
     def __init__(self, service: Service) -> None:
         self._service = service
 
+    @keywords
     def create(
         self,
         *,
@@ -267,6 +273,7 @@ class RawDeals:
     def __init__(self, service: Service) -> None:
         self._service = service
 
+    @keywords
     def retrieve(self, id: str, **options: Unpack[CallOptions]) -> RawResponse[Deal]:
         """Retrieves a deal by its identifier.
 
@@ -306,6 +313,7 @@ class RawDeals:
         **options: Unpack[CallOptions],
     ) -> DealIterator[RawResponse[Deal] | DealkitError]: ...
 
+    @keywords
     def retrieve_many(
         self,
         ids: Iterable[str],
@@ -342,6 +350,7 @@ class AsyncRawAgents:
     def __init__(self, service: Service) -> None:
         self._service = service
 
+    @keywords
     async def create(
         self,
         *,
@@ -416,6 +425,7 @@ class AsyncRawDeals:
     def __init__(self, service: Service) -> None:
         self._service = service
 
+    @keywords
     async def retrieve(self, id: str, **options: Unpack[CallOptions]) -> RawResponse[Deal]:
         """Retrieves a deal by its identifier.
 
@@ -455,6 +465,7 @@ class AsyncRawDeals:
         **options: Unpack[CallOptions],
     ) -> AsyncDealIterator[RawResponse[Deal] | DealkitError]: ...
 
+    @keywords
     def retrieve_many(
         self,
         ids: Iterable[str],

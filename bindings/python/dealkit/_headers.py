@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from dealkit._options import pairs
+
 
 class Headers(Mapping[str, str]):
     """The headers of a response: names in any case, a value for each.
@@ -16,12 +18,14 @@ class Headers(Mapping[str, str]):
 
     _values: dict[str, list[str]]
 
-    def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(self, values: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
         self._values = {}
-        for name, value in pairs:
+        for name, value in pairs("values", values):
             self._values.setdefault(name.lower(), []).append(value)
 
     def __getitem__(self, name: str) -> str:
+        if not isinstance(name, str):
+            raise KeyError(name)
         return ", ".join(self._values[name.lower()])
 
     def __iter__(self) -> Iterator[str]:

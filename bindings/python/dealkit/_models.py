@@ -11,6 +11,7 @@ from types import GenericAlias
 
 from dealkit import _native
 from dealkit._failure import unwrap
+from dealkit._keywords import keywords
 from dealkit._native import (
     Address,
     Agent,
@@ -186,6 +187,13 @@ class _ModelMethods:
             attributes["extra"] = dict(self.extra)
         return attributes
 
+    def __setattr__(self: Any, name: str, value: Any) -> None:
+        del value
+        raise _frozen(self, name, "set")
+
+    def __delattr__(self: Any, name: str) -> None:
+        raise _frozen(self, name, "deleted")
+
     def replace(self: Any, /, **changes: Any) -> Any:
         """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
         return _replaced(changes, self)
@@ -217,6 +225,14 @@ class _ModelMethods:
         from dealkit._pydantic import describe_model
 
         return describe_model(cls, handler(schema), handler)
+
+
+def _frozen(model: Any, name: str, done: str) -> AttributeError:
+    """The exception of a model that somebody wants to change."""
+    label = type(model).__name__
+    if name not in model.__match_args__:
+        return AttributeError(f"{label} is frozen, and has no field {name!r}", name=name)
+    return AttributeError(f"{label} is frozen: {name} cannot be {done}; use replace({name}=…)", name=name)
 
 
 @private
@@ -297,7 +313,7 @@ def _complete_all() -> None:
     _native.prepare(Decimal, {role.value: role for role in Role}, gc)
     for model in MODELS:
         _add_methods(model, _ModelMethods)
-        model.__new__ = staticmethod(_constructor(model))
+        model.__new__ = staticmethod(keywords(_constructor(model)))
         for at, (name, _, kind, _, _, doc) in enumerate(model.__dealkit_fields__):
             if kind == "object":
                 setattr(model, name, _object(at, doc))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypedDict
 
+from dealkit._keywords import keywords
+
 Pairs = Mapping[str, str] | Iterable[tuple[str, str]]
 """Names and values: a mapping, or pairs where a name comes more than once."""
 
@@ -18,6 +20,7 @@ class Timeout:
 
     __slots__ = ("attempt", "connect", "total")
 
+    @keywords
     def __init__(
         self,
         *,
@@ -103,13 +106,6 @@ OMITTED: Final = Omitted()
 """The default of an argument that is not sent: omitted is not the same as None, which is sent as null."""
 
 
-def check_names(what: str, options: Mapping[str, Any], known: type[Any]) -> None:
-    """Refuses an option that there is not, in Python's own words."""
-    for name in options:
-        if name not in known.__annotations__:
-            raise TypeError(f"{what} got an unexpected keyword argument {name!r}")
-
-
 def client_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a client as the native half takes them."""
     settings = {name: value for name, value in options.items() if value is not None}
@@ -148,7 +144,13 @@ def pairs(what: str, value: Any) -> list[tuple[Any, Any]]:
         return []
     if hasattr(value, "items"):
         return list(value.items())
-    found: list[Any] = list(value) if hasattr(value, "__iter__") else [None]
-    if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in found):
-        raise TypeError(f"{what} must be a mapping or an iterable of pairs, not {type(value).__name__}")
+    wrong = f"{what} must be a mapping or an iterable of pairs, not"
+    if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
+        raise TypeError(f"{wrong} {type(value).__name__}")
+    found = list(value)
+    for pair in found:
+        if not isinstance(pair, tuple | list):
+            raise TypeError(f"{wrong} a {type(value).__name__} that holds a {type(pair).__name__}")
+        if len(pair) != 2:
+            raise TypeError(f"{wrong} a {type(value).__name__} that holds a {type(pair).__name__} of {len(pair)}")
     return [(name, value) for name, value in found]

@@ -10,6 +10,7 @@ from datetime import date
 from typing import Any, Literal, Unpack, overload
 
 from dealkit._calls import agent_violations, create_agent, retrieve_deal
+from dealkit._keywords import keywords
 from dealkit._many import DealIterator
 from dealkit._native import Agent, Deal
 from dealkit._options import OMITTED, CallOptions, Omitted
@@ -28,6 +29,7 @@ class Agents:
     def __init__(self, service: Service) -> None:
         self._service = service
 
+    @keywords
     def create(
         self,
         *,
@@ -93,6 +95,7 @@ class Agents:
         del brokerage_id, office_id, collective_id, given["self"], given["options"]
         return self._service.send(create_agent(given), options)
 
+    @keywords
     def validate(self, **arguments: Unpack[CreateAgentParams]) -> list[Violation]:
         """Every way in which an agent's arguments break the rules, without sending anything.
 
@@ -118,6 +121,7 @@ class Deals:
     def __init__(self, service: Service) -> None:
         self._service = service
 
+    @keywords
     def retrieve(self, id: str, **options: Unpack[CallOptions]) -> Deal:
         """Retrieves a deal by its identifier.
 
@@ -157,6 +161,7 @@ class Deals:
         **options: Unpack[CallOptions],
     ) -> DealIterator[Deal | DealkitError]: ...
 
+    @keywords
     def retrieve_many(
         self,
         ids: Iterable[str],

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from dealkit import _native, _watch
 from dealkit._failure import unwrap
-from dealkit._options import CallOptions, call_settings, check_names
+from dealkit._options import CallOptions, call_settings
 
 T = TypeVar("T")
 
@@ -64,7 +64,6 @@ def native_options(options: CallOptions) -> _native.Options | None:
     if not given:
         return None
     try:
-        check_names("a call", given, CallOptions)
         return unwrap(_native.call_options(call_settings(given)))
     finally:
         # A header may be a secret, and the caller's frame holds the same dict.

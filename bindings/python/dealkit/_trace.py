@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-
 class _Known:
     """The tracer of the provider that was there last."""
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from dealkit import Agent, Deal, _native
 from dealkit._failure import exception, unwrap
+from dealkit._keywords import keywords
 from dealkit._options import check_names, pairs
 from dealkit._plain import plain
 from dealkit._private import private
@@ -85,6 +86,7 @@ class Sandbox:
 
     __slots__ = ("_native",)
 
+    @keywords
     def __init__(
         self,
         deals: Iterable[DealLike] | None = None,

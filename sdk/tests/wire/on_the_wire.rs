@@ -498,6 +498,31 @@ async fn a_body_that_cannot_be_written_is_not_sent() {
     assert!(service.arrived().is_empty());
 }
 
+/// A path in one piece would be escaped, and be the name of one thing that there is not.
+#[test]
+fn a_request_s_segments_are_passed_apart() {
+    let client = client("http://127.0.0.1:9");
+    let outcome = |segments: &[&str]| client.request(Method::GET, segments).into_request();
+    for segments in [
+        &["/v1/deals/d_1"][..],
+        &["deals/d_1"],
+        &["v1", "deals", "d_1"],
+        &["/deals", "d_1"],
+        &["http://127.0.0.1:9/v1/deals", ".."],
+    ] {
+        let error = outcome(segments).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        let text = error.to_string();
+        assert!(
+            text.contains("pass the segments apart and without /v1"),
+            "{text}"
+        );
+    }
+    // Those that follow may be identifiers, which may be anything.
+    let request = outcome(&["deals", "/v1/deals", "v1"]).unwrap();
+    assert_eq!(request.uri().path(), "/v1/deals/%2Fv1%2Fdeals/v1");
+}
+
 #[tokio::test]
 async fn into_request_is_what_arrives() {
     let service = Service::answering(200, &[], AGENT).await;

@@ -1,0 +1,80 @@
+"""Functions that say which keywords they take, where they are called with something else."""
+
+from __future__ import annotations
+
+from functools import wraps
+
+# What follows is for type checkers: importing typing takes longer than all of dealkit.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
+# How many keywords a text names.
+_SHOWN = 4
+
+# As inspect has them, which takes long to import.
+_CO_VARARGS = 0x04
+_CO_COROUTINE = 0x80
+
+
+def keywords(function: F) -> F:
+    """A method that names its keywords where more is given by position than it takes, and refuses those that
+    it does not know, its options among them.
+    """
+    code = function.__code__
+    most = 1_000_000 if code.co_flags & _CO_VARARGS else code.co_argcount
+    positional = code.co_varnames[1 : code.co_argcount]
+    named_only = [*code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount], *_options(function)]
+    known = frozenset((*positional, *named_only))
+
+    def refusal(owner: Any, count: int, names: set[str]) -> TypeError:
+        what, shown = _label(function, owner), ", ".join(f"{name}=" for name in named_only[:_SHOWN])
+        shown += ", …" if len(named_only) > _SHOWN else ""
+        if count > most:
+            after = f" after {', '.join(positional)}" if positional else ""
+            return TypeError(f"{what} takes keywords{after}: {shown}")
+        from difflib import get_close_matches
+
+        name = min(names - known)
+        # The service's name of a field is a likely one.
+        snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+        close = get_close_matches(snake, known, 1)
+        hint = f"did you mean {close[0]!r}?" if close else f"it takes {shown}"
+        return TypeError(f"{what}() got an unexpected keyword argument {name!r}; {hint}")
+
+    # No frame holds secrets or personal data when an exception leaves dealkit.
+    @wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            if len(given) > most or not named.keys() <= known:
+                raise refusal(given[0], len(given), {*named})
+            return function(*given, **named)
+        finally:
+            del given, named
+
+    @wraps(function)
+    async def awaited(*given: Any, **named: Any) -> Any:
+        try:
+            if len(given) > most or not named.keys() <= known:
+                raise refusal(given[0], len(given), {*named})
+            return await function(*given, **named)
+        finally:
+            del given, named
+
+    return awaited if code.co_flags & _CO_COROUTINE else call  # type: ignore[return-value]
+
+
+def _options(function: Any) -> list[str]:
+    """The names of a function's options: those of the TypedDict that it unpacks."""
+    annotation = str(function.__annotations__.get("options", ""))
+    name = annotation.removeprefix("Unpack[").removesuffix("]")
+    return [*function.__globals__[name].__annotations__] if name else []
+
+
+def _label(function: Any, owner: Any) -> str:
+    """The class, if it is being called, or the class and the method."""
+    name = (owner if isinstance(owner, type) else type(owner)).__name__
+    return name if function.__name__ in ("__init__", "__new__") else f"{name}.{function.__name__}"
