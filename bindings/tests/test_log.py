@@ -88,7 +88,7 @@ def test_a_record_for_each_call(way: str, peer: Any, records: list[Any]) -> None
     template = "/v1/{}/{}" if way == "request" else "/v1/deals/{id}"
     assert told(record) == ("INFO", "GET", template, 200)
     assert record.dealkit_attempts == 1 and 0 < record.dealkit_duration < 5
-    assert (record.dealkit_request_id, record.error_type, record.dealkit_outcome) == ("r-1", None, None)
+    assert (record.dealkit_request_id, record.error_type, record.dealkit_outcome) == ("r-1", None, "succeeded")
     text = f"GET {template}: 200 in {record.dealkit_duration:.3f} s [request id r-1]"
     assert record.getMessage() == text
 
@@ -118,6 +118,7 @@ def test_the_result_in_words(peer: Any, records: list[Any]) -> None:
             Client(base_url=peer(served).url, service_key="k", timeout=0.2, max_retries=0).deals.retrieve("d_1")
         assert text in records[-1].getMessage()
     assert [record.error_type for record in records] == ["404", "decode", "timeout"]
+    assert [record.dealkit_outcome for record in records] == ["rejected", "succeeded", "unknown"]
 
 
 def test_what_is_cancelled_is_a_record_too(peer: Any, records: list[Any]) -> None:

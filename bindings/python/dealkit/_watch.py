@@ -79,7 +79,7 @@ class Watched(Unwatched):
             from dealkit.exceptions import DecodeError
 
             if isinstance(error, DecodeError):
-                fields |= {"error.type": "decode", "dealkit.outcome": error.delivery}
+                fields |= {"error.type": "decode", "dealkit.outcome": error.outcome}
         if self._level <= _log.INFO:
             _log.write(_log.INFO, fields)
         if self._span is not None:
