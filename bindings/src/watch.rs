@@ -7,7 +7,6 @@
 
 use std::{
     fmt,
-    future::Future,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -127,17 +126,10 @@ pub(crate) struct Told(Option<(Arc<Records>, HeaderMap)>);
 
 impl Told {
     /// Makes a call, and tells of it.
-    pub(crate) fn send(
-        self,
-        call: Call<RawResponse>,
-    ) -> impl Future<Output = Result<RawResponse, Error>> + Send + 'static {
-        async {
-            match self.0 {
-                None => call.send().await,
-                Some((records, trace)) => {
-                    WATCHED.scope(records, call.propagate(trace).send()).await
-                }
-            }
+    pub(crate) async fn send(self, call: Call<RawResponse>) -> Result<RawResponse, Error> {
+        match self.0 {
+            None => call.send().await,
+            Some((records, trace)) => WATCHED.scope(records, call.propagate(trace).send()).await,
         }
     }
 }

@@ -175,3 +175,12 @@ def test_options_are_stated_once() -> None:
     assert set(CallOptions.__annotations__) == {"extra_headers", "timeout", "max_retries"}
     for name in ClientOptions.__annotations__:
         assert name in (Client.__init__.__doc__ or ""), name
+
+
+def test_what_is_awaited_is_an_async_function() -> None:
+    """Mocks with a specification, and frameworks, look."""
+    client = AsyncClient(base_url="http://127.0.0.1:9", service_key="k")
+    raw = client.with_raw_response
+    for call in (client.request, client.agents.create, client.deals.retrieve, raw.agents.create, raw.deals.retrieve):
+        assert inspect.iscoroutinefunction(call)
+    assert not inspect.iscoroutinefunction(client.deals.retrieve_many)

@@ -199,7 +199,8 @@ def test_missing_settings(of_class: Any, monkeypatch: pytest.MonkeyPatch) -> Non
 @Clients
 def test_positional_use_of_keyword_only_arguments(of_class: Any) -> None:
     client = of_class(base_url=URL, service_key="k")
-    name, way = of_class.__name__, "Async" if of_class is AsyncClient else ""
+    name = of_class.__name__
+    way = name.removesuffix("Client")
 
     def wait(call: Callable[[], Any]) -> Callable[[], object]:
         async def awaited() -> object:
@@ -228,7 +229,7 @@ def test_keywords_that_are_not_taken(of_class: Any) -> None:
     """Refused with the name of what was called, and a name that was likely meant."""
     given: dict[str, Any] = {"base_url": URL, "service_key": "k"}
     client, name = of_class(**given), of_class.__name__
-    made, way = Made(of_class, client=client), "Async" if of_class is AsyncClient else ""
+    made, way = Made(of_class, client=client), name.removesuffix("Client")
 
     def unexpected(what: str, keyword: str, hint: str, call: Callable[[], object]) -> None:
         refused(TypeError, f"{what}() got an unexpected keyword argument '{keyword}'; {hint}", call)
@@ -260,7 +261,7 @@ class Made:
     def __init__(
         self, of_class: type[Client] | type[AsyncClient], sandbox: Sandbox | None = None, client: Any = None
     ) -> None:
-        self.client = client
+        self.client: Any = client
         if sandbox is not None:
             self.client = of_class(base_url=sandbox.url, service_key=sandbox.service_key)
         self._awaits = of_class is AsyncClient

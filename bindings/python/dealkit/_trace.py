@@ -8,14 +8,15 @@ from __future__ import annotations
 import sys
 
 from dealkit import __version__
-from dealkit._failure import unwrap
 from dealkit._log import report
 
 # What follows is for type checkers: importing typing takes longer than all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
+
+    # A call's method, template, host and port.
+    Description = tuple[str, str, str, int]
 
 
 class _Known:
@@ -33,13 +34,18 @@ def _tracer(trace: Any) -> Any:
     return _Known.tracer
 
 
-def start(describe: Callable[[], Any]) -> tuple[Any, list[tuple[str, str]]] | None:
+def is_used() -> bool:
+    """Whether the program has imported it."""
+    return "opentelemetry.trace" in sys.modules
+
+
+def start(description: Description) -> tuple[Any, list[tuple[str, str]]]:
     """A span of a call, and the headers that say which it is; None where nobody traces."""
     trace: Any = sys.modules.get("opentelemetry.trace")
     if trace is None:
-        return None
+        return None, []
+    method, template, address, port = description
     try:
-        method, template, address, port = unwrap(describe())
         attributes = {
             "http.request.method": method,
             "url.template": template,
@@ -49,7 +55,7 @@ def start(describe: Callable[[], Any]) -> tuple[Any, list[tuple[str, str]]] | No
         kind = trace.SpanKind.CLIENT
         span = _tracer(trace).start_span(f"{method} {template}", kind=kind, attributes=attributes)
         if not span.get_span_context().is_valid:
-            return None
+            return None, []
         from opentelemetry.propagate import inject
 
         headers: dict[str, str] = {}
@@ -58,7 +64,7 @@ def start(describe: Callable[[], Any]) -> tuple[Any, list[tuple[str, str]]] | No
     except Exception:
         # A sampler or a processor of the program's that raises must not cost a call.
         report()
-        return None
+        return None, []
 
 
 def end(span: Any, fields: dict[str, Any]) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Self
 
+    from dealkit._trace import Description
+
 # How often the log of a call that is awaited is looked after while it is in flight.
 _INTERVAL = 0.25
 
@@ -51,11 +53,11 @@ UNWATCHED = Unwatched()
 class Watched(Unwatched):
     """A call that is watched."""
 
-    __slots__ = ("_began", "_describe", "_end", "_level", "_span", "native")
+    __slots__ = ("_began", "_description", "_end", "_level", "_span", "native")
 
-    def __init__(self, level: int, span: Any, headers: list[tuple[str, str]], describe: Callable[[], Any]) -> None:
+    def __init__(self, level: int, description: Description | None, span: Any, headers: list[tuple[str, str]]) -> None:
         self.native = unwrap(_native.watch(level if span is None else _log.INFO, headers))
-        self._level, self._span, self._describe = level, span, describe
+        self._level, self._description, self._span = level, description, span
         self._began = monotonic()
         # What was traced when the call ended.
         self._end: dict[str, Any] | None = None
@@ -74,7 +76,9 @@ class Watched(Unwatched):
 
     def end(self, error: BaseException | None) -> None:
         self.flush()
-        fields = self._end or self._cancelled()
+        if self._description is None:
+            return  # Retries alone are of interest.
+        fields = self._end or self._cancelled(self._description)
         if error is not None and fields["error.type"] is None:
             from dealkit.exceptions import DecodeError
 
@@ -85,9 +89,9 @@ class Watched(Unwatched):
         if self._span is not None:
             _trace.end(self._span, fields)
 
-    def _cancelled(self) -> dict[str, Any]:
+    def _cancelled(self, description: Description) -> dict[str, Any]:
         """What the native half traces of a call that is cancelled, where it has not come to it yet."""
-        method, template, *_ = unwrap(self._describe())
+        method, template, *_ = description
         return {
             "http.request.method": method,
             "url.template": template,
@@ -102,11 +106,12 @@ class Watched(Unwatched):
 
 def begin(describe: Callable[[], Any]) -> Unwatched:
     """Begins to watch a call, if anybody does; ``describe`` gives its method, template, host and port."""
-    level, traced = _log.level(), _trace.start(describe)
-    if traced is None:
-        return UNWATCHED if level == _log.NEVER else Watched(level, None, [], describe)
-    span, headers = traced
-    return Watched(level, span, headers, describe)
+    level = _log.level()
+    description = unwrap(describe()) if level <= _log.INFO or _trace.is_used() else None
+    span, headers = _trace.start(description) if description is not None else (None, [])
+    if span is None and level == _log.NEVER:
+        return UNWATCHED
+    return Watched(level, description, span, headers)
 
 
 class Flushing:
