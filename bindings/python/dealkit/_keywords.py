@@ -69,9 +69,9 @@ def keywords(function: F) -> F:
 
 def _options(function: Any) -> list[str]:
     """The names of a function's options: those of the TypedDict that it unpacks."""
-    annotation = str(function.__annotations__.get("options", ""))
-    name = annotation.removeprefix("Unpack[").removesuffix("]")
-    return [*function.__globals__[name].__annotations__] if name else []
+    annotations = [str(annotation) for annotation in function.__annotations__.values()]
+    unpacked = [text.removeprefix("Unpack[").removesuffix("]") for text in annotations if text.startswith("Unpack[")]
+    return [option for name in unpacked for option in function.__globals__[name].__annotations__]
 
 
 def _label(function: Any, owner: Any) -> str:
