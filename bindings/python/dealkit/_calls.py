@@ -7,7 +7,7 @@ from typing import Any
 
 from dealkit import _native
 from dealkit._failure import exception, unwrap
-from dealkit._options import OMITTED, pairs
+from dealkit._options import OMITTED, check_names, pairs
 from dealkit._plain import plain
 from dealkit._private import private
 
@@ -27,8 +27,9 @@ def create_agent(given: dict[str, Any]) -> _native.Call[_native.Agent]:
 
 
 @private
-def agent_violations(given: dict[str, Any]) -> list[Violation]:
-    """Every way in which the arguments of ``create`` break the rules."""
+def agent_violations(given: dict[str, Any], known: type[Any]) -> list[Violation]:
+    """Every way in which the arguments of ``create``, which are those of a TypedDict, break the rules."""
+    check_names("validate()", given, known)
     outcome = _native.create_agent(_fields(given), True)
     if not isinstance(outcome, _native.Failure):
         return []

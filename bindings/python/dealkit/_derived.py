@@ -110,7 +110,7 @@ class AsyncAgents:
         """
         given: dict[str, Any] = {**arguments}
         del arguments
-        return agent_violations(given)
+        return agent_violations(given, CreateAgentParams)
 
 
 class AsyncDeals:

@@ -106,6 +106,13 @@ OMITTED: Final = Omitted()
 """The default of an argument that is not sent: omitted is not the same as None, which is sent as null."""
 
 
+def check_names(what: str, options: Mapping[str, Any], known: type[Any]) -> None:
+    """Refuses an option that there is not, in Python's own words."""
+    for name in options:
+        if name not in known.__annotations__:
+            raise TypeError(f"{what} got an unexpected keyword argument {name!r}")
+
+
 def client_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a client as the native half takes them."""
     settings = {name: value for name, value in options.items() if value is not None}

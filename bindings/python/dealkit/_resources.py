@@ -110,7 +110,7 @@ class Agents:
         """
         given: dict[str, Any] = {**arguments}
         del arguments
-        return agent_violations(given)
+        return agent_violations(given, CreateAgentParams)
 
 
 class Deals:
