@@ -1,8 +1,8 @@
 //! What each call sends, byte for byte where it matters, and what comes of each successful response.
 
 use dealkit::{
-    Agent, AgentProfile, Client, ClientBuilder, CreateAgent, Deal, Error, ErrorKind, HeaderMap, Json, Method, Nullable,
-    Outcome, RawResponse, Role,
+    Agent, AgentProfile, Client, ClientBuilder, CreateAgent, Deal, Error, ErrorKind, HeaderMap,
+    Json, Method, Nullable, Outcome, RawResponse, Role,
 };
 use serde_json::{Value, json};
 
