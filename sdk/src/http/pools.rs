@@ -39,7 +39,7 @@ const RUNTIMES: usize = 8;
 #[cfg(feature = "rustls-no-provider")]
 type Tls = rustls::ClientConfig;
 #[cfg(not(feature = "rustls-no-provider"))]
-type Tls = ();
+struct Tls;
 
 /// How connections are made. Clients in which all of this is the same can share them.
 #[derive(Clone, PartialEq)]
@@ -220,6 +220,6 @@ impl Settings {
     #[cfg(not(feature = "rustls-no-provider"))]
     #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "as with TLS")]
     fn tls(&self) -> Result<Tls, Error> {
-        Ok(())
+        Ok(Tls)
     }
 }
