@@ -20,7 +20,7 @@ STUB = Path(__file__).parent / "python" / "dealkit" / "_native.pyi"
 HEAD = """\
 # Written by bindings/stubs.py: do not change it here.
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final, Generic, Self, TypeVar, final
 
@@ -293,7 +293,7 @@ def doc(of: object, indent: str) -> str:
     return textwrap.indent(text, indent).strip()
 
 
-METHODS = ("from_json", "from_dict", "to_json", "to_dict", "replace", "extra")
+METHODS = ("from_json", "list_from_json", "from_json_lines", "from_dict", "to_json", "to_dict", "replace", "extra")
 
 
 def model_stub(model: type) -> str:
@@ -331,8 +331,18 @@ class {model.__name__}:
     def from_json(cls, document: str | bytes | bytearray, /) -> Self:
         """{method["from_json"]}"""
 
+    @classmethod
+    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
+        """{method["list_from_json"]}"""
+
+    @classmethod
+    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
+        """{method["from_json_lines"]}"""
+
     @staticmethod
-    def _read(document: str | bytes | bytearray) -> {model.__name__} | Failure: ...
+    def _read(document: str | bytes | bytearray, line: int | None = None) -> {model.__name__} | Failure: ...
+    @staticmethod
+    def _read_list(document: str | bytes | bytearray) -> tuple[{model.__name__}, ...] | Failure: ...
     @staticmethod
     def _build(given: dict[str, Any]) -> {model.__name__} | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> {model.__name__} | Failure: ...

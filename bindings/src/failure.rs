@@ -4,7 +4,7 @@
 
 use std::{error::Error as _, sync::Arc};
 
-use dealkit::{DecodeError, Error, ErrorKind, Problem, ValidationError, Violation};
+use dealkit::{DecodeError, Error, ErrorKind, LineError, Problem, ValidationError, Violation};
 use pyo3::{
     IntoPyObjectExt, intern,
     prelude::*,
@@ -22,6 +22,8 @@ pub(crate) enum Failure {
     Error(Arc<Error>),
     /// A document that could not be read, where no call was made.
     Decode(DecodeError),
+    /// The same in one of many documents, one a line.
+    Line(LineError),
     /// A setting that cannot work: a ConfigError.
     Config(String),
     /// An argument of the wrong type: a TypeError.
@@ -101,6 +103,14 @@ impl Failure {
             Failure::Decode(error) => {
                 tell_place(&attributes, error)?;
                 attributes.set_item(intern!(py, "body"), PyBytes::new(py, error.body()))?;
+                ("decode", error.to_string(), attributes)
+            }
+            Failure::Line(error) => {
+                attributes.set_item(intern!(py, "line"), error.line())?;
+                if let LineError::Decode { error, .. } = error {
+                    tell_place(&attributes, error)?;
+                    attributes.set_item(intern!(py, "body"), PyBytes::new(py, error.body()))?;
+                }
                 ("decode", error.to_string(), attributes)
             }
             Failure::Config(text) => ("config", text.clone(), attributes),

@@ -6,7 +6,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use dealkit::{DecodeError, Json, document};
+use dealkit::{DecodeError, LineError, Json, document};
 use pyo3::{
     PyClass,
     basic::CompareOp,
@@ -38,6 +38,9 @@ pub(crate) trait Model:
 
     /// What the Rust model says is wrong with a document.
     fn explain(document: &[u8]) -> Option<DecodeError>;
+
+    /// The same of a document that should be an array of them.
+    fn explain_list(document: &[u8]) -> Option<DecodeError>;
 
     /// What the Rust model makes of a document: it, written back.
     #[cfg(debug_assertions)]
@@ -89,9 +92,15 @@ fn bytes<'a>(value: &'a Bound<'_, PyAny>) -> Outcome<Cow<'a, [u8]>> {
     )))
 }
 
-/// A model of a JSON document: bytes, or a string.
-pub(crate) fn read<'py, M: Model>(value: &Bound<'py, PyAny>) -> Outcome<Bound<'py, M>> {
-    read_document::<M>(value.py(), &bytes(value)?, Failure::Decode)
+/// A model of a JSON document: bytes, or a string. `line` is its number where it is one of many, one a line.
+pub(crate) fn read<'py, M: Model>(
+    value: &Bound<'py, PyAny>,
+    line: Option<usize>,
+) -> Outcome<Bound<'py, M>> {
+    read_document::<M>(value.py(), &bytes(value)?, |error| match line {
+        Some(line) => Failure::Line(LineError::Decode { line, error }),
+        None => Failure::Decode(error),
+    })
 }
 
 /// A model of a JSON document. `fail` makes the failure when it is none.
@@ -101,18 +110,35 @@ pub(crate) fn read_document<'py, M: Model>(
     fail: impl Fn(DecodeError) -> Failure,
 ) -> Outcome<Bound<'py, M>> {
     document::check_size(document).map_err(&fail)?;
-    match Reader::document(py, document, &const { Class::of::<M>() }) {
-        Ok(model) => Ok(model.cast_into::<M>().map_err(PyErr::from)?),
-        Err(ReadError::Python(error)) => Err(error.into()),
-        // Where and why is said by the Rust reader, so that both languages say the same.
-        Err(ReadError::Document) => Err(match M::explain(document) {
-            Some(error) => fail(error),
-            None => Failure::Runtime(format!(
-                "dealkit's two readers disagree on this {}: this is a bug in dealkit, please report it",
-                M::NAME
-            )),
+    let read = Reader::document(py, document, &const { Class::of::<M>() });
+    let model = explained(read, M::NAME, || M::explain(document).map(fail))?;
+    Ok(model.cast_into::<M>().map_err(PyErr::from)?)
+}
+
+/// A tuple of the models of a JSON document that is an array.
+pub(crate) fn read_list<'py, M: Model>(value: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyAny>> {
+    let document = bytes(value)?;
+    document::check_size(&document).map_err(Failure::Decode)?;
+    let read = Reader::list(value.py(), &document, &const { Class::of::<M>() });
+    explained(read, M::NAME, || {
+        M::explain_list(&document).map(Failure::Decode)
+    })
+}
+
+/// Where and why is said by the Rust reader, so that both languages say the same.
+fn explained<T>(
+    read: Result<T, ReadError>,
+    name: &str,
+    explain: impl FnOnce() -> Option<Failure>,
+) -> Outcome<T> {
+    read.map_err(|error| match error {
+        ReadError::Python(error) => error.into(),
+        ReadError::Document => explain().unwrap_or_else(|| {
+            Failure::Runtime(format!(
+                "dealkit's two readers disagree on this {name}: this is a bug in dealkit, please report it"
+            ))
         }),
-    }
+    })
 }
 
 /// What the Rust model makes of a JSON document.
@@ -357,6 +383,10 @@ macro_rules! models {
                 dealkit::$model::from_json(document).err()
             }
 
+            fn explain_list(document: &[u8]) -> Option<dealkit::DecodeError> {
+                dealkit::$model::list_from_json(document).err()
+            }
+
             #[cfg(debug_assertions)]
             fn core_json(document: &[u8]) -> Result<dealkit::Json, dealkit::DecodeError> {
                 let model = dealkit::$model::from_json(document)?;
@@ -367,12 +397,26 @@ macro_rules! models {
 
         #[pyo3::pymethods]
         impl $model {
-            /// A model of a document, bytes or str.
+            /// A model of a document, bytes or str, and of its line's number where it is one of many.
             #[staticmethod]
+            #[pyo3(signature = (document, line=None))]
             fn _read<'py>(
                 document: &pyo3::Bound<'py, pyo3::PyAny>,
+                line: Option<usize>,
             ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {
-                $crate::failure::entry(document.py(), || $crate::model::read::<Self>(document))
+                $crate::failure::entry(document.py(), || {
+                    $crate::model::read::<Self>(document, line)
+                })
+            }
+
+            /// The models of a document that is an array.
+            #[staticmethod]
+            fn _read_list<'py>(
+                document: &pyo3::Bound<'py, pyo3::PyAny>,
+            ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {
+                $crate::failure::entry(document.py(), || {
+                    $crate::model::read_list::<Self>(document)
+                })
             }
 
             /// What the Rust model of the same name makes of a document, written back; for tests that hold

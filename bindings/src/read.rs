@@ -56,18 +56,35 @@ impl<'j, 'py> Reader<'j, 'py> {
         document: &'j [u8],
         class: &Class,
     ) -> Result<Bound<'py, PyAny>, ReadError> {
+        Self::whole(py, document, |reader| {
+            let peek = reader.parser.peek()?;
+            reader.one(class, peek)
+        })
+    }
+
+    /// Reads a document that is an array of models, into a tuple.
+    pub(crate) fn list(
+        py: Python<'py>,
+        document: &'j [u8],
+        class: &Class,
+    ) -> Result<Bound<'py, PyAny>, ReadError> {
+        Self::whole(py, document, |reader| reader.many(class))
+    }
+
+    fn whole(
+        py: Python<'py>,
+        document: &'j [u8],
+        read: impl FnOnce(&mut Self) -> Result<Bound<'py, PyAny>, ReadError>,
+    ) -> Result<Bound<'py, PyAny>, ReadError> {
         let data = document.strip_prefix(b"\xef\xbb\xbf").unwrap_or(document);
         let mut reader = Self {
             py,
             data,
             parser: Jiter::new(data),
         };
-        if reader.parser.peek()? != Peek::Object {
-            return Err(ReadError::Document);
-        }
-        let model = reader.model(class)?;
+        let value = read(&mut reader)?;
         reader.parser.finish()?;
-        Ok(model)
+        Ok(value)
     }
 
     /// Reads an object whose brace comes next.

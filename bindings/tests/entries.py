@@ -71,6 +71,12 @@ def of_models() -> dict[str, list[Callable[[], object]]]:
                 partial(of_class._read, json),
                 partial(of_class._read, '{"id": 5}'),
                 partial(of_class._read, 5),
+                partial(of_class._read, "[", 7),
+            ],
+            f"{name}._read_list": [
+                partial(of_class._read_list, f"[{json}]"),
+                partial(of_class._read_list, '[{"id": 5}]'),
+                partial(of_class._read_list, 5),
             ],
             f"{name}._core_json": [partial(of_class._core_json, json), partial(of_class._core_json, "[]")],
             f"{name}._build": [

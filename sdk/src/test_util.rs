@@ -277,7 +277,7 @@ impl<T> Retrieved<T> {
     /// ```
     /// use dealkit::{Deal, Retrieved, StatusCode, test_util::ErrorBuilder};
     ///
-    /// let found = Retrieved::new(0, "d_1", Ok(Deal::new("d_1")));
+    /// let found = Retrieved::new(0, "d_1", Ok(Deal::builder().id("d_1").build()));
     /// let missing: Retrieved = Retrieved::new(1, "d_2", Err(ErrorBuilder::status(StatusCode::NOT_FOUND).build()));
     /// assert_eq!(found.result.unwrap().id, found.id.as_str());
     /// assert!(missing.result.unwrap_err().is_not_found());

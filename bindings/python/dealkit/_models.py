@@ -37,7 +37,7 @@ from dealkit.enums import Role
 # What follows is for type checkers: importing typing takes longer than all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
 __all__ = [
@@ -150,6 +150,34 @@ class _ModelMethods:
         outcome = cls._read(document)
         del document
         return unwrap(outcome)
+
+    @classmethod
+    def list_from_json(cls: Any, document: str | bytes | bytearray, /) -> list[Any]:
+        """Reads a JSON document that is an array of them.
+
+        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``.
+        """
+        outcome = cls._read_list(document)
+        del document
+        return list(unwrap(outcome))
+
+    @classmethod
+    def from_json_lines(cls: Any, lines: Iterable[str | bytes], /) -> Iterator[Any]:
+        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
+        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+
+        >>> with open("deals.ndjson", "rb") as lines:
+        ...     for deal in Deal.from_json_lines(lines):
+        ...         print(deal.id)
+
+        Args:
+            lines: The lines: an open file, or any other iterable.
+        """
+        from dealkit._json_lines import JsonLines
+
+        return JsonLines(cls, lines)
 
     def to_json(self: Any, *, indent: int | None = None) -> str:
         """The JSON, with the names that the service uses and every digit of every number.

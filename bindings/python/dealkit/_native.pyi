@@ -1,6 +1,6 @@
 # Written by bindings/stubs.py: do not change it here.
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final, Generic, Self, TypeVar, final
 
@@ -59,8 +59,30 @@ class Address:
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
+    @classmethod
+    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
+        """Reads a JSON document that is an array of them.
+
+        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+
+    @classmethod
+    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
+        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
+        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+
+        >>> with open("deals.ndjson", "rb") as lines:
+        ...     for deal in Deal.from_json_lines(lines):
+        ...         print(deal.id)
+
+        Args:
+            lines: The lines: an open file, or any other iterable."""
+
     @staticmethod
-    def _read(document: str | bytes | bytearray) -> Address | Failure: ...
+    def _read(document: str | bytes | bytearray, line: int | None = None) -> Address | Failure: ...
+    @staticmethod
+    def _read_list(document: str | bytes | bytearray) -> tuple[Address, ...] | Failure: ...
     @staticmethod
     def _build(given: dict[str, Any]) -> Address | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> Address | Failure: ...
@@ -161,8 +183,30 @@ class Agent:
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
+    @classmethod
+    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
+        """Reads a JSON document that is an array of them.
+
+        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+
+    @classmethod
+    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
+        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
+        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+
+        >>> with open("deals.ndjson", "rb") as lines:
+        ...     for deal in Deal.from_json_lines(lines):
+        ...         print(deal.id)
+
+        Args:
+            lines: The lines: an open file, or any other iterable."""
+
     @staticmethod
-    def _read(document: str | bytes | bytearray) -> Agent | Failure: ...
+    def _read(document: str | bytes | bytearray, line: int | None = None) -> Agent | Failure: ...
+    @staticmethod
+    def _read_list(document: str | bytes | bytearray) -> tuple[Agent, ...] | Failure: ...
     @staticmethod
     def _build(given: dict[str, Any]) -> Agent | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> Agent | Failure: ...
@@ -237,8 +281,30 @@ class AgentProfileResponse:
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
+    @classmethod
+    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
+        """Reads a JSON document that is an array of them.
+
+        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+
+    @classmethod
+    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
+        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
+        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+
+        >>> with open("deals.ndjson", "rb") as lines:
+        ...     for deal in Deal.from_json_lines(lines):
+        ...         print(deal.id)
+
+        Args:
+            lines: The lines: an open file, or any other iterable."""
+
     @staticmethod
-    def _read(document: str | bytes | bytearray) -> AgentProfileResponse | Failure: ...
+    def _read(document: str | bytes | bytearray, line: int | None = None) -> AgentProfileResponse | Failure: ...
+    @staticmethod
+    def _read_list(document: str | bytes | bytearray) -> tuple[AgentProfileResponse, ...] | Failure: ...
     @staticmethod
     def _build(given: dict[str, Any]) -> AgentProfileResponse | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> AgentProfileResponse | Failure: ...
@@ -333,8 +399,30 @@ class Application:
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
+    @classmethod
+    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
+        """Reads a JSON document that is an array of them.
+
+        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+
+    @classmethod
+    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
+        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
+        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+
+        >>> with open("deals.ndjson", "rb") as lines:
+        ...     for deal in Deal.from_json_lines(lines):
+        ...         print(deal.id)
+
+        Args:
+            lines: The lines: an open file, or any other iterable."""
+
     @staticmethod
-    def _read(document: str | bytes | bytearray) -> Application | Failure: ...
+    def _read(document: str | bytes | bytearray, line: int | None = None) -> Application | Failure: ...
+    @staticmethod
+    def _read_list(document: str | bytes | bytearray) -> tuple[Application, ...] | Failure: ...
     @staticmethod
     def _build(given: dict[str, Any]) -> Application | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> Application | Failure: ...
@@ -414,8 +502,30 @@ class Contact:
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
+    @classmethod
+    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
+        """Reads a JSON document that is an array of them.
+
+        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+
+    @classmethod
+    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
+        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
+        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+
+        >>> with open("deals.ndjson", "rb") as lines:
+        ...     for deal in Deal.from_json_lines(lines):
+        ...         print(deal.id)
+
+        Args:
+            lines: The lines: an open file, or any other iterable."""
+
     @staticmethod
-    def _read(document: str | bytes | bytearray) -> Contact | Failure: ...
+    def _read(document: str | bytes | bytearray, line: int | None = None) -> Contact | Failure: ...
+    @staticmethod
+    def _read_list(document: str | bytes | bytearray) -> tuple[Contact, ...] | Failure: ...
     @staticmethod
     def _build(given: dict[str, Any]) -> Contact | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> Contact | Failure: ...
@@ -500,8 +610,30 @@ class ContactField:
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
+    @classmethod
+    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
+        """Reads a JSON document that is an array of them.
+
+        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+
+    @classmethod
+    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
+        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
+        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+
+        >>> with open("deals.ndjson", "rb") as lines:
+        ...     for deal in Deal.from_json_lines(lines):
+        ...         print(deal.id)
+
+        Args:
+            lines: The lines: an open file, or any other iterable."""
+
     @staticmethod
-    def _read(document: str | bytes | bytearray) -> ContactField | Failure: ...
+    def _read(document: str | bytes | bytearray, line: int | None = None) -> ContactField | Failure: ...
+    @staticmethod
+    def _read_list(document: str | bytes | bytearray) -> tuple[ContactField, ...] | Failure: ...
     @staticmethod
     def _build(given: dict[str, Any]) -> ContactField | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> ContactField | Failure: ...
@@ -623,8 +755,30 @@ class Deal:
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
+    @classmethod
+    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
+        """Reads a JSON document that is an array of them.
+
+        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+
+    @classmethod
+    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
+        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
+        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+
+        >>> with open("deals.ndjson", "rb") as lines:
+        ...     for deal in Deal.from_json_lines(lines):
+        ...         print(deal.id)
+
+        Args:
+            lines: The lines: an open file, or any other iterable."""
+
     @staticmethod
-    def _read(document: str | bytes | bytearray) -> Deal | Failure: ...
+    def _read(document: str | bytes | bytearray, line: int | None = None) -> Deal | Failure: ...
+    @staticmethod
+    def _read_list(document: str | bytes | bytearray) -> tuple[Deal, ...] | Failure: ...
     @staticmethod
     def _build(given: dict[str, Any]) -> Deal | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> Deal | Failure: ...
@@ -704,8 +858,30 @@ class ListingAgent:
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
+    @classmethod
+    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
+        """Reads a JSON document that is an array of them.
+
+        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+
+    @classmethod
+    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
+        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
+        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+
+        >>> with open("deals.ndjson", "rb") as lines:
+        ...     for deal in Deal.from_json_lines(lines):
+        ...         print(deal.id)
+
+        Args:
+            lines: The lines: an open file, or any other iterable."""
+
     @staticmethod
-    def _read(document: str | bytes | bytearray) -> ListingAgent | Failure: ...
+    def _read(document: str | bytes | bytearray, line: int | None = None) -> ListingAgent | Failure: ...
+    @staticmethod
+    def _read_list(document: str | bytes | bytearray) -> tuple[ListingAgent, ...] | Failure: ...
     @staticmethod
     def _build(given: dict[str, Any]) -> ListingAgent | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> ListingAgent | Failure: ...
@@ -820,8 +996,30 @@ class ListingContract:
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
+    @classmethod
+    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
+        """Reads a JSON document that is an array of them.
+
+        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+
+    @classmethod
+    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
+        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
+        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+
+        >>> with open("deals.ndjson", "rb") as lines:
+        ...     for deal in Deal.from_json_lines(lines):
+        ...         print(deal.id)
+
+        Args:
+            lines: The lines: an open file, or any other iterable."""
+
     @staticmethod
-    def _read(document: str | bytes | bytearray) -> ListingContract | Failure: ...
+    def _read(document: str | bytes | bytearray, line: int | None = None) -> ListingContract | Failure: ...
+    @staticmethod
+    def _read_list(document: str | bytes | bytearray) -> tuple[ListingContract, ...] | Failure: ...
     @staticmethod
     def _build(given: dict[str, Any]) -> ListingContract | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> ListingContract | Failure: ...
@@ -906,8 +1104,30 @@ class Offer:
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
+    @classmethod
+    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
+        """Reads a JSON document that is an array of them.
+
+        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+
+    @classmethod
+    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
+        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
+        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+
+        >>> with open("deals.ndjson", "rb") as lines:
+        ...     for deal in Deal.from_json_lines(lines):
+        ...         print(deal.id)
+
+        Args:
+            lines: The lines: an open file, or any other iterable."""
+
     @staticmethod
-    def _read(document: str | bytes | bytearray) -> Offer | Failure: ...
+    def _read(document: str | bytes | bytearray, line: int | None = None) -> Offer | Failure: ...
+    @staticmethod
+    def _read_list(document: str | bytes | bytearray) -> tuple[Offer, ...] | Failure: ...
     @staticmethod
     def _build(given: dict[str, Any]) -> Offer | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> Offer | Failure: ...
@@ -997,8 +1217,30 @@ class Quote:
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
+    @classmethod
+    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
+        """Reads a JSON document that is an array of them.
+
+        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+
+    @classmethod
+    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
+        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
+        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+
+        >>> with open("deals.ndjson", "rb") as lines:
+        ...     for deal in Deal.from_json_lines(lines):
+        ...         print(deal.id)
+
+        Args:
+            lines: The lines: an open file, or any other iterable."""
+
     @staticmethod
-    def _read(document: str | bytes | bytearray) -> Quote | Failure: ...
+    def _read(document: str | bytes | bytearray, line: int | None = None) -> Quote | Failure: ...
+    @staticmethod
+    def _read_list(document: str | bytes | bytearray) -> tuple[Quote, ...] | Failure: ...
     @staticmethod
     def _build(given: dict[str, Any]) -> Quote | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> Quote | Failure: ...
@@ -1078,8 +1320,30 @@ class RoleAssignment:
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
+    @classmethod
+    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
+        """Reads a JSON document that is an array of them.
+
+        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+
+    @classmethod
+    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
+        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
+        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+
+        >>> with open("deals.ndjson", "rb") as lines:
+        ...     for deal in Deal.from_json_lines(lines):
+        ...         print(deal.id)
+
+        Args:
+            lines: The lines: an open file, or any other iterable."""
+
     @staticmethod
-    def _read(document: str | bytes | bytearray) -> RoleAssignment | Failure: ...
+    def _read(document: str | bytes | bytearray, line: int | None = None) -> RoleAssignment | Failure: ...
+    @staticmethod
+    def _read_list(document: str | bytes | bytearray) -> tuple[RoleAssignment, ...] | Failure: ...
     @staticmethod
     def _build(given: dict[str, Any]) -> RoleAssignment | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> RoleAssignment | Failure: ...
@@ -1159,8 +1423,30 @@ class Side:
 
         Raises DecodeError, which names the path of what could not be read and keeps the document."""
 
+    @classmethod
+    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
+        """Reads a JSON document that is an array of them.
+
+        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+
+    @classmethod
+    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
+        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
+        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+
+        >>> with open("deals.ndjson", "rb") as lines:
+        ...     for deal in Deal.from_json_lines(lines):
+        ...         print(deal.id)
+
+        Args:
+            lines: The lines: an open file, or any other iterable."""
+
     @staticmethod
-    def _read(document: str | bytes | bytearray) -> Side | Failure: ...
+    def _read(document: str | bytes | bytearray, line: int | None = None) -> Side | Failure: ...
+    @staticmethod
+    def _read_list(document: str | bytes | bytearray) -> tuple[Side, ...] | Failure: ...
     @staticmethod
     def _build(given: dict[str, Any]) -> Side | Failure: ...
     def _replace(self, changes: dict[str, Any]) -> Side | Failure: ...

@@ -174,6 +174,8 @@ class DecodeError(DealkitError, ValueError):
     """What stands there: ``null``, ``a string`` and so on, ``nothing``, or ``not JSON``."""
     body: bytes
     """The whole document, as it came."""
+    line: int | None
+    """The number of the line, from 1, if the document is one of ``from_json_lines``."""
 
     def __init__(
         self,
@@ -183,9 +185,11 @@ class DecodeError(DealkitError, ValueError):
         pointer: str = "",
         found: str = "",
         body: bytes = b"",
+        line: int | None = None,
         **told: Unpack[_Told],
     ) -> None:
         super().__init__(message, **told)
+        self.line = line
         self.path = path
         self.pointer = pointer
         self.found = found
@@ -280,7 +284,7 @@ _BY_KIND: dict[str, type[DealkitError]] = {
 # What only some of the classes have.
 _OWN_ATTRIBUTES: dict[type[DealkitError], frozenset[str]] = {
     ValidationError: frozenset({"errors"}),
-    DecodeError: frozenset({"path", "pointer", "found", "body"}),
+    DecodeError: frozenset({"path", "pointer", "found", "body", "line"}),
     APIStatusError: frozenset({"status_code", "headers", "body", "problem", "errors"}),
 }
 _SHARED_ATTRIBUTES = frozenset({"outcome", "attempts", "request_id", "retry_after"})

@@ -150,7 +150,8 @@ macro_rules! models {
             /// # Errors
             /// As for [`from_json`](Self::from_json); the path begins with the index, such as `[2].id`.
             pub fn list_from_json(body: impl AsRef<[u8]>) -> Result<Vec<Self>, $crate::DecodeError> {
-                $crate::decode::from_json(body.as_ref())
+                let array: $crate::model::field::Array<Self> = $crate::decode::from_json(body.as_ref())?;
+                Ok(array.0)
             }
 
             /// Reads one from each line (NDJSON, JSON Lines), as it goes. Put a `std::io::BufReader` around a file.

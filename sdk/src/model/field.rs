@@ -131,6 +131,16 @@ impl<T: Field> Field for Vec<T> {
     }
 }
 
+/// A document that is an array.
+pub(super) struct Array<T>(pub(super) Vec<T>);
+
+impl<'de, T: Field> Deserialize<'de> for Array<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // As the arrays within a model are read, so that errors say the same.
+        Vec::read(deserializer).map(Self)
+    }
+}
+
 impl Field for i64 {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         read_integer(deserializer)
