@@ -120,6 +120,10 @@ impl Mailbox {
 impl Parcel {
     /// What is in it: a value, or a failure.
     fn open<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if matches!(*self.0, Content::Lost) {
+            // The end of the interpreter ends every call.
+            gil::end_if_left_behind(py);
+        }
         entry(py, || match &*self.0 {
             Content::News => Ok(py.None().into_bound(py)),
             Content::Lost => Err(Failure::Runtime(
