@@ -1,7 +1,7 @@
 //! The same client for programs without an async runtime (feature `blocking`).
 //!
 //! Every name is that of the async client; a call is made with `send()`, where the other is awaited.
-//! The calling thread does the work: there is no thread in the background.
+//! The calling thread does the work; only while deals are iterated over is there a thread in the background.
 //!
 //! ```no_run
 //! use dealkit::blocking::Client;
@@ -18,14 +18,28 @@
 //! # Ok::<(), dealkit::Error>(())
 //! ```
 
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel},
+    },
+    task::Poll,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use serde::Serialize;
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::{
+    runtime::{Builder, Handle, Runtime},
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+};
 
 use crate::{
-    CreateAgent, Error, Method, RawResponse, Response, Retrieved, RetryPolicy,
+    CreateAgent, Error, InFlight, Method, RawResponse, Response, Retrieved, RetryPolicy,
     model::{Agent, Deal},
 };
 
@@ -377,35 +391,156 @@ where
 
 impl<I> IntoIterator for RetrieveMany<I>
 where
-    I: Iterator + Unpin + Send,
+    I: Iterator,
     I::Item: Into<String>,
 {
     type Item = Retrieved;
     type IntoIter = Iter<I>;
 
     fn into_iter(self) -> Iter<I> {
+        let concurrency = self.many.at_a_time();
+        let (ids, in_flight) = self.many.into_parts();
         Iter {
-            stream: self.many.stream(),
-            driver: self.driver,
+            ids: Some(ids),
+            concurrency,
+            in_flight: 0,
+            worker: Worker::Caller(in_flight, self.driver),
         }
     }
 }
 
-/// The deals of a [`RetrieveMany`]. What is in flight moves on while the iterator is waited for.
+/// The deals of a [`RetrieveMany`]. A thread in the background looks after those in flight, so that they come in
+/// while the caller works on those it has; it ends with the iterator.
 #[derive(Debug)]
 pub struct Iter<I> {
-    stream: crate::RetrieveStream<I>,
-    driver: Driver,
+    /// `None` once the iterator has ended: it is not asked again.
+    ids: Option<I>,
+    concurrency: usize,
+    /// How many deals the worker has not handed over.
+    in_flight: usize,
+    worker: Worker,
 }
 
 impl<I> Iterator for Iter<I>
 where
-    I: Iterator + Unpin + Send,
+    I: Iterator,
     I::Item: Into<String>,
 {
     type Item = Retrieved;
 
     fn next(&mut self) -> Option<Retrieved> {
-        self.driver.run(self.stream.next()).ok().flatten()
+        while self.in_flight < self.concurrency {
+            let Some(id) = self.ids.as_mut().and_then(Iterator::next) else {
+                self.ids = None;
+                break;
+            };
+            self.worker.push(id.into());
+            self.in_flight += 1;
+        }
+        if self.in_flight == 0 {
+            return None;
+        }
+        self.in_flight -= 1;
+        self.worker.next()
     }
+}
+
+/// Who looks after the deals in flight of an iterator.
+enum Worker {
+    /// The calling thread: as long as nothing is in flight, and where the system refuses a thread.
+    Caller(InFlight, Driver),
+    /// A thread of their own.
+    Background {
+        ids: UnboundedSender<String>,
+        items: Receiver<Retrieved>,
+        thread: JoinHandle<()>,
+    },
+    /// It has panicked.
+    Gone,
+}
+
+impl Worker {
+    /// Adds a deal to those in flight.
+    fn push(&mut self, id: String) {
+        let mut worker = match std::mem::replace(self, Self::Gone) {
+            Self::Caller(in_flight, driver) => Self::start(in_flight, driver),
+            worker => worker,
+        };
+        match &mut worker {
+            Self::Caller(in_flight, _) => in_flight.push(id),
+            // Where nobody takes it, `next` finds out why.
+            Self::Background { ids, .. } => drop(ids.send(id)),
+            Self::Gone => {}
+        }
+        *self = worker;
+    }
+
+    fn start(in_flight: InFlight, driver: Driver) -> Self {
+        let (ids, pushed) = unbounded_channel();
+        let (came, items) = channel();
+        // It gets them once it is there, so that they are not lost where the system refuses a thread.
+        let (hand_over, handed_over) = channel::<(InFlight, Driver)>();
+        let work = move || {
+            if let Ok((in_flight, driver)) = handed_over.recv() {
+                let _ = driver.run(retrieve(in_flight, pushed, came));
+            }
+        };
+        match thread::Builder::new()
+            .name("dealkit".to_owned())
+            .spawn(work)
+        {
+            Ok(thread) => {
+                let _ = hand_over.send((in_flight, driver));
+                Self::Background { ids, items, thread }
+            }
+            Err(_) => Self::Caller(in_flight, driver),
+        }
+    }
+
+    /// Waits for the next deal of those in flight.
+    fn next(&mut self) -> Option<Retrieved> {
+        match self {
+            Self::Caller(in_flight, driver) => return driver.run(in_flight.next()).ok().flatten(),
+            Self::Background { items, .. } => {
+                if let Ok(item) = items.recv() {
+                    return Some(item);
+                }
+            }
+            Self::Gone => {}
+        }
+        if let Self::Background { thread, .. } = std::mem::replace(self, Self::Gone)
+            && let Err(panic) = thread.join()
+        {
+            std::panic::resume_unwind(panic);
+        }
+        None
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").finish_non_exhaustive()
+    }
+}
+
+/// Retrieves what is pushed, until nobody can push any more.
+async fn retrieve(
+    mut in_flight: InFlight,
+    mut pushed: UnboundedReceiver<String>,
+    came: Sender<Retrieved>,
+) {
+    poll_fn(|context| {
+        loop {
+            match pushed.poll_recv(context) {
+                Poll::Ready(Some(id)) => in_flight.push(id),
+                Poll::Ready(None) => return Poll::Ready(()),
+                Poll::Pending => match in_flight.poll_next_unpin(context) {
+                    Poll::Ready(Some(item)) => drop(came.send(item)),
+                    // Where nothing is in flight, the next identifier is waited for.
+                    Poll::Ready(None) | Poll::Pending => return Poll::Pending,
+                },
+            }
+        }
+    })
+    .await;
 }

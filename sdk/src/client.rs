@@ -19,6 +19,7 @@ use crate::{
         proxy::Proxy,
         retry::RetryPolicy,
         send::Limits,
+        traffic::Traffic,
     },
     redact::Redactor,
     response::RawResponse,
@@ -186,6 +187,7 @@ pub struct ClientBuilder<C = Client> {
     http2_prior_knowledge: bool,
     allow_http: bool,
     retry: RetryPolicy,
+    rate_limit: Option<f64>,
     #[cfg(feature = "rustls-no-provider")]
     tls: tls::Settings,
     share_with: Option<C>,
@@ -208,6 +210,7 @@ impl<C> Default for ClientBuilder<C> {
             http2_prior_knowledge: false,
             allow_http: false,
             retry: RetryPolicy::new(),
+            rate_limit: None,
             #[cfg(feature = "rustls-no-provider")]
             tls: tls::Settings::default(),
             share_with: None,
@@ -251,6 +254,34 @@ impl<C: Clone> ClientBuilder<C> {
     /// What is retried, how often, and after what wait. Default: [`RetryPolicy::new`].
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
+        self
+    }
+
+    /// The most requests a second, over all calls of the client and all their attempts; `0.5` is one every two
+    /// seconds. Default: no limit.
+    ///
+    /// Requests go out evenly spaced. Calls wait for their turn, first come, first served, within their time; when
+    /// it would come too late, the call fails at once, with kind `Timeout` and outcome `NotSent`. The limit is one
+    /// client's and its clones': another client, or another process, has its own.
+    ///
+    /// Without it a client still heeds a service that has had enough: after a 429, or a 503 with `Retry-After`, all
+    /// its calls wait as long as the service asks, but no longer than a minute for what another call was told, and
+    /// go on evenly spaced, at 0.7 of the rate before. They are back at that rate after 5 s, at 3.4 times that
+    /// rate after 15 s, and without any limit a minute after the last refusal.
+    ///
+    /// ```
+    /// use dealkit::Client;
+    ///
+    /// let client = Client::builder()
+    ///     .base_url("https://deals.example.com")
+    ///     .service_key("my-key")
+    ///     .rate_limit(50.0)
+    ///     .build()?;
+    /// # let _ = client;
+    /// # Ok::<(), dealkit::Error>(())
+    /// ```
+    pub fn rate_limit(mut self, per_second: f64) -> Self {
+        self.rate_limit = Some(per_second);
         self
     }
 
@@ -370,6 +401,9 @@ impl<C: Clone> ClientBuilder<C> {
     /// may differ. Where the connect timeout, the attempt timeout, the number of idle connections, HTTP/2
     /// without TLS, certificates or the proxy differ, or one client alone calls a loopback address, this client gets
     /// connections of its own.
+    ///
+    /// Where the base URL, the key and the rate limit are the same, the two are one client to the service: they
+    /// share the rate limit, the pauses that the service asks for, and the retry quota.
     pub fn share_connections(mut self, with: &C) -> Self {
         self.share_with = Some(with.clone());
         self
@@ -401,13 +435,22 @@ impl<C: Clone> ClientBuilder<C> {
             #[cfg(feature = "rustls-no-provider")]
             tls: self.tls,
         };
-        let pools = Pools::shared_or_new(
-            settings,
-            share_with.map(|client| Arc::clone(&client.service.pools)),
-        )?;
+        let traffic = Traffic::new(self.rate_limit)?;
+        let other = share_with.map(|client| &*client.service);
+        let pools = Pools::shared_or_new(settings, other.map(|other| Arc::clone(&other.pools)))?;
+        let is_same_caller = |other: &&Service| {
+            other.base_url == base
+                && other.headers.get(wire::SERVICE_KEY_HEADER) == Some(&key)
+                && other.traffic.is_limited_like(&traffic)
+        };
+        let traffic = match other.filter(is_same_caller) {
+            Some(other) => Arc::clone(&other.traffic),
+            None => Arc::new(traffic),
+        };
         Ok(Client {
             service: Arc::new(Service {
                 pools,
+                traffic,
                 base_url: base,
                 headers,
                 redactor: Redactor::new(&key),

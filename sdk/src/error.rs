@@ -55,6 +55,10 @@ struct Inner {
     /// What a test wants the outcome to be.
     #[cfg(feature = "test-util")]
     outcome_of_test: Option<Outcome>,
+    /// What the last response said, where there was one before the last attempt, which got none.
+    earlier_response: Option<String>,
+    /// Whether it was not retried because the client had no retries left to spend.
+    is_out_of_quota: bool,
 }
 
 /// What was asked for, as far as it may be shown.
@@ -79,6 +83,16 @@ struct Received {
     shown: Option<String>,
 }
 
+impl fmt::Display for Received {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.response.status)?;
+        match &self.shown {
+            Some(shown) => write!(f, ": {shown}"),
+            None => Ok(()),
+        }
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 enum Cause {
     #[error("{0}")]
@@ -92,6 +106,8 @@ enum Cause {
     Tls(TlsFailure),
     #[error("timed out after {}", seconds(*.0))]
     Timeout(Duration, Sent),
+    #[error("{0}")]
+    TooLate(String),
     #[error("the connection broke before the whole response had arrived")]
     Interrupted(#[source] Source),
     #[error("the service closed the connection before it took the request")]
@@ -145,7 +161,8 @@ pub enum ErrorKind {
     /// right, is the service up, does a proxy or firewall stand between? A certificate that is not trusted,
     /// and a port that does not speak TLS, are not tried again.
     Connect,
-    /// The call or an attempt timed out. Troubleshooting: [`Error::outcome`] says whether the service may have acted.
+    /// The call or an attempt timed out, or would have before its turn to be sent. Troubleshooting:
+    /// [`Error::outcome`] says whether the service may have acted.
     Timeout,
     /// The connection broke before the whole response had arrived.
     Interrupted,
@@ -179,6 +196,8 @@ impl Error {
             was_stale: false,
             #[cfg(feature = "test-util")]
             outcome_of_test: None,
+            earlier_response: None,
+            is_out_of_quota: false,
         }))
     }
 
@@ -197,6 +216,29 @@ impl Error {
 
     pub(crate) fn timeout(after: Duration, sent: Sent) -> Self {
         Self::new(Cause::Timeout(after, sent))
+    }
+
+    /// The turn of a call comes after `wait`, and the call has only this much time left. Either the service
+    /// has asked for that, or the client's rate limit makes it so.
+    pub(crate) fn too_late(wait: Duration, left: Duration, service_has_asked: bool) -> Self {
+        let (wait_text, left) = (seconds(wait), seconds(left));
+        let mut error = Self::new(Cause::TooLate(if service_has_asked {
+            format!(
+                "not sent: the service has asked for fewer requests, so that this one has to wait for {wait_text}, \
+                 and only {left} are left"
+            )
+        } else {
+            format!(
+                "not sent: with the client's rate_limit it is its turn in {wait_text}, and only {left} are left"
+            )
+        }));
+        error.0.retry_after = Some(wait).filter(|_| service_has_asked);
+        error
+    }
+
+    /// Whether it came to no attempt, as there would have been no time for it.
+    pub(crate) fn was_too_late(&self) -> bool {
+        matches!(self.0.cause, Cause::TooLate(_))
     }
 
     pub(crate) fn interrupted(source: impl Into<Source>) -> Self {
@@ -247,17 +289,21 @@ impl Error {
         self
     }
 
-    /// Says how the attempts went: how many there were, how long the service asks to wait, and whether
-    /// one before the last may have made the service act.
+    /// Says how the attempts went: how many there were, how long the service asks to wait, and what the
+    /// attempt before came to.
     pub(crate) fn after(
         mut self,
         attempts: u32,
         retry_after: Option<Duration>,
-        earlier_may_have_acted: bool,
+        before: Option<&Error>,
     ) -> Self {
         self.0.attempts = attempts;
         self.0.retry_after = retry_after;
-        self.0.earlier_may_have_acted = earlier_may_have_acted;
+        self.0.earlier_may_have_acted = before.is_some_and(Error::may_have_acted);
+        self.0.earlier_response = before.and_then(|before| match &before.0.received {
+            Some(received) => Some(format!("{received}{}", before.request_id_text())),
+            None => before.0.earlier_response.clone(),
+        });
         self
     }
 
@@ -266,6 +312,41 @@ impl Error {
     pub(crate) fn with_outcome(mut self, outcome: Outcome) -> Self {
         self.0.outcome_of_test = Some(outcome);
         self
+    }
+
+    /// Says that it would have been retried if the client had not used up its retries.
+    pub(crate) fn without_quota(mut self) -> Self {
+        self.0.is_out_of_quota = true;
+        self
+    }
+
+    /// The request's id, in brackets, if there is one.
+    fn request_id_text(&self) -> String {
+        let (Some(response), Some(id)) = (self.response(), self.request_id()) else {
+            return String::new();
+        };
+        format!(
+            " [request id {}]",
+            redact::short(&response.redactor.mask(id))
+        )
+    }
+
+    /// What there is to know of the attempts, in brackets, if anything.
+    fn attempts_text(&self) -> String {
+        let mut parts = Vec::new();
+        if self.0.attempts > 1 {
+            parts.push(format!("after {} attempts", self.0.attempts));
+        }
+        if let (Some(earlier), None) = (&self.0.earlier_response, &self.0.received) {
+            parts.push(format!("the last response was {earlier}"));
+        }
+        if self.0.is_out_of_quota {
+            parts.push("not retried: the client has used up its retry quota".to_owned());
+        }
+        if parts.is_empty() {
+            return String::new();
+        }
+        format!(" ({})", parts.join("; "))
     }
 
     /// Keeps what came of a response. Only the body of one that is not a success is read as a problem: what a
@@ -306,7 +387,7 @@ impl Error {
             Cause::Connect(_) => ErrorKind::Connect,
             #[cfg(feature = "rustls-no-provider")]
             Cause::Tls(_) => ErrorKind::Connect,
-            Cause::Timeout(..) => ErrorKind::Timeout,
+            Cause::Timeout(..) | Cause::TooLate(_) => ErrorKind::Timeout,
             Cause::Interrupted(_) | Cause::NotTaken(_) => ErrorKind::Interrupted,
             Cause::TooLarge(_) => ErrorKind::TooLarge,
             Cause::Decode(_) => ErrorKind::Decode,
@@ -377,7 +458,7 @@ impl Error {
             #[cfg(feature = "rustls-no-provider")]
             (Cause::Tls(_), None) => Outcome::NotSent,
             (Cause::Config(_) | Cause::Validation(_) | Cause::Connect(_) | Cause::NotTaken(_), None)
-            | (Cause::Timeout(_, Sent::Nothing), None)
+            | (Cause::Timeout(_, Sent::Nothing) | Cause::TooLate(_), None)
             // A document that came of no call.
             | (Cause::Decode(_), None) => Outcome::NotSent,
             (Cause::Timeout(_, Sent::Perhaps) | Cause::Interrupted(_), None)
@@ -471,7 +552,7 @@ impl Error {
         )
     }
 
-    /// The call or an attempt timed out.
+    /// The call or an attempt timed out, or would have before its turn to be sent.
     pub fn is_timeout(&self) -> bool {
         self.kind() == ErrorKind::Timeout
     }
@@ -483,7 +564,6 @@ impl fmt::Display for Error {
             cause,
             operation,
             received,
-            attempts,
             ..
         } = &*self.0;
         let mut line = String::new();
@@ -491,27 +571,14 @@ impl fmt::Display for Error {
             line.push_str(&format!("{operation}: "));
         }
         match (cause, received) {
-            (Cause::Status, Some(received)) => {
-                line.push_str(&received.response.status.to_string());
-                if let Some(shown) = &received.shown {
-                    line.push_str(&format!(": {shown}"));
-                }
-            }
+            (Cause::Status, Some(received)) => line.push_str(&received.to_string()),
             (cause, Some(Received { response, .. })) => {
                 line.push_str(&format!("{}: {cause}", response.status));
             }
             (cause, None) => line.push_str(&cause.to_string()),
         }
-        if *attempts > 1 {
-            line.push_str(&format!(" (after {attempts} attempts)"));
-        }
-        let Some(Received { response, .. }) = received else {
-            return f.write_str(&line);
-        };
-        if let Some(request_id) = self.request_id() {
-            let request_id = redact::short(&response.redactor.mask(request_id));
-            line.push_str(&format!(" [request id {request_id}]"));
-        }
+        line.push_str(&self.attempts_text());
+        line.push_str(&self.request_id_text());
         f.write_str(&line)
     }
 }

@@ -106,6 +106,12 @@ impl<I, T> RetrieveMany<I, T> {
         self
     }
 
+    /// What [`concurrency`](Self::concurrency) says.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn at_a_time(&self) -> usize {
+        self.concurrency.get()
+    }
+
     /// Hands the deals over as they come, in place of the order in which they were asked for.
     pub fn as_completed(mut self) -> Self {
         self.as_completed = true;

@@ -9,9 +9,11 @@ use url::Url;
 use crate::{
     error::{Error, Operation},
     http::{
+        clock::Clock as _,
         pools::Pools,
-        retry::{self, RetryPolicy, SystemClock, is_safe},
+        retry::{self, RetryPolicy, is_safe},
         send::{self, Deadline, HttpRequest, Limits},
+        traffic::Traffic,
     },
     http_response::HttpResponse,
     redact::Redactor,
@@ -20,6 +22,7 @@ use crate::{
 /// A service, and how to talk to it: a client's configuration once it is checked.
 pub(crate) struct Service {
     pub(crate) pools: Arc<Pools>,
+    pub(crate) traffic: Arc<Traffic>,
     pub(crate) base_url: Url,
     /// The headers that every request carries.
     pub(crate) headers: HeaderMap,
@@ -72,7 +75,14 @@ impl Service {
             tokio::task::yield_now().await;
         }
         let limits = self.limits;
-        let attempt = |left: Duration| {
+        let (pool, traffic, clock) = (&*pool, &*self.traffic, self.traffic.clock);
+        let attempt = |left: Duration| async move {
+            let end = clock.now().saturating_add(left);
+            let departed = traffic
+                .turn(&clock, left)
+                .await
+                .map_err(|late| Error::too_late(late.wait, left, late.is_asked))?;
+            let left = end.saturating_sub(clock.now());
             // An error names the total where that is what ends the attempt: nobody has set "2.9 s".
             let (time, limit) = if left < limits.attempt {
                 (left, total)
@@ -80,9 +90,14 @@ impl Service {
                 (limits.attempt, limits.attempt)
             };
             let deadline = Deadline::after(time, limit);
-            send::attempt(&pool, request, deadline, limits, &self.redactor)
+            let outcome = send::attempt(pool, request, deadline, limits, &self.redactor).await;
+            if let Err(error) = &outcome {
+                traffic.learn(&clock, departed, error);
+            }
+            outcome
         };
-        retry::with_retries(policy, operation, total, &SystemClock::new(), attempt).await
+        let quota = &traffic.quota;
+        retry::with_retries(policy, operation, total, &clock, quota, attempt).await
     }
 }
 

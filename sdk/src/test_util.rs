@@ -252,7 +252,7 @@ impl ErrorBuilder {
         if let Some(outcome) = self.outcome {
             error = error.with_outcome(outcome);
         }
-        error.after(self.attempts, self.retry_after.or(asked), false)
+        error.after(self.attempts, self.retry_after.or(asked), None)
     }
 }
 

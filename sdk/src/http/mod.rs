@@ -2,11 +2,15 @@
 
 mod backoff;
 mod cause;
+pub(crate) mod clock;
 pub(crate) mod headers;
+mod pace;
 pub(crate) mod path;
 pub(crate) mod pools;
 pub(crate) mod progress;
 pub(crate) mod proxy;
+pub(crate) mod queue;
+mod quota;
 pub(crate) mod retry;
 pub(crate) mod retry_after;
 pub(crate) mod send;
@@ -15,3 +19,4 @@ pub(crate) mod tls;
 #[cfg(feature = "rustls-no-provider")]
 mod tls_failure;
 pub(crate) mod trace;
+pub(crate) mod traffic;

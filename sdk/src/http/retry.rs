@@ -2,12 +2,16 @@
 
 use std::{
     future::Future,
-    time::{Duration, SystemTime},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use http::Method;
 
-use super::{backoff::Backoff, retry_after::retry_after, trace};
+use super::{
+    backoff::Backoff, clock::Clock, quota::RetryQuota, retry_after::retry_after, trace,
+    traffic::is_throttled,
+};
 use crate::{
     error::{Error, ErrorKind, Operation},
     http_response::HttpResponse,
@@ -119,85 +123,51 @@ fn is_transient(error: &Error) -> bool {
     }
 }
 
-/// Time and chance, so that a test can stand in for both.
-pub(crate) trait Clock {
-    /// Time that has passed since the call began.
-    fn elapsed(&self) -> Duration;
-    /// The time of day, which `Retry-After` dates are counted from.
-    fn time_of_day(&self) -> SystemTime;
-    /// A random number from 0 to 1.
-    fn jitter(&self) -> f64;
-    /// Waits.
-    fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send;
-}
-
-/// The real ones: the runtime's timer and a random number.
-pub(crate) struct SystemClock {
-    began: tokio::time::Instant,
-}
-
-impl SystemClock {
-    pub(crate) fn new() -> Self {
-        Self {
-            began: tokio::time::Instant::now(),
-        }
-    }
-}
-
-impl Clock for SystemClock {
-    fn elapsed(&self) -> Duration {
-        self.began.elapsed()
-    }
-
-    fn time_of_day(&self) -> SystemTime {
-        SystemTime::now()
-    }
-
-    fn jitter(&self) -> f64 {
-        fastrand::f64()
-    }
-
-    fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send {
-        tokio::time::sleep(wait)
-    }
-}
-
-/// Makes attempts until one succeeds, the policy gives up, or the time is over. Each attempt is given
-/// the time that is left.
+/// Makes attempts until one succeeds, the policy or the quota gives up, or the time is over. Each attempt is
+/// given the time that is left.
 pub(crate) async fn with_retries<F>(
     policy: RetryPolicy,
     operation: &Operation,
     total: Duration,
     clock: &impl Clock,
+    quota: &Mutex<RetryQuota>,
     mut attempt: impl FnMut(Duration) -> F,
 ) -> Result<HttpResponse, Error>
 where
     F: Future<Output = Result<HttpResponse, Error>>,
 {
+    let began = clock.now();
+    let left = || total.saturating_sub(clock.now().saturating_sub(began));
     let mut attempts = 0;
-    // Whether the service acted on an attempt before this one, or may have.
-    let mut may_have_acted = false;
     // Attempts that are no retries to the policy: the first, and the one after a stale connection.
     let mut uncounted = 1;
+    // Whether the last attempt was a retry that the quota paid for.
+    let mut has_spent = false;
+    let mut before: Option<Error> = None;
     loop {
-        let left = total.saturating_sub(clock.elapsed());
-        let outcome = attempt(left).await;
-        attempts += 1;
-        let error = match outcome {
+        let error = match attempt(left()).await {
             Ok(mut response) => {
-                response.attempts = attempts;
+                response.attempts = attempts + 1;
+                lock(quota).succeeded(clock.now(), has_spent);
                 return Ok(response);
             }
+            // What has failed before says more.
+            Err(error) if error.was_too_late() => return Err(before.unwrap_or(error)),
             Err(error) => error,
         };
+        attempts += 1;
         let asked = error
             .headers()
             .and_then(|headers| retry_after(headers, clock.time_of_day()));
-        let error = error.after(attempts, asked, may_have_acted);
+        let error = error.after(attempts, asked, before.as_ref());
         // That a kept connection was closed says nothing of the service, and the next attempt gets another.
         let is_free = error.was_stale() && is_safe(&operation.method) && uncounted == 1;
         uncounted += u32::from(is_free);
         let retries = attempts.saturating_sub(uncounted);
+        if !is_transient(&error) && error.status().is_some() {
+            // The service is well.
+            lock(quota).succeeded(clock.now(), has_spent);
+        }
         if !is_free && (retries >= policy.max_retries || !policy.covers(&operation.method, &error))
         {
             return Err(error);
@@ -208,14 +178,21 @@ where
             let backoff = policy.backoff.wait(retries, clock.jitter());
             backoff.max(asked.unwrap_or_default())
         };
-        if wait >= total.saturating_sub(clock.elapsed()) {
+        if wait >= left() {
             return Err(error);
         }
+        has_spent = !is_free && !is_throttled(error.status(), asked);
+        if has_spent && !lock(quota).spend(clock.now()) {
+            return Err(error.without_quota());
+        }
         trace::retrying(operation, attempts, wait, &error);
-        // The outcome remembers the attempts before.
-        may_have_acted = error.may_have_acted();
+        before = Some(error);
         clock.sleep(wait).await;
     }
+}
+
+fn lock(quota: &Mutex<RetryQuota>) -> MutexGuard<'_, RetryQuota> {
+    quota.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -223,8 +200,7 @@ mod tests {
     use std::{
         collections::VecDeque,
         future::ready,
-        sync::Mutex,
-        time::{Duration, SystemTime, UNIX_EPOCH},
+        time::{SystemTime, UNIX_EPOCH},
     };
 
     use bytes::Bytes;
@@ -254,13 +230,13 @@ mod tests {
     }
 
     impl Clock for Fake {
-        fn elapsed(&self) -> Duration {
+        fn now(&self) -> Duration {
             *self.now.lock().unwrap()
         }
 
         fn time_of_day(&self) -> SystemTime {
             // Sun, 06 Nov 1994 08:49:37 GMT
-            UNIX_EPOCH + Duration::from_secs(784_111_777) + self.elapsed()
+            UNIX_EPOCH + Duration::from_secs(784_111_777) + self.now()
         }
 
         fn jitter(&self) -> f64 {
@@ -316,7 +292,7 @@ mod tests {
             template: "/v1".to_owned(),
         };
         // Nothing here waits for anything real.
-        let outcome = with_retries(policy, &operation, TOTAL, &fake, attempt)
+        let outcome = with_retries(policy, &operation, TOTAL, &fake, &Mutex::default(), attempt)
             .now_or_never()
             .unwrap();
         let slept = fake.slept.into_inner().unwrap();

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{
     mock::{AGENT, DEAL, Service, builder, header, target},
-    peer::{FINE, Http1, KEY, Peer, Step, ada, answer},
+    peer::{FINE, Http1, KEY, PATIENCE, Peer, Step, ada, answer},
 };
 
 fn blocking(service: &Service) -> Client {
@@ -268,6 +268,36 @@ fn eight_threads_wait_at_the_same_time() {
             write_answer(&mut stream);
         }
     });
+}
+
+/// What is in flight goes on while the caller works on the deals it has: else a slow caller would find that the
+/// others have timed out.
+#[test]
+fn deals_come_in_while_the_caller_is_busy() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (written, all_of_it) = std::sync::mpsc::channel();
+    let service = std::thread::spawn(move || {
+        let mut streams = [listener.accept().unwrap().0, listener.accept().unwrap().0];
+        streams.iter_mut().for_each(read_head);
+        let [first, second] = &mut streams;
+        write_answer(first);
+        // More than fits between the two of them, so somebody must read it.
+        let body = format!("{DEAL}{}", " ".repeat(32 * 1024 * 1024));
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        second.write_all(head.as_bytes()).unwrap();
+        second.write_all(body.as_bytes()).unwrap();
+        written.send(()).unwrap();
+    });
+    let client = Client::new(builder(url).build().unwrap()).unwrap();
+    let many = client.deals().retrieve_many(["d_1", "d_2"]).as_completed();
+    let mut deals = many.into_iter();
+    deals.next().unwrap().result.unwrap();
+    // The caller is busy until the service has nothing more to send.
+    all_of_it.recv_timeout(PATIENCE).unwrap();
+    deals.next().unwrap().result.unwrap();
+    assert!(deals.next().is_none());
+    service.join().unwrap();
 }
 
 /// A kept connection that the service has closed since is not used for the next call: while no call

@@ -15,6 +15,7 @@ mod configuration;
 mod error_answers;
 mod faults;
 mod kept_connections;
+mod limits;
 #[path = "../mock/mod.rs"]
 mod mock;
 mod no_successes;

@@ -1,0 +1,290 @@
+//! How fast a client goes on after a service has told it to slow down.
+
+use std::time::Duration;
+
+/// The longest that a `Retry-After` holds up the calls that were not told it themselves: one wrong header must
+/// not silence a client for a day.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// The rate that a client which the service tells to slow down for the first time is not held below, in calls
+/// a second, before [`SLOWED`]: a caller with few calls should not notice.
+const FIRST_RATE: f64 = 10.0;
+
+/// The lowest rate, in calls a second, before [`SLOWED`].
+const LOWEST_RATE: f64 = 1.0;
+
+/// With what share of its rate the client goes on after a pause.
+const SLOWED: f64 = 0.7;
+
+/// How many seconds it takes until the client is back at its rate.
+const RECOVERY: f64 = 5.0;
+
+/// After how long without being told again the client is as fast as it likes.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+
+/// The pause that a service asks for, and the pace after it.
+///
+/// A service that has had enough responds with 429, or with 503 and `Retry-After`. Then all calls of the client
+/// wait as long as it says, and go on evenly spaced and slower than before: a pause alone would end with all of
+/// them at once, and with the next refusal. The rate is a cubic curve over time, as in TCP's CUBIC and AWS'
+/// adaptive retries: 0.7 of the last rate at first, back at it after 5 s, hardly faster for a while (1.04 times
+/// at 7.5 s), and then soon much faster (3.4 times at 15 s, 39 times at 30 s). So a client stays for most of the
+/// time just below the limit that it has met, whatever the limit is, and still finds out when it is gone.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    departures: Meter,
+    slowed: Option<Slowed>,
+    /// How often the client was slowed down.
+    times: Times,
+}
+
+/// How often a client had been slowed down when a call went out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Times(u64);
+
+#[derive(Debug)]
+struct Slowed {
+    /// When the pause is over.
+    resumes: Duration,
+    /// The rate that was too high, in calls a second.
+    rate: f64,
+}
+
+impl Slowed {
+    /// The rate at a time, in calls a second.
+    fn rate(&self, at: Duration) -> f64 {
+        let since = at.saturating_sub(self.resumes).as_secs_f64();
+        let from_recovery = (since - RECOVERY) / RECOVERY;
+        self.rate * (1.0 + (1.0 - SLOWED) * from_recovery.powi(3))
+    }
+}
+
+impl Pace {
+    /// A call goes out.
+    pub(crate) fn departs(&mut self, now: Duration) -> Times {
+        self.departures.count(now);
+        if self.slowed(now).is_none() {
+            self.slowed = None;
+        }
+        self.times
+    }
+
+    /// The service has refused a call, and asks for a pause, if it does. `departed` is what
+    /// [`departs`](Self::departs) said when the call went out: all refusals of calls that were in flight together
+    /// slow the client down once.
+    pub(crate) fn refused(&mut self, now: Duration, pause: Duration, departed: Times) {
+        if departed == self.times {
+            let seen = self.departures.rate(now);
+            let rate = match self.slowed(now) {
+                Some(slowed) => seen.min(slowed.rate(now)).max(LOWEST_RATE),
+                None => seen.max(FIRST_RATE),
+            };
+            self.slowed = Some(Slowed { resumes: now, rate });
+            self.times.0 += 1;
+        }
+        if let Some(slowed) = &mut self.slowed {
+            let pause = pause.min(LONGEST_PAUSE);
+            slowed.resumes = slowed.resumes.max(now.saturating_add(pause));
+        }
+    }
+
+    fn slowed(&self, now: Duration) -> Option<&Slowed> {
+        self.slowed
+            .as_ref()
+            .filter(|slowed| now < slowed.resumes.saturating_add(FORGOTTEN))
+    }
+
+    /// When the pause is over.
+    pub(crate) fn resumes(&self) -> Duration {
+        self.slowed
+            .as_ref()
+            .map_or(Duration::ZERO, |slowed| slowed.resumes)
+    }
+
+    /// The time between two calls, if one goes out at `at`.
+    pub(crate) fn interval(&self, at: Duration) -> Duration {
+        self.slowed(at).map_or(Duration::ZERO, |slowed| {
+            Duration::try_from_secs_f64(slowed.rate(at).recip()).unwrap_or_default()
+        })
+    }
+}
+
+/// Counts what happens in about the last second.
+#[derive(Debug, Default)]
+struct Meter {
+    second: u64,
+    /// In this second of the clock, and in the one before.
+    current: u32,
+    before: u32,
+}
+
+impl Meter {
+    fn count(&mut self, now: Duration) {
+        let second = now.as_secs();
+        if second != self.second {
+            self.before = if second == self.second + 1 {
+                self.current
+            } else {
+                0
+            };
+            self.current = 0;
+            self.second = second;
+        }
+        self.current = self.current.saturating_add(1);
+    }
+
+    /// How many there were in the second that ends now: of the second of the clock before this one, the share
+    /// that belongs to it.
+    fn rate(&self, now: Duration) -> f64 {
+        let share = 1.0 - f64::from(now.subsec_nanos()) / 1e9;
+        match now.as_secs().saturating_sub(self.second) {
+            0 => f64::from(self.current) + share * f64::from(self.before),
+            1 => share * f64::from(self.current),
+            _ => 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{
+        super::queue::{Queue, Turn},
+        *,
+    };
+
+    fn seconds(seconds: f64) -> Duration {
+        Duration::from_secs_f64(seconds)
+    }
+
+    /// A pace after so many calls in a second, the last of which was refused.
+    fn refused_after(calls: u32, pause: f64) -> Pace {
+        let mut pace = Pace::default();
+        let now = seconds(100.0);
+        let departed = (0..calls).map(|_| pace.departs(now)).last().unwrap();
+        pace.refused(now, seconds(pause), departed);
+        pace
+    }
+
+    fn rate(pace: &Pace, at: f64) -> f64 {
+        pace.interval(seconds(at)).as_secs_f64().recip()
+    }
+
+    #[test]
+    fn nothing_is_slowed_down_before_a_refusal() {
+        let mut pace = Pace::default();
+        for _ in 0..1000 {
+            pace.departs(Duration::ZERO);
+        }
+        assert_eq!(pace.interval(Duration::ZERO), Duration::ZERO);
+        assert_eq!(pace.resumes(), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_curve_is_as_documented() {
+        let pace = refused_after(100, 10.0);
+        assert_eq!(pace.resumes(), seconds(110.0));
+        for (after, expected) in [
+            (-5.0, 70.0),
+            (0.0, 70.0),
+            (5.0, 100.0),
+            (7.5, 103.75),
+            (15.0, 340.0),
+            (30.0, 3850.0),
+        ] {
+            let found = rate(&pace, 110.0 + after);
+            assert!(
+                (found - expected).abs() < 0.01 * expected,
+                "{after}: {found}"
+            );
+        }
+        assert_eq!(pace.interval(seconds(170.0)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_caller_with_few_calls_goes_on_at_seven_a_second() {
+        let pace = refused_after(1, 0.0);
+        assert!((rate(&pace, 100.0) - 7.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn what_was_in_flight_together_is_one_refusal() {
+        let mut pace = Pace::default();
+        let departed: Vec<Times> = (0..64).map(|_| pace.departs(Duration::ZERO)).collect();
+        for (number, times) in (0..).zip(departed) {
+            pace.refused(Duration::ZERO, Duration::from_secs(number % 7), times);
+        }
+        assert_eq!(pace.resumes(), seconds(6.0));
+        assert!((rate(&pace, 6.0) - 0.7 * 64.0).abs() < 0.01);
+        // The next is another.
+        let times = pace.departs(seconds(6.0));
+        pace.refused(seconds(6.5), Duration::ZERO, times);
+        assert!(rate(&pace, 6.5) < 2.0);
+    }
+
+    #[test]
+    fn the_slowest_pace_there_is() {
+        let mut pace = Pace::default();
+        for second in 0..100 {
+            let now = Duration::from_secs(second);
+            let times = pace.departs(now);
+            pace.refused(now, Duration::MAX, times);
+        }
+        assert_eq!(pace.resumes(), seconds(159.0));
+        assert!((rate(&pace, 159.0) - 0.7).abs() < 0.01);
+    }
+
+    #[test]
+    fn calls_of_the_last_second_are_counted() {
+        let mut meter = Meter::default();
+        for tenth in 0..100_u32 {
+            meter.count(Duration::from_millis(100) * tenth);
+        }
+        for (at, rate) in [(9.95, 10.5), (10.5, 5.0), (11.0, 0.0), (99.0, 0.0)] {
+            assert!((meter.rate(seconds(at)) - rate).abs() < 0.01, "{at}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// A service that lets so many through a second, and at once after a while without any, is asked by a
+        /// caller that always has one more: few of its calls are refused, whatever the limit.
+        #[test]
+        fn few_calls_are_refused_whatever_the_limit(
+            limit in 20.0..500.0_f64,
+            burst in 1.0..500.0_f64,
+            pause in prop_oneof![Just(0.0), Just(1.0), Just(3.0)],
+        ) {
+            let mut queue = Queue::new(Duration::ZERO);
+            let mut now = Duration::ZERO;
+            let (mut tokens, mut last) = (burst, now);
+            let (mut calls, mut refusals) = (0_u32, 0_u32);
+            while now < Duration::from_secs(120) {
+                match queue.enter(now) {
+                    Err(ticket) => {
+                        if let Turn::At(at) = queue.ask(&ticket, now, Duration::MAX) {
+                            now = at;
+                        }
+                        queue.leave(&ticket);
+                    }
+                    Ok(departed) => {
+                        calls += 1;
+                        tokens = burst.min(tokens + limit * (now - last).as_secs_f64());
+                        last = now;
+                        if tokens < 1.0 {
+                            refusals += 1;
+                            queue.refused(now, seconds(pause), departed);
+                        } else {
+                            tokens -= 1.0;
+                        }
+                    }
+                }
+            }
+            let share = f64::from(refusals) / f64::from(calls);
+            prop_assert!(share < 0.02, "{refusals} of {calls}");
+            prop_assert!(f64::from(calls) > 0.4 * limit * 120.0, "{calls}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What the calls of a client know of each other: whose turn it is, how the service took those before, and how
+//! many retries are left.
+
+use std::{
+    pin::pin,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures_util::future::select;
+use http::StatusCode;
+
+use super::{
+    clock::{Clock, SystemClock},
+    pace::Times,
+    queue::{Queue, Ticket, TooLate, Turn},
+    quota::RetryQuota,
+    retry_after::retry_after,
+};
+use crate::error::Error;
+
+/// What all calls of a client share, on whatever runtime they are.
+#[derive(Debug)]
+pub(crate) struct Traffic {
+    /// What times here are counted by.
+    pub(crate) clock: SystemClock,
+    /// The time between two calls that the client's rate limit asks for.
+    interval: Duration,
+    queue: Mutex<Queue>,
+    pub(crate) quota: Mutex<RetryQuota>,
+}
+
+impl Traffic {
+    /// The traffic of a client with this rate limit, in calls a second.
+    pub(crate) fn new(rate_limit: Option<f64>) -> Result<Self, Error> {
+        let interval = rate_limit.map_or(Some(Duration::ZERO), interval);
+        let interval = interval.ok_or_else(|| {
+            Error::config(
+                "rate_limit must be a number of calls a second, more than zero and finite",
+            )
+        })?;
+        Ok(Self {
+            clock: SystemClock::new(),
+            interval,
+            queue: Mutex::new(Queue::new(interval)),
+            quota: Mutex::default(),
+        })
+    }
+
+    /// Whether the two have the same rate limit.
+    pub(crate) fn is_limited_like(&self, other: &Self) -> bool {
+        self.interval == other.interval
+    }
+
+    /// Waits for the turn of a call that has this much time left. Those that wait go first come, first served;
+    /// one that is dropped leaves no gap.
+    pub(crate) async fn turn(&self, clock: &impl Clock, left: Duration) -> Result<Times, TooLate> {
+        let now = clock.now();
+        let latest = now.saturating_add(left);
+        let ticket = match self.queue().enter(now) {
+            Ok(departed) => return Ok(departed),
+            Err(ticket) => ticket,
+        };
+        let place = Place {
+            traffic: self,
+            ticket,
+        };
+        loop {
+            let now = clock.now();
+            let turn = self.queue().ask(&place.ticket, now, latest);
+            match turn {
+                Turn::Now(departed) => return Ok(departed),
+                Turn::TooLate(too_late) => return Err(too_late),
+                Turn::At(at) => {
+                    let wait = at.saturating_sub(now);
+                    let news = place.ticket.news.notified();
+                    select(pin!(clock.sleep(wait)), pin!(news)).await;
+                }
+            }
+        }
+    }
+
+    /// Takes note of how the service took an attempt.
+    pub(crate) fn learn(&self, clock: &impl Clock, departed: Times, error: &Error) {
+        let asked = error
+            .headers()
+            .and_then(|headers| retry_after(headers, clock.time_of_day()));
+        if is_throttled(error.status(), asked) {
+            let pause = asked.unwrap_or_default();
+            self.queue().refused(clock.now(), pause, departed);
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a response says that the service has had enough for now.
+pub(crate) fn is_throttled(status: Option<StatusCode>, asked: Option<Duration>) -> bool {
+    match status {
+        Some(StatusCode::TOO_MANY_REQUESTS) => true,
+        Some(StatusCode::SERVICE_UNAVAILABLE) => asked.is_some(),
+        _ => false,
+    }
+}
+
+/// The time between two calls at this rate.
+fn interval(rate: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(rate.recip())
+        .ok()
+        .filter(|_| rate > 0.0 && rate.is_finite())
+}
+
+/// A place in the queue, given up when this is dropped.
+struct Place<'a> {
+    traffic: &'a Traffic,
+    ticket: Ticket,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.traffic.queue().leave(&self.ticket);
+    }
+}

@@ -1,0 +1,542 @@
+//! Services that allow so many requests a second and are down at times, and clients that keep to a rate.
+//!
+//! Service and client share one thread and its paused clock: a minute of theirs takes no time, and nothing
+//! depends on how busy the machine is.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use dealkit::{Client, ClientBuilder, ErrorKind, Outcome, RetryPolicy};
+use futures_util::{StreamExt as _, stream};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{TcpListener, TcpStream},
+    time::{Instant, sleep},
+};
+
+use crate::peer::{FINE, KEY, ada};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What the service makes of a request that comes so long after its start: a status, 0 for no response at all,
+/// and `Retry-After`.
+type Judge = Box<dyn FnMut(Duration) -> (u16, Option<u64>) + Send>;
+
+/// So many in each second of the clock.
+fn window(limit: usize, phase: Duration) -> Judge {
+    let (mut second, mut used) = (0, 0);
+    Box::new(move |at| {
+        let now = (at + phase).as_secs();
+        if now != second {
+            (second, used) = (now, 0);
+        }
+        used += 1;
+        if used <= limit {
+            (200, None)
+        } else {
+            (429, Some(1))
+        }
+    })
+}
+
+/// So many a second on average, and so many at once after a while without any.
+fn bucket(rate: f64, burst: f64, retry_after: Option<u64>) -> Judge {
+    let (mut tokens, mut last) = (burst, Duration::ZERO);
+    Box::new(move |at| {
+        tokens = burst.min(tokens + rate * (at - last).as_secs_f64());
+        last = at;
+        if tokens < 1.0 {
+            return (429, retry_after);
+        }
+        tokens -= 1.0;
+        (200, None)
+    })
+}
+
+/// What reached the service: when, and what came of it.
+type Log = Arc<Mutex<Vec<(Duration, u16)>>>;
+
+struct Service {
+    url: String,
+    log: Log,
+}
+
+impl Service {
+    /// A service that takes this long for each response.
+    async fn start(latency: Duration, judge: Judge) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let log = Log::default();
+        let judge = Arc::new(Mutex::new(judge));
+        let (began, its_log) = (Instant::now(), Arc::clone(&log));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (judge, log) = (Arc::clone(&judge), Arc::clone(&its_log));
+                tokio::spawn(async move {
+                    let mut stream = BufReader::new(stream);
+                    while hear(&mut stream).await.is_some() {
+                        let at = began.elapsed();
+                        let (status, retry_after) = (judge.lock().unwrap())(at);
+                        log.lock().unwrap().push((at, status));
+                        sleep(latency).await;
+                        if status == 0 {
+                            // It says nothing more.
+                            std::future::pending::<()>().await;
+                        }
+                        answer(&mut stream, status, retry_after).await;
+                    }
+                });
+            }
+        });
+        Self { url, log }
+    }
+
+    fn builder(&self) -> ClientBuilder {
+        Client::builder().base_url(&self.url).service_key(KEY)
+    }
+
+    fn log(&self) -> Vec<(Duration, u16)> {
+        self.log.lock().unwrap().clone()
+    }
+
+    fn count(&self, status: u16) -> usize {
+        self.log().iter().filter(|(_, of)| *of == status).count()
+    }
+}
+
+/// Reads a request to its end.
+async fn hear(stream: &mut BufReader<TcpStream>) -> Option<()> {
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if stream.read_line(&mut line).await.ok()? == 0 {
+            return None;
+        }
+        if let Some(value) = line.strip_prefix("content-length: ") {
+            length = value.trim().parse().unwrap();
+        }
+        if line == "\r\n" {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.ok().map(drop)
+}
+
+async fn answer(stream: &mut BufReader<TcpStream>, status: u16, retry_after: Option<u64>) {
+    let retry_after = retry_after.map_or(String::new(), |seconds| {
+        format!("retry-after: {seconds}\r\n")
+    });
+    let body = if status == 200 { FINE } else { "" };
+    let text = format!(
+        "HTTP/1.1 {status} Status\r\n{retry_after}x-request-id: r_1\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let _ = stream.write_all(text.as_bytes()).await;
+}
+
+/// Retrieves so many deals, so many at a time; how many failed.
+async fn retrieve(client: &Client, count: usize, concurrency: usize) -> usize {
+    let ids = (0..count).map(|number| format!("d_{number}"));
+    let many = client.deals().retrieve_many(ids).concurrency(concurrency);
+    many.stream()
+        .filter(|item| std::future::ready(item.result.is_err()))
+        .count()
+        .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bulk_stays_below_a_limit_that_it_does_not_know() {
+    let millis = Duration::from_millis;
+    let cases: [(&str, u64, usize, Judge); 6] = [
+        ("a window", 0, 64, window(50, millis(0))),
+        ("a window", 100, 64, window(50, millis(600))),
+        ("a bucket", 5, 64, bucket(50.0, 50.0, Some(1))),
+        ("a small bucket", 100, 64, bucket(50.0, 5.0, Some(1))),
+        ("no Retry-After", 5, 64, bucket(50.0, 50.0, None)),
+        // All but 50 of these are refused at first, and that is all there is.
+        ("more in flight", 5, 256, window(50, millis(0))),
+    ];
+    for (name, latency, concurrency, judge) in cases {
+        let service = Service::start(millis(latency), judge).await;
+        let client = service.builder().build().unwrap();
+        let began = Instant::now();
+        let lost = retrieve(&client, 5_000, concurrency).await;
+        let (refused, took) = (service.count(429), began.elapsed());
+        let name =
+            format!("{name}, {latency} ms, {concurrency} at a time: {refused} refused, {took:?}");
+        assert_eq!(lost, 0, "{name}");
+        let most = if concurrency == 64 {
+            100
+        } else {
+            100 + concurrency
+        };
+        assert!(refused <= most, "{name}");
+        // At the limit it would be 100 s.
+        assert!(took < 160 * SECOND, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_calls_wait_as_long_as_one_was_told() {
+    for (status, is_heeded) in [(429, true), (503, true), (500, false)] {
+        let mut count = 0;
+        let judge = Box::new(move |_| {
+            count += 1;
+            if count == 1 {
+                (status, Some(10))
+            } else {
+                (200, None)
+            }
+        });
+        let service = Service::start(Duration::ZERO, judge).await;
+        let client = service.builder().build().unwrap();
+        let told = client.deals().retrieve("d_1").retry(RetryPolicy::never());
+        assert_eq!(told.await.unwrap_err().retry_after(), Some(10 * SECOND));
+        sleep(SECOND).await;
+
+        // There is no time for that.
+        let began = Instant::now();
+        let outcome = client.agents().create(ada()).timeout(9 * SECOND).await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        if is_heeded {
+            let error = outcome.unwrap_err();
+            assert_eq!(
+                (error.kind(), error.outcome(), error.attempts()),
+                (ErrorKind::Timeout, Outcome::NotSent, 0)
+            );
+            assert_eq!(error.retry_after().unwrap().as_millis() / 100, 90);
+            assert_eq!(service.log().len(), 1);
+            let text = error.to_string();
+            assert!(
+                text.starts_with(
+                    "POST /v1/agents: not sent: the service has asked for fewer requests"
+                ),
+                "{text}"
+            );
+            assert!(text.ends_with("only 9 s are left"), "{text}");
+        } else {
+            outcome.unwrap();
+        }
+
+        // Reads, creates and bulks alike.
+        let bulk = retrieve(&client, 3, 3);
+        let (one, other, lost) = tokio::join!(
+            client.agents().create(ada()).send(),
+            client.deals().retrieve("d_1").send(),
+            bulk
+        );
+        one.unwrap();
+        other.unwrap();
+        assert_eq!(lost, 0);
+        let pause = if is_heeded { 10 * SECOND } else { SECOND };
+        assert!(
+            service.log().iter().skip(1).all(|(at, _)| *at >= pause),
+            "{:?}",
+            service.log()
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_pause_does_not_silence_a_client_for_a_day() {
+    let mut count = 0;
+    let judge = Box::new(move |_| {
+        count += 1;
+        if count == 1 {
+            (503, Some(86_400))
+        } else {
+            (200, None)
+        }
+    });
+    let service = Service::start(Duration::ZERO, judge).await;
+    let client = service.builder().timeout(90 * SECOND).build().unwrap();
+    let error = client.deals().retrieve("d_1").await.unwrap_err();
+    assert_eq!(
+        (error.status().unwrap().as_u16(), error.attempts()),
+        (503, 1)
+    );
+    client.deals().retrieve("d_1").await.unwrap();
+    assert_eq!(service.log()[1].0.as_secs(), 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_is_kept_by_all_calls_and_attempts() {
+    for (rate, latency) in [(50.0, 0), (30.0, 40), (400.0, 5)] {
+        // Every third fails, and is sent again.
+        let mut count = 0;
+        let judge = Box::new(move |_| {
+            count += 1;
+            (if count % 3 == 0 { 500 } else { 200 }, None)
+        });
+        let service = Service::start(Duration::from_millis(latency), judge).await;
+        let client = service.builder().rate_limit(rate).build().unwrap();
+        let one_by_one = async {
+            for _ in 0..20 {
+                let _ = client.deals().retrieve("d_1").await;
+            }
+        };
+        let (_, creates, ()) = tokio::join!(
+            retrieve(&client, 400, 64),
+            stream::iter(0..50)
+                .map(|_| client.agents().create(ada()).send())
+                .buffer_unordered(8)
+                .count(),
+            one_by_one
+        );
+        assert_eq!(creates, 50);
+        let log = service.log();
+        for (first, (at, _)) in log.iter().enumerate() {
+            let within = log[first..]
+                .iter()
+                .take_while(|(other, _)| *other < *at + SECOND)
+                .count();
+            // The timer counts in milliseconds.
+            assert!(
+                within as f64 <= rate + 1.0 + rate * 0.002,
+                "{rate}: {within} from {at:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_is_made_use_of() {
+    for rate in [7.0, 50.0, 400.0, 3_000.0] {
+        let service = Service::start(Duration::from_millis(5), Box::new(|_| (200, None))).await;
+        let client = service.builder().rate_limit(rate).build().unwrap();
+        let began = Instant::now();
+        assert_eq!(retrieve(&client, 1_000, 64).await, 0);
+        let took = began.elapsed().as_secs_f64();
+        assert!(
+            (0.98..1.02).contains(&(took * rate / 1_000.0)),
+            "{rate}: {took} s"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_wait_in_order_and_those_that_give_up_leave_no_gap() {
+    let service = Service::start(Duration::ZERO, Box::new(|_| (200, None))).await;
+    let client = service.builder().rate_limit(1.0).build().unwrap();
+    let began = Instant::now();
+    let finished = Mutex::new(Vec::new());
+    let calls = (0..10_u64).map(|number| {
+        let (client, finished) = (&client, &finished);
+        async move {
+            let call = client.deals().retrieve("d_1").send();
+            // Those in the middle are cancelled while they wait.
+            if (3..7).contains(&number) {
+                let _ = tokio::time::timeout(SECOND / 2, call).await;
+            } else {
+                call.await.unwrap();
+                finished
+                    .lock()
+                    .unwrap()
+                    .push((number, began.elapsed().as_secs()));
+            }
+        }
+    });
+    futures_util::future::join_all(calls).await;
+    let finished = finished.into_inner().unwrap();
+    assert_eq!(finished, [(0, 0), (1, 1), (2, 2), (7, 3), (8, 4), (9, 5)]);
+    assert_eq!(service.log().len(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_comes_too_late_is_refused_at_once() {
+    let service = Service::start(Duration::ZERO, Box::new(|_| (200, None))).await;
+    let client = service
+        .builder()
+        .rate_limit(0.5)
+        .timeout(5 * SECOND)
+        .build()
+        .unwrap();
+    let began = Instant::now();
+    let calls = (0..6).map(|_| async {
+        let outcome = client.agents().create(ada()).await.map(drop);
+        (outcome, began.elapsed().as_secs())
+    });
+    let outcomes = futures_util::future::join_all(calls).await;
+    for (number, (outcome, at)) in (0_u64..).zip(outcomes) {
+        if number < 3 {
+            outcome.unwrap();
+            assert_eq!(at, 2 * number);
+            continue;
+        }
+        let error = outcome.unwrap_err();
+        assert_eq!(at, 0);
+        assert_eq!(
+            (
+                error.kind(),
+                error.outcome(),
+                error.attempts(),
+                error.retry_after()
+            ),
+            (ErrorKind::Timeout, Outcome::NotSent, 0, None)
+        );
+        assert_eq!(
+            error.to_string(),
+            "POST /v1/agents: not sent: with the client's rate_limit it is its turn in 6 s, and only 5 s are left"
+        );
+    }
+    assert_eq!(service.log().len(), 3);
+}
+
+/// A stream's calls stand still while its program waits for another call: they must not hold it up for ever.
+#[tokio::test(start_paused = true)]
+async fn calls_that_nobody_looks_after_do_not_stop_the_others() {
+    let service = Service::start(Duration::ZERO, Box::new(|_| (200, None))).await;
+    let client = service.builder().rate_limit(10.0).build().unwrap();
+    let ids = (0..20).map(|number| format!("d_{number}"));
+    let mut deals = client.deals().retrieve_many(ids).concurrency(16).stream();
+    let began = Instant::now();
+    let mut count = 0;
+    while let Some(item) = deals.next().await {
+        item.result.unwrap();
+        client.agents().create(ada()).await.unwrap();
+        count += 2;
+    }
+    assert_eq!(count, 40);
+    let log = service.log();
+    assert!(
+        log.windows(2)
+            .all(|pair| pair[1].0 - pair[0].0 >= Duration::from_millis(98))
+    );
+    assert!(began.elapsed() < 15 * SECOND, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_shares_a_limit() {
+    for (name, other_rate, key, is_shared) in [
+        ("the same", Some(1.0), KEY, true),
+        ("another limit", Some(2.0), KEY, false),
+        ("no limit", None, KEY, false),
+        ("another key", Some(1.0), "another", false),
+    ] {
+        let service = Service::start(Duration::ZERO, Box::new(|_| (200, None))).await;
+        let client = service.builder().rate_limit(1.0).build().unwrap();
+        let mut other = service
+            .builder()
+            .service_key(key)
+            .share_connections(&client);
+        if let Some(rate) = other_rate {
+            other = other.rate_limit(rate);
+        }
+        let other = other.build().unwrap();
+        assert!(other.shares_connections(&client));
+        for client in [&client, &other, &client.clone()] {
+            client.deals().retrieve("d_1").await.unwrap();
+        }
+        let seconds: Vec<_> = service.log().iter().map(|(at, _)| at.as_secs()).collect();
+        assert_eq!(
+            seconds,
+            if is_shared { [0, 1, 2] } else { [0, 0, 1] },
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_limit_is_a_number_of_calls() {
+    for rate in [
+        0.0,
+        -1.0,
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        1e-300,
+    ] {
+        let builder = Client::builder()
+            .base_url("http://127.0.0.1:9")
+            .service_key(KEY);
+        let error = builder.rate_limit(rate).build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert_eq!(
+            error.to_string(),
+            "rate_limit must be a number of calls a second, more than zero and finite"
+        );
+    }
+    let builder = Client::builder()
+        .base_url("http://127.0.0.1:9")
+        .service_key(KEY);
+    assert!(builder.clone().rate_limit(1e300).build().is_ok());
+    assert!(builder.rate_limit(1e-9).build().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_not_tripled() {
+    let service = Service::start(Duration::ZERO, Box::new(|_| (503, None))).await;
+    let client = service.builder().build().unwrap();
+    let calls = (0..1_000).map(|_| client.deals().retrieve("d_1").send());
+    let outcomes: Vec<_> = stream::iter(calls).buffer_unordered(16).collect().await;
+    let requests = service.log().len();
+    // A full quota pays for 35 retries, and a few seconds have passed.
+    assert!((1_030..1_040).contains(&requests), "{requests}");
+    let texts: Vec<_> = outcomes
+        .into_iter()
+        .map(|outcome| outcome.unwrap_err().to_string())
+        .collect();
+    let without = "GET /v1/deals/{id}: 503 Service Unavailable (not retried: the client has used up its retry quota) [request id r_1]";
+    assert!(texts.iter().filter(|text| *text == without).count() > 950);
+    let after_one = "GET /v1/deals/{id}: 503 Service Unavailable (after 2 attempts; not retried: the client has used up its retry quota) [request id r_1]";
+    assert!(texts.iter().any(|text| text == after_one));
+    // What was never to be retried says nothing of it.
+    let error = client.agents().create(ada()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "POST /v1/agents: 503 Service Unavailable [request id r_1]"
+    );
+
+    // It comes back with time.
+    sleep(100 * SECOND).await;
+    assert_eq!(
+        client.deals().retrieve("d_1").await.unwrap_err().attempts(),
+        3
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_success_after_a_retry_gives_it_back() {
+    let mut count = 0;
+    let judge = Box::new(move |_| {
+        count += 1;
+        (if count % 2 == 1 { 503 } else { 200 }, None)
+    });
+    let service = Service::start(Duration::ZERO, judge).await;
+    let client = service.builder().build().unwrap();
+    for _ in 0..200 {
+        let response = client
+            .deals()
+            .retrieve("d_1")
+            .with_response()
+            .await
+            .unwrap();
+        assert_eq!(response.attempts(), 2);
+    }
+}
+
+/// The service responds once, and then no more: what it has said is not forgotten over the time that is up.
+#[tokio::test(start_paused = true)]
+async fn a_timeout_tells_of_the_response_before_it() {
+    let mut count = 0;
+    let judge = Box::new(move |_| {
+        count += 1;
+        if count == 1 { (503, None) } else { (0, None) }
+    });
+    let service = Service::start(Duration::ZERO, judge).await;
+    let client = service.builder().timeout(2 * SECOND).build().unwrap();
+    let error = client.deals().retrieve("d_1").await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "GET /v1/deals/{id}: timed out after 2 s (after 2 attempts; the last response was \
+         503 Service Unavailable [request id r_1])"
+    );
+    assert_eq!((error.kind(), error.attempts()), (ErrorKind::Timeout, 2));
+    assert_eq!(
+        (error.status(), error.body(), error.request_id()),
+        (None, None, None)
+    );
+}
