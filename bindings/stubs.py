@@ -149,7 +149,7 @@ class Options:
 def call_options(settings: dict[str, Any]) -> Options | Failure:
     """{call_options}"""
 
-def open_engine(settings: dict[str, Any], awaits: bool, shared: Engine | None) -> Engine | Failure:
+def open_engine(settings: dict[str, Any], shared: Engine | None) -> Engine | Failure:
     """{open_engine}"""
 
 @final

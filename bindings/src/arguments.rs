@@ -18,6 +18,7 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expected {
     Seconds,
+    PerSecond,
     Count,
     Port,
     Bool,
@@ -27,6 +28,7 @@ impl Expected {
     fn name(self) -> &'static str {
         match self {
             Expected::Seconds => "a number of seconds",
+            Expected::PerSecond => "a number of calls a second",
             Expected::Count => "a whole number, 0 or more",
             Expected::Port => "a whole number from 0 to 65535",
             Expected::Bool => "a bool",
@@ -111,7 +113,9 @@ impl<'py> Settings<'_, 'py> {
         let is_bool = value.is_instance_of::<PyBool>();
         let is_right_type = match expected {
             Expected::Count | Expected::Port => !is_bool && value.is_instance_of::<PyInt>(),
-            Expected::Seconds => !is_bool && !value.is_instance_of::<PyString>(),
+            Expected::Seconds | Expected::PerSecond => {
+                !is_bool && !value.is_instance_of::<PyString>()
+            }
             Expected::Bool => is_bool,
         };
         let wrong = |found: &str| format!("{name} must be {}, not {found}", expected.name());

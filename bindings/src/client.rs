@@ -17,23 +17,24 @@ use crate::{
     watch::{self, Watch},
 };
 
-/// Connection pools of one configuration.
+/// A client of one configuration.
 ///
-/// There are two, made when they are needed: a connection lives on the runtime that made it, and waiting
-/// callers have another one than awaiting callers.
+/// Waiting and awaiting callers, and bulks, have the same one, and with it the same limits; their connections are
+/// apart, as each lives on the runtime that made it.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Engine {
     config: Config,
     /// Whose connections are used, where the configuration allows it.
     shared: Option<Py<Engine>>,
-    of_callers: PerProcess<dealkit::Client>,
-    of_background: PerProcess<dealkit::Client>,
+    /// Whether its limits are used too.
+    shares_limits: bool,
+    client: PerProcess<dealkit::Client>,
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
         // The thread in the background closes its connections by itself.
-        if let Some(client) = self.of_callers.take() {
+        if let Some(client) = self.client.take() {
             runtime::drop_of_callers(client);
         }
     }
@@ -77,6 +78,9 @@ impl Config {
         if let Some(bytes) = settings.number("max_response_bytes", Expected::Count)? {
             builder = builder.max_response_bytes(bytes);
         }
+        if let Some(rate) = settings.number("rate_limit", Expected::PerSecond)? {
+            builder = builder.rate_limit(rate);
+        }
         if let Some(allow) = settings.number("allow_http", Expected::Bool)? {
             builder = builder.allow_http(allow);
         }
@@ -103,40 +107,31 @@ fn or_environment(settings: &Settings<'_, '_>, name: &str, variable: &str) -> Ou
     }
 }
 
-/// Sets an Engine up, for callers that await or that wait. It shares the connections of another one where
-/// the settings allow it.
+/// Sets an Engine up. It shares the connections of another one, and its limits, where the settings allow it.
 #[pyfunction]
-#[pyo3(signature = (settings, awaits, shared))]
+#[pyo3(signature = (settings, shared))]
 pub(crate) fn open_engine<'py>(
     settings: &Bound<'py, PyDict>,
-    awaits: bool,
     shared: Option<Py<Engine>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = settings.py();
     entry(py, || {
-        // What shares holds on to the first of those that share, and not to the one before it: the chain would
-        // have no end.
-        let first = |engine: Py<Engine>| match &engine.get().shared {
-            Some(first) => first.clone_ref(py),
-            None => engine,
-        };
         let mut engine = Engine {
             config: Config::new(&Settings(settings))?,
-            shared: shared.map(first),
-            of_callers: PerProcess::new(),
-            of_background: PerProcess::new(),
-        };
-        let of: fn(&Engine) -> _ = if awaits {
-            Engine::for_background
-        } else {
-            Engine::for_callers
+            shared: shared.map(|other| Engine::first_of_limits(other, py)),
+            shares_limits: false,
+            client: PerProcess::new(),
         };
         // What is wrong with the configuration comes out here and not at the first call.
-        let client = of(&engine)?;
-        if let Some(first) = &engine.shared
-            && !client.shares_connections(&of(first.get())?)
-        {
-            engine.shared = None;
+        let client = engine.made()?;
+        if let Some(other) = engine.shared.take() {
+            let with = other.get().made()?;
+            if client.shares_limits(&with) {
+                engine.shares_limits = true;
+                engine.shared = Some(other);
+            } else if client.shares_connections(&with) {
+                engine.shared = Some(Engine::first_of_connections(other, py));
+            }
         }
         Ok(engine)
     })
@@ -180,7 +175,7 @@ impl Engine {
         let call = call.get();
         let begin = || {
             let options = options.map(|options| options.get());
-            let request = call.on(&self.for_callers()?, options);
+            let request = call.on(&self.made()?, options);
             let sent = Watch::told(watch).send(request);
             Ok(Bound::new(py, Waiting::new(sent, call.read_as, raw)?)?)
         };
@@ -209,7 +204,7 @@ impl Engine {
         entry(py, || {
             let call = call.get();
             let options = options.map(|options| options.get());
-            let request = call.on(&self.for_background()?, options);
+            let request = call.on(&self.made()?, options);
             let inbox = Arc::clone(&mailbox.get().inner);
             let sent = Watch::told(watch).send(request);
             Pending::start(sent, call.read_as, raw, inbox, future)
@@ -239,39 +234,37 @@ impl Engine {
         gil::end_if_left_behind(py);
         entry(py, || {
             let options = options.map(|options| options.get());
-            Many::start(&self.for_background()?, ordered, options, raw)
+            Many::start(&self.made()?, ordered, options, raw)
         })
     }
 }
 
 impl Engine {
-    /// The client, in whichever way it is used.
+    /// The client of this process.
     fn made(&self) -> Outcome<dealkit::Client> {
-        match self.of_background.get() {
-            Some(client) => Ok(client),
-            None => self.for_callers(),
-        }
-    }
-
-    fn for_callers(&self) -> Outcome<dealkit::Client> {
-        self.client(&self.of_callers, Self::for_callers)
-    }
-
-    fn for_background(&self) -> Outcome<dealkit::Client> {
-        self.client(&self.of_background, Self::for_background)
-    }
-
-    fn client(
-        &self,
-        slot: &PerProcess<dealkit::Client>,
-        of: fn(&Self) -> Outcome<dealkit::Client>,
-    ) -> Outcome<dealkit::Client> {
-        slot.get_or_make(|| {
+        self.client.get_or_make(|| {
             let mut builder = self.config.builder.clone();
             if let Some(shared) = &self.shared {
-                builder = builder.share_connections(&of(shared.get())?);
+                builder = builder.share_connections(&shared.get().made()?);
             }
             Ok(gil::with_stack(|| builder.build())?)
         })
+    }
+
+    /// The first of those that share the limits of this one. What shares holds on to that, and not to the one
+    /// before it: the chain would have no end.
+    fn first_of_limits(this: Py<Self>, py: Python<'_>) -> Py<Self> {
+        match &this.get().shared {
+            Some(first) if this.get().shares_limits => first.clone_ref(py),
+            _ => this,
+        }
+    }
+
+    /// The first of those that share the connections of this one, which is the first of its limits.
+    fn first_of_connections(this: Py<Self>, py: Python<'_>) -> Py<Self> {
+        match &this.get().shared {
+            Some(first) => first.clone_ref(py),
+            None => this,
+        }
     }
 }

@@ -63,6 +63,7 @@ def refused(error: type[Exception], text: str, call: Callable[[], object]) -> No
 
 
 SECONDS = "must be a number of seconds, more than zero and finite"
+RATE = "rate_limit must be a number of calls a second, more than zero and finite"
 WHOLE = "must be a whole number, 0 or more"
 
 SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
@@ -112,6 +113,16 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
         (1.5, TypeError, f"max_retries {WHOLE}, not float"),
         ("3", TypeError, f"max_retries {WHOLE}, not str"),
         (True, TypeError, f"max_retries {WHOLE}, not bool"),
+    ],
+    "rate_limit": [
+        (0, ConfigError, RATE),
+        (-1, ConfigError, RATE),
+        (math.nan, ConfigError, RATE),
+        (math.inf, ConfigError, RATE),
+        (10**400, ConfigError, "rate_limit must be a number of calls a second, not one so large"),
+        ("5", TypeError, "rate_limit must be a number of calls a second, not str"),
+        (True, TypeError, "rate_limit must be a number of calls a second, not bool"),
+        ([], TypeError, "rate_limit must be a number of calls a second, not list"),
     ],
     "headers": [
         ("a: b", TypeError, "headers must be a mapping or an iterable of pairs"),

@@ -143,6 +143,12 @@ impl Client {
     pub fn shares_connections(&self, with: &Client) -> bool {
         Arc::ptr_eq(&self.service.pools, &with.service.pools)
     }
+
+    /// Whether this client and the other one are one to the service: the rate limit, the pauses that the service
+    /// asks for, and the retry quota are theirs together; see [`ClientBuilder::share_connections`].
+    pub fn shares_limits(&self, with: &Client) -> bool {
+        Arc::ptr_eq(&self.service.traffic, &with.service.traffic)
+    }
 }
 
 impl fmt::Debug for Client {

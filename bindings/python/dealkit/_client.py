@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, ClassVar, Self, Unpack
+from typing import Any, Self, Unpack
 
 import dealkit._models  # noqa: F401 - completes the native classes, which calls come back with
 from dealkit import _native
@@ -26,8 +26,6 @@ class BaseClient:
     # The options, to be pickled and changed; never shown, for the key is one of them.
     _given: dict[str, Any]
 
-    _AWAITS: ClassVar[bool]
-
     @keywords
     def __init__(self, **options: Unpack[ClientOptions]) -> None:
         """Sets the client up, and checks that it can work.
@@ -38,6 +36,9 @@ class BaseClient:
             service_key: The key issued to the caller. Default: ``DEALKIT_SERVICE_KEY``.
             timeout: The most seconds that a call may take, all attempts included (60), or a ``Timeout``.
             max_retries: How many times a request is retried after the first attempt (2).
+            rate_limit: The most requests a second, over all calls of the client and all their attempts
+                (no limit). Calls wait for their turn, first come, first served; one whose turn would come too late
+                raises ``APITimeoutError`` at once.
             headers: Headers to send on every request.
             proxy: A proxy to go through, such as ``http://proxy.example.com:3128``, in place of the one that
                 the environment names. A service on a loopback address is always called directly.
@@ -54,7 +55,7 @@ class BaseClient:
         self._set_up(options, None)
 
     def _set_up(self, options: Any, shared: _native.Engine | None) -> None:
-        engine, self._given = _open(options, type(self), shared)
+        engine, self._given = _open(options, shared)
         self._service = Service(engine)
 
     @property
@@ -84,7 +85,8 @@ class BaseClient:
 
         It takes what the constructor takes. The two share their connections unless what differs concerns
         those (``proxy``, ``max_idle_connections``, a ``Timeout`` with ``connect`` or ``attempt``, another host),
-        so it is cheap to make: ``client.with_options(timeout=5).deals.retrieve("d_1")``.
+        so it is cheap to make: ``client.with_options(timeout=5).deals.retrieve("d_1")``. With the same service, key
+        and ``rate_limit`` they share that limit too, the pauses that the service asks for, and the retry quota.
         """
         return _with_options(options, self)  # type: ignore[return-value, arg-type]
 
@@ -120,13 +122,11 @@ def _restore(of_class: type[BaseClient], given: dict[str, Any], is_closed: bool)
 
 
 @private
-def _open(
-    given: dict[str, Any], of_class: type[BaseClient], shared: _native.Engine | None
-) -> tuple[_native.Engine, dict[str, Any]]:
+def _open(given: dict[str, Any], shared: _native.Engine | None) -> tuple[_native.Engine, dict[str, Any]]:
     """The connections of a client, and its options to be remembered."""
     if given.get("headers") is not None:
         given["headers"] = pairs("headers", given["headers"])
-    engine = unwrap(_native.open_engine(client_settings(given), of_class._AWAITS, shared))
+    engine = unwrap(_native.open_engine(client_settings(given), shared))
     # What came from the environment must be the same where the client is unpickled.
     return engine, {**given, "base_url": engine.base_url, "service_key": engine.service_key}
 
@@ -151,8 +151,6 @@ class Client(BaseClient):
     """
 
     __slots__ = ()
-
-    _AWAITS = False
 
     @property
     def agents(self) -> Agents:
@@ -216,8 +214,6 @@ class AsyncClient(BaseClient):
     """
 
     __slots__ = ()
-
-    _AWAITS = True
 
     @property
     def agents(self) -> AsyncAgents:

@@ -1605,16 +1605,15 @@ class Options:
 def call_options(settings: dict[str, Any]) -> Options | Failure:
     """The options of a call, by name."""
 
-def open_engine(settings: dict[str, Any], awaits: bool, shared: Engine | None) -> Engine | Failure:
-    """Sets an Engine up, for callers that await or that wait. It shares the connections of another one where
-    the settings allow it."""
+def open_engine(settings: dict[str, Any], shared: Engine | None) -> Engine | Failure:
+    """Sets an Engine up. It shares the connections of another one, and its limits, where the settings allow it."""
 
 @final
 class Engine:
-    """Connection pools of one configuration.
+    """A client of one configuration.
 
-    There are two, made when they are needed: a connection lives on the runtime that made it, and waiting
-    callers have another one than awaiting callers."""
+    Waiting and awaiting callers, and bulks, have the same one, and with it the same limits; their connections are
+    apart, as each lives on the runtime that made it."""
 
     @property
     def base_url(self) -> str:

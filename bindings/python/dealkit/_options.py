@@ -63,6 +63,9 @@ class ClientOptions(TypedDict, total=False):
     """The most seconds that a call may take, all attempts included (60), or a ``Timeout``."""
     max_retries: int | None
     """How many times a request is retried after the first attempt (2)."""
+    rate_limit: float | None
+    """The most requests a second, over all calls of the client and all their attempts; 0.5 is one every two
+    seconds. Calls wait for their turn, first come, first served, within their time. Default: no limit."""
     headers: Pairs | None
     """Headers to send on every request."""
     proxy: str | None
@@ -121,9 +124,9 @@ def client_settings(options: Mapping[str, Any]) -> dict[str, Any]:
         settings.update(connect=timeout.connect, attempt=timeout.attempt, timeout=timeout.total)
     elif timeout is not None:
         settings["timeout"] = timeout
-    for name in ("connect", "attempt", "timeout"):
+    for name in ("connect", "attempt", "timeout", "rate_limit"):
         if name in settings:
-            settings[name] = _seconds(settings[name])
+            settings[name] = _float(settings[name])
     if "headers" in settings:
         settings["headers"] = pairs("headers", settings["headers"])
     return settings
@@ -133,13 +136,13 @@ def call_settings(options: CallOptions) -> dict[str, Any]:
     """The options of a call as the native half takes them."""
     settings: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if "timeout" in settings:
-        settings["timeout"] = _seconds(settings["timeout"])
+        settings["timeout"] = _float(settings["timeout"])
     if "extra_headers" in settings:
         settings["extra_headers"] = pairs("extra_headers", settings["extra_headers"])
     return settings
 
 
-def _seconds(value: Any) -> Any:
+def _float(value: Any) -> Any:
     """A number of any class as a float; what is not a number is refused by the native half."""
     is_other_number = not isinstance(value, bool | int | float | str) and hasattr(type(value), "__float__")
     return float(value) if is_other_number else value

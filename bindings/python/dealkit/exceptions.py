@@ -158,7 +158,7 @@ class APIConnectionError(DealkitError, ConnectionError):
 
 
 class APITimeoutError(APIConnectionError, TimeoutError):
-    """The call timed out. ``outcome`` says whether the service may have acted."""
+    """The call timed out, or would have before its turn to be sent. ``outcome`` says whether the service may have acted."""
 
 
 class DecodeError(DealkitError, ValueError):

@@ -427,6 +427,7 @@ async fn who_shares_a_limit() {
         }
         let other = other.build().unwrap();
         assert!(other.shares_connections(&client));
+        assert_eq!(other.shares_limits(&client), is_shared, "{name}");
         for client in [&client, &other, &client.clone()] {
             client.deals().retrieve("d_1").await.unwrap();
         }

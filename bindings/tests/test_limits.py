@@ -1,0 +1,124 @@
+"""Rate limits, and the pauses that a service asks for: the same for all calls of a client, however they are made."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from conftest import answer, run
+
+from dealkit import APITimeoutError, AsyncClient, Client, RateLimitError
+
+ADA: Any = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
+BODY = '{"id": "d_1", "email": "e", "first_name": "f", "last_name": "l", "profile": {}, "role_assignments": []}'
+
+
+class Arrivals:
+    """A service that notes when requests arrive."""
+
+    def __init__(self, peer: Any) -> None:
+        self.times: list[float] = []
+        self.url: str = peer(self._respond).url
+
+    def _respond(self, request: bytes) -> bytes:
+        self.times.append(time.monotonic())
+        return answer(200, BODY)
+
+    def spans(self, count: int) -> list[float]:
+        """How long it took for so many requests, from each on."""
+        return [last - first for first, last in zip(self.times, self.times[count:], strict=False)]
+
+
+def test_all_calls_of_a_client_keep_to_its_limit(peer: Any) -> None:
+    service = Arrivals(peer)
+    with Client(base_url=service.url, service_key="k", rate_limit=100) as client:
+        other = client.with_options(timeout=50).with_options(headers={"a": "b"})
+        bulk = client.deals.retrieve_many([f"d_{n}" for n in range(20)], concurrency=20)
+        for _ in range(10):
+            client.deals.retrieve("d_1")
+            other.agents.create(**ADA)
+        assert len(list(bulk)) == 20
+    # The two ends of a span can each be late by what the machine is busy with; the limit is ten times that.
+    assert len(service.times) == 40 and min(service.spans(20)) > 0.15
+    assert service.times[-1] - service.times[0] > 0.35
+
+
+def test_all_awaited_calls_keep_to_it(peer: Any) -> None:
+    service = Arrivals(peer)
+    client = AsyncClient(base_url=service.url, service_key="k", rate_limit=100)
+
+    async def calls() -> None:
+        bulk = client.deals.retrieve_many([f"d_{n}" for n in range(10)])
+        await asyncio.gather(*(client.deals.retrieve("d_1") for _ in range(20)), bulk.__anext__())
+        assert len([deal async for deal in bulk]) == 9
+
+    run(calls())
+    assert len(service.times) == 30 and min(service.spans(20)) > 0.15
+
+
+def test_another_limit_is_another_client_s(peer: Any) -> None:
+    service = Arrivals(peer)
+    client = Client(base_url=service.url, service_key="k", rate_limit=0.001, timeout=5)
+    client.deals.retrieve("d_1")
+    # As it is made of the one that has the limit, or of one that was made of that.
+    for same in (client, client.with_options(timeout=6), client.with_options(rate_limit=0.001, user_agent="u")):
+        with pytest.raises(APITimeoutError, match="rate_limit") as caught:
+            same.deals.retrieve("d_1")
+        assert (caught.value.outcome, caught.value.attempts, caught.value.retry_after) == ("not_sent", 0, None)
+        with pytest.raises(APITimeoutError, match="rate_limit"):
+            list(same.deals.retrieve_many(["d_1"]))
+        with pytest.raises(APITimeoutError, match="rate_limit"):
+            same.with_options(headers={"a": "b"}).agents.create(**ADA)
+    for other in (client.with_options(rate_limit=None), client.with_options(service_key="other")):
+        other.deals.retrieve("d_1")
+    faster = client.with_options(rate_limit=0.002)
+    faster.deals.retrieve("d_1")
+    with pytest.raises(APITimeoutError, match="rate_limit"):
+        faster.with_options(timeout=4).deals.retrieve("d_1")
+    assert len(service.times) == 4
+
+
+@pytest.mark.parametrize("of_class", [Client, AsyncClient])
+def test_a_pause_is_for_all_calls(of_class: Any, peer: Any) -> None:
+    server = peer(answer(429, "", {"Retry-After": "50"}))
+    client = of_class(base_url=server.url, service_key="k", timeout=5)
+
+    async def calls() -> None:
+        async def ended(call: Any) -> Any:
+            return await call if of_class is AsyncClient else call
+
+        with pytest.raises(RateLimitError) as told:
+            await ended(client.deals.retrieve("d_1"))
+        assert told.value.retry_after == 50
+        with pytest.raises(APITimeoutError, match="not sent: the service has asked for fewer requests") as caught:
+            await ended(client.with_options(max_retries=0).agents.create(**ADA))
+        assert (caught.value.outcome, caught.value.attempts) == ("not_sent", 0)
+        assert 40 < (caught.value.retry_after or 0) <= 50
+        bulk = client.deals.retrieve_many(["d_1", "d_2"], on_error="return")
+        results = [error async for error in bulk] if of_class is AsyncClient else list(bulk)
+        assert [(type(error), error.outcome) for error in results] == [(APITimeoutError, "not_sent")] * 2
+
+    run(calls())
+    assert len(server.requests) == 1
+
+
+def test_a_call_that_is_cancelled_while_it_waits(peer: Any) -> None:
+    service = Arrivals(peer)
+    client = AsyncClient(base_url=service.url, service_key="k", rate_limit=2)
+
+    async def calls() -> None:
+        await client.deals.retrieve("d_1")
+        waiting = [asyncio.create_task(client.deals.retrieve("d_1")) for _ in range(20)]
+        await asyncio.sleep(0)
+        for task in waiting:
+            task.cancel()
+        assert all(
+            isinstance(each, asyncio.CancelledError) for each in await asyncio.gather(*waiting, return_exceptions=True)
+        )
+        # Were their turns kept for them, this would take 10 s more.
+        await client.deals.retrieve("d_1", timeout=3)
+
+    run(calls())
+    assert len(service.times) == 2
