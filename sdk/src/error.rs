@@ -395,7 +395,8 @@ impl Error {
         }
     }
 
-    /// The status of the response, if there was one.
+    /// The status of the response, if there was one. Like the body, the headers and the request id it is that of
+    /// the last attempt; where that got none, the text tells of the last response before it.
     pub fn status(&self) -> Option<StatusCode> {
         self.response().map(|response| response.status)
     }

@@ -29,6 +29,12 @@ use crate::{
 /// The wait grows exponentially and is jittered in full; the service's `Retry-After` is its floor. When
 /// the wait does not fit into the time that the call has left, the error comes back at once.
 ///
+/// A client has a quota of retries, so that a busy one does not send everything three times to a service that is
+/// down: of 500 tokens a retry takes 14, which come back when the call succeeds; a success at the first attempt
+/// earns 1, and so does every second. When they are used up, an error comes back without a retry, and says so.
+/// After 429, and 503 with `Retry-After`, a retry takes none: there all calls of the client wait as long as the
+/// service asks (see [`ClientBuilder::rate_limit`](crate::ClientBuilder::rate_limit)).
+///
 /// ```
 /// use std::time::Duration;
 ///
@@ -274,6 +280,16 @@ mod tests {
         share: f64,
         outcomes: impl IntoIterator<Item = (Duration, Result<HttpResponse, Error>)>,
     ) -> Run {
+        run_with(&Mutex::default(), policy, method, share, outcomes)
+    }
+
+    fn run_with(
+        quota: &Mutex<RetryQuota>,
+        policy: RetryPolicy,
+        method: &Method,
+        share: f64,
+        outcomes: impl IntoIterator<Item = (Duration, Result<HttpResponse, Error>)>,
+    ) -> Run {
         let fake = Fake {
             now: Mutex::default(),
             share,
@@ -292,7 +308,7 @@ mod tests {
             template: "/v1".to_owned(),
         };
         // Nothing here waits for anything real.
-        let outcome = with_retries(policy, &operation, TOTAL, &fake, &Mutex::default(), attempt)
+        let outcome = with_retries(policy, &operation, TOTAL, &fake, quota, attempt)
             .now_or_never()
             .unwrap();
         let slept = fake.slept.into_inner().unwrap();
@@ -505,6 +521,134 @@ mod tests {
         // The second attempt has what the first and the wait have left of a minute.
         assert_eq!(run.left, [TOTAL, thirty - Duration::from_millis(200)]);
         assert_eq!(run.error().attempts(), 2);
+    }
+
+    fn too_late() -> Error {
+        Error::too_late(9 * SECOND, 5 * SECOND, false)
+    }
+
+    #[test]
+    fn an_attempt_that_is_never_made_is_none() {
+        let alone = run(
+            RetryPolicy::new(),
+            &Method::GET,
+            0.0,
+            at_once(vec![too_late()]),
+        )
+        .error();
+        assert_eq!(
+            (alone.kind(), alone.outcome(), alone.attempts()),
+            (ErrorKind::Timeout, Outcome::NotSent, 0)
+        );
+        // What came before it says more.
+        for (earlier, outcome) in [
+            (status(503), Outcome::Unknown),
+            (status(429), Outcome::Rejected),
+            (refused(), Outcome::NotSent),
+        ] {
+            let text = earlier.to_string();
+            let failures = at_once(vec![earlier, too_late()]);
+            let error = run(RetryPolicy::new(), &Method::GET, 0.0, failures).error();
+            assert_eq!((error.outcome(), error.attempts()), (outcome, 1), "{text}");
+            assert_eq!(error.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn without_quota_nothing_is_retried_but_what_costs_nothing() {
+        let spent = || {
+            let mut quota = RetryQuota::default();
+            while quota.spend(Duration::ZERO) {}
+            Mutex::new(quota)
+        };
+        let says_so = "not retried: the client has used up its retry quota";
+        for (failure, attempts, is_told) in [
+            (status as fn(u16) -> Error, 1, true),
+            (|_| refused(), 1, true),
+            (|_| timeout(Sent::Perhaps), 1, true),
+            // The service has said when to come again.
+            (|_| asking(503, Some("1")), 3, false),
+            (|_| status(429), 3, false),
+            // Once, as it says nothing of the service.
+            (|_| broken().on_stale_connection(), 2, true),
+            // It would not be retried anyway.
+            (|_| status(404), 1, false),
+        ] {
+            let failures = at_once((0..3).map(|_| failure(503)).collect());
+            let error = run_with(&spent(), RetryPolicy::new(), &Method::GET, 0.0, failures).error();
+            let text = error.to_string();
+            assert_eq!(
+                (error.attempts(), text.contains(says_so)),
+                (attempts, is_told),
+                "{text}"
+            );
+        }
+        // Nobody is told of a quota who wanted no retry.
+        let failures = at_once(vec![status(503)]);
+        let error = run_with(&spent(), RetryPolicy::never(), &Method::GET, 0.0, failures).error();
+        assert!(!error.to_string().contains("quota"), "{error}");
+    }
+
+    #[test]
+    fn every_response_that_is_no_failure_of_the_service_earns_a_token() {
+        let earned = |failure: Error| {
+            let quota = Mutex::default();
+            while lock(&quota).spend(Duration::ZERO) {}
+            // Ten tokens are left, and a retry takes fourteen.
+            lock(&quota).succeeded(Duration::ZERO, false);
+            lock(&quota).succeeded(Duration::ZERO, false);
+            lock(&quota).succeeded(Duration::ZERO, false);
+            let failures = at_once(vec![failure]);
+            run_with(&quota, RetryPolicy::never(), &Method::GET, 0.0, failures).error();
+            lock(&quota).spend(Duration::ZERO)
+        };
+        assert!(earned(status(404)) && earned(status(422)));
+        for failure in [
+            status(503),
+            status(429),
+            refused(),
+            broken(),
+            timeout(Sent::Nothing),
+        ] {
+            assert!(!earned(failure));
+        }
+    }
+
+    #[test]
+    fn a_failure_without_a_response_tells_of_the_last_one() {
+        let policy = RetryPolicy::new().max_retries(3);
+        let text = |failures| {
+            run(policy, &Method::GET, 0.0, at_once(failures))
+                .error()
+                .to_string()
+        };
+        assert_eq!(
+            text(vec![
+                status(503),
+                refused(),
+                status(502),
+                timeout(Sent::Perhaps)
+            ]),
+            "timed out after 1 s (after 4 attempts; the last response was 502 Bad Gateway)"
+        );
+        assert_eq!(
+            text(vec![status(503), refused(), refused(), refused()]),
+            "no connection could be made (after 4 attempts; the last response was 503 Service Unavailable)"
+        );
+        assert_eq!(
+            text(vec![
+                refused(),
+                refused(),
+                refused(),
+                timeout(Sent::Nothing)
+            ]),
+            "timed out after 1 s (after 4 attempts)"
+        );
+        // It has a response of its own.
+        assert_eq!(
+            text(vec![status(503), status(404)]),
+            "404 Not Found (after 2 attempts)"
+        );
     }
 
     /// What the status of a response says of what the service did, as the contract has it.
