@@ -78,11 +78,9 @@ impl Service {
         let (pool, traffic, clock) = (&*pool, &*self.traffic, self.traffic.clock);
         let attempt = |left: Duration| async move {
             let end = clock.now().saturating_add(left);
-            let departed = traffic
-                .turn(&clock, left)
-                .await
-                .map_err(|late| Error::too_late(late.wait, left, late.is_asked))?;
+            let turn = traffic.turn(&clock, left).await;
             let left = end.saturating_sub(clock.now());
+            let departed = turn.map_err(|late| Error::too_late(late.wait, left, late.is_asked))?;
             // An error names the total where that is what ends the attempt: nobody has set "2.9 s".
             let (time, limit) = if left < limits.attempt {
                 (left, total)
