@@ -6,7 +6,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use dealkit::{DecodeError, LineError, Json, document};
+use dealkit::{DecodeError, Json, LineError, document};
 use pyo3::{
     PyClass,
     basic::CompareOp,

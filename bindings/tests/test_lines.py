@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Iterable
 from decimal import Decimal
 
 import pytest
@@ -19,12 +20,12 @@ EXPORT = """\ufeff{"id": "d_1", "sides": [{"side_percentage": 10.10}]}\r
 
 @pytest.mark.parametrize("form", ["text", "bytes", "list"])
 def test_lines_are_read_one_at_a_time_and_an_error_names_its_own(form: str) -> None:
-    lines = {
+    forms: dict[str, Iterable[str | bytes]] = {
         "text": io.StringIO(EXPORT, newline=""),
         "bytes": io.BytesIO(EXPORT.encode()),
         "list": EXPORT.split("\n"),
-    }[form]
-    deals = Deal.from_json_lines(lines)
+    }
+    deals = Deal.from_json_lines(forms[form])
     first = next(deals)
     assert (first.id, first.sides[0].side_percentage) == ("d_1", Decimal("10.10"))
     with pytest.raises(DecodeError, match=r"^line 2: at expiry_date: expected a date") as caught:
