@@ -103,7 +103,7 @@ enum Cause {
     Connect(#[source] Source),
     #[cfg(feature = "rustls-no-provider")]
     #[error("no connection could be made: {0}")]
-    Tls(TlsFailure),
+    Tls(String),
     #[error("timed out after {}", seconds(*.0))]
     Timeout(Duration, Sent),
     #[error("{0}")]
@@ -122,16 +122,6 @@ enum Cause {
     Status,
     #[error("the service redirects to {0}, which is never followed: the key would go along")]
     Redirect(String),
-}
-
-/// Why there can be no secure connection.
-#[cfg(feature = "rustls-no-provider")]
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum TlsFailure {
-    #[error("the service's certificate is not trusted")]
-    NotTrusted(#[source] Source),
-    #[error("the port does not speak TLS; is its URL http:// and not https://?")]
-    NotTls,
 }
 
 type Source = Box<dyn StdError + Send + Sync>;
@@ -209,9 +199,10 @@ impl Error {
         Self::new(Cause::Connect(source.into()))
     }
 
+    /// There can be no secure connection, for the reason that the text says.
     #[cfg(feature = "rustls-no-provider")]
-    pub(crate) fn tls(failure: TlsFailure) -> Self {
-        Self::new(Cause::Tls(failure))
+    pub(crate) fn tls(text: String) -> Self {
+        Self::new(Cause::Tls(text))
     }
 
     pub(crate) fn timeout(after: Duration, sent: Sent) -> Self {
@@ -601,8 +592,6 @@ impl StdError for Error {
         match &self.0.cause {
             Cause::Validation(error) => Some(error),
             Cause::Decode(error) => Some(error),
-            #[cfg(feature = "rustls-no-provider")]
-            Cause::Tls(failure) => failure.source(),
             cause => cause.source(),
         }
     }

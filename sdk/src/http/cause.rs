@@ -25,6 +25,15 @@ impl TransportError {
                 .map(|source| Box::new(Self::of(source, redactor))),
         }
     }
+
+    /// The same, with what is likely to be behind it.
+    #[cfg(feature = "rustls-no-provider")]
+    pub(crate) fn because(self, text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            source: Some(Box::new(self)),
+        }
+    }
 }
 
 impl fmt::Display for TransportError {
@@ -60,4 +69,9 @@ pub(super) fn find<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> 
         Some(wrapped) => find(wrapped),
         None => find(error.source()?),
     }
+}
+
+/// Whether the connection ended before anything of the request was sent.
+pub(super) fn was_not_begun(error: &reqwest::Error) -> bool {
+    find(error).is_some_and(hyper::Error::is_canceled)
 }

@@ -68,7 +68,6 @@ pub(crate) enum Route {
 /// The connections of a client.
 pub(crate) struct Pools {
     settings: Settings,
-    /// One for all, so that sessions are resumed across the pools.
     tls: Tls,
     /// One for each runtime: a kept connection is driven by the runtime that made it, and one whose runtime
     /// stands still would never respond.
@@ -81,6 +80,9 @@ pub(crate) struct Pool {
     safe: Connections,
     /// For requests that may change something: a connection is kept for as long as it is [`TRUSTED`].
     other: Connections,
+    /// Whether the client has a certificate of its own to show.
+    #[cfg(feature = "rustls-no-provider")]
+    has_identity: bool,
 }
 
 /// Connections that are kept for equally long.
@@ -120,6 +122,8 @@ impl Pools {
         let pool = Arc::new(Pool {
             safe: Connections::kept_for(IDLE_TIMEOUT, self)?,
             other: Connections::kept_for(TRUSTED, self)?,
+            #[cfg(feature = "rustls-no-provider")]
+            has_identity: self.settings.tls.has_identity(),
         });
         if pools.len() == RUNTIMES {
             pools.remove(0);
@@ -128,7 +132,13 @@ impl Pools {
         Ok(pool)
     }
 }
+
 impl Pool {
+    #[cfg(feature = "rustls-no-provider")]
+    pub(crate) fn has_identity(&self) -> bool {
+        self.has_identity
+    }
+
     /// The connections for a request of this method.
     pub(crate) fn of(&self, method: &Method) -> &Connections {
         if is_safe(method) || self.safe.have_responded_over_http2() {

@@ -30,6 +30,18 @@ struct Connecting {
     now: AtomicBool,
     /// Whether it ever was.
     ever: AtomicBool,
+    /// Whether the service asked for a certificate of the client.
+    asked_for_certificate: AtomicBool,
+}
+
+/// Tells the request that a connection is being made for that the service asks for a certificate of the client.
+#[cfg(feature = "rustls-no-provider")]
+pub(super) fn asked_for_certificate() {
+    let _ = CONNECTING.try_with(|connecting| {
+        connecting
+            .asked_for_certificate
+            .store(true, Ordering::Relaxed);
+    });
 }
 
 impl Progress {
@@ -54,6 +66,14 @@ impl Progress {
     /// Whether the request found a kept connection, so that none was begun for it.
     pub(crate) fn found_kept_connection(&self) -> bool {
         !self.connecting.ever.load(Ordering::Relaxed)
+    }
+
+    /// Whether the service asked for a certificate of the client when a connection was made for the request.
+    #[cfg(feature = "rustls-no-provider")]
+    pub(crate) fn was_asked_for_certificate(&self) -> bool {
+        self.connecting
+            .asked_for_certificate
+            .load(Ordering::Relaxed)
     }
 }
 

@@ -10,7 +10,7 @@ use url::Url;
 #[cfg(feature = "rustls-no-provider")]
 use super::tls_failure;
 use super::{
-    cause::{TransportError, find},
+    cause::{TransportError, find, was_not_begun},
     pools::Pool,
     progress::Progress,
 };
@@ -65,13 +65,7 @@ pub(crate) async fn attempt(
     let mut incoming = match deadline.bound(sent).await {
         Some(Ok(incoming)) => incoming,
         Some(Err(error)) => {
-            let is_stale = progress.found_kept_connection() && !is_reset_stream(&error);
-            let error = transport_error(error, limits.connect, redactor);
-            return Err(if is_stale {
-                error.on_stale_connection()
-            } else {
-                error
-            });
+            return Err(transport_error(error, &progress, pool, limits, redactor));
         }
         None if progress.is_connecting() => return Err(deadline.missed(Sent::Nothing)),
         None => return Err(deadline.missed(Sent::Perhaps)),
@@ -227,24 +221,44 @@ async fn read_error_body(
 }
 
 /// Tells apart the failures without a response.
-fn transport_error(error: reqwest::Error, connect_timeout: Duration, redactor: &Redactor) -> Error {
+#[cfg_attr(not(feature = "rustls-no-provider"), allow(unused_variables))]
+fn transport_error(
+    error: reqwest::Error,
+    progress: &Progress,
+    pool: &Pool,
+    limits: Limits,
+    redactor: &Redactor,
+) -> Error {
     // The URL holds the identifier, which error texts never show.
     let error = error.without_url();
     let cause = TransportError::of(&error, redactor);
+    #[cfg(feature = "rustls-no-provider")]
+    let tls = tls_failure::Circumstances {
+        was_asked: progress.was_asked_for_certificate(),
+        has_identity: pool.has_identity(),
+        redactor,
+    };
+    #[cfg(feature = "rustls-no-provider")]
+    if let Some(failure) = tls.failure(&error) {
+        return Error::tls(failure);
+    }
     if error.is_connect() && error.is_timeout() {
-        Error::timeout(connect_timeout, Sent::Nothing)
+        Error::timeout(limits.connect, Sent::Nothing)
     } else if error.is_connect() {
-        #[cfg(feature = "rustls-no-provider")]
-        if let Some(failure) = tls_failure::failure(&error, redactor) {
-            return Error::tls(failure);
-        }
         Error::connect(cause)
     } else if error.is_builder() {
         Error::config(format!("the request cannot be sent: {cause}"))
-    } else if was_not_taken(&error) {
+    } else if was_not_begun(&error) || was_not_taken(&error) {
         Error::not_taken(cause)
     } else {
-        Error::interrupted(cause)
+        #[cfg(feature = "rustls-no-provider")]
+        let cause = tls.perhaps(cause);
+        let broken = Error::interrupted(cause);
+        if progress.found_kept_connection() && !is_reset_stream(&error) {
+            broken.on_stale_connection()
+        } else {
+            broken
+        }
     }
 }
 

@@ -1,17 +1,22 @@
 //! TLS: whose certificates are trusted, and which one the client shows.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    process,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use rustls::{
-    ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier,
-    client::{WebPkiServerVerifier, danger::ServerCertVerifier},
+    ClientConfig, ConfigBuilder, InconsistentKeys, RootCertStore, SignatureScheme, WantsVerifier,
+    client::{ResolvesClientCert, Resumption, WebPkiServerVerifier, danger::ServerCertVerifier},
     crypto::CryptoProvider,
     pki_types::{
         CertificateDer, PrivateKeyDer,
         pem::{self, PemObject},
     },
+    sign::{CertifiedKey, SingleCertAndKey},
 };
 
+use super::progress;
 use crate::error::Error;
 
 /// Which certificates of services are trusted.
@@ -22,16 +27,41 @@ struct Trust {
     without_system: bool,
 }
 
-/// Loading the system's certificates takes tens of milliseconds, so each verifier is made once in a process.
-static VERIFIERS: Mutex<Vec<(Trust, Arc<dyn ServerCertVerifier>)>> = Mutex::new(Vec::new());
+/// A configuration without a client certificate, for everyone in this process who trusts the same.
+///
+/// Loading the system's certificates takes tens of milliseconds, and a session can be resumed only by those who
+/// have it: so both are there once.
+struct Made {
+    trust: Trust,
+    config: ClientConfig,
+    /// The process that made its sessions.
+    process: u32,
+}
 
-/// How many verifiers are kept. Programs have one or two.
-const VERIFIERS_KEPT: usize = 8;
+static MADE: Mutex<Vec<Made>> = Mutex::new(Vec::new());
+
+/// How many are kept. Programs have one or two.
+const MADE_KEPT: usize = 8;
 
 /// The certificate that a client shows, with those that lead to its issuer, and its private key.
 struct Identity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
+}
+
+/// Shows the client's certificate, if it has one, to a service that asks for it, and takes note that it asks.
+#[derive(Debug)]
+struct Shown(Option<SingleCertAndKey>);
+
+impl ResolvesClientCert for Shown {
+    fn resolve(&self, issuers: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        progress::asked_for_certificate();
+        self.0.as_ref()?.resolve(issuers, schemes)
+    }
+
+    fn has_certs(&self) -> bool {
+        self.0.is_some()
+    }
 }
 
 /// What a client asks of TLS, as PEM; nothing is read before [`Settings::config`].
@@ -60,22 +90,23 @@ impl Settings {
         self.identity = Some(pem.to_owned());
     }
 
+    /// Whether there is a certificate to show.
+    pub(crate) fn has_identity(&self) -> bool {
+        self.identity.is_some()
+    }
+
     /// The configuration that connections are made with.
     ///
     /// # Errors
     /// When a PEM holds no certificate or key, or the system has no certificates.
     pub(crate) fn config(&self, http2_only: bool) -> Result<ClientConfig, Error> {
-        let builder = builder()?;
-        let verifier = self.trust()?.verifier(builder.crypto_provider())?;
-        let builder = builder
-            .dangerous()
-            .with_custom_certificate_verifier(verifier);
-        let mut config = match self.identity()? {
-            Some(Identity { chain, key }) => builder
-                .with_client_auth_cert(chain, key)
-                .map_err(|error| cannot_be_used("identity", &error))?,
-            None => builder.with_no_client_auth(),
-        };
+        let mut config = self.trust()?.config()?;
+        if let Some(identity) = self.identity()? {
+            let identity = identity.signing_with(config.crypto_provider())?;
+            config.client_auth_cert_resolver = Arc::new(Shown(Some(identity)));
+            // rustls resumes a session only with the certificate that it was made with.
+            config.resumption = Resumption::default();
+        }
         config.alpn_protocols = if http2_only {
             vec![b"h2".to_vec()]
         } else {
@@ -85,11 +116,23 @@ impl Settings {
     }
 
     fn trust(&self) -> Result<Trust, Error> {
-        let roots = certificates("root_certificates", &self.roots)?;
+        let setting = if self.without_system {
+            "only_root_certificates"
+        } else {
+            "root_certificates"
+        };
+        let roots = certificates(setting, &self.roots)?;
         if roots.is_empty() && (self.without_system || !self.roots.is_empty()) {
-            return Err(Error::config(
-                "root_certificates holds no certificate: it takes PEM, which begins with -----BEGIN CERTIFICATE-----",
-            ));
+            return Err(Error::config(format!(
+                "{setting} holds no certificate: it takes PEM, which begins with -----BEGIN CERTIFICATE-----"
+            )));
+        }
+        let mut store = RootCertStore::empty();
+        for root in &roots {
+            // The error may repeat a part of what is no certificate.
+            store.add(root.clone()).map_err(|_| {
+                Error::config(format!("{setting} holds a certificate that cannot be read"))
+            })?;
         }
         Ok(Trust {
             roots,
@@ -117,6 +160,25 @@ impl Settings {
     }
 }
 
+impl Identity {
+    fn signing_with(self, provider: &CryptoProvider) -> Result<SingleCertAndKey, Error> {
+        use rustls::Error::{InconsistentKeys as Inconsistent, InvalidCertificate};
+
+        match CertifiedKey::from_der(self.chain, self.key, provider) {
+            Ok(key) => Ok(SingleCertAndKey::from(key)),
+            Err(error) => Err(Error::config(match error {
+                Inconsistent(InconsistentKeys::KeyMismatch) => {
+                    "identity holds a private key that does not belong to its first certificate"
+                }
+                InvalidCertificate(_) => "identity holds a certificate that cannot be read",
+                _ => {
+                    "identity holds a private key of a kind that is not supported, or that cannot be read"
+                }
+            })),
+        }
+    }
+}
+
 fn certificates(setting: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
     CertificateDer::pem_slice_iter(pem)
         .collect::<Result<_, pem::Error>>()
@@ -125,37 +187,61 @@ fn certificates(setting: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>
 }
 
 impl Trust {
-    fn verifier(
-        self,
-        provider: &Arc<CryptoProvider>,
-    ) -> Result<Arc<dyn ServerCertVerifier>, Error> {
-        let mut made = VERIFIERS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, verifier)) = made.iter().find(|(trust, _)| *trust == self) {
-            return Ok(Arc::clone(verifier));
+    fn config(self) -> Result<ClientConfig, Error> {
+        if let Some(config) = self.made(&mut made()) {
+            return Ok(config);
         }
-        let verifier = self.make_verifier(Arc::clone(provider))?;
-        if made.len() == VERIFIERS_KEPT {
+        // The lock is free meanwhile: a process that is forked now would find it held for good.
+        let config = self.make_config()?;
+        let mut made = made();
+        if let Some(config) = self.made(&mut made) {
+            return Ok(config);
+        }
+        if made.len() == MADE_KEPT {
             made.remove(0);
         }
-        made.push((self, Arc::clone(&verifier)));
-        Ok(verifier)
+        made.push(Made {
+            trust: self,
+            config: config.clone(),
+            process: process::id(),
+        });
+        Ok(config)
     }
 
-    fn make_verifier(
+    fn made(&self, made: &mut [Made]) -> Option<ClientConfig> {
+        let made = made.iter_mut().find(|made| made.trust == *self)?;
+        let process = process::id();
+        if made.process != process {
+            // After a fork the certificates are as good as before. The sessions have a lock, and a thread of
+            // the parent may have held it.
+            made.process = process;
+            made.config.resumption = Resumption::default();
+        }
+        Some(made.config.clone())
+    }
+
+    fn make_config(&self) -> Result<ClientConfig, Error> {
+        let builder = builder()?;
+        let verifier = self.verifier(Arc::clone(builder.crypto_provider()))?;
+        Ok(builder
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_client_cert_resolver(Arc::new(Shown(None))))
+    }
+
+    fn verifier(
         &self,
         provider: Arc<CryptoProvider>,
     ) -> Result<Arc<dyn ServerCertVerifier>, Error> {
-        let mut roots = RootCertStore::empty();
-        for root in &self.roots {
-            roots
-                .add(root.clone())
-                .map_err(|error| cannot_be_used("root_certificates", &error))?;
-        }
         if self.without_system {
+            let mut roots = RootCertStore::empty();
+            roots.add_parsable_certificates(self.roots.iter().cloned());
             let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
             return match verifier.build() {
                 Ok(verifier) => Ok(verifier),
-                Err(error) => Err(cannot_be_used("root_certificates", &error)),
+                Err(error) => Err(Error::config(format!(
+                    "only_root_certificates cannot be used: {error}"
+                ))),
             };
         }
         let verifier = rustls_platform_verifier::Verifier::new_with_extra_roots(
@@ -165,11 +251,16 @@ impl Trust {
         .map_err(|error| {
             Error::config(format!(
                 "the certificates that the system trusts cannot be used: {error}; install them (on Debian the \
-                 package ca-certificates), name a file of them in SSL_CERT_FILE, or set only_root_certificates"
+                 package ca-certificates), name a file of them in SSL_CERT_FILE (one that is there: it takes the \
+                 place of the system's), or set root_certificates (in Python ca_file)"
             ))
         })?;
         Ok(Arc::new(verifier))
     }
+}
+
+fn made() -> MutexGuard<'static, Vec<Made>> {
+    MADE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// For connections without TLS.
@@ -181,7 +272,7 @@ pub(crate) fn trusting_nobody() -> Result<ClientConfig, Error> {
 fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, Error> {
     ClientConfig::builder_with_provider(provider()?)
         .with_safe_default_protocol_versions()
-        .map_err(|error| cannot_be_used("TLS", &error))
+        .map_err(|error| Error::config(format!("TLS cannot be used: {error}")))
 }
 
 /// What computes: the program's choice, or else the one that comes with the feature `rustls`.
@@ -197,8 +288,4 @@ fn provider() -> Result<Arc<CryptoProvider>, Error> {
          rustls::crypto::ring::default_provider(), before the first client is built, or turn on dealkit's feature \
          `rustls`",
     ))
-}
-
-fn cannot_be_used(setting: &str, error: &dyn std::error::Error) -> Error {
-    Error::config(format!("{setting} cannot be used: {error}"))
 }

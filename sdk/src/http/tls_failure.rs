@@ -1,20 +1,257 @@
-//! Why a secure connection could not be made, where that is clear and lasts.
+//! Why a secure connection could not be made, where that is clear and lasts, and what to do about it.
 
-use rustls::{Error, InvalidMessage};
+use chrono::{DateTime, Utc};
+use rustls::{
+    AlertDescription as Alert, CertificateError, Error, InvalidMessage, PeerIncompatible,
+    pki_types::UnixTime,
+};
 
-use super::cause::{TransportError, find};
-use crate::{error::TlsFailure, redact::Redactor};
+use super::cause::{TransportError, find, was_not_begun};
+use crate::redact::{Redactor, short};
 
-/// What is wrong for good, if that is why the connection failed: trying again would not help.
-pub(crate) fn failure(error: &reqwest::Error, redactor: &Redactor) -> Option<TlsFailure> {
-    let error: &Error = find(error)?;
-    match error {
-        Error::InvalidCertificate(_) => {
-            let cause = TransportError::of(error, redactor);
-            Some(TlsFailure::NotTrusted(cause.into()))
+/// How many of the names in a certificate are shown.
+const NAMES_SHOWN: usize = 5;
+
+/// What a service may say against the certificate of a client, or of there being none.
+const OF_CLIENT_CERTIFICATE: [Alert; 9] = [
+    Alert::CertificateRequired,
+    Alert::BadCertificate,
+    Alert::UnsupportedCertificate,
+    Alert::CertificateRevoked,
+    Alert::CertificateExpired,
+    Alert::CertificateUnknown,
+    Alert::UnknownCA,
+    Alert::AccessDenied,
+    // In TLS 1.2.
+    Alert::HandshakeFailure,
+];
+
+/// What is known of a request that failed.
+pub(crate) struct Circumstances<'a> {
+    /// Whether the service asked for a certificate of the client when the connection was made.
+    pub(crate) was_asked: bool,
+    /// Whether the client has one.
+    pub(crate) has_identity: bool,
+    pub(crate) redactor: &'a Redactor,
+}
+
+impl Circumstances<'_> {
+    /// What is wrong for good, if that is why the request failed: the service saw none of the request, and
+    /// trying again would not help.
+    pub(crate) fn failure(&self, error: &reqwest::Error) -> Option<String> {
+        if error.is_connect() {
+            return self.of_handshake(find(error)?);
         }
-        // Its first byte is none that TLS begins with.
-        Error::InvalidMessage(InvalidMessage::InvalidContentType) => Some(TlsFailure::NotTls),
-        _ => None,
+        // In TLS 1.3 the service looks at the client's certificate when the client is done with the handshake,
+        // and may have begun to send. What the service says of the certificate comes first and is the end: it has
+        // read nothing else.
+        match alert(error) {
+            Some(alert) if self.was_asked || alert == Alert::CertificateRequired => {
+                Some(self.of_client_certificate(alert))
+            }
+            // It closed the connection before the client had begun to send; what it said is lost.
+            None if self.was_asked && was_not_begun(error) => Some(
+                if self.has_identity {
+                    CERTIFICATE_SEEN
+                } else {
+                    CERTIFICATE_MISSING
+                }
+                .to_owned(),
+            ),
+            _ => None,
+        }
     }
+
+    /// The cause of a connection that broke, and what may be behind it: a client that is still sending may miss
+    /// what the service says of its certificate.
+    pub(crate) fn perhaps(&self, cause: TransportError) -> TransportError {
+        if self.was_asked {
+            cause.because(CERTIFICATE_PERHAPS)
+        } else {
+            cause
+        }
+    }
+
+    fn of_handshake(&self, error: &Error) -> Option<String> {
+        let text = match error {
+            Error::InvalidCertificate(error) => return Some(self.of_certificate(error)),
+            // Its first byte is none that TLS begins with.
+            Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+                "the port does not speak TLS; is its URL http:// and not https://?"
+            }
+            Error::AlertReceived(alert) => return self.of_alert(*alert),
+            Error::PeerIncompatible(PeerIncompatible::ServerDoesNotSupportTls12Or13) => NO_VERSION,
+            Error::PeerIncompatible(_) => {
+                return Some(format!("dealkit cannot speak the service's TLS: {error}"));
+            }
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+
+    fn of_certificate(&self, error: &CertificateError) -> String {
+        use CertificateError::{
+            BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
+            NotValidYet, NotValidYetContext, Other, Revoked, UnknownIssuer,
+        };
+
+        match error {
+            UnknownIssuer => "the issuer of the service's certificate is not trusted; if it is yours, add the issuer's \
+                 certificate with root_certificates (in Python ca_file) or to the file in SSL_CERT_FILE"
+                .to_owned(),
+            Expired => expired(""),
+            ExpiredContext { not_after, .. } => expired(&date(" on ", *not_after)),
+            NotValidYet => not_valid_yet(""),
+            NotValidYetContext { not_before, .. } => not_valid_yet(&date(" before ", *not_before)),
+            NotValidForName => {
+                "the service's certificate is not for the host in base_url; is that host right?".to_owned()
+            }
+            NotValidForNameContext { presented, .. } => format!(
+                "the service's certificate is for {}, and not for the host in base_url; is that host right?",
+                self.names(presented)
+            ),
+            // An issuer of the same name with another key, as of one that was made anew.
+            BadSignature => {
+                "the service's certificate was not signed by the issuer that is trusted under this name; is \
+                 root_certificates (in Python ca_file) up to date?"
+                    .to_owned()
+            }
+            Revoked => "the service's certificate has been revoked; the service needs a new one".to_owned(),
+            // What `openssl req -x509` makes unless it is told otherwise.
+            Other(other) if other.to_string() == "CaUsedAsEndEntity" => {
+                "the service's certificate is one for issuers (CA:TRUE), which no service can use; have that issuer \
+                 sign another for the service"
+                    .to_owned()
+            }
+            Other(other) => self.not_accepted(&other.to_string()),
+            other => self.not_accepted(&other.to_string()),
+        }
+    }
+
+    fn names(&self, names: &[String]) -> String {
+        if names.is_empty() {
+            return "no host (it has no subjectAltName)".to_owned();
+        }
+        let more = if names.len() > NAMES_SHOWN {
+            ", …"
+        } else {
+            ""
+        };
+        let names: Vec<_> = names
+            .iter()
+            .take(NAMES_SHOWN)
+            .map(|name| self.shown(bare(name)))
+            .collect();
+        format!("{}{more}", names.join(", "))
+    }
+
+    fn not_accepted(&self, why: &str) -> String {
+        format!(
+            "the service's certificate cannot be accepted: {}",
+            self.shown(why)
+        )
+    }
+
+    fn of_alert(&self, alert: Alert) -> Option<String> {
+        let text = match alert {
+            Alert::ProtocolVersion => NO_VERSION.to_owned(),
+            Alert::UnrecognisedName => {
+                "the service has no certificate for this name; is the host in base_url right?".to_owned()
+            }
+            Alert::NoApplicationProtocol => {
+                "the service speaks no version of HTTP that it was offered (ALPN); is it an HTTP service, and one \
+                 that speaks HTTP/2 if http2_prior_knowledge is set?"
+                    .to_owned()
+            }
+            alert if self.was_asked && OF_CLIENT_CERTIFICATE.contains(&alert) => {
+                self.of_client_certificate(alert)
+            }
+            Alert::HandshakeFailure | Alert::InsufficientSecurity => format!(
+                "the service refuses the handshake ({alert:?}); is the host in base_url right, and \
+                 do the two have a cipher in common?"
+            ),
+            _ => return None,
+        };
+        Some(text)
+    }
+
+    fn of_client_certificate(&self, alert: Alert) -> String {
+        if !self.has_identity {
+            return CERTIFICATE_MISSING.to_owned();
+        }
+        let why = match alert {
+            Alert::CertificateExpired => "has expired, or the service's clock is wrong".to_owned(),
+            Alert::CertificateRevoked => "has been revoked".to_owned(),
+            Alert::UnknownCA => {
+                "has an issuer that the service does not trust; is it the right one, with the certificates that \
+                 lead to its issuer?"
+                    .to_owned()
+            }
+            alert => format!("is not accepted by the service ({alert:?})"),
+        };
+        format!("the client certificate (identity, in Python client_cert) {why}")
+    }
+
+    /// What a service says, as texts show it.
+    fn shown(&self, text: &str) -> String {
+        short(&self.redactor.mask(text))
+    }
+}
+
+const CERTIFICATE_MISSING: &str =
+    "the service asks for a client certificate; set identity (in Python client_cert)";
+
+const CERTIFICATE_SEEN: &str = "the service closed the connection when it had seen the client \
+    certificate (identity, in Python client_cert); is it the right one?";
+
+const CERTIFICATE_PERHAPS: &str = "the service had asked for a client certificate \
+    (identity, in Python client_cert), and may have refused the one that it got, or none";
+
+const NO_VERSION: &str =
+    "the service speaks no version of TLS that is safe: dealkit speaks 1.2 and 1.3";
+
+/// The name in `DnsName("deals.example.com")`, which is how rustls has it.
+fn bare(name: &str) -> &str {
+    let inner = name
+        .split_once('(')
+        .and_then(|(_, rest)| rest.strip_suffix(')'));
+    inner.unwrap_or(name).trim_matches('"')
+}
+
+fn expired(when: &str) -> String {
+    format!(
+        "the service's certificate expired{when}; the service has to renew it, unless this machine's clock is wrong"
+    )
+}
+
+fn not_valid_yet(when: &str) -> String {
+    format!(
+        "the service's certificate is not valid{}; is this machine's clock right?",
+        if when.is_empty() { " yet" } else { when }
+    )
+}
+
+/// A day, where a calendar has it.
+fn date(before: &str, time: UnixTime) -> String {
+    let seconds = i64::try_from(time.as_secs()).ok();
+    seconds
+        .and_then(|seconds| DateTime::<Utc>::from_timestamp(seconds, 0))
+        .map_or_else(String::new, |time| {
+            format!("{before}{}", time.format("%Y-%m-%d"))
+        })
+}
+
+/// What the service said against the certificate of the client, if that ended the connection.
+fn alert(error: &reqwest::Error) -> Option<Alert> {
+    let mut cause = Some(error as &dyn std::error::Error);
+    while let Some(error) = cause {
+        // Over HTTP/2 the text alone is kept.
+        let text = error.to_string();
+        let said = |alert: &Alert| text == Error::AlertReceived(*alert).to_string();
+        if let Some(alert) = OF_CLIENT_CERTIFICATE.into_iter().find(said) {
+            return Some(alert);
+        }
+        cause = error.source();
+    }
+    None
 }

@@ -5,6 +5,8 @@
 pub(crate) mod catalogue;
 mod heard;
 mod line;
+#[cfg(feature = "rustls-no-provider")]
+pub(crate) mod tls;
 
 use std::{
     collections::VecDeque,

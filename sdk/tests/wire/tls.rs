@@ -1,135 +1,420 @@
-//! Secure connections that cannot be made.
+//! Secure connections: who is trusted, who is not, and what is said of it.
 
 use std::{
-    error::Error as _,
+    collections::HashSet,
+    fs,
+    process::Command,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
-use dealkit::{Client, Error, ErrorKind, Outcome};
-use rcgen::{CertifiedKey, generate_simple_self_signed};
-use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::{
-    TlsAcceptor, TlsConnector,
-    rustls::{
-        ClientConfig, RootCertStore, ServerConfig,
-        pki_types::{CertificateDer, PrivateKeyDer},
-    },
+use dealkit::{Client, ClientBuilder, Error, ErrorKind, Outcome};
+use proptest::{prelude::*, test_runner::TestRunner};
+use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose, IsCa, date_time_ymd};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
+use tokio_rustls::rustls::{
+    SupportedProtocolVersion,
+    version::{TLS12, TLS13},
 };
 
 use crate::{
     mock::Service,
-    peer::{ada, builder},
+    peer::{
+        FINE, Http1, Http2, PATIENCE, Peer, Protocol, Script, Step, ada, answer, builder,
+        tls::{Authority, Front, Leaf, Tls},
+    },
 };
 
-/// A service with a certificate that nobody has vouched for.
-struct SelfSigned {
-    port: u16,
-    certificate: CertificateDer<'static>,
-    /// How many connections were made, and how many became secure.
-    connections: Arc<AtomicUsize>,
-    secure: Arc<AtomicUsize>,
+const ONLY_12: &[&SupportedProtocolVersion] = &[&TLS12];
+const ONLY_13: &[&SupportedProtocolVersion] = &[&TLS13];
+const EACH_VERSION: [&[&SupportedProtocolVersion]; 2] = [ONLY_12, ONLY_13];
+
+fn fine(protocol: Protocol) -> Peer {
+    Peer::start(
+        protocol,
+        vec![vec![Step::Hear, Step::Act, answer(200, FINE)]],
+    )
 }
 
-impl SelfSigned {
-    async fn start() -> Self {
-        let CertifiedKey { cert, signing_key } =
-            generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
-        let certificate = cert.der().clone();
-        let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
-        let config = ServerConfig::builder()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.clone()], key)
-            .unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let connections = Arc::new(AtomicUsize::new(0));
-        let secure = Arc::new(AtomicUsize::new(0));
-        let counts = (Arc::clone(&connections), Arc::clone(&secure));
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                counts.0.fetch_add(1, Ordering::SeqCst);
-                if acceptor.accept(stream).await.is_ok() {
-                    counts.1.fetch_add(1, Ordering::SeqCst);
-                }
+/// A create, a read, and a read among many, awaited.
+async fn every_awaited_way(client: &Client) -> Vec<Result<(), Error>> {
+    let mut many = client.deals().retrieve_many(["x_1"]).stream();
+    vec![
+        client.agents().create(ada()).await.map(drop),
+        client.deals().retrieve("x_1").await.map(drop),
+        many.next().await.unwrap().result.map(drop),
+    ]
+}
+
+/// The same without a runtime.
+#[cfg(feature = "blocking")]
+fn every_blocking_way(client: Client) -> Vec<Result<(), Error>> {
+    let client = dealkit::blocking::Client::new(client).unwrap();
+    let mut many = client.deals().retrieve_many(["x_1"]).into_iter();
+    vec![
+        client.agents().create(ada()).send().map(drop),
+        client.deals().retrieve("x_1").send().map(drop),
+        many.next().unwrap().result.map(drop),
+    ]
+}
+
+#[cfg(not(feature = "blocking"))]
+fn every_blocking_way(_: Client) -> Vec<Result<(), Error>> {
+    Vec::new()
+}
+
+/// What comes of every kind of call in every way.
+async fn every_way(builder: &ClientBuilder) -> Vec<Result<(), Error>> {
+    let mut outcomes = every_awaited_way(&builder.clone().build().unwrap()).await;
+    let client = builder.clone().build().unwrap();
+    let blocking = tokio::task::spawn_blocking(move || every_blocking_way(client));
+    outcomes.extend(blocking.await.unwrap());
+    outcomes
+}
+
+async fn all_succeed(builder: &ClientBuilder) {
+    for outcome in every_way(builder).await {
+        outcome.unwrap();
+    }
+}
+
+/// Every call fails for this reason at the first attempt, and nothing is sent.
+async fn all_fail(builder: &ClientBuilder, told: &str) {
+    for outcome in every_way(builder).await {
+        let error = outcome.unwrap_err();
+        is_for(&error, told);
+        assert_eq!(error.attempts(), 1, "{error:?}");
+    }
+}
+
+fn is_for(error: &Error, told: &str) {
+    let told = format!("no connection could be made: {told}");
+    let cause = std::error::Error::source(error);
+    assert!(
+        error.to_string().contains(&told),
+        "{error}\n{told}\n{cause:?}"
+    );
+    assert_eq!(error.kind(), ErrorKind::Connect, "{error:?}");
+    assert_eq!(error.outcome(), Outcome::NotSent, "{error:?}");
+}
+
+const UNKNOWN_ISSUER: &str = "the issuer of the service's certificate is not trusted; if it is yours, add the \
+    issuer's certificate with root_certificates (in Python ca_file) or to the file in SSL_CERT_FILE";
+
+#[tokio::test]
+async fn a_service_is_trusted_through_its_issuer() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    for protocol in [Http1, Http2] {
+        for version in EACH_VERSION {
+            let front = Front::start(
+                fine(protocol),
+                &Tls::new(&authority.issue()).version(version),
+            );
+            for host in ["localhost", "127.0.0.1"] {
+                let builder = builder(&front.url_as(host));
+                all_succeed(&builder.clone().root_certificates(authority.pem())).await;
+                all_succeed(&builder.clone().only_root_certificates(authority.pem())).await;
+                // One among others, in one PEM or in several.
+                let both = format!("# ours\n{}\n{}", other.pem(), authority.pem());
+                all_succeed(&builder.clone().root_certificates(both)).await;
+                let each = builder
+                    .root_certificates(other.pem().trim_end())
+                    .root_certificates(authority.pem());
+                all_succeed(&each).await;
             }
-        });
-        Self {
-            port,
-            certificate,
-            connections,
-            secure,
+            let (version, alpn) = (
+                version[0].version,
+                match protocol {
+                    Http1 => "http/1.1",
+                    Http2 => "h2",
+                },
+            );
+            for handshake in front.handshakes() {
+                assert_eq!(handshake.version, version);
+                assert_eq!(handshake.alpn.as_deref(), Some(alpn));
+            }
         }
     }
-
-    fn client(&self, host: &str) -> Client {
-        builder(&format!("https://{host}:{}", self.port))
-            .build()
-            .unwrap()
-    }
-}
-
-fn check(error: &Error, told: &str) {
-    assert_eq!(error.kind(), ErrorKind::Connect, "{error:?}");
-    assert_eq!(error.outcome(), Outcome::NotSent);
-    assert_eq!(error.attempts(), 1, "{error}");
-    assert!(error.to_string().ends_with(told), "{error}");
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_not_trusted_is_not_tried_again() {
-    let service = SelfSigned::start().await;
-    let told = "no connection could be made: the service's certificate is not trusted";
-    for host in ["localhost", "127.0.0.1"] {
-        let client = service.client(host);
-        let errors = [
-            client.deals().retrieve("d_1").await.unwrap_err(),
-            client.agents().create(ada()).await.unwrap_err(),
-        ];
-        for error in errors {
-            check(&error, told);
-            let cause = error.source().unwrap().to_string();
-            assert!(cause.starts_with("invalid peer certificate"), "{cause}");
+async fn an_issuer_that_is_not_trusted_is_not_tried_again() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    for version in EACH_VERSION {
+        for leaf in [authority.issue(), Leaf::self_signed(|_| ())] {
+            let front = Front::start(fine(Http1), &Tls::new(&leaf).version(version));
+            let builder = builder(&front.url());
+            all_fail(&builder, UNKNOWN_ISSUER).await;
+            all_fail(
+                &builder.clone().root_certificates(other.pem()),
+                UNKNOWN_ISSUER,
+            )
+            .await;
+            all_fail(&builder.only_root_certificates(other.pem()), UNKNOWN_ISSUER).await;
+            assert_eq!(front.handshakes(), []);
+            assert_eq!(front.peer.so_far().connections, 0);
         }
     }
-    assert_eq!(service.connections.load(Ordering::SeqCst), 4);
-    assert_eq!(service.secure.load(Ordering::SeqCst), 0);
+    // A client that trusts it is not one for another that does not.
+    let front = Front::start(fine(Http1), &Tls::new(&authority.issue()));
+    all_succeed(&builder(&front.url()).root_certificates(authority.pem())).await;
+    all_fail(&builder(&front.url()), UNKNOWN_ISSUER).await;
+}
 
-    // Whoever trusts it can speak with it.
-    let mut roots = RootCertStore::empty();
-    roots.add(service.certificate.clone()).unwrap();
-    let config = ClientConfig::builder()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let stream = TcpStream::connect(("127.0.0.1", service.port))
-        .await
-        .unwrap();
-    let name = "localhost".try_into().unwrap();
-    TlsConnector::from(Arc::new(config))
-        .connect(name, stream)
-        .await
-        .unwrap();
+#[tokio::test]
+async fn a_certificate_that_cannot_be_accepted_says_why() {
+    let named = Authority::named("The same name");
+    let authority = Authority::named("The same name");
+    let names = |names: &[&str]| {
+        let names = names.iter().map(|name| (*name).try_into().unwrap());
+        let names: Vec<_> = names.map(rcgen::SanType::DnsName).collect();
+        authority.issue_changed(|params| params.subject_alt_names = names)
+    };
+    for (leaf, told) in [
+        (
+            authority.issue_changed(|params| params.not_after = date_time_ymd(2025, 3, 1)),
+            "the service's certificate expired on 2025-03-01; the service has to renew it, unless this machine's \
+             clock is wrong",
+        ),
+        (
+            authority.issue_changed(|params| params.not_before = date_time_ymd(3000, 1, 31)),
+            "the service's certificate is not valid before 3000-01-31; is this machine's clock right?",
+        ),
+        (
+            names(&["deals.example.com", "*.example.org"]),
+            "the service's certificate is for deals.example.com, *.example.org, and not for the host in base_url; \
+             is that host right?",
+        ),
+        (
+            names(&[
+                "a.example",
+                "b.example",
+                "c.example",
+                "d.example",
+                "e.example",
+                "f.example",
+            ]),
+            "the service's certificate is for a.example, b.example, c.example, d.example, e.example, …, and not \
+             for the host in base_url; is that host right?",
+        ),
+        (
+            authority.issue_changed(|params| {
+                params.subject_alt_names = vec![
+                    rcgen::SanType::IpAddress([10, 1, 2, 3].into()),
+                    rcgen::SanType::DnsName("deals.example.com".try_into().unwrap()),
+                ];
+            }),
+            "the service's certificate is for 10.1.2.3, deals.example.com, and not for the host in base_url; is \
+             that host right?",
+        ),
+        (
+            names(&[]),
+            "the service's certificate is for no host (it has no subjectAltName), and not for the host in \
+             base_url; is that host right?",
+        ),
+        (
+            named.issue(),
+            "the service's certificate was not signed by the issuer that is trusted under this name; is \
+             root_certificates (in Python ca_file) up to date?",
+        ),
+        (
+            Leaf::self_signed(|params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained)),
+            "the service's certificate is one for issuers (CA:TRUE), which no service can use; have that issuer \
+             sign another for the service",
+        ),
+    ] {
+        for version in EACH_VERSION {
+            let front = Front::start(fine(Http1), &Tls::new(&leaf).version(version));
+            let builder = builder(&front.url()).root_certificates(authority.pem());
+            all_fail(&builder, told).await;
+            assert_eq!(front.handshakes(), []);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_for_something_else_says_so() {
+    let authority = Authority::new();
+    let leaf = authority.issue_changed(|params| {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::CodeSigning];
+    });
+    let front = Front::start(fine(Http1), &Tls::new(&leaf));
+    let builder = builder(&front.url()).only_root_certificates(authority.pem());
+    for outcome in every_way(&builder).await {
+        let text = outcome.unwrap_err().to_string();
+        let told = "the service's certificate cannot be accepted: certificate does not allow extended key usage";
+        assert!(text.contains(told), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_certificate_is_shown_where_it_is_asked_for() {
+    let (authority, issuer) = (Authority::new(), Authority::new());
+    for protocol in [Http1, Http2] {
+        for version in EACH_VERSION {
+            let leaf = authority.issue();
+            let tls = Tls::new(&leaf).version(version).asking(&issuer);
+            let front = Front::start(fine(protocol), &tls);
+            let client = issuer.issue();
+            let builder = builder(&front.url()).root_certificates(authority.pem());
+            all_succeed(&builder.clone().identity(client.pem())).await;
+            // The key first, as some files have it, and with the issuer's own certificate.
+            let pem = format!("{}{}{}", client.key, client.certificate, issuer.pem());
+            all_succeed(&builder.clone().identity(pem)).await;
+            // A service that does not ask gets none.
+            let relaxed = Front::start(fine(protocol), &Tls::new(&leaf).version(version));
+            let builder = crate::peer::builder(&relaxed.url()).root_certificates(authority.pem());
+            all_succeed(&builder.identity(client.pem())).await;
+        }
+    }
+}
+
+/// In TLS 1.3 the service says so after the handshake, when a request is on its way that it never reads.
+#[tokio::test]
+async fn a_client_certificate_that_is_missing_or_refused_is_not_tried_again() {
+    let (authority, issuer) = (Authority::new(), Authority::new());
+    let leaf = authority.issue();
+    let strange = authority.issue();
+    let old = issuer.issue_changed(|params| params.not_after = date_time_ymd(2025, 3, 1));
+    let refused = "the client certificate (identity, in Python client_cert) ";
+    let unknown = format!(
+        "{refused}has an issuer that the service does not trust; is it the right one, with the certificates that \
+         lead to its issuer?"
+    );
+    let expired = format!("{refused}has expired, or the service's clock is wrong");
+    for protocol in [Http1, Http2] {
+        for version in EACH_VERSION {
+            let tls = Tls::new(&leaf).version(version).asking(&issuer);
+            let front = Front::start(fine(protocol), &tls);
+            let builder = builder(&front.far_url()).root_certificates(authority.pem());
+            all_fail(&builder, ASKS).await;
+            all_fail(&builder.clone().identity(strange.pem()), &unknown).await;
+            all_fail(&builder.clone().identity(old.pem()), &expired).await;
+            // Everyone who waits for the one connection of HTTP/2 is told.
+            let client = builder.build().unwrap();
+            let creates = (0..16).map(|_| client.agents().create(ada()).send());
+            for outcome in futures_util::future::join_all(creates).await {
+                is_for(&outcome.unwrap_err(), ASKS);
+            }
+            assert_eq!(front.peer.so_far().connections, 0);
+        }
+    }
+}
+
+const ASKS: &str =
+    "the service asks for a client certificate; set identity (in Python client_cert)";
+
+/// A service so near that it has closed the connection before the client has sent anything, or while it does.
+#[tokio::test]
+async fn a_client_certificate_that_is_missing_is_never_passed_over() {
+    let (authority, issuer) = (Authority::new(), Authority::new());
+    let leaf = authority.issue();
+    let strange = authority.issue();
+    for protocol in [Http1, Http2] {
+        let tls = Tls::new(&leaf).version(ONLY_13).asking(&issuer);
+        let front = Front::start(fine(protocol), &tls);
+        let builder = builder(&front.url()).root_certificates(authority.pem());
+        for builder in [builder.clone(), builder.identity(strange.pem())] {
+            for _ in 0..10 {
+                for outcome in every_way(&builder).await {
+                    let error = outcome.unwrap_err();
+                    let mut text = error.to_string();
+                    if error.kind() == ErrorKind::Interrupted {
+                        // The client was still writing: what the service had said was never read.
+                        text = std::error::Error::source(&error).unwrap().to_string();
+                        assert_eq!(error.outcome(), Outcome::Unknown);
+                    }
+                    assert!(text.contains("client certificate"), "{text}");
+                }
+            }
+        }
+        assert_eq!(front.peer.so_far().connections, 0);
+    }
+}
+
+#[tokio::test]
+async fn the_two_sides_agree_on_a_protocol() {
+    let authority = Authority::new();
+    let leaf = authority.issue();
+    for (protocol, offered, agreed) in [
+        (Http2, &["h2", "http/1.1"][..], Some("h2")),
+        (Http2, &["h2"], Some("h2")),
+        (Http1, &["http/1.1"], Some("http/1.1")),
+        (Http1, &["http/1.1", "h2"], Some("http/1.1")),
+        // A service that knows nothing of it speaks HTTP/1.1.
+        (Http1, &[], None),
+    ] {
+        let front = Front::start(fine(protocol), &Tls::new(&leaf).alpn(offered));
+        all_succeed(&builder(&front.url()).root_certificates(authority.pem())).await;
+        for handshake in front.handshakes() {
+            assert_eq!(handshake.alpn.as_deref(), agreed);
+        }
+    }
+    let told = "the service speaks no version of HTTP that it was offered (ALPN); is it an HTTP service, and one \
+        that speaks HTTP/2 if http2_prior_knowledge is set?";
+    let front = Front::start(fine(Http1), &Tls::new(&leaf).alpn(&["http/1.1"]));
+    let trusting = builder(&front.url()).root_certificates(authority.pem());
+    all_fail(&trusting.http2_prior_knowledge(true), told).await;
+    let front = Front::start(fine(Http1), &Tls::new(&leaf).alpn(&["imap"]));
+    all_fail(
+        &builder(&front.url()).root_certificates(authority.pem()),
+        told,
+    )
+    .await;
+}
+
+/// Services that answer the first words of a handshake with an alert.
+#[tokio::test]
+async fn what_a_service_says_against_a_handshake_is_told() {
+    for (alert, told) in [
+        (
+            70,
+            "the service speaks no version of TLS that is safe: dealkit speaks 1.2 and 1.3",
+        ),
+        (
+            112,
+            "the service has no certificate for this name; is the host in base_url right?",
+        ),
+        (
+            40,
+            "the service refuses the handshake (HandshakeFailure); is the host in base_url right, and do the two \
+             have a cipher in common?",
+        ),
+        (
+            71,
+            "the service refuses the handshake (InsufficientSecurity); is the host in base_url right, and do the \
+             two have a cipher in common?",
+        ),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let refuse = tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                stream.read(&mut [0; 1024]).await.unwrap();
+                stream.write_all(&[21, 3, 3, 0, 2, 2, alert]).await.unwrap();
+            }
+        });
+        all_fail(&builder(&url), told).await;
+        refuse.abort();
+    }
 }
 
 #[tokio::test]
 async fn a_port_that_does_not_speak_tls_is_not_tried_again() {
     let service = Service::answering(200, &[], "").await;
-    let client = builder(&service.url().replace("http:", "https:"))
-        .build()
-        .unwrap();
-    let errors = [
-        client.deals().retrieve("d_1").await.unwrap_err(),
-        client.agents().create(ada()).await.unwrap_err(),
-    ];
-    for error in errors {
-        check(
-            &error,
-            "the port does not speak TLS; is its URL http:// and not https://?",
-        );
-    }
+    let builder = builder(&service.url().replace("http:", "https:"));
+    all_fail(
+        &builder,
+        "the port does not speak TLS; is its URL http:// and not https://?",
+    )
+    .await;
     assert!(service.arrived().is_empty());
 }
 
@@ -152,4 +437,349 @@ async fn a_handshake_that_breaks_off_is_tried_again() {
         "{error:?}"
     );
     assert_eq!(error.outcome(), Outcome::NotSent);
+}
+
+#[tokio::test]
+async fn a_handshake_that_stalls_times_out_as_a_connection_does() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&connections);
+    let stall = tokio::spawn(async move {
+        let mut held = Vec::new();
+        loop {
+            held.push(listener.accept().await.unwrap());
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let builder = builder(&url).connect_timeout(Duration::from_millis(50));
+    let outcomes = every_way(&builder).await;
+    let calls = outcomes.len();
+    for outcome in outcomes {
+        let error = outcome.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
+        assert_eq!(error.outcome(), Outcome::NotSent, "{error:?}");
+        assert!(
+            error.to_string().contains("timed out after 0.05 s"),
+            "{error}"
+        );
+    }
+    assert_eq!(connections.load(Ordering::SeqCst), 3 * calls);
+    stall.abort();
+}
+
+/// A body whose end nobody has confirmed may have been cut by anyone on the way.
+#[tokio::test]
+async fn a_body_that_breaks_off_is_an_error_and_one_that_is_whole_is_not() {
+    let authority = Authority::new();
+    let leaf = authority.issue();
+    let length = |length: usize| Step::Head(200, vec![("content-length", length.to_string())]);
+    let chunked = Step::Head(200, vec![("transfer-encoding", "chunked".to_owned())]);
+    let endless = Step::Raw(b"HTTP/1.1 200 OK\r\n\r\n".to_vec());
+    let body = |text: &str| Step::Raw(text.into());
+    let chunk = |end: &str| Step::Raw(format!("{:x}\r\n{FINE}\r\n{end}", FINE.len()).into());
+    for (name, head, rest, goodbye_needed, is_whole) in [
+        (
+            "length, short",
+            length(FINE.len() + 1),
+            body(FINE),
+            false,
+            false,
+        ),
+        ("length, whole", length(FINE.len()), body(FINE), false, true),
+        ("chunks, short", chunked.clone(), chunk(""), false, false),
+        ("chunks, whole", chunked, chunk("0\r\n\r\n"), false, true),
+        ("until the end", endless, body(FINE), true, true),
+    ] {
+        for version in EACH_VERSION {
+            for says_goodbye in [true, false] {
+                let script: Script = vec![Step::Hear, head.clone(), rest.clone(), Step::End];
+                let peer = Peer::start(Http1, vec![script]);
+                let tls = Tls::new(&leaf).version(version);
+                let tls = if says_goodbye { tls } else { tls.cutting() };
+                let front = Front::start(peer, &tls);
+                let builder = builder(&front.url()).root_certificates(authority.pem());
+                for outcome in every_way(&builder).await {
+                    match outcome {
+                        Ok(()) => assert!(is_whole && (says_goodbye || !goodbye_needed), "{name}"),
+                        Err(error) => {
+                            assert!(
+                                !is_whole || (goodbye_needed && !says_goodbye),
+                                "{name}: {error:?}"
+                            );
+                            assert_eq!(error.kind(), ErrorKind::Interrupted, "{name}: {error:?}");
+                            assert_eq!(error.outcome(), Outcome::Succeeded, "{name}: {error:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A client makes one full handshake, whatever runtime it is on, and another client of the same settings none.
+#[tokio::test]
+async fn sessions_are_resumed_across_runtimes_and_clients() {
+    for version in EACH_VERSION {
+        for (has_identity, resumes) in [(false, true), (true, true), (false, false)] {
+            // Sessions are found by the host's name alone, which is the same for all services here.
+            let (authority, issuer) = (Authority::new(), Authority::new());
+            let leaf = authority.issue();
+            let tls = Tls::new(&leaf).version(version);
+            let tls = if has_identity {
+                tls.asking(&issuer)
+            } else {
+                tls
+            };
+            let tls = if resumes { tls } else { tls.without_sessions() };
+            let front = Front::start(fine(Http1), &tls);
+            let identity = issuer.issue().pem();
+            let build = || {
+                let builder = builder(&front.url()).only_root_certificates(authority.pem());
+                let builder = if has_identity {
+                    builder.identity(&identity)
+                } else {
+                    builder
+                };
+                builder.build().unwrap()
+            };
+            let call = |client: Client| {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build();
+                let work = move || {
+                    let call = async move { client.deals().retrieve("x_1").await.map(drop) };
+                    runtime.unwrap().block_on(call).unwrap();
+                };
+                std::thread::spawn(work).join().unwrap();
+            };
+            let client = build();
+            call(client.clone());
+            call(client.clone());
+            // What only differs in how long things may take makes its own connections.
+            let builder = builder(&front.url()).only_root_certificates(authority.pem());
+            let builder = if has_identity {
+                builder.identity(&identity)
+            } else {
+                builder
+            };
+            call(
+                builder
+                    .connect_timeout(Duration::from_secs(3))
+                    .build()
+                    .unwrap(),
+            );
+            call(build());
+            let resumed: Vec<_> = front.handshakes().iter().map(|h| h.is_resumed).collect();
+            // The certificate that a client shows is its own, and so are the sessions that it made with it.
+            let across_clients = resumes && !has_identity;
+            assert_eq!(
+                resumed,
+                [false, resumes, across_clients, across_clients],
+                "{version:?} {has_identity}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn creates_within_a_second_share_a_handshake() {
+    let authority = Authority::new();
+    let leaf = authority.issue();
+    for protocol in [Http1, Http2] {
+        for (age, handshakes) in [(900, 1), (1_100, 4)] {
+            let front = Front::start(fine(protocol), &Tls::new(&leaf));
+            let client = builder(&front.url())
+                .root_certificates(authority.pem())
+                .build()
+                .unwrap();
+            for _ in 0..4 {
+                client.agents().create(ada()).await.unwrap();
+                tokio::time::pause();
+                tokio::time::advance(Duration::from_millis(age)).await;
+                tokio::time::resume();
+            }
+            assert_eq!(front.handshakes().len(), handshakes, "{protocol:?} {age}");
+            assert_eq!(front.peer.so_far().agents, 4);
+            // Those after the first cost less.
+            let full = front.handshakes().iter().filter(|h| !h.is_resumed).count();
+            assert_eq!(full, 1);
+        }
+    }
+}
+
+#[test]
+fn pem_that_cannot_be_used_is_refused_without_a_word_of_it() {
+    let authority = Authority::new();
+    let (leaf, other) = (authority.issue(), authority.issue());
+    let ok = || builder("https://deals.example.com");
+    let begin = "-----BEGIN CERTIFICATE-----\n";
+    let end = "-----END CERTIFICATE-----\n";
+    let no_certificate = "c2VjcmV0LWNhbmFyeQ==\n";
+    for garbage in [
+        String::new(),
+        "secret-canary".to_owned(),
+        leaf.key.clone(),
+        format!("{begin}{end}"),
+        format!("{begin}{no_certificate}{end}"),
+        format!("{begin}secret-canary!\n{end}"),
+        format!("{begin}{no_certificate}"),
+        format!("{}{begin}{no_certificate}", authority.pem()),
+        format!("{begin}{}{end}", &authority.pem()[28..100]),
+        leaf.certificate.replace("CERTIFICATE", "CANARY"),
+        "\u{0}\u{1}secret-canary\u{ff}".to_owned(),
+    ] {
+        let begins = ["root_certificates ", "only_root_certificates ", "identity "];
+        let built = [
+            ok().root_certificates(&garbage).build(),
+            ok().only_root_certificates(&garbage).build(),
+            ok().identity(&garbage).build(),
+        ];
+        for (begins, built) in begins.into_iter().zip(built) {
+            let error = built.unwrap_err();
+            assert!(error.to_string().starts_with(begins), "{error}");
+            is_silent_config_error(&error, &garbage);
+        }
+    }
+    let encrypted = leaf.key.replace("PRIVATE", "ENCRYPTED PRIVATE");
+    let ends = [
+        "no private key that can be read: it takes PEM without a password, the certificate as well as its private key",
+    ];
+    for (pem, told) in [
+        (leaf.certificate.clone(), ends[0]),
+        (format!("{}{encrypted}", leaf.certificate), ends[0]),
+        (
+            format!("{}{}", leaf.certificate, other.key),
+            "a private key that does not belong to its first certificate",
+        ),
+        (
+            format!(
+                "{}-----BEGIN PRIVATE KEY-----\n{no_certificate}-----END PRIVATE KEY-----\n",
+                leaf.certificate
+            ),
+            "a private key of a kind that is not supported, or that cannot be read",
+        ),
+        (
+            format!("{begin}{no_certificate}{end}{}", leaf.key),
+            "a certificate that cannot be read",
+        ),
+    ] {
+        let error = ok().identity(&pem).build().unwrap_err();
+        assert_eq!(error.to_string(), format!("identity holds {told}"));
+        is_silent_config_error(&error, &pem);
+    }
+}
+
+/// Nothing of the PEM but what armour says of every PEM is in the error.
+fn is_silent_config_error(error: &Error, pem: &str) {
+    assert_eq!(error.kind(), ErrorKind::Config);
+    let shown = format!("{error} {error:?}");
+    assert!(std::error::Error::source(error).is_none());
+    assert!(
+        !shown.contains("canary") && !shown.contains("CANARY"),
+        "{shown}"
+    );
+    let lines = pem.lines().filter(|line| !line.contains("-----"));
+    for line in lines.filter(|line| line.len() > 20) {
+        assert!(!shown.contains(line), "{shown}");
+    }
+}
+
+#[test]
+fn no_pem_makes_it_panic() {
+    let authority = Authority::new();
+    let whole = format!("{}{}", authority.pem(), authority.issue().pem());
+    let bytes = whole.len();
+    let changed = (0..bytes, any::<u8>()).prop_map({
+        let whole = whole.clone();
+        move |(at, byte)| {
+            let mut pem = whole.clone().into_bytes();
+            pem[at] = byte;
+            pem
+        }
+    });
+    let cut = (0..bytes, 0..bytes).prop_map(move |(a, b)| {
+        let (from, to) = (a.min(b), a.max(b));
+        whole.as_bytes()[from..to].to_vec()
+    });
+    let any_bytes = prop::collection::vec(any::<u8>(), 0..300);
+    let armoured = prop::collection::vec(
+        "(-----(BEGIN|END) (CERTIFICATE|PRIVATE KEY|RSA PRIVATE KEY)-----|[A-Za-z0-9+/=]{0,64})\n?",
+        0..8,
+    )
+    .prop_map(|lines| lines.concat().into_bytes());
+    let pem = prop_oneof![changed, cut, any_bytes, armoured];
+    let mut runner = TestRunner::new(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(400)
+    });
+    runner
+        .run(&pem, |pem| {
+            let text = String::from_utf8_lossy(&pem);
+            for builder in [
+                builder("https://deals.example.com").only_root_certificates(&pem),
+                builder("https://deals.example.com").identity(&pem),
+            ] {
+                if let Err(error) = builder.build() {
+                    is_silent_config_error(&error, &text);
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+/// In the child process.
+const CHILD: &str = "DEALKIT_TEST_TLS_CHILD";
+
+/// The system's certificates, as the environment names them, are loaded once: they are gone after the first
+/// client, and the second calls all the same, and so does one that shows a certificate.
+#[tokio::test]
+async fn certificates_are_loaded_once_in_a_process() {
+    let Ok(gone) = std::env::var(CHILD) else {
+        let authority = Authority::new();
+        fs::create_dir_all(std::env::temp_dir()).unwrap();
+        let folder = std::env::temp_dir().join(format!("dealkit-tls-{}", std::process::id()));
+        let mut shown = HashSet::new();
+        for (variable, path) in [
+            ("SSL_CERT_FILE", folder.join("issuers.pem")),
+            ("SSL_CERT_DIR", folder.clone()),
+        ] {
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("issuers.pem"), authority.pem()).unwrap();
+            let front = Front::start(fine(Http1), &Tls::new(&authority.issue()));
+            let output = Command::new(std::env::current_exe().unwrap())
+                .args([
+                    "--exact",
+                    "tls::certificates_are_loaded_once_in_a_process",
+                    "--nocapture",
+                ])
+                .env_remove("SSL_CERT_FILE")
+                .env_remove("SSL_CERT_DIR")
+                .env(variable, &path)
+                .env(CHILD, format!("{} {}", front.url(), folder.display()))
+                .output()
+                .unwrap();
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(
+                output.status.success() && text.contains("1 passed"),
+                "{text}"
+            );
+            shown.insert(front.handshakes().len());
+        }
+        assert_eq!(shown, HashSet::from([3]));
+        return;
+    };
+    let (url, folder) = gone.split_once(' ').unwrap();
+    let call =
+        async |builder: ClientBuilder| builder.build()?.deals().retrieve("x_1").await.map(drop);
+    call(builder(url)).await.unwrap();
+    fs::remove_dir_all(folder).unwrap();
+    call(builder(url)).await.unwrap();
+    call(builder(url).timeout(PATIENCE / 2)).await.unwrap();
+    // The control: where they have to be loaded, they are gone.
+    let told = call(builder(url).root_certificates(Authority::new().pem()))
+        .await
+        .unwrap_err();
+    assert!(told.to_string().contains(UNKNOWN_ISSUER), "{told}");
 }

@@ -1,0 +1,359 @@
+//! TLS in front of a peer: certificates that are made for a test, and a terminator that hands on what it
+//! deciphers and notes each handshake.
+
+use std::{
+    future::pending,
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, copy, split},
+    net::{TcpListener, TcpStream},
+    time::sleep,
+};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{
+        ALL_VERSIONS, HandshakeKind, ProtocolVersion, RootCertStore, ServerConfig,
+        SupportedProtocolVersion,
+        crypto::aws_lc_rs,
+        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+        server::{NoServerSessionStorage, WebPkiClientVerifier},
+    },
+    server::TlsStream,
+};
+
+use super::{Peer, Protocol};
+
+/// An issuer of certificates.
+pub(crate) struct Authority {
+    certificate: Certificate,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    /// One that nobody has heard of, with a name of its own.
+    pub(crate) fn new() -> Self {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        Self::named(&format!("Issuer {}", MADE.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    pub(crate) fn named(name: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let key = KeyPair::generate().unwrap();
+        Self {
+            certificate: params.self_signed(&key).unwrap(),
+            issuer: Issuer::new(params, key),
+        }
+    }
+
+    pub(crate) fn pem(&self) -> String {
+        self.certificate.pem()
+    }
+
+    /// A certificate for this machine, and for a client as well.
+    pub(crate) fn issue(&self) -> Leaf {
+        self.issue_changed(|_| ())
+    }
+
+    pub(crate) fn issue_changed(&self, change: impl FnOnce(&mut CertificateParams)) -> Leaf {
+        let (params, key) = leaf(change);
+        Leaf::new(&params.signed_by(&key, &self.issuer).unwrap(), &key)
+    }
+}
+
+fn leaf(change: impl FnOnce(&mut CertificateParams)) -> (CertificateParams, KeyPair) {
+    let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let mut params = CertificateParams::new(names).unwrap();
+    change(&mut params);
+    (params, KeyPair::generate().unwrap())
+}
+
+/// A certificate and its private key, in PEM.
+#[derive(Clone)]
+pub(crate) struct Leaf {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+impl Leaf {
+    fn new(certificate: &Certificate, key: &KeyPair) -> Self {
+        Self {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        }
+    }
+
+    /// One that has signed itself.
+    pub(crate) fn self_signed(change: impl FnOnce(&mut CertificateParams)) -> Self {
+        let (params, key) = leaf(change);
+        Self::new(&params.self_signed(&key).unwrap(), &key)
+    }
+
+    /// Both, as a client shows them.
+    pub(crate) fn pem(&self) -> String {
+        format!("{}{}", self.certificate, self.key)
+    }
+}
+
+/// How a service speaks TLS.
+pub(crate) struct Tls<'a> {
+    leaf: &'a Leaf,
+    versions: &'static [&'static SupportedProtocolVersion],
+    /// Whose certificates clients have to show.
+    clients: Option<&'a Authority>,
+    alpn: Option<&'static [&'static str]>,
+    resumes: bool,
+    says_goodbye: bool,
+}
+
+impl<'a> Tls<'a> {
+    pub(crate) fn new(leaf: &'a Leaf) -> Self {
+        Self {
+            leaf,
+            versions: ALL_VERSIONS,
+            clients: None,
+            alpn: None,
+            resumes: true,
+            says_goodbye: true,
+        }
+    }
+
+    /// Speaks no other version.
+    pub(crate) fn version(mut self, only: &'static [&'static SupportedProtocolVersion]) -> Self {
+        self.versions = only;
+        self
+    }
+
+    /// Asks clients for a certificate of this issuer.
+    pub(crate) fn asking(mut self, authority: &'a Authority) -> Self {
+        self.clients = Some(authority);
+        self
+    }
+
+    /// The protocols to choose from; by default the one that the peer speaks.
+    pub(crate) fn alpn(mut self, protocols: &'static [&'static str]) -> Self {
+        self.alpn = Some(protocols);
+        self
+    }
+
+    pub(crate) fn without_sessions(mut self) -> Self {
+        self.resumes = false;
+        self
+    }
+
+    /// Ends connections without a word (close_notify).
+    pub(crate) fn cutting(mut self) -> Self {
+        self.says_goodbye = false;
+        self
+    }
+
+    fn config(&self, protocol: Protocol) -> ServerConfig {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(self.versions)
+            .unwrap();
+        let builder = match self.clients {
+            Some(authority) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(authority.certificate.der().clone()).unwrap();
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                builder.with_client_cert_verifier(verifier.build().unwrap())
+            }
+            None => builder.with_no_client_auth(),
+        };
+        let chain = CertificateDer::pem_slice_iter(self.leaf.certificate.as_bytes());
+        let key = PrivateKeyDer::from_pem_slice(self.leaf.key.as_bytes()).unwrap();
+        let mut config = builder
+            .with_single_cert(chain.collect::<Result<_, _>>().unwrap(), key)
+            .unwrap();
+        let alpn = self.alpn.unwrap_or(match protocol {
+            Protocol::Http1 => &["http/1.1"],
+            Protocol::Http2 => &["h2"],
+        });
+        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        if !self.resumes {
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+        }
+        config
+    }
+}
+
+/// A handshake that came to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Handshake {
+    pub(crate) is_resumed: bool,
+    pub(crate) version: ProtocolVersion,
+    pub(crate) alpn: Option<String>,
+    pub(crate) suite: String,
+}
+
+/// What speaks TLS in a peer's place.
+pub(crate) struct Front {
+    pub(crate) peer: Peer,
+    port: u16,
+    connections: Arc<AtomicUsize>,
+    handshakes: Arc<Mutex<Vec<Handshake>>>,
+}
+
+impl Front {
+    /// It lives on a thread of its own, as the peer does.
+    pub(crate) fn start(peer: Peer, tls: &Tls<'_>) -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let terminator = Terminator {
+            acceptor: TlsAcceptor::from(Arc::new(tls.config(peer.protocol))),
+            says_goodbye: tls.says_goodbye,
+            peer: peer.url.trim_start_matches("http://").parse().unwrap(),
+            handshakes: Arc::default(),
+        };
+        let front = Self {
+            peer,
+            port: listener.local_addr().unwrap().port(),
+            connections: Arc::default(),
+            handshakes: Arc::clone(&terminator.handshakes),
+        };
+        let connections = Arc::clone(&front.connections);
+        on_own_thread(async move {
+            let listener = TcpListener::from_std(listener).unwrap();
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(terminator.clone().serve(stream));
+            }
+        });
+        front
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.url_as("127.0.0.1")
+    }
+
+    pub(crate) fn url_as(&self, host: &str) -> String {
+        format!("https://{host}:{}", self.port)
+    }
+
+    /// An address from which the service's words take some time, as they do over a network: by then the client
+    /// has sent its request.
+    pub(crate) fn far_url(&self) -> String {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        listener.set_nonblocking(true).unwrap();
+        let near = SocketAddr::from(([127, 0, 0, 1], self.port));
+        on_own_thread(async move {
+            let listener = TcpListener::from_std(listener).unwrap();
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(carry(stream, near));
+            }
+        });
+        url
+    }
+
+    /// How many connections were made, secure or not.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn handshakes(&self) -> Vec<Handshake> {
+        self.handshakes.lock().unwrap().clone()
+    }
+}
+
+/// How long the service's words take from far away.
+const DISTANCE: Duration = Duration::from_millis(10);
+
+async fn carry(mut client: TcpStream, near: SocketAddr) -> io::Result<()> {
+    let service = TcpStream::connect(near).await?;
+    let (mut from_service, mut to_service) = service.into_split();
+    let (mut from_client, mut to_client) = client.split();
+    let up = async {
+        let _ = copy(&mut from_client, &mut to_service).await;
+        let _ = to_service.shutdown().await;
+        // What the service has said is still on its way.
+        pending().await
+    };
+    let down = async {
+        let mut words = vec![0; 65_536];
+        loop {
+            let length = from_service.read(&mut words).await.unwrap_or(0);
+            sleep(DISTANCE).await;
+            if length == 0 {
+                return to_client.shutdown().await;
+            }
+            to_client.write_all(&words[..length]).await?;
+        }
+    };
+    tokio::select! {
+        ended = down => ended,
+        ended = up => ended,
+    }
+}
+
+fn on_own_thread(work: impl Future<Output = ()> + Send + 'static) {
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.unwrap().block_on(work);
+    });
+}
+
+#[derive(Clone)]
+struct Terminator {
+    acceptor: TlsAcceptor,
+    says_goodbye: bool,
+    peer: SocketAddr,
+    handshakes: Arc<Mutex<Vec<Handshake>>>,
+}
+
+impl Terminator {
+    async fn serve(self, stream: TcpStream) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let stream = self.acceptor.accept(stream).await?;
+        let (_, tls) = stream.get_ref();
+        let handshake = Handshake {
+            is_resumed: tls.handshake_kind() == Some(HandshakeKind::Resumed),
+            version: tls.protocol_version().unwrap(),
+            alpn: tls
+                .alpn_protocol()
+                .map(|name| String::from_utf8(name.to_vec()).unwrap()),
+            suite: format!("{:?}", tls.negotiated_cipher_suite().unwrap().suite()),
+        };
+        self.handshakes.lock().unwrap().push(handshake);
+        self.hand_on(stream).await
+    }
+
+    async fn hand_on(self, client: TlsStream<TcpStream>) -> io::Result<()> {
+        let peer = TcpStream::connect(self.peer).await?;
+        peer.set_nodelay(true)?;
+        let (mut from_peer, mut to_peer) = peer.into_split();
+        let (mut from_client, mut to_client) = split(client);
+        let up = tokio::spawn(async move {
+            let _ = copy(&mut from_client, &mut to_peer).await;
+            from_client
+        });
+        let ended = copy(&mut from_peer, &mut to_client).await;
+        if ended.is_ok() && self.says_goodbye {
+            to_client.shutdown().await?;
+            up.await?;
+        } else {
+            to_client.flush().await?;
+            up.abort();
+        }
+        Ok(())
+    }
+}
