@@ -86,6 +86,15 @@ impl<'py> Settings<'_, 'py> {
             .transpose()
     }
 
+    /// A setting that is a list of paths; none where it is not set.
+    pub(crate) fn paths(&self, name: &str) -> Outcome<Vec<String>> {
+        let Some(value) = self.get(name)? else {
+            return Ok(Vec::new());
+        };
+        let paths = value.cast::<PyList>().map_err(PyErr::from)?;
+        paths.iter().map(|path| text(name, &path)).collect()
+    }
+
     /// A setting that is a list of names and values.
     pub(crate) fn pairs(&self, name: &str) -> Outcome<Vec<(String, String)>> {
         match self.get(name)? {

@@ -1,8 +1,8 @@
 //! Connections and the calls on them: what is behind the Python classes Client and AsyncClient.
 
-use std::{env, sync::Arc};
+use std::{env, fs, sync::Arc};
 
-use dealkit::{BASE_URL_VARIABLE, ClientBuilder, RetryPolicy, SERVICE_KEY_VARIABLE};
+use dealkit::{BASE_URL_VARIABLE, ClientBuilder, Error, RetryPolicy, SERVICE_KEY_VARIABLE};
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
@@ -45,6 +45,9 @@ struct Config {
     builder: ClientBuilder,
     base_url: String,
     service_key: String,
+    /// The settings that name files, with the files, as texts show them.
+    ca_file: String,
+    client_cert: String,
 }
 
 impl Config {
@@ -87,12 +90,50 @@ impl Config {
         if let Some(user_agent) = settings.text("user_agent")? {
             builder = builder.user_agent(user_agent);
         }
+        let ca_file = settings.paths("ca_file")?;
+        if let Some(pem) = read("ca_file", &ca_file)? {
+            builder = builder.root_certificates(pem);
+        }
+        let client_cert = settings.paths("client_cert")?;
+        if let Some(pem) = read("client_cert", &client_cert)? {
+            builder = builder.identity(pem);
+        }
         Ok(Self {
             builder,
             base_url,
             service_key,
+            ca_file: format!("ca_file {}", ca_file.join("")),
+            client_cert: match &*client_cert {
+                [key, certificate] => format!("client_cert ({certificate}, {key})"),
+                paths => format!("client_cert {}", paths.join("")),
+            },
         })
     }
+
+    /// An error of the builder, which knows what is in a file and not its name.
+    fn named(&self, error: Error) -> Failure {
+        let text = error.to_string();
+        if let Some(wrong) = text.strip_prefix("root_certificates ") {
+            Failure::Config(format!("{} {wrong}", self.ca_file))
+        } else if let Some(wrong) = text.strip_prefix("identity ") {
+            Failure::Config(format!("{} {wrong}", self.client_cert))
+        } else {
+            error.into()
+        }
+    }
+}
+
+/// What is in these files, one after the other.
+fn read(name: &str, paths: &[String]) -> Outcome<Option<Vec<u8>>> {
+    let mut all = Vec::new();
+    for path in paths {
+        let pem = fs::read(path)
+            .map_err(|error| Failure::Config(format!("{name} {path} cannot be read: {error}")))?;
+        all.extend(pem);
+        // The next file begins on a line of its own.
+        all.push(b'\n');
+    }
+    Ok((!paths.is_empty()).then_some(all))
 }
 
 /// A setting, or what the environment says in its place.
@@ -247,7 +288,7 @@ impl Engine {
             if let Some(shared) = &self.shared {
                 builder = builder.share_connections(&shared.get().made()?);
             }
-            Ok(gil::with_stack(|| builder.build())?)
+            gil::with_stack(|| builder.build()).map_err(|error| self.config.named(error))
         })
     }
 

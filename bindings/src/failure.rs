@@ -136,7 +136,19 @@ fn text(error: &Error) -> String {
             source = cause.source();
         }
     }
-    text
+    in_python(&text)
+}
+
+/// A text in which the core names settings in both languages, in Python's: `identity (in Python client_cert)` is
+/// `client_cert`.
+fn in_python(text: &str) -> String {
+    let mut parts = text.split(" (in Python ");
+    let mut own = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        own.truncate(own.rfind(' ').map_or(0, |space| space + 1));
+        own.push_str(&part.replacen(')', "", 1));
+    }
+    own
 }
 
 fn tell_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {

@@ -148,6 +148,22 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
         ("ftp://proxy.example.com", ConfigError, "proxy must begin with http:// or https://"),
         ("socks5://127.0.0.1:1080", ConfigError, "SOCKS proxies are not supported"),
     ],
+    "ca_file": [
+        (5, TypeError, "ca_file must be the path of a file, not int"),
+        ("", ConfigError, "ca_file  cannot be read: No such file or directory"),
+        ("/nowhere/ca.pem", ConfigError, "ca_file /nowhere/ca.pem cannot be read: No such file or directory"),
+        ("/", ConfigError, "ca_file / cannot be read: Is a directory"),
+        ("/dev/null", ConfigError, "ca_file /dev/null holds no certificate"),
+    ],
+    "client_cert": [
+        (5, TypeError, "client_cert must be the path of a file or a pair of them, not int"),
+        (("a", "b", "c"), TypeError, "client_cert must be the path of a file or a pair of them, not tuple"),
+        (("a", None), TypeError, "client_cert must be the path of a file, not NoneType"),
+        (("/dev/null", "/nowhere"), ConfigError, "client_cert /nowhere cannot be read: No such file or directory"),
+        (("/dev/null", "/dev/zero/x"), ConfigError, "client_cert /dev/zero/x cannot be read: Not a directory"),
+        ("/dev/null", ConfigError, "client_cert /dev/null holds no certificate"),
+        (("/dev/null", "/dev/null"), ConfigError, "client_cert (/dev/null, /dev/null) holds no certificate"),
+    ],
     "max_idle_connections": [
         (-1, ConfigError, f"max_idle_connections {WHOLE}"),
         ("5", TypeError, f"max_idle_connections {WHOLE}, not str"),
@@ -181,7 +197,7 @@ def test_settings(of_class: Any, name: str, value: Any, error: type[Exception], 
 
 
 @Clients
-@pytest.mark.parametrize("name", ["base_url", "service_key", "headers", "user_agent", "proxy"])
+@pytest.mark.parametrize("name", ["base_url", "service_key", "headers", "user_agent", "proxy", "ca_file"])
 def test_settings_that_are_no_unicode_text(of_class: Any, name: str) -> None:
     value: Any = {"a": HALF} if name == "headers" else HALF
     with pytest.raises(ValueError, match=f"{name}.* holds half of a surrogate pair, which cannot be sent"):

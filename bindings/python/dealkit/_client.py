@@ -42,6 +42,9 @@ class BaseClient:
             headers: Headers to send on every request.
             proxy: A proxy to go through, such as ``http://proxy.example.com:3128``, in place of the one that
                 the environment names. A service on a loopback address is always called directly.
+            ca_file: A file of certificates (PEM) whose issuers are trusted, beside those that the system trusts.
+            client_cert: The certificate to show to a service that asks for one (mutual TLS): a file that holds it
+                and its private key (PEM, without a password), or the two files ``(certificate, key)``.
             max_idle_connections: How many idle connections are kept for the next call (64).
             max_response_bytes: The largest response body that is read, in bytes (64 MiB).
             allow_http: Allows plain ``http`` to a host that is not this machine. Everybody on the way can
@@ -84,9 +87,10 @@ class BaseClient:
         """Another client that is set up as this one is, but for what is given here; None is the default.
 
         It takes what the constructor takes. The two share their connections unless what differs concerns
-        those (``proxy``, ``max_idle_connections``, a ``Timeout`` with ``connect`` or ``attempt``, another host),
-        so it is cheap to make: ``client.with_options(timeout=5).deals.retrieve("d_1")``. With the same service, key
-        and ``rate_limit`` they share that limit too, the pauses that the service asks for, and the retry quota.
+        those (``proxy``, ``ca_file``, ``client_cert``, ``max_idle_connections``, a ``Timeout`` with ``connect`` or
+        ``attempt``, another host), so it is cheap to make: ``client.with_options(timeout=5).deals.retrieve("d_1")``.
+        With the same service, key and ``rate_limit`` they share that limit too, the pauses that the service asks
+        for, and the retry quota.
         """
         return _with_options(options, self)  # type: ignore[return-value, arg-type]
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from os import PathLike, fsdecode
 from typing import Any, Final, TypedDict
 
 from dealkit._keywords import keywords
 
 Pairs = Mapping[str, str] | Iterable[tuple[str, str]]
 """Names and values: a mapping, or pairs where a name comes more than once."""
+
+Path = str | PathLike[str]
+"""The path of a file."""
 
 
 class Timeout:
@@ -71,6 +75,11 @@ class ClientOptions(TypedDict, total=False):
     proxy: str | None
     """A proxy to go through, such as ``http://proxy.example.com:3128``, in place of the one that the
     environment names. A service on a loopback address is always called directly."""
+    ca_file: Path | None
+    """A file of certificates (PEM) whose issuers are trusted, beside those that the system trusts."""
+    client_cert: Path | tuple[Path, Path] | None
+    """The certificate to show to a service that asks for one (mutual TLS): a file that holds it and its private
+    key (PEM, without a password), or the two files ``(certificate, key)``."""
     max_idle_connections: int | None
     """How many idle connections are kept for the next call (64)."""
     max_response_bytes: int | None
@@ -129,6 +138,16 @@ def client_settings(options: Mapping[str, Any]) -> dict[str, Any]:
             settings[name] = _float(settings[name])
     if "headers" in settings:
         settings["headers"] = pairs("headers", settings["headers"])
+    if "ca_file" in settings:
+        settings["ca_file"] = [_path("ca_file", settings["ca_file"])]
+    if "client_cert" in settings:
+        given = settings["client_cert"]
+        if isinstance(given, tuple | list) and len(given) == 2:
+            certificate, key = given
+            # The key first: a key that is in the file of the certificate, too, is not the one that is meant.
+            settings["client_cert"] = [_path("client_cert", key), _path("client_cert", certificate)]
+        else:
+            settings["client_cert"] = [_path("client_cert", given, " or a pair of them")]
     return settings
 
 
@@ -146,6 +165,13 @@ def _float(value: Any) -> Any:
     """A number of any class as a float; what is not a number is refused by the native half."""
     is_other_number = not isinstance(value, bool | int | float | str) and hasattr(type(value), "__float__")
     return float(value) if is_other_number else value
+
+
+def _path(what: str, value: Any, or_else: str = "") -> str:
+    """A path as a str."""
+    if not isinstance(value, str | bytes | PathLike):
+        raise TypeError(f"{what} must be the path of a file{or_else}, not {type(value).__name__}")
+    return fsdecode(value)
 
 
 def pairs(what: str, value: Any) -> list[tuple[Any, Any]]:

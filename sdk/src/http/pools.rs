@@ -222,7 +222,7 @@ impl Settings {
         match self.route {
             // Where no TLS can come of it, no certificates are loaded: that takes time, and fails in a container
             // that has none.
-            Route::Loopback { tls: false } => tls::trusting_nobody(),
+            Route::Loopback { tls: false } => self.tls.unused(),
             _ => self.tls.config(self.http2_prior_knowledge),
         }
     }

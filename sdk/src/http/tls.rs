@@ -95,6 +95,18 @@ impl Settings {
         self.identity.is_some()
     }
 
+    /// The configuration of connections without TLS. What is set is checked all the same.
+    pub(crate) fn unused(&self) -> Result<ClientConfig, Error> {
+        let config = builder()?
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        self.trust()?;
+        if let Some(identity) = self.identity()? {
+            identity.signing_with(config.crypto_provider())?;
+        }
+        Ok(config)
+    }
+
     /// The configuration that connections are made with.
     ///
     /// # Errors
@@ -261,12 +273,6 @@ impl Trust {
 
 fn made() -> MutexGuard<'static, Vec<Made>> {
     MADE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// For connections without TLS.
-pub(crate) fn trusting_nobody() -> Result<ClientConfig, Error> {
-    let builder = builder()?.with_root_certificates(RootCertStore::empty());
-    Ok(builder.with_no_client_auth())
 }
 
 fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, Error> {

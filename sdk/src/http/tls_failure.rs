@@ -189,7 +189,7 @@ impl Circumstances<'_> {
             }
             alert => format!("is not accepted by the service ({alert:?})"),
         };
-        format!("the client certificate (identity, in Python client_cert) {why}")
+        format!("the certificate in identity (in Python client_cert) {why}")
     }
 
     /// What a service says, as texts show it.
@@ -201,11 +201,11 @@ impl Circumstances<'_> {
 const CERTIFICATE_MISSING: &str =
     "the service asks for a client certificate; set identity (in Python client_cert)";
 
-const CERTIFICATE_SEEN: &str = "the service closed the connection when it had seen the client \
-    certificate (identity, in Python client_cert); is it the right one?";
+const CERTIFICATE_SEEN: &str = "the service closed the connection when it had seen the certificate in identity \
+    (in Python client_cert); is it the right one?";
 
-const CERTIFICATE_PERHAPS: &str = "the service had asked for a client certificate \
-    (identity, in Python client_cert), and may have refused the one that it got, or none";
+const CERTIFICATE_PERHAPS: &str = "the service had asked for a client certificate, and may have refused the one in \
+    identity (in Python client_cert), or that there is none";
 
 const NO_VERSION: &str =
     "the service speaks no version of TLS that is safe: dealkit speaks 1.2 and 1.3";

@@ -282,7 +282,7 @@ async fn a_client_certificate_that_is_missing_or_refused_is_not_tried_again() {
     let leaf = authority.issue();
     let strange = authority.issue();
     let old = issuer.issue_changed(|params| params.not_after = date_time_ymd(2025, 3, 1));
-    let refused = "the client certificate (identity, in Python client_cert) ";
+    let refused = "the certificate in identity (in Python client_cert) ";
     let unknown = format!(
         "{refused}has an issuer that the service does not trust; is it the right one, with the certificates that \
          lead to its issuer?"
@@ -330,7 +330,7 @@ async fn a_client_certificate_that_is_missing_is_never_passed_over() {
                         text = std::error::Error::source(&error).unwrap().to_string();
                         assert_eq!(error.outcome(), Outcome::Unknown);
                     }
-                    assert!(text.contains("client certificate"), "{text}");
+                    assert!(text.contains("(in Python client_cert)"), "{text}");
                 }
             }
         }
@@ -640,6 +640,9 @@ fn pem_that_cannot_be_used_is_refused_without_a_word_of_it() {
             assert!(error.to_string().starts_with(begins), "{error}");
             is_silent_config_error(&error, &garbage);
         }
+        // Also where there is no TLS to use it for.
+        let plain = builder("http://127.0.0.1:9").root_certificates(&garbage);
+        assert_eq!(plain.build().unwrap_err().kind(), ErrorKind::Config);
     }
     let encrypted = leaf.key.replace("PRIVATE", "ENCRYPTED PRIVATE");
     let ends = [

@@ -1,0 +1,336 @@
+"""Secure connections: who is trusted, which certificate is shown, and what is said where it fails."""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from conftest import Peer, answer, run
+from cryptography.hazmat.primitives import serialization
+from processes import python
+
+from dealkit import APIConnectionError, APITimeoutError, AsyncClient, Client, ConfigError, DealkitError, Timeout
+from dealkit.testing import Sandbox
+
+ADA: Any = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
+BODY = '{"id": "d_1", "email": "e", "first_name": "f", "last_name": "l", "profile": {}, "role_assignments": []}'
+FINE = answer(200, BODY)
+
+VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
+Versions = pytest.mark.parametrize("version", VERSIONS, ids=lambda version: version.name)
+
+
+class TlsPeer(Peer):
+    """A server that answers every request with the same bytes, over TLS."""
+
+    def __init__(self, context: ssl.SSLContext, answer: bytes, goodbye: bool) -> None:
+        self._context = context
+        self._goodbye = goodbye
+        self.resumed: list[bool] = []
+        super().__init__(answer)
+
+    @property
+    def url(self) -> str:
+        return f"https://localhost:{self._socket.getsockname()[1]}"
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            secure = self._context.wrap_socket(connection, server_side=True)
+        except OSError:
+            connection.close()
+            return
+        self.connections[self.connections.index(connection)] = secure
+        self.resumed.append(bool(secure.session_reused))
+        try:
+            if self._read(secure):
+                secure.sendall(self._answer)  # type: ignore[arg-type]
+                if self._goodbye:
+                    secure.unwrap()
+        except OSError:
+            pass
+        secure.close()
+
+
+class Authority:
+    """An issuer of certificates, whose files are in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self._folder = folder
+        self._issued = 0
+        self.ca = trustme.CA()
+        self.file = folder / "ca.pem"
+        self.ca.cert_pem.write_to_path(str(self.file))
+
+    def issue(self, name: str = "localhost", **options: Any) -> Path:
+        """A file with a certificate and its key."""
+        self._issued += 1
+        file = self._folder / f"{self._issued}.pem"
+        self.ca.issue_cert(name, **options).private_key_and_cert_chain_pem.write_to_path(str(file))
+        return file
+
+    def pair(self) -> tuple[Path, Path]:
+        """A certificate and its key, in a file each."""
+        leaf = self.ca.issue_cert("client")
+        self._issued += 1
+        certificate, key = (self._folder / f"{self._issued}-{name}.pem" for name in ("certificate", "key"))
+        leaf.cert_chain_pems[0].write_to_path(str(certificate))
+        leaf.private_key_pem.write_to_path(str(key))
+        return certificate, key
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "authority")
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "other")
+
+
+@pytest.fixture
+def service() -> Iterator[Callable[..., TlsPeer]]:
+    """Makes services with the certificate in a file."""
+    peers: list[TlsPeer] = []
+
+    def make(
+        certificate: Path,
+        *,
+        version: ssl.TLSVersion | None = None,
+        clients: Path | None = None,
+        response: bytes = FINE,
+        goodbye: bool = True,
+    ) -> TlsPeer:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        if version is not None:
+            context.minimum_version = context.maximum_version = version
+        if clients is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(clients)
+        peers.append(TlsPeer(context, response, goodbye))
+        return peers[-1]
+
+    yield make
+    for one in peers:
+        one.close()
+
+
+def outcomes(url: str, **options: Any) -> list[Any]:
+    """What every kind of call comes to, waited for and awaited: a value, or the exception."""
+    settings: Any = {"base_url": url, "service_key": "k", **options}
+
+    def caught(call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except DealkitError as error:
+            return error
+
+    async def awaited(call: Callable[[AsyncClient], Any]) -> Any:
+        async with AsyncClient(**settings) as client:
+            return await call(client)
+
+    async def many(client: AsyncClient) -> Any:
+        return [deal async for deal in client.deals.retrieve_many(["d_1"])][0]
+
+    with Client(**settings) as client:
+        return [
+            caught(lambda: client.deals.retrieve("d_1")),
+            caught(lambda: client.agents.create(**ADA)),
+            caught(lambda: list(client.deals.retrieve_many(["d_1"]))[0]),
+            caught(lambda: run(awaited(lambda client: client.deals.retrieve("d_1")))),
+            caught(lambda: run(awaited(lambda client: client.agents.create(**ADA)))),
+            caught(lambda: run(awaited(many))),
+        ]
+
+
+def all_succeed(url: str, **options: Any) -> None:
+    assert [getattr(outcome, "id", outcome) for outcome in outcomes(url, **options)] == ["d_1"] * 6
+
+
+def all_fail(url: str, told: str, **options: Any) -> None:
+    for error in outcomes(url, **options):
+        assert type(error) is APIConnectionError, error
+        assert told in str(error)
+        assert (error.outcome, error.attempts) == ("not_sent", 1), error
+        for name in ("in Python", "root_certificates", "identity"):
+            assert name not in str(error)
+
+
+UNKNOWN_ISSUER = (
+    "no connection could be made: the issuer of the service's certificate is not trusted; if it is yours, add the "
+    "issuer's certificate with ca_file or to the file in SSL_CERT_FILE"
+)
+
+
+@Versions
+def test_ca_file(version: Any, authority: Authority, other: Authority, service: Any) -> None:
+    peer = service(authority.issue(), version=version)
+    all_succeed(peer.url, ca_file=authority.file)
+    all_succeed(peer.url, ca_file=str(authority.file))
+    all_succeed(peer.url, ca_file=bytes(authority.file))
+    requests = len(peer.requests)
+    all_fail(peer.url, UNKNOWN_ISSUER)
+    all_fail(peer.url, UNKNOWN_ISSUER, ca_file=other.file)
+    assert len(peer.requests) == requests
+
+
+def test_certificates_that_are_not_right(authority: Authority, service: Any) -> None:
+    day = datetime.datetime(2025, 3, 1, tzinfo=datetime.UTC)
+    expired = service(authority.issue(not_after=day))
+    told = "expired on 2025-03-01; the service has to renew it, unless this machine's clock is wrong"
+    all_fail(expired.url, told, ca_file=authority.file)
+    named = service(authority.issue("deals.example.com"))
+    told = "is for deals.example.com, and not for the host in base_url; is that host right?"
+    all_fail(named.url, told, ca_file=authority.file)
+
+
+@Versions
+def test_client_cert(version: Any, authority: Authority, other: Authority, service: Any) -> None:
+    peer = service(authority.issue(), version=version, clients=other.file)
+    certificate, key = other.pair()
+    all_succeed(peer.url, ca_file=authority.file, client_cert=(certificate, key))
+    all_succeed(peer.url, ca_file=authority.file, client_cert=[str(certificate), bytes(key)])
+    all_succeed(peer.url, ca_file=authority.file, client_cert=other.issue("client"))
+    # The key that is given, and not one that the certificate's file happens to hold.
+    both = certificate.with_name("both.pem")
+    both.write_bytes(certificate.read_bytes() + authority.pair()[1].read_bytes())
+    all_succeed(peer.url, ca_file=authority.file, client_cert=(both, key))
+
+
+@Versions
+def test_client_cert_that_is_missing_or_refused(
+    version: Any, authority: Authority, other: Authority, service: Any
+) -> None:
+    peer = service(authority.issue(), version=version, clients=other.file)
+    for client_cert, told in (
+        (None, "the service asks for a client certificate; set client_cert"),
+        (authority.issue("client"), "the certificate in client_cert has an issuer that the service does not trust"),
+    ):
+        for error in outcomes(peer.url, ca_file=authority.file, client_cert=client_cert):
+            # A service this near may have closed the connection before dealkit has sent anything.
+            closed = "the service closed the connection when it had seen the certificate in client_cert"
+            assert told in str(error) or closed in str(error), error
+            assert (type(error), error.outcome, error.attempts) == (APIConnectionError, "not_sent", 1)
+    assert peer.requests == []
+
+
+def test_files_that_cannot_be_used(authority: Authority, other: Authority, tmp_path: Path) -> None:
+    certificate, key = authority.pair()
+    private: Any = serialization.load_pem_private_key(key.read_bytes(), None)
+    password = serialization.BestAvailableEncryption(b"password")
+    locked = tmp_path / "locked.pem"
+    locked.write_bytes(private.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, password))
+    cut = tmp_path / "cut.pem"
+    cut.write_bytes(certificate.read_bytes()[:300])
+    binary = tmp_path / "binary.pem"
+    binary.write_bytes(bytes(range(256)))
+    no_key = "holds no private key that can be read: it takes PEM without a password"
+    cases: list[tuple[Any, str]] = [
+        ({"ca_file": key}, f"ca_file {key} holds no certificate: it takes PEM"),
+        ({"ca_file": cut}, f"ca_file {cut} is not whole PEM"),
+        ({"ca_file": binary}, f"ca_file {binary} holds no certificate"),
+        ({"ca_file": tmp_path}, f"ca_file {tmp_path} cannot be read: Is a directory"),
+        ({"client_cert": certificate}, f"client_cert {certificate} {no_key}"),
+        ({"client_cert": key}, f"client_cert {key} holds no certificate"),
+        ({"client_cert": (certificate, locked)}, f"client_cert ({certificate}, {locked}) {no_key}"),
+        (
+            {"client_cert": (certificate, other.pair()[1])},
+            "holds a private key that does not belong to its first certificate",
+        ),
+        ({"client_cert": (certificate, tmp_path / "x")}, f"client_cert {tmp_path / 'x'} cannot be read: No such file"),
+    ]
+    for options, told in cases:
+        settings: Any = {"base_url": "https://deals.example.com", "service_key": "k"}
+        for client in (Client, AsyncClient):
+            with pytest.raises(ConfigError) as caught:
+                client(**settings, **options)
+            assert told in str(caught.value)
+            for file in (certificate, key, locked):
+                for line in file.read_text().splitlines()[1:-1]:
+                    assert line not in str(caught.value)
+            with pytest.raises(ConfigError):
+                client(**settings).with_options(**options)
+
+
+@pytest.mark.parametrize("of_class", [Client, AsyncClient])
+def test_with_options_and_pickle(of_class: Any, authority: Authority, other: Authority, service: Any) -> None:
+    peer = service(authority.issue(), clients=other.file)
+
+    def call(client: Any) -> Any:
+        async def wait() -> Any:
+            return await client.deals.retrieve("d_1")
+
+        return (run(wait()) if isinstance(client, AsyncClient) else client.deals.retrieve("d_1")).id
+
+    client = of_class(base_url=peer.url, service_key="k", max_retries=0)
+    with pytest.raises(APIConnectionError, match="is not trusted"):
+        call(client)
+    trusting = client.with_options(ca_file=authority.file)
+    with pytest.raises(APIConnectionError):
+        call(trusting)
+    both = trusting.with_options(client_cert=other.pair())
+    assert call(both) == call(both.with_options(timeout=5)) == call(pickle.loads(pickle.dumps(both))) == "d_1"
+    with pytest.raises(APIConnectionError, match="is not trusted"):
+        call(both.with_options(ca_file=None))
+    assert repr(both) == f"{of_class.__name__}(base_url={peer.url!r})"
+
+
+def test_sessions_are_resumed(authority: Authority, service: Any) -> None:
+    """Also by a client of its own, and by callers who await after those who wait."""
+    peer = service(authority.issue())
+    all_succeed(peer.url, ca_file=authority.file)
+    assert peer.resumed == [False, True, True, True, True, True]
+
+
+@Versions
+@pytest.mark.parametrize("goodbye", [True, False])
+def test_bodies_that_end_early(version: Any, goodbye: bool, authority: Authority, service: Any) -> None:
+    peer = service(authority.issue(), version=version, goodbye=goodbye)
+    all_succeed(peer.url, ca_file=authority.file)
+    peer = service(authority.issue(), version=version, goodbye=goodbye, response=FINE[:-1])
+    for error in outcomes(peer.url, ca_file=authority.file, max_retries=0):
+        assert type(error) is APIConnectionError and error.outcome == "succeeded", error
+
+
+def test_a_handshake_that_stalls() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        began = time.monotonic()
+        for error in outcomes(url, max_retries=0, timeout=Timeout(connect=0.05)):
+            assert type(error) is APITimeoutError and error.outcome == "not_sent", error
+            assert "timed out after 0.05 s" in str(error)
+        assert time.monotonic() - began < 5
+
+
+def test_a_port_that_does_not_speak_tls(dealkit_sandbox: Sandbox) -> None:
+    url = dealkit_sandbox.url.replace("http:", "https:")
+    all_fail(url, "the port does not speak TLS; is its URL http:// and not https://?")
+
+
+def test_ssl_cert_file(authority: Authority, service: Any) -> None:
+    """The system's certificates as the environment names them, loaded once in a process."""
+    peer = service(authority.issue())
+    script = """
+import os
+from dealkit import Client
+for _ in range(2):
+    print(Client().deals.retrieve("d_1").id)
+    if os.path.exists(os.environ["FILE"]):
+        os.remove(os.environ["FILE"])
+"""
+    for variable, value in (("SSL_CERT_FILE", authority.file), ("SSL_CERT_DIR", authority.file.parent)):
+        authority.ca.cert_pem.write_to_path(str(authority.file))
+        env = {variable: str(value), "FILE": str(authority.file)}
+        child = python(script, url=peer.url, env=env)
+        shown, wrong = child.communicate(timeout=60)
+        assert (shown.split(), wrong) == (["d_1", "d_1"], "")
