@@ -36,6 +36,7 @@ test-rust: $(VENV)/bin/python
 	cargo test --package dealkit --no-default-features
 # As in a program in which another crate has numbers of serde_json kept as text.
 	cargo test --package dealkit --no-default-features --features serde_json/arbitrary_precision --test offline
+	cargo test --package dealkit --no-default-features --features rustls-no-provider --test provider
 
 # Validators and a fuzzer of OpenAPI documents that are not ours.
 test-contract: $(TOOLS)/installed
@@ -53,6 +54,7 @@ lint: $(VENV)/package
 	cargo clippy --workspace --all-features --all-targets -- -D warnings $(IN_TESTS)
 	cargo clippy --package dealkit --no-default-features -- -D warnings
 	cargo clippy --package dealkit --no-default-features --features client -- -D warnings
+	cargo clippy --package dealkit --no-default-features --features rustls-no-provider -- -D warnings
 	$(VENV)/bin/python bindings/stubs.py --check
 	$(VENV)/bin/python bindings/generate.py --check
 	$(VENV)/bin/ruff check

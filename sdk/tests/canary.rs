@@ -451,6 +451,72 @@ async fn nothing_that_is_refused_shows_a_mark() {
     nothing_shows("refused");
 }
 
+/// Nothing of this PEM but its armour was shown so far.
+#[cfg(feature = "rustls")]
+fn nothing_shows_of(pem: &str) {
+    let shown = shown();
+    for line in pem.lines().filter(|line| !line.contains("-----")) {
+        assert!(!shown.contains(line), "{line}");
+    }
+}
+
+/// Over TLS, where it works and where it does not: no mark, and nothing of a certificate or a private key.
+#[cfg(feature = "rustls")]
+#[tokio::test]
+async fn no_secure_connection_shows_a_mark() {
+    use peer::tls::{Authority, Front, Tls};
+
+    listen();
+    let (authority, issuer) = (Authority::new(), Authority::new());
+    let (leaf, identity) = (authority.issue(), issuer.issue());
+    let strange = authority.issue();
+    let elsewhere = authority.issue_changed(|params| params.subject_alt_names.clear());
+    for protocol in BOTH {
+        for (leaf, roots, identity, failures) in [
+            (&leaf, authority.pem(), Some(&identity), 0),
+            (&leaf, issuer.pem(), Some(&identity), 4),
+            (&leaf, authority.pem(), Some(&strange), 4),
+            (&leaf, authority.pem(), None, 4),
+            (&elsewhere, authority.pem(), Some(&identity), 4),
+        ] {
+            let script = vec![Step::Hear, answer(200, &marked_answer())];
+            let peer = Peer::start(protocol, vec![script]);
+            let front = Front::start(peer, &Tls::new(leaf).asking(&issuer));
+            let mut builder = peer::builder(&front.url())
+                .service_key(key())
+                .root_certificates(roots);
+            if let Some(identity) = identity {
+                builder = builder.identity(identity.pem());
+            }
+            show_debug(&builder);
+            let errors = call_everything(&builder.build().unwrap()).await;
+            assert_eq!(errors.len(), failures, "{errors:?}");
+        }
+    }
+    let garbage =
+        format!("-----BEGIN CERTIFICATE-----\n{SECRET}{PERSONAL}\n-----END CERTIFICATE-----");
+    for pem in [garbage, format!("{}{SECRET}", identity.key)] {
+        let fine = || peer::builder("https://deals.example.com");
+        for builder in [
+            fine().root_certificates(&pem),
+            fine().only_root_certificates(&pem),
+            fine().identity(&pem),
+            fine().identity(format!("{pem}\n{}", identity.certificate)),
+        ] {
+            show_debug(&builder);
+            match builder.build() {
+                Ok(client) => show_debug(&client),
+                Err(error) => show_error(&error),
+            }
+        }
+    }
+    nothing_shows("tls");
+    for pem in [identity.pem(), strange.pem(), leaf.pem(), authority.pem()] {
+        nothing_shows_of(&pem);
+    }
+    assert!(shown().contains("log rustls_platform_verifier"));
+}
+
 /// The message of a panic.
 fn caught(code: impl FnOnce()) -> String {
     let message = panic::catch_unwind(AssertUnwindSafe(code)).unwrap_err();

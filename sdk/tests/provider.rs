@@ -1,0 +1,49 @@
+//! The cryptography of a program's own choice: a provider of rustls that it installs.
+#![cfg(feature = "rustls-no-provider")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, and its helpers too"
+)]
+
+mod peer;
+
+use dealkit::ErrorKind;
+use peer::{
+    FINE, Http1, Peer, Step, answer,
+    tls::{Authority, Front, Tls},
+};
+use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs, aws_lc_rs::cipher_suite};
+
+/// One that has a single cipher, so that it shows who has used it.
+fn provider() -> CryptoProvider {
+    CryptoProvider {
+        cipher_suites: vec![cipher_suite::TLS13_CHACHA20_POLY1305_SHA256],
+        ..aws_lc_rs::default_provider()
+    }
+}
+
+#[tokio::test]
+async fn an_installed_provider_is_used() {
+    let authority = Authority::new();
+    let peer = Peer::start(Http1, vec![vec![Step::Hear, answer(200, FINE)]]);
+    let front = Front::start(peer, &Tls::new(&authority.issue()));
+    let build = || {
+        peer::builder(&front.url())
+            .root_certificates(authority.pem())
+            .build()
+    };
+    if cfg!(not(feature = "rustls")) {
+        let error = build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains("install_default()"), "{error}");
+    }
+    provider().install_default().unwrap();
+    build().unwrap().deals().retrieve("x_1").await.unwrap();
+    let [handshake] = &*front.handshakes() else {
+        panic!("one handshake")
+    };
+    assert_eq!(handshake.suite, "TLS13_CHACHA20_POLY1305_SHA256");
+}
