@@ -352,7 +352,8 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Trusts these certificates, in PEM, and none of those that the system trusts.
+    /// Trusts these certificates, in PEM, and none of those that the system trusts. Together with
+    /// [`root_certificates`](Self::root_certificates) it trusts what either is given.
     #[cfg(feature = "rustls-no-provider")]
     pub fn only_root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.tls.add_roots(pem.as_ref());
@@ -362,6 +363,18 @@ impl<C: Clone> ClientBuilder<C> {
 
     /// Shows this certificate to a service that asks for one (mutual TLS): in PEM, the certificate, those that
     /// lead to its issuer if need be, and the private key without a password.
+    ///
+    /// ```no_run
+    /// # use dealkit::Client;
+    /// let mut pem = std::fs::read("client.pem")?;
+    /// pem.extend(std::fs::read("client.key")?);
+    /// let client = Client::builder()
+    ///     .base_url("https://deals.example.com")
+    ///     .service_key("my-key")
+    ///     .identity(pem)
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[cfg(feature = "rustls-no-provider")]
     pub fn identity(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.tls.set_identity(pem.as_ref());

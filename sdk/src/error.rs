@@ -148,8 +148,8 @@ pub enum ErrorKind {
     /// The request breaks the rules, so it was not sent. Troubleshooting: see [`Error::violations`].
     Validation,
     /// No connection could be made: name look-up, TCP or TLS failed. Troubleshooting: is the base URL
-    /// right, is the service up, does a proxy or firewall stand between? A certificate that is not trusted,
-    /// and a port that does not speak TLS, are not tried again.
+    /// right, is the service up, does a proxy or firewall stand between? What is wrong with certificates, or
+    /// with the TLS of either side, the text says with what to do about it; it is not tried again.
     Connect,
     /// The call or an attempt timed out, or would have before its turn to be sent. Troubleshooting:
     /// [`Error::outcome`] says whether the service may have acted.
@@ -459,7 +459,7 @@ impl Error {
         of_last.after(self.0.earlier_may_have_acted)
     }
 
-    /// Whether it would be the same the next time: the certificate is not trusted, or the port speaks no TLS.
+    /// Whether it would be the same the next time: the two sides cannot make a secure connection.
     pub(crate) fn is_lasting(&self) -> bool {
         match &self.0.cause {
             #[cfg(feature = "rustls-no-provider")]

@@ -80,7 +80,7 @@
 //! |---|---|---|
 //! | `client` | yes | the HTTP client; without it the crate is models, values and rules |
 //! | `rustls` | yes | TLS for the client, with aws-lc for the cryptography; building it takes a C compiler |
-//! | `rustls-no-provider` | no | TLS with a provider of cryptography that the program installs, such as ring |
+//! | `rustls-no-provider` | no | TLS with a provider of cryptography that the program installs, such as ring or graviola |
 //! | `blocking` | no | [`dealkit::blocking`](blocking), for programs without an async runtime |
 //! | `test-util` | no | [`dealkit::test_util`](test_util), errors made by hand for your tests |
 //!

@@ -168,12 +168,11 @@ fn raw(bytes: impl AsRef<[u8]>) -> Step {
 }
 
 fn both(protocol: Protocol) -> Vec<Fault> {
-    use Step::{End, Glance, Hear, Mute, Reset, Silence, Sync};
+    use Step::{End, Hear, Mute, Reset, Silence, Sync};
     let begun = &br#"{"id":"x"#[..];
     let long = vec![b' '; 5000];
     let slowly = |step: Step| Step::Slowly(Duration::from_millis(20), Box::new(step));
     vec![
-        Fault::broken("reset before the request is read", vec![Glance, Reset]),
         Fault::broken("reset after the request is read", vec![Hear, Reset]),
         Fault::broken("end before the head", vec![Hear, End]),
         Fault::broken("garbage", vec![Hear, raw([0xfe; 64]), End]),
@@ -324,12 +323,13 @@ fn statuses() -> Vec<Fault> {
 }
 
 fn http1() -> Vec<Fault> {
-    use Step::{End, Hear, Reset};
+    use Step::{End, Glance, Hear, Reset};
     let partial = "HTTP/1.1 200 OK\r\ncontent-le";
     let chunked = || Step::Head(200, vec![("transfer-encoding", "chunked".to_owned())]);
     let lengths = |lengths: &str| Step::Head(200, vec![("content-length", lengths.to_owned())]);
     let fine = || part(FINE.as_bytes());
     let mut faults = vec![
+        Fault::broken("reset before the request is read", vec![Glance, Reset]),
         Fault::broken("reset in the head", vec![Hear, raw(partial), Reset]),
         Fault::broken("end in the head", vec![Hear, raw(partial), End]),
         Fault::broken(

@@ -152,6 +152,31 @@ async fn a_connection_that_is_never_made_is_a_timeout_and_was_not_sent() {
     }
 }
 
+/// Over HTTP/2 a connection begins with words of its own. Where it breaks before the client has begun with the
+/// request, that was not sent; where it had begun, nobody knows.
+#[tokio::test]
+async fn a_connection_that_breaks_at_once_over_http2() {
+    for breaks in [Step::Reset, Step::End] {
+        for verb in VERBS {
+            let peer = Peer::start(Http2, vec![vec![Step::Glance, breaks.clone()]]);
+            let client = peer.client();
+            for _ in 0..20 {
+                let error = call(&client, verb).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Interrupted, "{error:?}");
+                match error.outcome() {
+                    Outcome::NotSent => assert_eq!(error.attempts(), 3, "{error:?}"),
+                    Outcome::Unknown if verb == Verb::Get => assert_eq!(error.attempts(), 3),
+                    // The attempt that had begun was the last one.
+                    Outcome::Unknown => assert!(error.attempts() <= 3),
+                    outcome => panic!("{outcome:?}: {error:?}"),
+                }
+            }
+            drop(client);
+            assert_eq!(peer.finish().await.requests, 0);
+        }
+    }
+}
+
 /// Making the connection includes TLS: the request waits for it, so it was not sent.
 #[cfg(feature = "rustls")]
 #[tokio::test]

@@ -397,7 +397,7 @@ async fn what_a_service_says_against_a_handshake_is_told() {
         let refuse = tokio::spawn(async move {
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();
-                stream.read(&mut [0; 1024]).await.unwrap();
+                assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
                 stream.write_all(&[21, 3, 3, 0, 2, 2, alert]).await.unwrap();
             }
         });
