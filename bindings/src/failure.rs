@@ -136,7 +136,11 @@ fn text(error: &Error) -> String {
             source = cause.source();
         }
     }
-    in_python(&text)
+    // What a service says is its own.
+    if error.status().is_none() {
+        text = in_python(&text);
+    }
+    text
 }
 
 /// A text in which the core names settings in both languages, in Python's: `identity (in Python client_cert)` is

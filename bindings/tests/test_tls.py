@@ -334,3 +334,24 @@ for _ in range(2):
         child = python(script, url=peer.url, env=env)
         shown, wrong = child.communicate(timeout=60)
         assert (shown.split(), wrong) == (["d_1", "d_1"], "")
+
+
+def test_after_a_fork(authority: Authority, service: Any) -> None:
+    """The child has the certificates, and none of the sessions."""
+    peer = service(authority.issue())
+    script = """
+import os, sys
+from dealkit import Client
+client = Client(ca_file=sys.argv[1])
+client.deals.retrieve("d_1")
+child = os.fork()
+if child == 0:
+    client.deals.retrieve("d_1")
+    Client(ca_file=sys.argv[1]).deals.retrieve("d_1")
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+    child = python(script, str(authority.file), url=peer.url)
+    shown, wrong = child.communicate(timeout=60)
+    assert (shown.split(), wrong) == (["0"], "")
+    assert peer.resumed == [False, False, True]

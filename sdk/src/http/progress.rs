@@ -31,6 +31,7 @@ struct Connecting {
     /// Whether it ever was.
     ever: AtomicBool,
     /// Whether the service asked for a certificate of the client.
+    #[cfg(feature = "rustls-no-provider")]
     asked_for_certificate: AtomicBool,
 }
 
