@@ -645,12 +645,10 @@ fn pem_that_cannot_be_used_is_refused_without_a_word_of_it() {
         assert_eq!(plain.build().unwrap_err().kind(), ErrorKind::Config);
     }
     let encrypted = leaf.key.replace("PRIVATE", "ENCRYPTED PRIVATE");
-    let ends = [
-        "no private key that can be read: it takes PEM without a password, the certificate as well as its private key",
-    ];
+    let no_key = "no private key that can be read: it takes PEM without a password, the certificate as well as its private key";
     for (pem, told) in [
-        (leaf.certificate.clone(), ends[0]),
-        (format!("{}{encrypted}", leaf.certificate), ends[0]),
+        (leaf.certificate.clone(), no_key),
+        (format!("{}{encrypted}", leaf.certificate), no_key),
         (
             format!("{}{}", leaf.certificate, other.key),
             "a private key that does not belong to its first certificate",
@@ -736,14 +734,13 @@ fn no_pem_makes_it_panic() {
 const CHILD: &str = "DEALKIT_TEST_TLS_CHILD";
 
 /// The system's certificates, as the environment names them, are loaded once: they are gone after the first
-/// client, and the second calls all the same, and so does one that shows a certificate.
+/// client, and those after it call all the same.
 #[tokio::test]
 async fn certificates_are_loaded_once_in_a_process() {
-    let Ok(gone) = std::env::var(CHILD) else {
+    let Ok(given) = std::env::var(CHILD) else {
         let authority = Authority::new();
-        fs::create_dir_all(std::env::temp_dir()).unwrap();
         let folder = std::env::temp_dir().join(format!("dealkit-tls-{}", std::process::id()));
-        let mut shown = HashSet::new();
+        let mut handshakes = HashSet::new();
         for (variable, path) in [
             ("SSL_CERT_FILE", folder.join("issuers.pem")),
             ("SSL_CERT_DIR", folder.clone()),
@@ -768,12 +765,12 @@ async fn certificates_are_loaded_once_in_a_process() {
                 output.status.success() && text.contains("1 passed"),
                 "{text}"
             );
-            shown.insert(front.handshakes().len());
+            handshakes.insert(front.handshakes().len());
         }
-        assert_eq!(shown, HashSet::from([3]));
+        assert_eq!(handshakes, HashSet::from([3]));
         return;
     };
-    let (url, folder) = gone.split_once(' ').unwrap();
+    let (url, folder) = given.split_once(' ').unwrap();
     let call =
         async |builder: ClientBuilder| builder.build()?.deals().retrieve("x_1").await.map(drop);
     call(builder(url)).await.unwrap();
