@@ -159,9 +159,9 @@ async fn a_connection_that_breaks_at_once_over_http2() {
     for breaks in [Step::Reset, Step::End] {
         for verb in VERBS {
             let peer = Peer::start(Http2, vec![vec![Step::Glance, breaks.clone()]]);
-            let client = peer.client();
             for _ in 0..20 {
-                let error = call(&client, verb).await.unwrap_err();
+                // Each with a retry quota of its own.
+                let error = call(&peer.client(), verb).await.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Interrupted, "{error:?}");
                 match error.outcome() {
                     Outcome::NotSent => assert_eq!(error.attempts(), 3, "{error:?}"),
@@ -171,7 +171,6 @@ async fn a_connection_that_breaks_at_once_over_http2() {
                     outcome => panic!("{outcome:?}: {error:?}"),
                 }
             }
-            drop(client);
             assert_eq!(peer.finish().await.requests, 0);
         }
     }
