@@ -225,9 +225,13 @@ def test_an_error_knows_what_was_asked_for(body: str, dealkit_sandbox: Sandbox, 
 
 @pytest.mark.parametrize("of_class", CLASSES)
 def test_an_exception_of_which_no_outcome_is_said(of_class: Any) -> None:
-    """What only a call comes back with may have been acted on."""
-    of_calls = issubclass(of_class, APIConnectionError | APIStatusError)
-    assert of_class("text").outcome == ("unknown" if of_calls else "not_sent")
+    """What only a call comes back with may have been acted on, unless its status says that it was not."""
+    if getattr(of_class, "_status_unsaid", 0) in range(400, 500):
+        expected = "rejected"
+    else:
+        of_calls = issubclass(of_class, APIConnectionError | APIStatusError)
+        expected = "unknown" if of_calls else "not_sent"
+    assert of_class("text").outcome == expected
     assert of_class("text", outcome="rejected").outcome == "rejected"
 
 
@@ -254,3 +258,22 @@ def test_a_422_lists_its_violations(peer: Any) -> None:
 def test_a_document_that_ends_early() -> None:
     with pytest.raises(DecodeError, match="the document ends early, line 1 column 6"):
         dealkit.Deal.from_json('{"id":')
+
+
+@pytest.mark.parametrize(
+    ("of_class", "status", "outcome"),
+    [
+        (dealkit.BadRequestError, 400, "rejected"),
+        (dealkit.NotFoundError, 404, "rejected"),
+        (dealkit.UnprocessableEntityError, 422, "rejected"),
+        (dealkit.RateLimitError, 429, "rejected"),
+        (dealkit.InternalServerError, 500, "unknown"),
+        (dealkit.APIStatusError, 0, "unknown"),
+    ],
+)
+def test_an_error_made_by_hand_is_like_one_of_its_status(
+    of_class: type[dealkit.APIStatusError], status: int, outcome: str
+) -> None:
+    error = of_class("a test's own")
+    assert (error.status_code, error.outcome) == (status, outcome)
+    assert of_class("", status_code=599, outcome="unknown").status_code == 599

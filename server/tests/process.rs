@@ -261,13 +261,16 @@ fn deals_can_be_piped_in() {
         (r#"echo '{"id":"x"}'; echo '{"id":"y"}'"#, "y"),
         (r#"echo '[{"id":"x"}]'"#, "x"),
     ] {
-        let mut shell = command(&[]);
-        let binary = shell.get_program().to_owned();
-        shell = std::process::Command::new("sh");
-        let script =
-            format!(r#"{{ {writer}; }} | exec "$0" --listen 127.0.0.1:0 --log off --deals -"#);
-        shell.args(["-c", &script]).arg(binary);
-        let server = Running::start(shell);
+        let mut writer = std::process::Command::new("sh")
+            .args(["-c", writer])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let arguments = ["--listen", "127.0.0.1:0", "--log", "off", "--deals", "-"];
+        let mut server = command(&arguments);
+        server.stdin(writer.stdout.take().unwrap());
+        let server = Running::start(server);
+        writer.wait().unwrap();
         assert_eq!(send(server.address, get_deal(id).as_bytes()).status, 200);
         assert_eq!(send(server.address, get_deal("d_1").as_bytes()).status, 404);
     }

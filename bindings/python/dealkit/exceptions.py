@@ -211,12 +211,14 @@ class APIStatusError(DealkitError):
     """What the service says is wrong with the request, field by field: the first 100 entries."""
 
     _outcome_unsaid: Outcome = "unknown"
+    # The status of a class that stands for one.
+    _status_unsaid = 0
 
     def __init__(
         self,
         message: str = "",
         *,
-        status_code: int = 0,
+        status_code: int | None = None,
         headers: Headers | None = None,
         body: bytes = b"",
         problem: Problem | None = None,
@@ -224,7 +226,7 @@ class APIStatusError(DealkitError):
         **told: Unpack[_Told],
     ) -> None:
         super().__init__(message, **told)
-        self.status_code = status_code
+        self.status_code = self._status_unsaid if status_code is None else status_code
         self.headers = Headers() if headers is None else headers
         self.body = body
         self.problem = problem
@@ -234,44 +236,66 @@ class APIStatusError(DealkitError):
 class BadRequestError(APIStatusError):
     """400: the service could not make sense of the request."""
 
+    _status_unsaid = 400
+
 
 class AuthenticationError(APIStatusError):
     """401: the service key is missing or unknown. Is it the key of this service?"""
+
+    _status_unsaid = 401
 
 
 class PermissionDeniedError(APIStatusError):
     """403: the key may not do this."""
 
+    _status_unsaid = 403
+
 
 class NotFoundError(APIStatusError):
     """404: the service knows no such thing. Is the identifier right, and the path of the base URL, if it has one?"""
+
+    _status_unsaid = 404
 
 
 class ConflictError(APIStatusError):
     """409: the request conflicts with what is there."""
 
+    _status_unsaid = 409
+
 
 class UnprocessableEntityError(APIStatusError):
     """422: the service refuses the request's content; see ``errors``."""
+
+    _status_unsaid = 422
 
 
 class RateLimitError(APIStatusError):
     """429: too many requests; see ``retry_after``."""
 
+    _status_unsaid = 429
+
 
 class InternalServerError(APIStatusError):
     """5xx: the service failed."""
 
+    _status_unsaid = 500
+
 
 _BY_STATUS: dict[int, type[APIStatusError]] = {
-    400: BadRequestError,
-    401: AuthenticationError,
-    403: PermissionDeniedError,
-    404: NotFoundError,
-    409: ConflictError,
-    422: UnprocessableEntityError,
-    429: RateLimitError,
+    of_class._status_unsaid: of_class
+    for of_class in (
+        BadRequestError,
+        AuthenticationError,
+        PermissionDeniedError,
+        NotFoundError,
+        ConflictError,
+        UnprocessableEntityError,
+        RateLimitError,
+    )
 }
+for _of_class in _BY_STATUS.values():
+    _of_class._outcome_unsaid = "rejected"
+del _of_class
 
 _BY_KIND: dict[str, type[DealkitError]] = {
     "config": ConfigError,
