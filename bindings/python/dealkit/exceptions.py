@@ -281,21 +281,22 @@ class InternalServerError(APIStatusError):
     _status_unsaid = 500
 
 
-_BY_STATUS: dict[int, type[APIStatusError]] = {
-    of_class._status_unsaid: of_class
-    for of_class in (
-        BadRequestError,
-        AuthenticationError,
-        PermissionDeniedError,
-        NotFoundError,
-        ConflictError,
-        UnprocessableEntityError,
-        RateLimitError,
-    )
-}
-for _of_class in _BY_STATUS.values():
-    _of_class._outcome_unsaid = "rejected"
-del _of_class
+def _by_status(*classes: type[APIStatusError]) -> dict[int, type[APIStatusError]]:
+    """The classes of one status each; of one that is made by hand the service did not act, either."""
+    for of_class in classes:
+        of_class._outcome_unsaid = "rejected"
+    return {of_class._status_unsaid: of_class for of_class in classes}
+
+
+_BY_STATUS = _by_status(
+    BadRequestError,
+    AuthenticationError,
+    PermissionDeniedError,
+    NotFoundError,
+    ConflictError,
+    UnprocessableEntityError,
+    RateLimitError,
+)
 
 _BY_KIND: dict[str, type[DealkitError]] = {
     "config": ConfigError,
