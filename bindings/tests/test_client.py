@@ -404,6 +404,18 @@ def test_with_options(client: Client, peer: Any) -> None:
             quick.with_options(**wrong)
 
 
+def test_a_call_pickles(client: Client) -> None:
+    """As ``executor.map(client.deals.retrieve, ids)`` has it travel."""
+    retrieve = pickle.loads(pickle.dumps(client.deals.retrieve))
+    assert retrieve("d_1").id == "d_1"
+    with_raw_response = pickle.loads(pickle.dumps(client.with_raw_response))
+    assert with_raw_response.deals.retrieve("d_1").status_code == 200
+    deals = client.deals
+    client.close()
+    with pytest.raises(ConfigError, match="the client is closed"):
+        pickle.loads(pickle.dumps(deals)).retrieve("d_1")
+
+
 def test_repr_and_pickle(client: Client) -> None:
     assert repr(client) == f"Client(base_url='{client.base_url}')"
     again = pickle.loads(pickle.dumps(client))

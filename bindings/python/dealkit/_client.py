@@ -9,22 +9,19 @@ import dealkit._models  # noqa: F401 - completes the native classes, which calls
 from dealkit import _native
 from dealkit._calls import raw_request
 from dealkit._derived import AsyncAgents, AsyncDeals, AsyncRawAgents, AsyncRawDeals, RawAgents, RawDeals
-from dealkit._failure import unwrap
 from dealkit._keywords import keywords
-from dealkit._options import OMITTED, CallOptions, ClientOptions, Pairs, client_settings, pairs
+from dealkit._options import OMITTED, CallOptions, ClientOptions, Pairs
 from dealkit._private import private
 from dealkit._resources import Agents, Deals
-from dealkit._service import Service
+from dealkit._service import Service, open_service, restored_service
 
 
 class BaseClient:
     """What both clients have in common."""
 
-    __slots__ = ("_given", "_service")
+    __slots__ = ("_service",)
 
     _service: Service
-    # The options, to be pickled and changed; never shown, for the key is one of them.
-    _given: dict[str, Any]
 
     @keywords
     def __init__(self, **options: Unpack[ClientOptions]) -> None:
@@ -55,16 +52,13 @@ class BaseClient:
         Raises:
             ConfigError: An option is missing or wrong; the text says which, and what it takes.
         """
-        self._set_up(options, None)
-
-    def _set_up(self, options: Any, shared: _native.Engine | None) -> None:
-        engine, self._given = _open(options, shared)
-        self._service = Service(engine)
+        given: Any = options
+        self._service = open_service(given, None)
 
     @property
     def base_url(self) -> str:
         """The service's address."""
-        base_url: str = self._given["base_url"]
+        base_url: str = self._service.given["base_url"]
         return base_url
 
     @property
@@ -107,39 +101,28 @@ class BaseClient:
 
     def __repr__(self) -> str:
         # Also of a client that could not be set up: an error tracker may want to show it.
-        service, given = getattr(self, "_service", None), getattr(self, "_given", {})
+        service = getattr(self, "_service", None)
+        given = {} if service is None else service.given
         closed = ", closed" if service is None or service.engine is None else ""
         return f"{type(self).__name__}(base_url={given.get('base_url')!r}{closed})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy of the options, as they are cleared once they are used.
-        return (_restore, (type(self), {**self._given}, self.is_closed), self._own_state())
+        return (_restore, (type(self), {**self._service.given}, self.is_closed), self._own_state())
 
 
 def _restore(of_class: type[BaseClient], given: dict[str, Any], is_closed: bool) -> BaseClient:
     # Not by calling the class: the constructor of a subclass may take other arguments.
     client = object.__new__(of_class)
-    client._set_up(given, None)
-    if is_closed:
-        client._service.engine = None
+    client._service = restored_service(given, is_closed)
     return client
 
 
 @private
-def _open(given: dict[str, Any], shared: _native.Engine | None) -> tuple[_native.Engine, dict[str, Any]]:
-    """The connections of a client, and its options to be remembered."""
-    if given.get("headers") is not None:
-        given["headers"] = pairs("headers", given["headers"])
-    engine = unwrap(_native.open_engine(client_settings(given), shared))
-    # What came from the environment must be the same where the client is unpickled.
-    return engine, {**given, "base_url": engine.base_url, "service_key": engine.service_key}
-
-
-@private
 def _with_options(given: dict[str, Any], client: BaseClient) -> BaseClient:
-    engine = client._service.open()
+    service = client._service
     other = object.__new__(type(client))
-    other._set_up({**client._given, **given}, engine)
+    other._service = open_service({**service.given, **given}, service.open())
     other.__setstate__(client._own_state())
     return other
 

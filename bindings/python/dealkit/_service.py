@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 from dealkit import _native, _watch
 from dealkit._failure import unwrap
-from dealkit._options import CallOptions, call_settings
+from dealkit._options import CallOptions, call_settings, client_settings, pairs
+from dealkit._private import private
 
 T = TypeVar("T")
 
@@ -14,10 +15,16 @@ T = TypeVar("T")
 class Service:
     """The service as a client reaches it. The resources of a client hold this, and not the client."""
 
-    __slots__ = ("engine",)
+    __slots__ = ("engine", "given")
 
-    def __init__(self, engine: _native.Engine) -> None:
+    def __init__(self, engine: _native.Engine, given: dict[str, Any]) -> None:
         self.engine: _native.Engine | None = engine
+        # The client's options, to be pickled and changed; never shown, for the key is one of them.
+        self.given: dict[str, Any] = given
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy of the options, as they are cleared once they are used.
+        return (restored_service, ({**self.given}, self.engine is None))
 
     def open(self) -> _native.Engine:
         """The connections. Raises ConfigError once the client is closed."""
@@ -56,6 +63,24 @@ class Service:
             if isinstance(outcome, _native.Waiting):
                 outcome = _wait(outcome, watched)
             return unwrap(outcome, call.id)
+
+
+@private
+def open_service(given: dict[str, Any], shared: _native.Engine | None) -> Service:
+    """The service of a client with these options, with the connections of another client where they can be shared."""
+    if given.get("headers") is not None:
+        given["headers"] = pairs("headers", given["headers"])
+    engine = unwrap(_native.open_engine(client_settings(given), shared))
+    # What came from the environment must be the same where the client is unpickled.
+    return Service(engine, {**given, "base_url": engine.base_url, "service_key": engine.service_key})
+
+
+def restored_service(given: dict[str, Any], is_closed: bool) -> Service:
+    """The service of a client that is unpickled."""
+    service: Service = open_service(given, None)
+    if is_closed:
+        service.engine = None
+    return service
 
 
 def native_options(options: CallOptions) -> _native.Options | None:
