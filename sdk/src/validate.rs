@@ -5,13 +5,13 @@
 use std::{collections::BTreeMap, fmt};
 
 use email_address::{EmailAddress, Options};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use url::Url;
 
 use crate::{
     names::{self, pointer_token},
-    value::{Json, Kind, Nullable, Role, open_set, parse_date},
+    value::{Json, Kind, Nullable, Role, expected, open_set, parse_date},
 };
 
 /// The shortest first or last name, in Unicode code points (specification, "Limits").
@@ -27,7 +27,7 @@ const SHOWN: usize = 100;
 ///
 /// No text in it repeats a value that was given. The pointer is exact; `Display` and `Debug` show `*` in it
 /// for names that the specification does not have: what stands there may be personal.
-#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize)]
 #[non_exhaustive]
 pub struct Violation {
     /// Where, as a JSON pointer (RFC 6901) into the request body; empty for the body itself. It can hold
@@ -61,6 +61,27 @@ impl Violation {
             ("", _) => "the body".to_owned(),
             _ => self.masked_pointer(),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for Violation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename = "Violation")]
+        struct Parts {
+            pointer: String,
+            code: ViolationCode,
+            detail: String,
+        }
+
+        let Parts {
+            pointer,
+            code,
+            detail,
+        } = Parts::deserialize(deserializer).map_err(expected(
+            "an object whose `pointer`, `code` and `detail` are strings",
+        ))?;
+        Ok(Self::new(pointer, code, detail))
     }
 }
 

@@ -109,7 +109,9 @@ macro_rules! models {
                     }
                 }
 
-                deserializer.deserialize_map(Fields)
+                deserializer
+                    .deserialize_map(Fields)
+                    .map_err($crate::value::expected("an object"))
             }
         }
 

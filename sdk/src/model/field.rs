@@ -5,11 +5,12 @@ use std::{collections::BTreeMap, fmt, marker::PhantomData};
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{self, DeserializeSeed, SeqAccess, Visitor},
+    de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor},
 };
 
 use crate::value::{
-    self, Decimal, Json, format_date, format_timestamp, parse_date, parse_timestamp, read_integer,
+    self, Decimal, Json, Name, expected, format_date, format_timestamp, parse_date,
+    parse_timestamp, read_integer,
 };
 
 /// A type that a field of a response can have.
@@ -53,7 +54,9 @@ impl<'de, T: Field + Default> DeserializeSeed<'de> for Lenient<T> {
     type Value = T;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        deserializer.deserialize_option(self)
+        deserializer
+            .deserialize_option(self)
+            .map_err(expected("a value or null"))
     }
 }
 
@@ -123,7 +126,9 @@ impl<T: Field> Field for Vec<T> {
             }
         }
 
-        deserializer.deserialize_seq(Items(PhantomData))
+        deserializer
+            .deserialize_seq(Items(PhantomData))
+            .map_err(expected("an array"))
     }
 
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -178,7 +183,9 @@ where
         }
     }
 
-    deserializer.deserialize_str(Text { expected, parse })
+    deserializer
+        .deserialize_str(Text { expected, parse })
+        .map_err(value::expected(expected))
 }
 
 impl Field for NaiveDate {
@@ -201,12 +208,14 @@ impl Field for DateTime<Utc> {
     }
 }
 
-/// Types whose own serde implementations are what a field needs.
+/// Types whose own serde implementations are what a field needs. After `=>` stands what serde expects of a type of
+/// Rust's own, whose error would repeat the value.
 macro_rules! field_by_serde {
-    ($($field:ty),+ $(,)?) => {$(
+    ($($field:ty $(=> $expected:literal)?),+ $(,)?) => {$(
         impl $crate::model::field::Field for $field {
             fn read<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 serde::Deserialize::deserialize(deserializer)
+                    $(.map_err($crate::value::expected($expected)))?
             }
 
             fn write<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -218,10 +227,9 @@ macro_rules! field_by_serde {
 pub(super) use field_by_serde;
 
 field_by_serde!(
-    bool,
-    String,
+    bool => "a boolean",
+    String => "a string",
     Decimal,
-    BTreeMap<String, String>,
     value::AgentId,
     value::ApplicationId,
     value::ApplicationStatus,
@@ -243,6 +251,39 @@ field_by_serde!(
     value::OfficeId,
     value::QuoteId,
 );
+
+impl Field for BTreeMap<String, String> {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+
+        impl<'de> Visitor<'de> for Entries {
+            type Value = BTreeMap<String, String>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+                let mut map = BTreeMap::new();
+                while let Some(Name(name)) = entries.next_key()? {
+                    map.insert(
+                        name.into_owned(),
+                        entries.next_value_seed(Required::seed())?,
+                    );
+                }
+                Ok(map)
+            }
+        }
+
+        deserializer
+            .deserialize_map(Entries)
+            .map_err(expected("a map"))
+    }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.serialize(serializer)
+    }
+}
 
 /// An object of free form, kept as its exact text.
 impl Field for Json {

@@ -8,6 +8,7 @@ use serde::{
 };
 
 use super::{
+    expected::expected,
     format::{self, ARBITRARY_PRECISION, NUMBER, RAW_VALUE},
     name::Name,
     number::{
@@ -32,7 +33,9 @@ pub(super) fn read_number<'de, D: Deserializer<'de>, T>(
         parse,
     };
     // serde_json knows the name, other formats come back through `visit_newtype_struct`.
-    deserializer.deserialize_newtype_struct(RAW_VALUE, visitor)
+    deserializer
+        .deserialize_newtype_struct(RAW_VALUE, visitor)
+        .map_err(self::expected(expected))
 }
 
 /// The text of a float that a deserializer with this error hands over.

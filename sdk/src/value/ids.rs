@@ -2,7 +2,7 @@
 
 use compact_str::CompactString;
 
-use super::{Nullable, text::like_a_string};
+use super::{Nullable, expected::expected, text::like_a_string};
 
 /// Defines a type that is a string on the wire and a distinct type in Rust.
 ///
@@ -11,7 +11,7 @@ use super::{Nullable, text::like_a_string};
 macro_rules! identifier {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
         #[serde(transparent)]
         pub struct $name(CompactString);
 
@@ -42,6 +42,14 @@ macro_rules! identifier {
         impl From<$name> for String {
             fn from(value: $name) -> Self {
                 value.0.into()
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                serde::Deserialize::deserialize(deserializer)
+                    .map(Self)
+                    .map_err(expected("a string"))
             }
         }
 

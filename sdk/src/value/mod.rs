@@ -5,6 +5,7 @@ mod datetime;
 mod decimal;
 mod equal;
 mod exact;
+mod expected;
 mod format;
 mod ids;
 mod integer;
@@ -32,6 +33,7 @@ pub use open::{
 pub use role::{Role, UnknownRole};
 
 pub(crate) use datetime::{format_date, format_timestamp, parse_date, parse_timestamp};
+pub(crate) use expected::expected;
 pub(crate) use integer::{parse_integer, read_integer};
 pub(crate) use kind::Kind;
 pub(crate) use name::Name;

@@ -7,6 +7,8 @@ use serde::{
     de::{self, Visitor},
 };
 
+use super::expected::expected;
+
 /// The name of a field, or another string, borrowed where the JSON text allows it.
 pub(crate) struct Name<'de>(pub(crate) Cow<'de, str>);
 
@@ -34,6 +36,8 @@ impl<'de> Deserialize<'de> for Name<'de> {
             }
         }
 
-        deserializer.deserialize_str(NameVisitor)
+        deserializer
+            .deserialize_str(NameVisitor)
+            .map_err(expected("a string"))
     }
 }

@@ -18,6 +18,9 @@ pub(super) const UNCERTAIN: &str = "expected a number whose digits are certain, 
     significant digits: write the number as a string, or read the document directly with serde_json (not through \
     `serde_json::Value`, `flatten`, `tag` or `untagged`)";
 
+/// What is said of a float that no JSON number is.
+pub(super) const NOT_FINITE: &str = "expected a number, found an infinite one or NaN";
+
 /// The text of a float that stands for one JSON number.
 ///
 /// # Errors
@@ -41,7 +44,7 @@ pub(super) fn text_of_float(float: f64) -> Result<String, &'static str> {
 pub(super) fn shortest_text_of_float(float: f64) -> Result<String, &'static str> {
     serde_json::Number::from_f64(float)
         .map(|number| number.to_string())
-        .ok_or("expected a number, found an infinite one or NaN")
+        .ok_or(NOT_FINITE)
 }
 
 /// [`text_of_float`] for a float of 32 bits, which holds 6 significant digits.

@@ -139,7 +139,9 @@ macro_rules! open_set {
                     }
                 }
 
-                deserializer.deserialize_str(Text)
+                deserializer
+                    .deserialize_str(Text)
+                    .map_err($crate::value::expected("a string"))
             }
         }
     };

@@ -4,6 +4,8 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::expected::expected;
+
 /// Role of the agent to create. The set is closed in a request (specification, "Create agent"); a
 /// response may name others, see [`AssignedRole`](crate::AssignedRole).
 ///
@@ -82,7 +84,8 @@ impl Serialize for Role {
 
 impl<'de> Deserialize<'de> for Role {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
+        String::deserialize(deserializer)
+            .map_err(expected("a string"))?
             .parse()
             .map_err(de::Error::custom)
     }

@@ -12,10 +12,11 @@ use serde_json::value::RawValue;
 use super::{
     equal::MAX_DEPTH,
     exact::float_from,
+    expected::expected,
     format::{self, ARBITRARY_PRECISION, NUMBER, RAW_VALUE, TOML_DATETIME, Target},
     kind::Kind,
     name::Name,
-    number::{Binary, UNCERTAIN, is_certain, is_json_number, text_of_short_float},
+    number::{Binary, NOT_FINITE, UNCERTAIN, is_certain, is_json_number, text_of_short_float},
 };
 
 const TOO_DEEP: &str = "expected at most 127 levels of arrays and objects: only serde_json directly reads and writes more";
@@ -110,8 +111,21 @@ pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<Raw
             },
         ),
     };
-    deserializer.deserialize_newtype_struct(RAW_VALUE, writer)?;
+    deserializer
+        .deserialize_newtype_struct(RAW_VALUE, writer)
+        .map_err(without_names)
+        .map_err(expected("a JSON value"))?;
     RawValue::from_string(json).map_err(|_| de::Error::custom("expected a JSON value"))
+}
+
+/// What dealkit says of a value, without the way to it: some formats write it before the text, and in a value of free
+/// form it is made of names that may be personal.
+fn without_names<E: de::Error>(error: E) -> E {
+    let text = error.to_string();
+    [TOO_DEEP, UNCERTAIN, NOT_FINITE]
+        .into_iter()
+        .find(|told| text.contains(told))
+        .map_or(error, E::custom)
 }
 
 /// What raw text that serde_json hands over was made of.

@@ -9,6 +9,7 @@
 mod building;
 mod contract;
 mod decimal;
+mod errors_without_values;
 mod formats;
 mod json;
 mod lines;

@@ -1,0 +1,360 @@
+//! A value that cannot be read never shows in the error, whichever way serde takes to the model: the error's text, its
+//! `Debug` and its sources say what was expected. Undocumented names are values too.
+
+use std::{collections::BTreeSet, error::Error as StdError, fmt::Debug};
+
+use dealkit::{
+    Agent, AgentId, AgentProfile, AssignedRole, CreateAgent, Deal, DealStatus, Decimal, Role,
+    Violation, ViolationCode,
+};
+use serde::{
+    Deserialize,
+    de::{
+        DeserializeOwned, IntoDeserializer,
+        value::{
+            BytesDeserializer, Error as PlainError, MapDeserializer, SeqDeserializer,
+            UnitDeserializer,
+        },
+    },
+};
+use serde_json::{Value, json};
+
+use crate::vectors;
+
+const CANARY: &str = "Ada Lovelace, expected a c4n4ry";
+const NUMBER: u64 = 15_550_177;
+const MARKS: [&str; 3] = ["Lovelace", "c4n4ry", "15550177"];
+
+/// One value of each kind, all of them with what must not show. A boolean is its own canary.
+fn canaries() -> Vec<Value> {
+    vec![
+        json!(CANARY),
+        json!(NUMBER),
+        json!(15_550_177.5),
+        json!(-15_550_177),
+        json!(true),
+        json!([CANARY, NUMBER, true]),
+        json!({CANARY: CANARY}),
+        json!({CANARY: NUMBER}),
+        json!({CANARY: true}),
+        json!({CANARY: [{CANARY: NUMBER}]}),
+        json!({CANARY: {CANARY: CANARY}}),
+        // Refused as soon as it has been a float.
+        json!({CANARY: 15_550_177.123_456_79}),
+        Value::Null,
+    ]
+}
+
+#[derive(Deserialize)]
+struct Flattened<T> {
+    #[serde(flatten)]
+    _model: T,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "kind")]
+enum Internal<T> {
+    Model(T),
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "kind", content = "content")]
+enum Adjacent<T> {
+    Model(T),
+}
+
+/// Ends the test when the error shows a value; returns its text.
+fn silent(error: impl StdError, way: &str) -> String {
+    let text = error.to_string();
+    let mut shown = format!("{text}\n{error:?}");
+    let mut source = error.source();
+    while let Some(error) = source {
+        shown.push_str(&format!("\n{error}\n{error:?}"));
+        source = error.source();
+    }
+    for mark in MARKS.iter().chain(&["`true`"]) {
+        assert!(!shown.contains(mark), "{way}: {shown}");
+    }
+    assert!(
+        ["expected", "must be", "required", "missing field", "marker"]
+            .iter()
+            .any(|told| text.contains(told)),
+        "{way}: {text}"
+    );
+    text
+}
+
+/// Reads the document in every way; how many of them refused it.
+fn read_in_every_way<T: DeserializeOwned + Debug>(document: &Value, place: &str) -> usize {
+    let mut refused = 0;
+    let mut keep = |error: Option<String>| refused += usize::from(error.is_some());
+    let way = |name: &str| format!("{name}, {place}");
+
+    let text = document.to_string();
+    let yaml = yaml_serde::to_string(document).unwrap();
+    let mut tagged = document.clone();
+    tagged["kind"] = json!("Model");
+    let content = json!({"content": document, "kind": "Model"}).to_string();
+
+    // Text and `Value` say the same, but of floats.
+    let direct = serde_json::from_str::<T>(&text)
+        .err()
+        .map(|error| silent(error, &way("text")));
+    let value = serde_json::from_value::<T>(document.clone())
+        .err()
+        .map(|error| silent(error, &way("value")));
+    if let (Some(direct), Some(value)) = (&direct, &value)
+        && !value.contains("binary float")
+    {
+        assert!(direct.starts_with(value), "{place}: {direct}, {value}");
+    }
+    keep(direct);
+    keep(value);
+    keep(
+        T::deserialize(document)
+            .err()
+            .map(|error| silent(error, &way("borrowed value"))),
+    );
+    keep(
+        serde_json::from_reader::<_, T>(text.as_bytes())
+            .err()
+            .map(|error| silent(error, &way("reader"))),
+    );
+    keep(
+        serde_json::from_str::<Flattened<T>>(&text)
+            .err()
+            .map(|error| silent(error, &way("flatten"))),
+    );
+    keep(
+        serde_json::from_str::<Internal<T>>(&tagged.to_string())
+            .err()
+            .map(|error| silent(error, &way("tag"))),
+    );
+    keep(
+        serde_json::from_value::<Internal<T>>(tagged)
+            .err()
+            .map(|error| silent(error, &way("tag of a value"))),
+    );
+    keep(
+        serde_json::from_str::<Adjacent<T>>(&content)
+            .err()
+            .map(|error| silent(error, &way("content"))),
+    );
+    keep(
+        yaml_serde::from_str::<T>(&yaml)
+            .err()
+            .map(|error| silent(error, &way("YAML"))),
+    );
+    keep(
+        yaml_serde::from_str::<Flattened<T>>(&yaml)
+            .err()
+            .map(|error| silent(error, &way("flattened YAML"))),
+    );
+    let watched: Result<T, _> =
+        serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(&text));
+    // The path before the text is of that crate's own making.
+    keep(
+        watched
+            .err()
+            .map(|error| silent(error.into_inner(), &way("watched"))),
+    );
+    let mut cbor = Vec::new();
+    ciborium::into_writer(document, &mut cbor).unwrap();
+    keep(
+        ciborium::from_reader::<T, _>(cbor.as_slice())
+            .err()
+            .map(|error| silent(error, &way("CBOR"))),
+    );
+    let pack = rmp_serde::to_vec_named(document).unwrap();
+    keep(
+        rmp_serde::from_slice::<T>(&pack)
+            .err()
+            .map(|error| silent(error, &way("MessagePack"))),
+    );
+    refused
+}
+
+/// The pointers of every value in the document but itself.
+fn pointers(value: &Value, at: &str, out: &mut Vec<String>) {
+    let mut step = |name: &str, value: &Value| {
+        let pointer = format!("{at}/{name}");
+        out.push(pointer.clone());
+        pointers(value, &pointer, out);
+    };
+    match value {
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| step(name, value)),
+        Value::Array(items) => {
+            (0..)
+                .zip(items)
+                .for_each(|(index, value): (usize, _)| step(&index.to_string(), value));
+        }
+        _ => {}
+    }
+}
+
+/// Every value of the document is replaced by every canary; an undocumented field holds them too.
+fn replace_each_value<T: DeserializeOwned + Debug>(document: &Value) {
+    serde_json::from_value::<T>(document.clone()).unwrap();
+    let mut places = Vec::new();
+    pointers(document, "", &mut places);
+    let mut silent_places = BTreeSet::new();
+    for place in &places {
+        for canary in canaries() {
+            let mut changed = document.clone();
+            *changed.pointer_mut(place).unwrap() = canary.clone();
+            if read_in_every_way::<T>(&changed, &format!("{place} is {canary}")) > 0 {
+                silent_places.insert(place);
+            }
+        }
+    }
+    // Only what is of free form takes them all.
+    for place in &places {
+        let is_free = place.contains("etadata/") || place.ends_with("/extra");
+        assert!(
+            is_free || silent_places.contains(place),
+            "{place} refused nothing"
+        );
+    }
+    for canary in canaries() {
+        let mut more = document.clone();
+        more[CANARY] = canary;
+        read_in_every_way::<T>(&more, "an undocumented field");
+    }
+}
+
+/// The document of a vector file that has every field.
+fn full(file: &str) -> Value {
+    let cases: Vec<Value> = vectors::vectors(file, 20);
+    let full = cases.iter().find(|case| vectors::name(case) == "full");
+    full.unwrap()["json"].clone()
+}
+
+#[test]
+fn no_error_of_a_deal_shows_a_value() {
+    replace_each_value::<Deal>(&full("deals.json"));
+}
+
+#[test]
+fn no_error_of_an_agent_shows_a_value() {
+    replace_each_value::<Agent>(&full("agents.json"));
+}
+
+#[test]
+fn no_error_of_a_request_shows_a_value() {
+    replace_each_value::<CreateAgent>(&json!({
+        "email": "ada@example.com",
+        "first_name": "Ada",
+        "last_name": "King",
+        "role": "AGENT",
+        "phone": "+12025550100",
+        "image_url": "https://example.com/ada.png",
+        "date_of_birth": "1990-02-28",
+        "brokerage_id": "b_1",
+        "profile": {"tier": "A", "clientMetadata": {"batch": "7"}},
+    }));
+}
+
+/// A document that is something else altogether.
+#[test]
+fn no_error_of_another_document_shows_it() {
+    fn read_each<T: DeserializeOwned + Debug>() {
+        for canary in canaries() {
+            let way = format!("{} of {canary}", std::any::type_name::<T>());
+            let text = canary.to_string();
+            let yaml = yaml_serde::to_string(&canary).unwrap();
+            let _ = serde_json::from_str::<T>(&text).map_err(|error| silent(error, &way));
+            let _ = yaml_serde::from_str::<T>(&yaml).map_err(|error| silent(error, &way));
+            let _ = serde_json::from_value::<T>(canary).map_err(|error| silent(error, &way));
+        }
+    }
+    read_each::<Deal>();
+    read_each::<Agent>();
+    read_each::<CreateAgent>();
+    read_each::<AgentProfile>();
+    read_each::<AgentId>();
+    read_each::<DealStatus>();
+    read_each::<AssignedRole>();
+    read_each::<Violation>();
+    read_each::<ViolationCode>();
+    read_each::<Role>();
+    read_each::<Decimal>();
+}
+
+/// From deserializers that hand over what they have, whatever was asked for.
+#[test]
+fn no_visitor_shows_what_it_is_handed() {
+    fn visit_each<T: DeserializeOwned + Debug>() {
+        let way = std::any::type_name::<T>();
+        let refuse = |outcome: Result<T, PlainError>| {
+            let _ = outcome.map_err(|error| silent(error, way));
+        };
+        refuse(T::deserialize(true.into_deserializer()));
+        refuse(T::deserialize(NUMBER.into_deserializer()));
+        refuse(T::deserialize((-15_550_177_i64).into_deserializer()));
+        refuse(T::deserialize(15_550_177.5_f64.into_deserializer()));
+        refuse(T::deserialize(15_550_177_i128.into_deserializer()));
+        refuse(T::deserialize(CANARY.into_deserializer()));
+        refuse(T::deserialize(CANARY.to_owned().into_deserializer()));
+        refuse(T::deserialize(BytesDeserializer::new(b"c4n4ry \xff")));
+        refuse(T::deserialize(UnitDeserializer::new()));
+        refuse(T::deserialize(SeqDeserializer::new([CANARY].into_iter())));
+        refuse(T::deserialize(MapDeserializer::new(
+            [(CANARY, NUMBER)].into_iter(),
+        )));
+        refuse(T::deserialize(MapDeserializer::new(
+            [(NUMBER, CANARY)].into_iter(),
+        )));
+        for name in [
+            "id",
+            "status",
+            "quotes",
+            "metadata",
+            "created_at",
+            "application",
+            "profile",
+            "pointer",
+        ] {
+            refuse(T::deserialize(MapDeserializer::new(
+                [(name, NUMBER)].into_iter(),
+            )));
+            refuse(T::deserialize(MapDeserializer::new(
+                [(name, CANARY)].into_iter(),
+            )));
+        }
+    }
+    visit_each::<Deal>();
+    visit_each::<Agent>();
+    visit_each::<CreateAgent>();
+    visit_each::<AgentProfile>();
+    visit_each::<AgentId>();
+    visit_each::<DealStatus>();
+    visit_each::<AssignedRole>();
+    visit_each::<Violation>();
+    visit_each::<ViolationCode>();
+    visit_each::<Role>();
+    visit_each::<Decimal>();
+}
+
+/// The texts, with the place of a document that has one.
+#[test]
+fn an_error_says_what_was_expected_and_where() {
+    let text = |json: &str| serde_json::from_str::<Deal>(json).unwrap_err().to_string();
+    assert_eq!(
+        text(r#"{"id":"d","contacts":[{"fields":[{"value":15550100}]}]}"#),
+        "expected a string at line 1 column 51"
+    );
+    assert_eq!(
+        text(r#"{"listing_contract":{"agent":"Ada Lovelace"}}"#),
+        "expected an object at line 1 column 44"
+    );
+    // What breaks is told as before.
+    assert_eq!(
+        text(r#"{"id":"d"#),
+        "EOF while parsing a string at line 1 column 8"
+    );
+    let yaml = yaml_serde::from_str::<Deal>("id: d\nmetadata:\n  Ada Lovelace: [1]\n").unwrap_err();
+    assert_eq!(
+        yaml.to_string(),
+        "metadata: expected a string at line 3 column 3"
+    );
+}
