@@ -322,9 +322,13 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// A proxy to go through, such as `http://proxy.example.com:3128`, in place of the one that the
+    /// A proxy to go through, such as `http://user:password@proxy.example.com:3128`, in place of the one that the
     /// environment names. It speaks HTTP; SOCKS is not supported. A service on a loopback address is always
     /// called directly.
+    ///
+    /// The environment is read when the client is built: `HTTPS_PROXY` and `HTTP_PROXY` by the base URL's scheme,
+    /// else `ALL_PROXY`; in `NO_PROXY` stand hosts (with all below them), addresses, networks such as
+    /// `10.0.0.0/8`, or `*`, with commas between them. Each may be in lower case.
     pub fn proxy(mut self, url: impl Into<String>) -> Self {
         self.proxy = Some(url.into());
         self
@@ -570,15 +574,18 @@ impl<C: Clone> ClientBuilder<C> {
     }
 
     fn route(&self, base: &Url) -> Result<Route, Error> {
-        let proxy = self.proxy.as_deref().map(Proxy::new).transpose()?;
-        Ok(match proxy {
-            // The proxy would get the key of a service on this very machine.
-            _ if is_loopback(base) => Route::Loopback {
+        let told = self.proxy.as_deref().map(Proxy::new).transpose()?;
+        // The proxy would get the key of a service on this very machine.
+        if is_loopback(base) {
+            return Ok(Route::Loopback {
                 tls: base.scheme() == "https",
-            },
-            Some(proxy) => Route::Proxy(proxy),
-            None => Route::SystemProxy,
-        })
+            });
+        }
+        let proxy = match told {
+            Some(proxy) => Some(proxy),
+            None => Proxy::of_environment(base)?,
+        };
+        Ok(proxy.map_or(Route::Direct, Route::Proxy))
     }
 }
 

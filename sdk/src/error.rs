@@ -101,9 +101,10 @@ enum Cause {
     Validation(ValidationError),
     #[error("no connection could be made")]
     Connect(#[source] Source),
-    #[cfg(feature = "rustls-no-provider")]
     #[error("no connection could be made: {0}")]
-    Tls(String),
+    Unconnected(&'static str, #[source] Source),
+    #[error("no connection could be made: {0}")]
+    Lasting(String),
     #[error("timed out after {}", seconds(*.0))]
     Timeout(Duration, Sent),
     #[error("{0}")]
@@ -199,10 +200,14 @@ impl Error {
         Self::new(Cause::Connect(source.into()))
     }
 
-    /// There can be no secure connection, for the reason that the text says.
-    #[cfg(feature = "rustls-no-provider")]
-    pub(crate) fn tls(text: String) -> Self {
-        Self::new(Cause::Tls(text))
+    /// No connection could be made, for the reason that the text says.
+    pub(crate) fn unconnected(text: &'static str, source: impl Into<Source>) -> Self {
+        Self::new(Cause::Unconnected(text, source.into()))
+    }
+
+    /// There can be no connection, for the reason that the text says: trying again would not help.
+    pub(crate) fn lasting(text: String) -> Self {
+        Self::new(Cause::Lasting(text))
     }
 
     pub(crate) fn timeout(after: Duration, sent: Sent) -> Self {
@@ -375,9 +380,7 @@ impl Error {
         match self.0.cause {
             Cause::Config(_) => ErrorKind::Config,
             Cause::Validation(_) => ErrorKind::Validation,
-            Cause::Connect(_) => ErrorKind::Connect,
-            #[cfg(feature = "rustls-no-provider")]
-            Cause::Tls(_) => ErrorKind::Connect,
+            Cause::Connect(_) | Cause::Unconnected(..) | Cause::Lasting(_) => ErrorKind::Connect,
             Cause::Timeout(..) | Cause::TooLate(_) => ErrorKind::Timeout,
             Cause::Interrupted(_) | Cause::NotTaken(_) => ErrorKind::Interrupted,
             Cause::TooLarge(_) => ErrorKind::TooLarge,
@@ -447,9 +450,8 @@ impl Error {
         let of_last = match (&self.0.cause, self.status()) {
             // However much came after it, the head of the response has said it.
             (_, Some(status)) => Outcome::of_status(status),
-            #[cfg(feature = "rustls-no-provider")]
-            (Cause::Tls(_), None) => Outcome::NotSent,
-            (Cause::Config(_) | Cause::Validation(_) | Cause::Connect(_) | Cause::NotTaken(_), None)
+            (Cause::Config(_) | Cause::Validation(_) | Cause::NotTaken(_), None)
+            | (Cause::Connect(_) | Cause::Unconnected(..) | Cause::Lasting(_), None)
             | (Cause::Timeout(_, Sent::Nothing) | Cause::TooLate(_), None)
             // A document that came of no call.
             | (Cause::Decode(_), None) => Outcome::NotSent,
@@ -459,13 +461,10 @@ impl Error {
         of_last.after(self.0.earlier_may_have_acted)
     }
 
-    /// Whether it would be the same the next time: the two sides cannot make a secure connection.
+    /// Whether it would be the same the next time: the two sides cannot make a secure connection, or the proxy lets
+    /// nobody through.
     pub(crate) fn is_lasting(&self) -> bool {
-        match &self.0.cause {
-            #[cfg(feature = "rustls-no-provider")]
-            Cause::Tls(_) => true,
-            _ => false,
-        }
+        matches!(self.0.cause, Cause::Lasting(_))
     }
 
     /// Whether the service acted on the request, or may have: after a create, whether the agent may exist.

@@ -3,6 +3,7 @@
 mod backoff;
 mod cause;
 pub(crate) mod clock;
+mod connect_failure;
 pub(crate) mod headers;
 mod pace;
 pub(crate) mod path;

@@ -60,8 +60,7 @@ pub(crate) enum Route {
     Loopback {
         tls: bool,
     },
-    /// Through the proxy that the environment names, if it names one.
-    SystemProxy,
+    Direct,
     Proxy(Proxy),
 }
 
@@ -83,6 +82,7 @@ pub(crate) struct Pool {
     /// Whether the client has a certificate of its own to show.
     #[cfg(feature = "rustls-no-provider")]
     has_identity: bool,
+    has_proxy: bool,
 }
 
 /// Connections that are kept for equally long.
@@ -125,6 +125,7 @@ impl Pools {
             other: Connections::kept_for(TRUSTED, self)?,
             #[cfg(feature = "rustls-no-provider")]
             has_identity: self.settings.tls.has_identity(),
+            has_proxy: matches!(self.settings.route, Route::Proxy(_)),
         });
         if pools.len() == RUNTIMES {
             pools.remove(0);
@@ -138,6 +139,10 @@ impl Pool {
     #[cfg(feature = "rustls-no-provider")]
     pub(crate) fn has_identity(&self) -> bool {
         self.has_identity
+    }
+
+    pub(crate) fn has_proxy(&self) -> bool {
+        self.has_proxy
     }
 
     /// The connections for a request of this method.
@@ -208,8 +213,7 @@ impl Settings {
                 .http2_keep_alive_timeout(patience);
         }
         pool = match &self.route {
-            Route::Loopback { .. } => pool.no_proxy(),
-            Route::SystemProxy => pool,
+            Route::Loopback { .. } | Route::Direct => pool.no_proxy(),
             Route::Proxy(proxy) => pool.proxy(proxy.to_reqwest()),
         };
         #[cfg(feature = "rustls-no-provider")]

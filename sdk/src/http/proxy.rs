@@ -1,13 +1,25 @@
-//! A proxy that a client is told to go through.
+//! The proxy that a client goes through: the one that it is told, or that the environment names.
 
+use std::env;
+
+use http::{HeaderValue, Uri};
+use hyper_util::client::proxy::matcher::Matcher;
 use url::Url;
 
 use crate::error::Error;
+
+/// What is wrong with a proxy that speaks SOCKS, and what to do.
+const SOCKS: &str = "is a SOCKS proxy, and SOCKS proxies are not supported: name an HTTP proxy, such as \
+    http://proxy.example.com:3128";
+
+const HTTPS: &str = "is https, and dealkit was built without its feature `rustls`";
 
 /// A proxy that speaks HTTP.
 #[derive(Clone)]
 pub(crate) struct Proxy {
     url: String,
+    /// What it is sent in `Proxy-Authorization`, where that is not in the URL.
+    authorization: Option<HeaderValue>,
     proxy: Box<reqwest::Proxy>,
 }
 
@@ -30,17 +42,8 @@ impl Proxy {
         match scheme.as_str() {
             "http" => {}
             "https" if cfg!(feature = "rustls-no-provider") => {}
-            "https" => {
-                return Err(wrong(
-                    "is https, and dealkit was built without its feature `rustls`",
-                ));
-            }
-            "socks" | "socks4" | "socks4a" | "socks5" | "socks5h" => {
-                return Err(wrong(
-                    "is a SOCKS proxy, and SOCKS proxies are not supported: name an HTTP proxy, such as \
-                     http://proxy.example.com:3128",
-                ));
-            }
+            "https" => return Err(wrong(HTTPS)),
+            "socks" | "socks4" | "socks4a" | "socks5" | "socks5h" => return Err(wrong(SOCKS)),
             _ => {
                 return Err(wrong(
                     "must begin with http:// or https://, as in http://proxy.example.com:3128",
@@ -59,8 +62,52 @@ impl Proxy {
         let proxy = reqwest::Proxy::all(url.as_str()).map_err(|_| wrong(unreadable))?;
         Ok(Self {
             url: text.to_owned(),
+            authorization: None,
             proxy: Box::new(proxy),
         })
+    }
+
+    /// The proxy that the environment names for a service, if it names one. What the variables mean, hyper-util
+    /// knows, as it does for reqwest; what it cannot read counts for nothing.
+    pub(crate) fn of_environment(service: &Url) -> Result<Option<Self>, Error> {
+        let wrong = |why: &str| {
+            Error::config(format!(
+                "the proxy in the environment (HTTPS_PROXY, HTTP_PROXY or ALL_PROXY) {why}"
+            ))
+        };
+        if needs_none() {
+            return Ok(None);
+        }
+        let named = service
+            .as_str()
+            .parse::<Uri>()
+            .ok()
+            .and_then(|service| Matcher::from_env().intercept(&service));
+        let Some(named) = named else {
+            return Ok(None);
+        };
+        match named.uri().scheme_str() {
+            Some("http") => {}
+            Some("https") if cfg!(feature = "rustls-no-provider") => {}
+            Some("https") => return Err(wrong(HTTPS)),
+            _ => {
+                return Err(wrong(&format!(
+                    "{SOCKS}, set proxy, or name the service's host in NO_PROXY"
+                )));
+            }
+        }
+        let url = named.uri().to_string();
+        let mut proxy = reqwest::Proxy::all(&url)
+            .map_err(|_| wrong("is not a URL such as http://proxy.example.com:3128"))?;
+        let authorization = named.basic_auth().cloned();
+        if let Some(authorization) = authorization.clone() {
+            proxy = proxy.custom_http_auth(authorization);
+        }
+        Ok(Some(Self {
+            url,
+            authorization,
+            proxy: Box::new(proxy),
+        }))
     }
 
     /// The proxy, for a pool.
@@ -71,6 +118,14 @@ impl Proxy {
 
 impl PartialEq for Proxy {
     fn eq(&self, other: &Self) -> bool {
-        self.url == other.url
+        self.url == other.url && self.authorization == other.authorization
     }
+}
+
+/// Whether the environment says that no host needs a proxy. hyper-util takes the `*` for names alone, and curl, as
+/// most programs, for addresses too.
+fn needs_none() -> bool {
+    let mut values = ["NO_PROXY", "no_proxy"].into_iter().map(env::var);
+    let first = values.find_map(Result::ok);
+    first.is_some_and(|hosts| hosts.split(',').any(|host| host.trim() == "*"))
 }

@@ -11,6 +11,7 @@ use url::Url;
 use super::tls_failure;
 use super::{
     cause::{TransportError, find, was_not_begun},
+    connect_failure,
     pools::Pool,
     progress::Progress,
 };
@@ -65,7 +66,9 @@ pub(crate) async fn attempt(
     let mut incoming = match deadline.bound(sent).await {
         Some(Ok(incoming)) => incoming,
         Some(Err(error)) => {
-            return Err(transport_error(error, &progress, pool, limits, redactor));
+            return Err(transport_error(
+                error, request, &progress, pool, limits, redactor,
+            ));
         }
         None if progress.is_connecting() => return Err(deadline.missed(Sent::Nothing)),
         None => return Err(deadline.missed(Sent::Perhaps)),
@@ -224,6 +227,7 @@ async fn read_error_body(
 #[cfg_attr(not(feature = "rustls-no-provider"), allow(unused_variables))]
 fn transport_error(
     error: reqwest::Error,
+    request: &HttpRequest,
     progress: &Progress,
     pool: &Pool,
     limits: Limits,
@@ -232,6 +236,13 @@ fn transport_error(
     // The URL holds the identifier, which error texts never show.
     let error = error.without_url();
     let cause = TransportError::of(&error, redactor);
+    if let Some(failure) = connect_failure::of(&error, &request.url, pool.has_proxy()) {
+        return if failure.is_lasting {
+            Error::lasting(failure.text.to_owned())
+        } else {
+            Error::unconnected(failure.text, cause)
+        };
+    }
     #[cfg(feature = "rustls-no-provider")]
     let tls = tls_failure::Circumstances {
         was_asked: progress.was_asked_for_certificate(),
@@ -240,7 +251,7 @@ fn transport_error(
     };
     #[cfg(feature = "rustls-no-provider")]
     if let Some(failure) = tls.failure(&error) {
-        return Error::tls(failure);
+        return Error::lasting(failure);
     }
     if error.is_connect() && error.is_timeout() {
         Error::timeout(limits.connect, Sent::Nothing)

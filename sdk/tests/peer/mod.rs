@@ -5,12 +5,14 @@
 pub(crate) mod catalogue;
 mod heard;
 mod line;
+pub(crate) mod proxy;
 #[cfg(feature = "rustls-no-provider")]
 pub(crate) mod tls;
 
 use std::{
     collections::VecDeque,
     io,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex},
     thread,
     time::Duration,
@@ -124,12 +126,7 @@ impl Peer {
 
     pub(crate) fn at(address: &str, protocol: Protocol, scripts: Vec<Script>) -> Self {
         let (peer, serve) = Self::bind(address, protocol, scripts).unwrap();
-        thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
-            runtime.unwrap().block_on(serve);
-        });
+        on_own_thread(serve);
         peer
     }
 
@@ -186,6 +183,10 @@ impl Peer {
     /// A request that is already there.
     pub(crate) fn waiting(&mut self) -> Option<Heard> {
         self.asked.try_recv().ok()
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.url.trim_start_matches("http://").parse().unwrap()
     }
 
     /// A builder for a client of this peer, whose retries do not wait.
@@ -257,6 +258,15 @@ pub(crate) fn ada() -> CreateAgent {
         .unwrap()
 }
 
+fn on_own_thread(work: impl Future<Output = ()> + Send + 'static) {
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.unwrap().block_on(work);
+    });
+}
+
 /// A port that nobody listens on.
 pub(crate) fn refused() -> String {
     let closed = std::net::TcpListener::bind("127.0.0.1:0")
@@ -276,8 +286,17 @@ pub(crate) struct Blackhole {
 
 impl Blackhole {
     pub(crate) async fn start() -> Self {
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        Self::at(Ipv4Addr::LOCALHOST.into()).await
+    }
+
+    pub(crate) async fn at(ip: IpAddr) -> Self {
+        let socket = if ip.is_ipv4() {
+            TcpSocket::new_v4()
+        } else {
+            TcpSocket::new_v6()
+        };
+        let socket = socket.unwrap();
+        socket.bind((ip, 0).into()).unwrap();
         let listener = socket.listen(1).unwrap();
         let address = listener.local_addr().unwrap();
         let mut waiting = Vec::new();

@@ -9,7 +9,6 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    thread,
     time::Duration,
 };
 
@@ -34,7 +33,7 @@ use tokio_rustls::{
     server::TlsStream,
 };
 
-use super::{Peer, Protocol};
+use super::{Peer, Protocol, on_own_thread};
 
 /// An issuer of certificates.
 pub(crate) struct Authority {
@@ -219,7 +218,7 @@ impl Front {
         let terminator = Terminator {
             acceptor: TlsAcceptor::from(Arc::new(tls.config(peer.protocol))),
             says_goodbye: tls.says_goodbye,
-            peer: peer.url.trim_start_matches("http://").parse().unwrap(),
+            peer: peer.address(),
             handshakes: Arc::default(),
         };
         let front = Self {
@@ -239,6 +238,10 @@ impl Front {
         front
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+
     pub(crate) fn url(&self) -> String {
         self.url_as("127.0.0.1")
     }
@@ -253,7 +256,7 @@ impl Front {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
         listener.set_nonblocking(true).unwrap();
-        let near = SocketAddr::from(([127, 0, 0, 1], self.port));
+        let near = self.address();
         on_own_thread(async move {
             let listener = TcpListener::from_std(listener).unwrap();
             while let Ok((stream, _)) = listener.accept().await {
@@ -301,15 +304,6 @@ async fn carry(mut client: TcpStream, near: SocketAddr) -> io::Result<()> {
         ended = down => ended,
         ended = up => ended,
     }
-}
-
-fn on_own_thread(work: impl Future<Output = ()> + Send + 'static) {
-    thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        runtime.unwrap().block_on(work);
-    });
 }
 
 #[derive(Clone)]

@@ -581,7 +581,7 @@ fn a_blocking_client_may_be_made_and_dropped_inside_a_runtime() {
 // The environment is the process's: what reads it runs in a child.
 
 /// Set for a child: the children's halves do nothing in a run of all tests.
-const CHILD: &str = "DEALKIT_TEST_CHILD";
+pub(crate) const CHILD: &str = "DEALKIT_TEST_CHILD";
 
 /// Every variable that could change what a child does.
 const CLEARED: [&str; 11] = [
@@ -599,7 +599,7 @@ const CLEARED: [&str; 11] = [
 ];
 
 /// Runs one test of this binary alone in a child process, and hands back what it tells.
-fn child(test: &str, variables: &[(&str, &str)]) -> String {
+pub(crate) fn child(test: &str, variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([test, "--exact", "--nocapture"]);
     for name in CLEARED {

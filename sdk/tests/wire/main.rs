@@ -12,6 +12,7 @@
 mod blocking;
 mod bounds;
 mod configuration;
+mod dns;
 mod error_answers;
 mod faults;
 mod kept_connections;
@@ -25,6 +26,8 @@ mod outcomes;
 mod peer;
 mod post_once;
 mod properties;
+#[cfg(feature = "rustls")]
+mod proxy;
 mod retries;
 mod retrieve_many;
 mod sharing;

@@ -1,0 +1,63 @@
+//! Why no connection could be made, where that is clear, and what to do about it: the name of the host, and proxies.
+
+use std::error::Error;
+
+use url::Url;
+
+/// Why there is no connection.
+pub(super) struct Failure {
+    pub(super) text: &'static str,
+    /// Whether trying again would not help.
+    pub(super) is_lasting: bool,
+}
+
+const NO_SUCH_HOST: Failure = Failure {
+    text: "the host in base_url cannot be found; is it right, and is this machine on the network?",
+    is_lasting: false,
+};
+
+const UNREACHABLE: Failure = Failure {
+    text: "the proxy cannot be reached; is its address right, and is it up?",
+    is_lasting: false,
+};
+
+const UNAUTHORIZED: Failure = Failure {
+    text: "the proxy refuses to connect: 407 Proxy Authentication Required; does its URL hold the right user name and \
+           password, as in http://user:password@proxy.example.com:3128?",
+    is_lasting: true,
+};
+
+const REFUSED: Failure = Failure {
+    text: "the proxy refuses to connect to the service, or cannot (its response to CONNECT is not 200 OK); does it \
+           allow the service's host and port?",
+    is_lasting: false,
+};
+
+const NO_PROXY: Failure = Failure {
+    text: "what should be the proxy does not respond to CONNECT as a proxy does; is its address right?",
+    is_lasting: false,
+};
+
+/// Why there was no connection for a request to `service`, which was to go through a proxy or not.
+pub(super) fn of(error: &reqwest::Error, service: &Url, through_proxy: bool) -> Option<Failure> {
+    if !error.is_connect() || error.is_timeout() {
+        return None;
+    }
+    // The only connection is the one to the proxy.
+    if through_proxy && service.scheme() == "http" {
+        return Some(UNREACHABLE);
+    }
+    let mut cause = Some(error as &dyn Error);
+    while let Some(error) = cause {
+        // The types of these errors are hyper-util's secret, and the status of a refusal is not kept.
+        match error.to_string().as_str() {
+            "dns error" => return Some(NO_SUCH_HOST),
+            "tunnel error: failed to create underlying connection" => return Some(UNREACHABLE),
+            "tunnel error: proxy authorization required" => return Some(UNAUTHORIZED),
+            "tunnel error: unsuccessful" => return Some(REFUSED),
+            text if text.starts_with("tunnel error: ") => return Some(NO_PROXY),
+            _ => cause = error.source(),
+        }
+    }
+    None
+}

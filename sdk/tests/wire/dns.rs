@@ -1,0 +1,102 @@
+//! Names of hosts: several addresses of which one is dead, IPv6 alone, and names that nobody has.
+
+use std::{
+    error::Error as _,
+    net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs as _},
+    time::{Duration, Instant},
+};
+
+use dealkit::{Error, ErrorKind, Outcome};
+
+use crate::peer::{Blackhole, FINE, Http1, Peer, Step, ada, answer, builder};
+
+const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+
+fn service(address: SocketAddr) -> Peer {
+    let script = vec![Step::Hear, answer(200, FINE)];
+    Peer::at(&address.to_string(), Http1, vec![script])
+}
+
+fn port(url: &str) -> u16 {
+    url.rsplit(':').next().unwrap().parse().unwrap()
+}
+
+/// The addresses of `localhost`: one or two, as the machine is set up.
+fn addresses_of_localhost() -> Vec<IpAddr> {
+    let all = ("localhost", 0).to_socket_addrs().unwrap();
+    let mut all: Vec<_> = all.map(|address| address.ip()).collect();
+    all.dedup();
+    all.retain(|ip| std::net::TcpListener::bind((*ip, 0)).is_ok());
+    all
+}
+
+async fn succeed(url: &str) {
+    let client = builder(url).build().unwrap();
+    client.deals().retrieve("x_1").await.unwrap();
+    client.agents().create(ada()).await.unwrap();
+}
+
+#[tokio::test]
+async fn each_address_of_a_name_is_enough() {
+    for ip in addresses_of_localhost() {
+        let peer = service((ip, 0).into());
+        succeed(&format!("http://localhost:{}", port(&peer.url))).await;
+        assert_eq!(peer.finish().await.requests, 2, "{ip}");
+    }
+}
+
+#[tokio::test]
+async fn ipv6_alone_is_enough() {
+    // A machine may have no IPv6.
+    if std::net::TcpListener::bind((V6, 0)).is_err() {
+        return;
+    }
+    let peer = service((V6, 0).into());
+    succeed(&peer.url).await;
+    assert_eq!(peer.finish().await.requests, 2);
+}
+
+/// Of two addresses the first neither takes a connection nor refuses it.
+#[tokio::test]
+async fn a_dead_address_costs_little_where_there_is_another() {
+    let [dead, alive] = addresses_of_localhost()[..] else {
+        return;
+    };
+    let blackhole = Blackhole::at(dead).await;
+    let peer = service((alive, port(&blackhole.url)).into());
+    let client = builder(&format!("http://localhost:{}", port(&blackhole.url)))
+        .build()
+        .unwrap();
+    let begun = Instant::now();
+    client.deals().retrieve("x_1").await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    drop(client);
+    assert_eq!(peer.finish().await.requests, 1);
+}
+
+#[tokio::test]
+async fn a_name_that_nobody_has() {
+    // RFC 6761 keeps it from ever being given to anybody.
+    let client = builder("https://deals.invalid")
+        .connect_timeout(Duration::from_secs(3))
+        .build()
+        .unwrap();
+    let begun = Instant::now();
+    let errors: [Error; 2] = [
+        client.deals().retrieve("x_1").await.unwrap_err(),
+        client.agents().create(ada()).await.unwrap_err(),
+    ];
+    // Three attempts each, none longer than a connection may take.
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    for error in errors {
+        assert_eq!((error.outcome(), error.attempts()), (Outcome::NotSent, 3));
+        // Without a network nobody may say that there is no such name.
+        if error.kind() != ErrorKind::Timeout {
+            assert_eq!(error.kind(), ErrorKind::Connect);
+            let told = "no connection could be made: the host in base_url cannot be found; is it right, and is this \
+                        machine on the network? (after 3 attempts)";
+            assert!(error.to_string().ends_with(told), "{error}");
+            assert!(error.source().is_some());
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Through a proxy: tunnels for https, requests handed on for http, what is said of proxies that do not do
+//! their work, and which one the environment names.
+
+use std::{error::Error as _, time::Duration};
+
+use dealkit::{Client, ClientBuilder, Error, ErrorKind, Outcome};
+
+use crate::{
+    configuration::{CHILD, child},
+    peer::{
+        Blackhole, FINE, Http1, Http2, Peer, Protocol, Step, ada, answer, builder,
+        proxy::{Manner, Proxy},
+        refused,
+        tls::{Authority, Front, Tls},
+    },
+};
+
+/// A name that the proxies here take for the service behind them, and nobody else knows.
+const HOST: &str = "deals.invalid";
+
+/// What `ada:pa%20s:tr33` in a URL is in `Proxy-Authorization`.
+const AUTHORIZATION: &str = "Basic YWRhOnBhIHM6dHIzMw==";
+const USER: &str = "ada:pa%20s:tr33";
+
+fn fine(protocol: Protocol) -> Peer {
+    let script = vec![Step::Hear, Step::Act, answer(200, FINE)];
+    Peer::start(protocol, vec![script])
+}
+
+/// A service with a certificate for [`HOST`], and its issuer's certificate.
+fn secure(protocol: Protocol) -> (Front, String) {
+    let authority = Authority::new();
+    let leaf = authority.issue_changed(|params| {
+        params.subject_alt_names = vec![rcgen::SanType::DnsName(HOST.try_into().unwrap())];
+    });
+    (
+        Front::start(fine(protocol), &Tls::new(&leaf)),
+        authority.pem(),
+    )
+}
+
+fn tls_client(proxy: &str) -> ClientBuilder {
+    builder(&format!("https://{HOST}")).proxy(proxy)
+}
+
+fn plain_client(proxy: &str) -> ClientBuilder {
+    builder(&format!("http://{HOST}"))
+        .allow_http(true)
+        .proxy(proxy)
+}
+
+/// What comes of a create and of a read, and nothing of the proxy's password.
+async fn calls(builder: &ClientBuilder) -> Vec<Result<String, Error>> {
+    let client = builder.clone().build().unwrap();
+    let outcomes = vec![
+        client
+            .agents()
+            .create(ada())
+            .await
+            .map(|agent| agent.id.to_string()),
+        client
+            .deals()
+            .retrieve("x_1")
+            .await
+            .map(|deal| deal.id.to_string()),
+    ];
+    let mut shown = format!("{builder:?} {client:?} {outcomes:?}");
+    for error in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
+        shown += &error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            shown += &format!("{error} {error:?}");
+            cause = error.source();
+        }
+    }
+    for secret in ["pa%20s", "pa s", "tr33", "YWRhOnBh", "CANARY"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
+    outcomes
+}
+
+async fn succeed(builder: &ClientBuilder) {
+    for outcome in calls(builder).await {
+        assert_eq!(outcome.unwrap(), "x_1");
+    }
+}
+
+/// No connection can be made, for the reason in the text.
+async fn fail(builder: &ClientBuilder, told: &str, attempts: u32) {
+    for outcome in calls(builder).await {
+        let error = outcome.unwrap_err();
+        assert!(
+            error.to_string().contains(told),
+            "{error} {:?}",
+            error.source()
+        );
+        assert_eq!(
+            (error.kind(), error.outcome(), error.attempts()),
+            (ErrorKind::Connect, Outcome::NotSent, attempts),
+            "{error:?}"
+        );
+    }
+}
+
+const UNAUTHORIZED: &str = "the proxy refuses to connect: 407 Proxy Authentication Required; does its URL hold the \
+    right user name and password";
+const REFUSED: &str = "the proxy refuses to connect to the service, or cannot";
+const UNREACHABLE: &str = "the proxy cannot be reached; is its address right, and is it up?";
+
+#[tokio::test]
+async fn https_goes_through_a_tunnel() {
+    for protocol in [Http1, Http2] {
+        let (front, issuer) = secure(protocol);
+        let proxy = Proxy::start(Manner::Serve(front.address()));
+        succeed(&tls_client(&proxy.url()).root_certificates(&issuer)).await;
+        let heads = proxy.heads();
+        assert!(!heads.is_empty());
+        for head in heads {
+            assert!(
+                head.starts_with(
+                    "CONNECT deals.invalid:443 HTTP/1.1\r\nHost: deals.invalid:443\r\n"
+                ),
+                "{head}"
+            );
+            assert!(!head.to_lowercase().contains("authorization"), "{head}");
+            assert!(!head.contains("K3Y-canary"), "{head}");
+        }
+        // What goes through the tunnel is as it is without one.
+        let alpn = if protocol == Http1 { "http/1.1" } else { "h2" };
+        for handshake in front.handshakes() {
+            assert_eq!(handshake.alpn.as_deref(), Some(alpn));
+        }
+        let heard = front.peer.so_far().heard.concat();
+        assert!(
+            !String::from_utf8_lossy(&heard)
+                .to_lowercase()
+                .contains("proxy")
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_gets_the_password_and_the_service_does_not() {
+    let (front, issuer) = secure(Http1);
+    let proxy = Proxy::start(Manner::ServeWith(front.address(), AUTHORIZATION));
+    succeed(&tls_client(&proxy.url_for(USER)).root_certificates(&issuer)).await;
+    let peer = fine(Http1);
+    let proxy = Proxy::start(Manner::ServeWith(peer.address(), AUTHORIZATION));
+    succeed(&plain_client(&proxy.url_for(USER))).await;
+    for service in [front.peer, peer] {
+        let heard = service.so_far().heard.concat();
+        let heard = String::from_utf8(heard).unwrap().to_lowercase();
+        assert!(
+            heard.contains("x-service-key") && !heard.contains("proxy-"),
+            "{heard}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn http_is_handed_on_by_the_proxy() {
+    let peer = fine(Http1);
+    let proxy = Proxy::start(Manner::Serve(peer.address()));
+    succeed(&plain_client(&proxy.url())).await;
+    let told = [
+        "POST http://deals.invalid/v1/agents HTTP/1.1",
+        "GET http://deals.invalid/v1/deals/x_1 HTTP/1.1",
+    ];
+    assert_eq!(proxy.lines(), told);
+}
+
+#[tokio::test]
+async fn a_password_that_is_missing_or_wrong_is_not_tried_again() {
+    let (front, issuer) = secure(Http1);
+    let proxy = Proxy::start(Manner::ServeWith(front.address(), AUTHORIZATION));
+    for url in [proxy.url(), proxy.url_for("ada:password")] {
+        fail(
+            &tls_client(&url).root_certificates(&issuer),
+            UNAUTHORIZED,
+            1,
+        )
+        .await;
+        // Where there is no tunnel, the refusal is a response as any other.
+        for outcome in calls(&plain_client(&url)).await {
+            let error = outcome.unwrap_err();
+            assert_eq!(error.status().unwrap(), 407);
+            assert_eq!((error.outcome(), error.attempts()), (Outcome::Rejected, 1));
+        }
+    }
+    assert_eq!(front.connections(), 0);
+}
+
+/// A proxy says 403 where it never will, and 502 to 504 where it cannot now: which it was, is not known, so it is
+/// asked again.
+#[tokio::test]
+async fn a_proxy_that_refuses() {
+    for status in [
+        "403 Forbidden",
+        "502 Bad Gateway",
+        "503 Service Unavailable",
+    ] {
+        let response =
+            format!("HTTP/1.1 {status}\r\nVia: CANARY\r\nContent-Length: 6\r\n\r\nCANARY");
+        let proxy = Proxy::start(Manner::Say(response.leak()));
+        fail(&tls_client(&proxy.url_for(USER)), REFUSED, 3).await;
+        assert_eq!(proxy.heads().len(), 6);
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_proxy() {
+    let told = "what should be the proxy does not respond to CONNECT as a proxy does";
+    let proxy = Proxy::start(Manner::Say(""));
+    fail(&tls_client(&proxy.url_for(USER)), told, 3).await;
+    let proxy = Proxy::start(Manner::Say("CANARY CANARY\r\n\r\n"));
+    fail(&tls_client(&proxy.url_for(USER)), REFUSED, 3).await;
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_down() {
+    let down = refused();
+    let down = down.strip_prefix("http://").unwrap();
+    for proxy in [
+        format!("http://{USER}@{down}"),
+        format!("https://{USER}@{down}"),
+    ] {
+        fail(&tls_client(&proxy), UNREACHABLE, 3).await;
+        fail(&plain_client(&proxy), UNREACHABLE, 3).await;
+    }
+    let unknown = format!("http://{USER}@proxy.invalid:3128");
+    let patient = |builder: ClientBuilder| builder.connect_timeout(Duration::from_secs(10));
+    fail(&patient(plain_client(&unknown)), UNREACHABLE, 3).await;
+    fail(&patient(tls_client(&unknown)), UNREACHABLE, 3).await;
+}
+
+#[tokio::test]
+async fn a_proxy_that_stalls_takes_no_longer_than_a_connection_may() {
+    let proxy = Proxy::start(Manner::Stall);
+    let blackhole = Blackhole::start().await;
+    let limit = Duration::from_millis(150);
+    for builder in [
+        tls_client(&proxy.url_for(USER)),
+        tls_client(&blackhole.url),
+        plain_client(&blackhole.url),
+    ] {
+        for outcome in calls(&builder.connect_timeout(limit)).await {
+            let error = outcome.unwrap_err();
+            assert!(
+                error.to_string().contains("timed out after 0.15 s"),
+                "{error}"
+            );
+            assert_eq!(
+                (error.kind(), error.outcome(), error.attempts()),
+                (ErrorKind::Timeout, Outcome::NotSent, 3)
+            );
+        }
+    }
+}
+
+/// A certificate is checked in a tunnel as it is without one.
+#[tokio::test]
+async fn a_proxy_is_not_trusted_with_tls() {
+    let (front, _) = secure(Http1);
+    let proxy = Proxy::start(Manner::Serve(front.address()));
+    let other = Authority::new();
+    let told = "the issuer of the service's certificate is not trusted";
+    fail(
+        &tls_client(&proxy.url()).root_certificates(other.pem()),
+        told,
+        1,
+    )
+    .await;
+}
+
+/// In a child process: calls every URL once, through whatever the environment names.
+#[test]
+fn child_calls() {
+    if std::env::var_os(CHILD).is_none() {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    for url in std::env::var("DEALKIT_TEST_URLS").unwrap().split(' ') {
+        let mut client = Client::builder()
+            .base_url(url)
+            .service_key(crate::peer::KEY)
+            .allow_http(true)
+            .retry(dealkit::RetryPolicy::never())
+            .connect_timeout(Duration::from_millis(200));
+        if let Ok(issuer) = std::env::var("DEALKIT_TEST_ISSUER") {
+            client = client.root_certificates(issuer);
+        }
+        let outcome = match client.build() {
+            Ok(client) => runtime.block_on(async { client.agents().create(ada()).await }),
+            Err(error) => Err(error),
+        };
+        println!("TOLD: {url} {:?}", outcome.map(|agent| agent.id));
+    }
+}
+
+/// What a child process tells of its calls to these URLs.
+fn told_of(urls: &[&str], variables: &[(&str, &str)]) -> String {
+    let urls = urls.join(" ");
+    let mut all = vec![("DEALKIT_TEST_URLS", urls.as_str())];
+    all.extend(variables);
+    child("proxy::child_calls", &all)
+}
+
+#[test]
+fn the_environment_names_a_proxy() {
+    let (front, issuer) = secure(Http1);
+    let tunnel = Proxy::start(Manner::ServeWith(front.address(), AUTHORIZATION));
+    let peer = fine(Http1);
+    let plain = Proxy::start(Manner::ServeWith(peer.address(), AUTHORIZATION));
+    let (tunnel_url, plain_url) = (tunnel.url_for(USER), plain.url_for(USER));
+    let bare = tunnel_url.strip_prefix("http://").unwrap();
+    let urls = ["https://deals.invalid", "http://deals.invalid"];
+    for variables in [
+        [
+            ("HTTPS_PROXY", tunnel_url.as_str()),
+            ("HTTP_PROXY", &plain_url),
+        ],
+        [("https_proxy", &tunnel_url), ("http_proxy", &plain_url)],
+        [("ALL_PROXY", &tunnel_url), ("http_proxy", &plain_url)],
+        [("https_proxy", &tunnel_url), ("all_proxy", &plain_url)],
+        [("HTTPS_PROXY", bare), ("HTTP_PROXY", &plain_url)],
+    ] {
+        let told = told_of(
+            &urls,
+            &[&variables[..], &[("DEALKIT_TEST_ISSUER", &issuer)]].concat(),
+        );
+        assert_eq!(
+            told.matches("Ok(\"x_1\")").count(),
+            2,
+            "{variables:?}: {told}"
+        );
+    }
+    assert_eq!(tunnel.lines(), ["CONNECT deals.invalid:443 HTTP/1.1"; 5]);
+    assert_eq!(plain.heads().len(), 5);
+
+    // One that is named to the client alone goes before; this machine needs none.
+    let here = fine(Http1);
+    let told = told_of(&[&here.url], &[("ALL_PROXY", &tunnel_url)]);
+    assert!(told.contains("Ok("), "{told}");
+    assert_eq!(tunnel.heads().len(), 5);
+}
+
+/// Which hosts are called directly, by what stands in `NO_PROXY`.
+#[test]
+fn hosts_that_need_no_proxy() {
+    let all = [
+        "https://deals.invalid",
+        "https://api.deals.invalid",
+        "https://notdeals.invalid",
+        "https://192.0.2.7",
+        "https://192.0.3.7",
+        "https://[2001:db8::7]",
+    ];
+    let proxy = Proxy::start(Manner::Say("HTTP/1.1 407 No\r\n\r\n"));
+    for (name, no_proxy, direct) in [
+        ("NO_PROXY", "", &[][..]),
+        ("NO_PROXY", "other.invalid, ,", &[]),
+        ("NO_PROXY", "deals.invalid", &[0, 1]),
+        ("no_proxy", "other.invalid,DEALS.invalid", &[0, 1]),
+        ("NO_PROXY", ".deals.invalid", &[0, 1]),
+        ("no_proxy", "api.deals.invalid", &[1]),
+        ("NO_PROXY", "192.0.2.7 , 2001:db8::7", &[3, 5]),
+        ("no_proxy", "192.0.2.0/24", &[3]),
+        ("NO_PROXY", "192.0.0.0/16,2001:db8::/32", &[3, 4, 5]),
+        ("NO_PROXY", "*", &[0, 1, 2, 3, 4, 5]),
+        ("no_proxy", "other.invalid, *", &[0, 1, 2, 3, 4, 5]),
+    ] {
+        let before = proxy.lines().len();
+        let told = told_of(&all, &[("HTTPS_PROXY", &proxy.url()), (name, no_proxy)]);
+        assert_eq!(told.matches("TOLD: ").count(), all.len());
+        let through = proxy.lines().split_off(before);
+        let expected: Vec<_> = (0..all.len())
+            .filter(|index| !direct.contains(index))
+            .map(|index| format!("CONNECT {}:443 HTTP/1.1", &all[index][8..]))
+            .collect();
+        assert_eq!(through, expected, "{name}={no_proxy}");
+    }
+}
+
+#[test]
+fn socks_in_the_environment_is_refused_where_it_would_be_used() {
+    for scheme in ["socks4", "socks4a", "socks5", "socks5h"] {
+        let socks = format!("{scheme}://{USER}@CANARY.invalid:1080");
+        let urls = ["https://deals.invalid", "http://127.0.0.1:9"];
+        let told = told_of(&urls, &[("ALL_PROXY", &socks)]);
+        let refusal = "TOLD: https://deals.invalid Err(Error { kind: Config, outcome: NotSent, attempts: 0, status: \
+            None, message: the proxy in the environment (HTTPS_PROXY, HTTP_PROXY or ALL_PROXY) is a SOCKS proxy, and SOCKS \
+            proxies are not supported: name an HTTP proxy, such as http://proxy.example.com:3128, set proxy, or name the \
+            service's host in NO_PROXY";
+        assert!(told.contains(refusal), "{told}");
+        assert!(
+            told.contains("http://127.0.0.1:9 Err(Error { kind: Connect"),
+            "{told}"
+        );
+        assert!(
+            !told.contains("CANARY") && !told.contains("pa%20s"),
+            "{told}"
+        );
+        let told = told_of(&urls, &[("ALL_PROXY", &socks), ("NO_PROXY", "*")]);
+        assert!(!told.contains("SOCKS"), "{told}");
+    }
+}
