@@ -20,7 +20,7 @@ BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
 # How many examples of each operation and phase schemathesis tries.
 SCHEMATHESIS_EXAMPLES ?= 400
 
-.PHONY: demo test test-rust test-contract test-python lint lint-openapi docs fmt wheel bench fuzz soak soak-contract soak-python
+.PHONY: demo test test-rust test-contract test-python lint lint-openapi docs fmt wheel bench fuzz soak soak-contract soak-python test-network
 
 ## The project's main job, shown: a sandbox on a free port, an agent created, a deal read.
 demo: $(VENV)/package
@@ -46,6 +46,21 @@ test-contract: $(TOOLS)/installed
 
 test-python: $(VENV)/package
 	$(VENV)/bin/python -m pytest
+
+# What stands between a client and the service in bindings/network.
+INTERMEDIARIES ?= nginx-http1 nginx-http2 nginx-client-cert haproxy squid
+# Those of Python's tests in which the sandbox does something.
+THROUGH := $(patsubst %,bindings/tests/test_%.py,client async many vectors errors log trace options outcomes validate)
+
+## The tests of calls in Rust and in Python through real intermediaries in front of the sandbox: nginx, HAProxy and
+## squid, which it says how to install. Not part of `test`, because they are not on every machine.
+test-network: $(VENV)/package
+	cargo test --package dealkit --features blocking --test network --no-run
+	@set -e; for name in $(INTERMEDIARIES); do \
+		echo "test-network: through $$name"; \
+		DEALKIT_INTERMEDIARY=$$name PYTHONPATH=bindings/network $(VENV)/bin/python -m pytest -p through --quiet \
+			bindings/network $(THROUGH); \
+	done
 
 ## Formatting, clippy, documentation; warnings are errors. Types are checked by the tests of Python.
 lint: $(VENV)/package

@@ -1,0 +1,82 @@
+"""A pytest plugin: whatever a test has the sandbox do, it does through an intermediary.
+
+``DEALKIT_INTERMEDIARY`` says which one. Clients are told of it by the environment, as users may tell them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from intermediaries import Intermediaries, missing
+
+import dealkit.testing
+
+# Tests of what is said where nothing stands in front.
+DIRECT = {"test_no_connection", "test_a_port_that_does_not_speak_tls"}
+
+_of_kind: Intermediaries | None = None
+
+
+class Sandbox(dealkit.testing.Sandbox):
+    """A sandbox that is reached through an intermediary."""
+
+    __slots__ = ("_process", "intermediary")
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        assert _of_kind is not None
+        self.intermediary, self._process = _of_kind.start(int(super().url.rpartition(":")[2]))
+
+    @property
+    def url(self) -> str:
+        return self.intermediary.url
+
+    def reload(self) -> None:
+        """Has the intermediary read its configuration anew, which ends its connections."""
+        self._process.reload()
+
+    def close_service(self) -> None:
+        """Leaves the intermediary alone."""
+        super().close()
+
+    def close(self) -> None:
+        self._process.stop()
+        super().close()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    global _of_kind
+    if packages := missing():
+        raise pytest.UsageError(f"these Debian packages are needed: apt-get install {' '.join(packages)}")
+    _of_kind = Intermediaries(os.environ["DEALKIT_INTERMEDIARY"])
+    os.environ["SSL_CERT_FILE"] = str(_of_kind.certificates.ca_file)
+    # Tests import it by this name.
+    dealkit.testing.Sandbox = Sandbox  # type: ignore[misc]
+    with dealkit.testing.Sandbox() as sandbox:
+        proxy = sandbox.intermediary.proxy  # type: ignore[attr-defined]
+    if proxy is not None:
+        os.environ["HTTPS_PROXY"] = proxy
+
+
+def pytest_unconfigure() -> None:
+    if _of_kind is not None:
+        _of_kind.close()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what has nothing to do with the sandbox, or with what stands in front of it."""
+    here = config.rootpath / "bindings" / "network"
+
+    def concerned(item: pytest.Item) -> bool:
+        if here in item.path.parents:
+            return True
+        # Other tests know of no certificate that their clients should show.
+        if os.environ["DEALKIT_INTERMEDIARY"] == "nginx-client-cert" or item.name.partition("[")[0] in DIRECT:
+            return False
+        return bool({"sandbox", "dealkit_sandbox"} & {*getattr(item, "fixturenames", ())})
+
+    left_out = [item for item in items if not concerned(item)]
+    items[:] = [item for item in items if concerned(item)]
+    config.hook.pytest_deselected(items=left_out)
