@@ -20,7 +20,7 @@ BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
 # How many examples of each operation and phase schemathesis tries.
 SCHEMATHESIS_EXAMPLES ?= 400
 
-.PHONY: demo test test-rust test-contract test-python lint lint-openapi docs fmt wheel bench fuzz soak soak-contract soak-python test-network
+.PHONY: demo test test-rust test-contract test-python lint lint-openapi docs fmt wheel bench fuzz soak soak-contract soak-python soak-network test-network
 
 ## The project's main job, shown: a sandbox on a free port, an agent created, a deal read.
 demo: $(VENV)/package
@@ -92,8 +92,9 @@ fmt: $(VENV)/package
 	$(VENV)/bin/ruff format
 
 ## About 15 minutes of schemathesis, and half an hour of what is a matter of chance: processes that end in the
-## middle of every native function, signals in the middle of every delivery, and documents made up from openapi.json.
-soak: soak-contract soak-python
+## middle of every native function, signals in the middle of every delivery, and documents made up from openapi.json;
+## and 20 minutes (DEALKIT_SOAK_SECONDS) of calls through a network that delays, cuts, resets and throttles.
+soak: soak-contract soak-python soak-network
 
 soak-contract: $(TOOLS)/installed
 	cargo build --package dealkit-server
@@ -102,6 +103,9 @@ soak-contract: $(TOOLS)/installed
 soak-python: $(VENV)/package
 	DEALKIT_EXIT_TRIES=100 DEALKIT_SIGNAL_TRIES=1000 DEALKIT_DOCUMENTS=10000 nice -n 19 $(VENV)/bin/python -m pytest \
 		bindings/tests/test_exit.py bindings/tests/test_delivery.py bindings/tests/test_documents.py
+
+soak-network: $(VENV)/package
+	PYTHONPATH=bindings/network nice -n 19 $(VENV)/bin/python bindings/network/soak.py
 
 # Executions over all targets, and each target's share of them in percent: cheap ones get more. A target ends
 # earlier when its time is over.

@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Tests import it by this name.
     dealkit.testing.Sandbox = Sandbox  # type: ignore[misc]
     with dealkit.testing.Sandbox() as sandbox:
-        proxy = sandbox.intermediary.proxy  # type: ignore[attr-defined]
+        proxy = sandbox.intermediary.proxy
     if proxy is not None:
         os.environ["HTTPS_PROXY"] = proxy
 
