@@ -4,6 +4,9 @@ use std::error::Error;
 
 use url::Url;
 
+#[cfg(feature = "rustls-no-provider")]
+use super::cause::find;
+
 /// Why there is no connection.
 pub(super) struct Failure {
     pub(super) text: &'static str,
@@ -19,6 +22,12 @@ const NO_SUCH_HOST: Failure = Failure {
 const UNREACHABLE: Failure = Failure {
     text: "the proxy cannot be reached; is its address right, and is it up?",
     is_lasting: false,
+};
+
+#[cfg(feature = "rustls-no-provider")]
+const NOT_SECURE: Failure = Failure {
+    text: "no secure connection to the proxy could be made; does it speak TLS, with a certificate that is trusted?",
+    is_lasting: true,
 };
 
 const UNAUTHORIZED: Failure = Failure {
@@ -45,14 +54,16 @@ pub(super) fn of(error: &reqwest::Error, service: &Url, through_proxy: bool) -> 
     }
     // The only connection is the one to the proxy.
     if through_proxy && service.scheme() == "http" {
-        return Some(UNREACHABLE);
+        return Some(unreachable(error));
     }
     let mut cause = Some(error as &dyn Error);
     while let Some(error) = cause {
         // The types of these errors are hyper-util's secret, and the status of a refusal is not kept.
         match error.to_string().as_str() {
             "dns error" => return Some(NO_SUCH_HOST),
-            "tunnel error: failed to create underlying connection" => return Some(UNREACHABLE),
+            "tunnel error: failed to create underlying connection" => {
+                return Some(unreachable(error));
+            }
             "tunnel error: proxy authorization required" => return Some(UNAUTHORIZED),
             "tunnel error: unsuccessful" => return Some(REFUSED),
             text if text.starts_with("tunnel error: ") => return Some(NO_PROXY),
@@ -60,4 +71,14 @@ pub(super) fn of(error: &reqwest::Error, service: &Url, through_proxy: bool) -> 
         }
     }
     None
+}
+
+/// Why there is no connection to the proxy itself.
+#[cfg_attr(not(feature = "rustls-no-provider"), allow(unused_variables))]
+fn unreachable(error: &(dyn Error + 'static)) -> Failure {
+    #[cfg(feature = "rustls-no-provider")]
+    if find::<rustls::Error>(error).is_some() {
+        return NOT_SECURE;
+    }
+    UNREACHABLE
 }

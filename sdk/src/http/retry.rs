@@ -19,10 +19,10 @@ use crate::{
 
 /// Which failures are retried, how often, and after what wait.
 ///
-/// GET and HEAD are retried when no connection could be made (unless the reason is a certificate, or that the
-/// two sides do not speak the same TLS), when the attempt timed out, when the connection broke, and after
-/// 408, 429, 500, 502, 503 and 504. Where a kept connection breaks before anything came of a response, one more
-/// attempt is made at once, which counts as no retry. Every other method is retried only
+/// GET and HEAD are retried when no connection could be made (unless the reason is a certificate, that the
+/// two sides do not speak the same TLS, or a proxy that wants another password), when the attempt timed out, when
+/// the connection broke, and after 408, 429, 500, 502, 503 and 504. Where a kept connection breaks before anything
+/// came of a response, one more attempt is made at once, which counts as no retry. Every other method is retried only
 /// where it is certain that the service did not act: no connection was made, or the response was 429. The
 /// specification has no idempotency key, and a second agent is worse than an error.
 ///

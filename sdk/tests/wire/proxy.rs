@@ -7,6 +7,7 @@ use dealkit::{Client, ClientBuilder, Error, ErrorKind, Outcome};
 
 use crate::{
     configuration::{CHILD, child},
+    mock::Service,
     peer::{
         Blackhole, FINE, Http1, Http2, Peer, Protocol, Step, ada, answer, builder,
         proxy::{Manner, Proxy},
@@ -254,6 +255,18 @@ async fn a_proxy_that_stalls_takes_no_longer_than_a_connection_may() {
                 (ErrorKind::Timeout, Outcome::NotSent, 3)
             );
         }
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_not_trusted_or_does_not_speak_tls() {
+    let told = "no secure connection to the proxy could be made";
+    let (front, _) = secure(Http1);
+    let plain = Service::answering(200, &[], FINE).await;
+    for url in [front.url(), plain.url().replace("http:", "https:")] {
+        let url = url.replace("://", &format!("://{USER}@"));
+        fail(&tls_client(&url), told, 1).await;
+        fail(&plain_client(&url), told, 1).await;
     }
 }
 
