@@ -61,7 +61,9 @@ daemon off;
 worker_processes 1;
 error_log {folder}/error.log;
 pid {folder}/pid;
-events {{ worker_connections 512; }}
+# With too few it closes idle connections at once, on which a create may be going out.
+worker_rlimit_nofile 4096;
+events {{ worker_connections 2048; }}
 http {{
     access_log off;
     client_body_temp_path {folder}/body;
@@ -88,7 +90,7 @@ http {{
 
 HAPROXY = """
 global
-    maxconn 512
+    maxconn 2048
 defaults
     mode http
     timeout connect 5s
