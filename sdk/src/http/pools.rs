@@ -23,8 +23,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 ///
 /// A service may close an idle connection just as a request goes out on it, and then nobody can tell whether
 /// it has acted. Services wait seconds before they do (gunicorn 2, Node and uvicorn 5, AWS' load balancers 60,
-/// nginx 75), so within this time only a service that is ending does it. AWS' SDK for Node keeps its
-/// connections as long.
+/// nginx 75), so within this time only a service that is ending or has too few connections does it (nginx takes
+/// the youngest, too, when its `worker_connections` are used up). AWS' SDK for Node keeps its connections as
+/// long.
 const TRUSTED: Duration = Duration::from_secs(1);
 
 /// How long a connection over HTTP/2 may be silent before it is asked for a sign of life, and how long it
