@@ -103,7 +103,6 @@ impl Pools {
         if let Some(pools) = of_other.filter(|pools| pools.settings == settings) {
             return Ok(pools);
         }
-        #[cfg_attr(not(feature = "rustls-no-provider"), allow(clippy::let_unit_value))]
         let tls = settings.tls()?;
         // What cannot work is found now, and not at the first call.
         settings.make(IDLE_TIMEOUT, &tls)?;

@@ -23,6 +23,12 @@ fn blocking(service: &Service) -> Client {
     Client::new(service.client()).unwrap()
 }
 
+/// A client whose calls end, however the test goes.
+fn patient(url: String) -> Client {
+    let client = builder(url).timeout(Duration::from_secs(10)).build();
+    Client::new(client.unwrap()).unwrap()
+}
+
 #[test]
 fn it_creates_agents() {
     let service = Service::answering_blocking(201, AGENT);
@@ -251,13 +257,7 @@ fn eight_threads_share_one() {
 fn eight_threads_wait_at_the_same_time() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let client = Client::new(
-        builder(url)
-            .timeout(Duration::from_secs(10))
-            .build()
-            .unwrap(),
-    )
-    .unwrap();
+    let client = patient(url);
     std::thread::scope(|threads| {
         for _ in 0..8 {
             threads.spawn(|| client.deals().retrieve("d_1").send().unwrap());
@@ -306,13 +306,7 @@ fn deals_come_in_while_the_caller_is_busy() {
 fn a_connection_that_was_closed_since_is_replaced() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let client = Client::new(
-        builder(url)
-            .timeout(Duration::from_secs(10))
-            .build()
-            .unwrap(),
-    )
-    .unwrap();
+    let client = patient(url);
     let methods = [
         Method::GET,
         Method::POST,

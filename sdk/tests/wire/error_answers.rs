@@ -1,6 +1,6 @@
 //! What comes of each error response, and that no error text gives away what is not its own to give.
 
-use dealkit::{AgentProfile, CreateAgent, Error, ErrorKind, Method, Outcome};
+use dealkit::{AgentProfile, Client, CreateAgent, Error, ErrorKind, Method, Outcome};
 use httpmock::MockServer;
 use serde_json::{Value, json};
 
@@ -553,46 +553,30 @@ fn is_discreet(error: &Error) {
     }
 }
 
+/// What calls that are told marks fail with.
+async fn errors_of_calls(client: &Client) -> [Error; 2] {
+    [
+        client.deals().retrieve("CANARY").await.unwrap_err(),
+        client.agents().create(marked()).await.unwrap_err(),
+    ]
+}
+
 #[tokio::test]
 async fn no_error_shows_what_was_given() {
     // Answered with an error.
     for status in [302, 400, 401, 404, 422, 500] {
         let service = Service::answering(status, &[("content-type", "text/plain")], "no").await;
-        is_discreet(
-            &service
-                .client()
-                .deals()
-                .retrieve("CANARY")
-                .await
-                .unwrap_err(),
-        );
-        is_discreet(
-            &service
-                .client()
-                .agents()
-                .create(marked())
-                .await
-                .unwrap_err(),
-        );
+        errors_of_calls(&service.client())
+            .await
+            .iter()
+            .for_each(is_discreet);
     }
     // Not readable.
     let service = Service::answering(200, &[], r#"{"id":{"CANARY":"CANARY"},"CANARY":1}"#).await;
-    is_discreet(
-        &service
-            .client()
-            .deals()
-            .retrieve("CANARY")
-            .await
-            .unwrap_err(),
-    );
-    is_discreet(
-        &service
-            .client()
-            .agents()
-            .create(marked())
-            .await
-            .unwrap_err(),
-    );
+    errors_of_calls(&service.client())
+        .await
+        .iter()
+        .for_each(is_discreet);
     // Refused before it is sent.
     let error = service
         .client()
@@ -626,10 +610,7 @@ async fn no_connection_is_a_connect_error() {
         .local_addr()
         .unwrap();
     let client = client(format!("http://{closed}"));
-    for error in [
-        client.deals().retrieve("CANARY").await.unwrap_err(),
-        client.agents().create(marked()).await.unwrap_err(),
-    ] {
+    for error in errors_of_calls(&client).await {
         assert_eq!(error.kind(), ErrorKind::Connect);
         assert_eq!(error.outcome(), Outcome::NotSent);
         assert_eq!(error.attempts(), 1);
