@@ -2,16 +2,23 @@
 //!
 //! The client calls them before a byte leaves, the sandbox server when a body arrives: there is one set.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use email_address::{EmailAddress, Options};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{MapAccess, Visitor},
+};
 use serde_json::value::RawValue;
 use url::Url;
 
 use crate::{
     names::{self, pointer_token},
-    value::{Json, Kind, Nullable, Role, expected, open_set, parse_date},
+    value::{Json, Kind, Name, Nullable, Role, expected, open_set, parse_date},
 };
 
 /// The shortest first or last name, in Unicode code points (specification, "Limits").
@@ -214,21 +221,77 @@ pub(crate) enum Null {
     Required,
 }
 
-/// The fields of an object that no rule has looked at yet.
-pub(crate) struct Fields<'a> {
-    fields: BTreeMap<String, &'a RawValue>,
+/// A JSON value, as text and as far as it was read.
+///
+/// Hidden, because it is for the sandbox server: its reader of request bodies is stricter than serde_json, and what
+/// that has gone through once is not read again.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Value<'a> {
+    /// Valid JSON.
+    text: &'a str,
+    fields: Option<Fields<'a>>,
+}
+
+impl<'a> Value<'a> {
+    /// A value that is valid JSON, with its fields if it is an object that was read already.
+    pub fn new(text: &'a str, fields: Option<Fields<'a>>) -> Self {
+        Self { text, fields }
+    }
+
+    /// The fields of an object that stands at this pointer.
+    pub(crate) fn fields(self, at: &'static str) -> Option<Fields<'a>> {
+        let fields = match self.fields {
+            Some(fields) => fields,
+            None => {
+                let mut reader = serde_json::Deserializer::from_str(self.text);
+                reader.deserialize_map(ObjectVisitor).ok()?
+            }
+        };
+        Some(Fields { at, ..fields })
+    }
+}
+
+/// The fields of an object, with those marked that a rule has looked at. Hidden, as [`Value`] is.
+#[doc(hidden)]
+#[derive(Default)]
+pub struct Fields<'a> {
+    /// In the order of the text. Of fields with one name the last counts.
+    fields: Vec<Field<'a>>,
     /// The pointer of the object itself.
     at: &'static str,
+}
+
+struct Field<'a> {
+    name: Cow<'a, str>,
+    value: Value<'a>,
+    is_taken: bool,
+}
+
+impl fmt::Debug for Fields<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fields({} fields)", self.fields.len())
+    }
 }
 
 /// A rule on the text of a field: the code and the detail when it is broken.
 pub(crate) type Rule = fn(&str) -> Result<(), (ViolationCode, String)>;
 
 impl<'a> Fields<'a> {
+    /// Adds a field, its name without escapes.
+    pub fn push(&mut self, name: Cow<'a, str>, value: Value<'a>) {
+        self.fields.push(Field {
+            name,
+            value,
+            is_taken: false,
+        });
+    }
+
     /// The fields of a whole body, which must be an object.
-    pub(crate) fn of_body(body: &'a Json) -> Result<Self, ValidationError> {
-        Self::of(body.as_str(), "").ok_or_else(|| {
-            let found = body.kind().name();
+    pub(crate) fn of_body(body: Value<'a>) -> Result<Self, ValidationError> {
+        let text = body.text;
+        body.fields("").ok_or_else(|| {
+            let found = Kind::of(text).name();
             ValidationError::one(Violation::new(
                 "",
                 ViolationCode::WrongType,
@@ -237,18 +300,14 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The fields of the object that stands at this pointer.
-    pub(crate) fn of(text: &'a str, at: &'static str) -> Option<Self> {
-        let fields = serde_json::from_str(text).ok()?;
-        Some(Self { fields, at })
-    }
-
     /// All of them, by name.
     pub(crate) fn to_map(&self) -> BTreeMap<String, Json> {
         let fields = self.fields.iter();
-        fields
-            .map(|(name, value)| (name.clone(), Json::from_raw(value)))
-            .collect()
+        let read = |field: &Field<'a>| {
+            let value = Json::parse(field.value.text).ok()?;
+            Some((field.name.clone().into_owned(), value))
+        };
+        fields.filter_map(read).collect()
     }
 
     fn pointer(&self, name: &str) -> String {
@@ -262,10 +321,18 @@ impl<'a> Fields<'a> {
         kind: Kind,
         null: Null,
         out: &mut Vec<Violation>,
-    ) -> Option<Nullable<&'a RawValue>> {
-        let value = self.fields.remove(name)?;
-        match Kind::of(value.get()) {
-            found if found == kind => return Some(Nullable::Value(value)),
+    ) -> Option<Nullable<Value<'a>>> {
+        let mut named = None;
+        for field in self.fields.iter_mut().filter(|field| field.name == name) {
+            field.is_taken = true;
+            named = Some(field);
+        }
+        let field = named?;
+        let Value { text, fields } = &mut field.value;
+        match Kind::of(text) {
+            found if found == kind => {
+                return Some(Nullable::Value(Value::new(text, fields.take())));
+            }
             Kind::Null if null == Null::Allowed => return Some(Nullable::Null),
             Kind::Null => out.push(Violation::new(
                 self.pointer(name),
@@ -290,8 +357,8 @@ impl<'a> Fields<'a> {
         name: &str,
         kind: Kind,
         out: &mut Vec<Violation>,
-    ) -> Option<&'a RawValue> {
-        if !self.fields.contains_key(name) {
+    ) -> Option<Value<'a>> {
+        if !self.fields.iter().any(|field| field.name == name) {
             out.push(Violation::new(
                 self.pointer(name),
                 ViolationCode::Required,
@@ -352,17 +419,17 @@ impl<'a> Fields<'a> {
     fn checked(
         &self,
         name: &str,
-        value: &RawValue,
+        value: Value<'_>,
         rule: Rule,
         out: &mut Vec<Violation>,
     ) -> Option<String> {
-        let checked = serde_json::from_str::<String>(value.get())
-            .map_err(|_| {
+        let checked = unescaped(value.text)
+            .ok_or_else(|| {
                 // The one JSON string that is not a Rust string holds half of a surrogate pair.
                 let detail = "must be Unicode text, got half of a surrogate pair";
                 (ViolationCode::WrongType, detail.to_owned())
             })
-            .and_then(|text| rule(&text).map(|()| text));
+            .and_then(|text| rule(&text).map(|()| text.into_owned()));
         match checked {
             Ok(text) => Some(text),
             Err((code, detail)) => {
@@ -375,7 +442,10 @@ impl<'a> Fields<'a> {
     /// Reports what is left after every known field was taken, if it is to be rejected.
     pub(crate) fn rest(&self, unknown: UnknownFields, out: &mut Vec<Violation>) {
         if unknown == UnknownFields::Reject {
-            out.extend(self.fields.keys().map(|name| {
+            let left = self.fields.iter().filter(|field| !field.is_taken);
+            // By name, and each once.
+            let left: BTreeSet<&str> = left.map(|field| &*field.name).collect();
+            out.extend(left.into_iter().map(|name| {
                 Violation::new(
                     self.pointer(name),
                     ViolationCode::UnknownField,
@@ -383,6 +453,36 @@ impl<'a> Fields<'a> {
                 )
             }));
         }
+    }
+}
+
+/// Reads the fields of an object and keeps their values as text.
+struct ObjectVisitor;
+
+impl<'de> Visitor<'de> for ObjectVisitor {
+    type Value = Fields<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Fields<'de>, A::Error> {
+        let mut fields = Fields::default();
+        while let Some((Name(name), value)) = object.next_entry::<Name<'de>, &RawValue>()? {
+            fields.push(name, Value::new(value.get(), None));
+        }
+        Ok(fields)
+    }
+}
+
+/// The text of a valid JSON string, unless it holds half of a surrogate pair.
+fn unescaped(json: &str) -> Option<Cow<'_, str>> {
+    let plain = json
+        .strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'));
+    match plain {
+        Some(plain) if !plain.contains('\\') => Some(Cow::Borrowed(plain)),
+        _ => serde_json::from_str(json).ok().map(Cow::Owned),
     }
 }
 

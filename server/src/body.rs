@@ -78,11 +78,14 @@ pub(crate) async fn discard(mut body: Incoming, limit: usize, deadline: Instant)
 }
 
 /// The body of a response, handed to the connection piece by piece. Each piece taken shows that the caller
-/// still reads, which is what keeps a long download over a slow line from being cut as idle.
+/// still reads, which is what keeps a long download over a slow line from being cut as idle. Between two pieces the
+/// other connections of the thread have their turn: a system takes megabytes at once.
 #[derive(Debug)]
 pub(crate) struct ResponseBody {
     left: Bytes,
     idle: Arc<IdleTimer>,
+    /// Whether others are to have their turn before the next piece.
+    gives_way: bool,
 }
 
 /// The size of a piece. Responses are smaller than this, apart from a few very large deals.
@@ -90,7 +93,11 @@ const PIECE: usize = 64 * 1024;
 
 impl ResponseBody {
     pub(crate) fn new(body: Bytes, idle: Arc<IdleTimer>) -> Self {
-        Self { left: body, idle }
+        Self {
+            left: body,
+            idle,
+            gives_way: false,
+        }
     }
 }
 
@@ -100,14 +107,20 @@ impl Body for ResponseBody {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if self.left.is_empty() {
             return Poll::Ready(None);
         }
+        if self.gives_way {
+            self.gives_way = false;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         self.idle.progress();
         let piece = self.left.len().min(PIECE);
         let piece = self.left.split_to(piece);
+        self.gives_way = true;
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 

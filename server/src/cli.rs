@@ -112,6 +112,16 @@ struct Arguments {
     #[arg(env = "DEALKIT_SERVER_MAX_AGENTS", hide_env_values = true)]
     max_agents: u64,
 
+    /// How much JSON of agents, and of deals beyond those that it starts with, is kept, in bytes
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 1_073_741_824,
+        help_heading = "Limits"
+    )]
+    #[arg(env = "DEALKIT_SERVER_MAX_STORE_BYTES", hide_env_values = true)]
+    max_store_bytes: u64,
+
     /// Largest file of deals, in bytes
     #[arg(
         long,
@@ -207,6 +217,7 @@ impl Arguments {
             },
             max_body_bytes: self.max_body_bytes,
             max_agents: self.max_agents,
+            max_store_bytes: self.max_store_bytes,
             max_seed_bytes: self.max_seed_bytes,
             max_head_bytes: self.max_head_bytes as usize,
             max_connections: self

@@ -31,6 +31,8 @@ pub struct Config {
     pub max_body_bytes: usize,
     /// How many agents can be created.
     pub max_agents: u64,
+    /// How much JSON of agents, and of deals beyond those that it starts with, is kept, in bytes.
+    pub max_store_bytes: u64,
     /// The most that a file of deals to start with may hold, in bytes; standard input too.
     pub max_seed_bytes: u64,
     /// The longest request head (request line and headers), in bytes. At least [`Config::MIN_HEAD_BYTES`].
@@ -60,6 +62,7 @@ impl Default for Config {
             log: LogFormat::Off,
             max_body_bytes: 1024 * 1024,
             max_agents: 1_000_000,
+            max_store_bytes: 1024 * 1024 * 1024,
             max_seed_bytes: 1024 * 1024 * 1024,
             max_head_bytes: 64 * 1024,
             max_connections: default_max_connections(),

@@ -29,11 +29,15 @@ use crate::{
     body::{self, BodyError, ResponseBody},
     idle_timer::IdleTimer,
     preface::{self, Protocol, Replay},
-    service::{HeadCheck, Service},
+    service::{Admitted, HeadCheck, Service},
 };
 
 /// How much of a body that nobody wants is read, so that its sender gets to read the response.
 const DISCARD_BYTES: usize = 8 * 1024 * 1024;
+
+/// From this many bytes on, a body is read and answered on a thread of its own: it can take milliseconds, in which
+/// the other connections would wait.
+const LARGE_BODY: usize = 32 * 1024;
 
 /// How long a caller gets at least to read a response that ends the connection, even when the body timeout is
 /// over.
@@ -200,6 +204,23 @@ async fn http2(
     lingering_close(io.into_inner(), None).await;
 }
 
+/// The response to a request whose body has arrived.
+async fn respond(service: &Service, admitted: Admitted<'_>, body: Bytes) -> Response<Bytes> {
+    if body.len() < LARGE_BODY {
+        return service.respond(&admitted, &body);
+    }
+    let (service, admitted) = (service.clone(), admitted.into_owned());
+    let responding = tokio::task::spawn_blocking(move || service.respond(&admitted, &body));
+    match responding.await {
+        Ok(response) => response,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is ending, and this task with it.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
 /// One request and its response.
 async fn exchange(
     request: Request<Incoming>,
@@ -219,7 +240,7 @@ async fn exchange(
             match body::read(&mut body, service.max_body_bytes(), deadline).await {
                 Ok(body) => {
                     unread = false;
-                    service.respond(&admitted, &body)
+                    respond(service, admitted, body).await
                 }
                 Err(BodyError::TooLarge) => service.too_large(&admitted),
                 Err(BodyError::TimedOut) => service.timed_out(&admitted),

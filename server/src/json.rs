@@ -4,8 +4,9 @@
 //! keeps as raw text may hold lone surrogates. This reader refuses both, and a byte order mark. Numbers
 //! are checked for their syntax only: how large one may be is the business of the field that holds it.
 
-use std::{collections::HashSet, fmt, ops::Range};
+use std::{borrow::Cow, collections::HashSet, fmt, ops::Range};
 
+use dealkit::validate::{Fields, Value};
 use jiter::{Jiter, JiterError, JiterErrorType, JsonErrorType, Peek};
 
 /// How many arrays and objects may enclose each other.
@@ -65,7 +66,16 @@ impl std::error::Error for JsonError {}
 /// assert_eq!(error.to_string(), "a key that this object already has at line 1 column 10");
 /// ```
 pub fn check(bytes: &[u8]) -> Result<&str, JsonError> {
-    Reader::read(bytes).map_err(|fault| fault.locate(bytes))
+    let read = Reader::read(bytes, 0);
+    read.map(|(text, _)| text)
+        .map_err(|fault| fault.locate(bytes))
+}
+
+/// Checks a request body, and keeps its fields and theirs while it does: for rules that look no deeper.
+pub(crate) fn read_body(body: &[u8]) -> Result<Value<'_>, JsonError> {
+    let read = Reader::read(body, 2);
+    read.map(|(text, fields)| Value::new(text, fields))
+        .map_err(|fault| fault.locate(body))
 }
 
 /// A reason and the offset of the byte that it is about.
@@ -97,10 +107,12 @@ struct Reader<'j> {
     base: usize,
     jiter: Jiter<'j>,
     keys: Keys,
+    /// Down to which depth the fields of objects are kept.
+    kept_depth: usize,
 }
 
 impl<'j> Reader<'j> {
-    fn read(bytes: &'j [u8]) -> Result<&'j str, Fault> {
+    fn read(bytes: &'j [u8], kept_depth: usize) -> Result<(&'j str, Option<Fields<'j>>), Fault> {
         let text = std::str::from_utf8(bytes).map_err(|error| Fault {
             reason: "a byte that is not UTF-8",
             at: error.valid_up_to(),
@@ -116,28 +128,30 @@ impl<'j> Reader<'j> {
             base: 0,
             jiter: Jiter::new(bytes),
             keys: Keys::default(),
+            kept_depth,
         };
         let first = reader.jiter.peek().map_err(|error| reader.fault(&error))?;
-        reader.value(first, 0)?;
+        let fields = reader.value(first, 0)?;
         reader
             .jiter
             .finish()
             .map_err(|error| reader.fault(&error))?;
-        Ok(text)
+        Ok((text, fields))
     }
 
     fn at(&self) -> usize {
         self.base + self.jiter.current_index()
     }
 
-    fn value(&mut self, peek: Peek, depth: usize) -> Result<(), Fault> {
+    /// Reads a value, and returns its fields if they are kept.
+    fn value(&mut self, peek: Peek, depth: usize) -> Result<Option<Fields<'j>>, Fault> {
         let read = match peek {
             Peek::Null => self.jiter.known_null(),
             Peek::True | Peek::False => self.jiter.known_bool(peek).map(drop),
             Peek::String => self.jiter.known_str().map(drop),
-            Peek::Array => return self.array(self.deeper(depth)?),
+            Peek::Array => return self.array(self.deeper(depth)?).map(|()| None),
             Peek::Object => return self.object(self.deeper(depth)?),
-            _ if peek.is_num() => return self.number(peek),
+            _ if peek.is_num() => return self.number(peek).map(|()| None),
             _ => {
                 return Err(Fault {
                     reason: "something that cannot begin a JSON value",
@@ -145,7 +159,7 @@ impl<'j> Reader<'j> {
                 });
             }
         };
-        read.map_err(|error| self.fault(&error))
+        read.map(|()| None).map_err(|error| self.fault(&error))
     }
 
     fn deeper(&self, depth: usize) -> Result<usize, Fault> {
@@ -174,7 +188,8 @@ impl<'j> Reader<'j> {
         Ok(())
     }
 
-    fn object(&mut self, depth: usize) -> Result<(), Fault> {
+    fn object(&mut self, depth: usize) -> Result<Option<Fields<'j>>, Fault> {
+        let mut fields = (depth <= self.kept_depth).then(Fields::default);
         let mut names = self.keys.enter();
         let mut from = self.at();
         let mut first = true;
@@ -184,24 +199,33 @@ impl<'j> Reader<'j> {
             } else {
                 self.jiter.next_key()
             };
+            let kept_name;
             let is_new = match key {
                 Ok(None) => break,
-                Ok(Some(key)) => self.keys.insert(&mut names, key),
+                Ok(Some(key)) => {
+                    kept_name = fields.as_ref().map(|_| borrowed(self.text, from, key));
+                    self.keys.insert(&mut names, key)
+                }
                 Err(error) => return Err(self.fault(&error)),
             };
             if !is_new {
                 return Err(Fault {
                     reason: "a key that this object already has",
-                    at: self.quote(from),
+                    at: quote(self.text, from),
                 });
             }
             first = false;
             let peek = self.jiter.peek().map_err(|error| self.fault(&error))?;
-            self.value(peek, depth)?;
+            let start = self.at();
+            let inside = self.value(peek, depth)?;
             from = self.at();
+            if let (Some(fields), Some(name)) = (&mut fields, kept_name) {
+                let text = self.text.get(start..from).unwrap_or_default();
+                fields.push(name, Value::new(text, inside));
+            }
         }
         self.keys.leave(names);
-        Ok(())
+        Ok(fields)
     }
 
     fn number(&mut self, peek: Peek) -> Result<(), Fault> {
@@ -224,13 +248,6 @@ impl<'j> Reader<'j> {
             }
             Err(error) => Err(self.fault(&error)),
         }
-    }
-
-    /// The first quote at or after `from`: where the key just read began, for only white space, a comma
-    /// or a brace can stand before it.
-    fn quote(&self, from: usize) -> usize {
-        let rest = self.text.as_bytes().get(from..).unwrap_or_default();
-        from + rest.iter().position(|byte| *byte == b'"').unwrap_or(0)
     }
 
     fn fault(&self, error: &JiterError) -> Fault {
@@ -277,6 +294,22 @@ impl<'j> Reader<'j> {
             _ => "something that cannot begin a JSON value",
         };
         Fault { reason, at }
+    }
+}
+
+/// The first quote at or after `from`: where the key just read began, for only white space, a comma
+/// or a brace can stand before it.
+fn quote(text: &str, from: usize) -> usize {
+    let rest = text.as_bytes().get(from..).unwrap_or_default();
+    from + rest.iter().position(|byte| *byte == b'"').unwrap_or(0)
+}
+
+/// The key just read, as a part of `text` unless that has escapes in its place.
+fn borrowed<'j>(text: &'j str, from: usize, key: &str) -> Cow<'j, str> {
+    let start = quote(text, from) + 1;
+    match text.get(start..start + key.len()) {
+        Some(plain) if plain == key => Cow::Borrowed(plain),
+        _ => Cow::Owned(key.to_owned()),
     }
 }
 

@@ -26,6 +26,7 @@ mod sandbox;
 mod seed;
 mod service;
 mod store;
+mod worker;
 
 pub use auth::{InvalidServiceKey, ServiceKey};
 pub use config::{Config, LogFormat};

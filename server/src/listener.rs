@@ -4,6 +4,7 @@ use std::{io, iter, sync::Arc, time::Duration};
 
 use tokio::{
     net::{TcpListener, TcpStream},
+    runtime::Handle,
     sync::{oneshot, watch},
     task::JoinSet,
     time::{sleep, timeout},
@@ -15,40 +16,75 @@ use crate::conn::{self, Shared};
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections until `stop` is sent, then lets the open ones end within `shutdown_timeout`. When
-/// `stop` is dropped instead, everything ends at once.
+/// `stop` is dropped instead, everything ends at once. Every other connection is served on the runtime `second`.
 pub(crate) async fn serve(
     listener: TcpListener,
     shared: Arc<Shared>,
+    second: Handle,
     max_connections: usize,
     shutdown_timeout: Duration,
     mut stop: oneshot::Receiver<()>,
 ) {
     let (stopping, asked_to_stop) = watch::channel(false);
-    let mut connections = JoinSet::new();
+    let mut connections = Connections {
+        open: JoinSet::new(),
+        shared,
+        second,
+        is_seconds_turn: false,
+        asked_to_stop,
+    };
     let stopped = loop {
         tokio::select! {
             stopped = &mut stop => break stopped,
             // Those that ended make room. Connections beyond the limit wait in the system's queue.
-            Some(_) = connections.join_next() => {}
-            stream = accept(&listener), if connections.len() < max_connections => {
-                connections.spawn(conn::serve(stream, Arc::clone(&shared), asked_to_stop.clone()));
+            Some(_) = connections.open.join_next() => {}
+            stream = accept(&listener), if connections.open.len() < max_connections => {
+                connections.add(stream);
             }
         }
     };
     if stopped.is_ok() {
         // Callers that the system has let in already may have sent their requests.
-        for stream in queued(listener).take(max_connections.saturating_sub(connections.len())) {
-            connections.spawn(conn::serve(
-                stream,
-                Arc::clone(&shared),
-                asked_to_stop.clone(),
-            ));
+        let room = max_connections.saturating_sub(connections.open.len());
+        for stream in queued(listener).take(room) {
+            connections.add(stream);
         }
         // New connections are refused before the old ones are told: a caller that finds its connection closed
         // and comes back must not be let in again.
         stopping.send_replace(true);
-        let all_ended = async { while connections.join_next().await.is_some() {} };
+        let all_ended = async { while connections.open.join_next().await.is_some() {} };
         let _ = timeout(shutdown_timeout, all_ended).await;
+    }
+}
+
+/// The connections that are open, and what each needs.
+struct Connections {
+    open: JoinSet<()>,
+    shared: Arc<Shared>,
+    second: Handle,
+    is_seconds_turn: bool,
+    asked_to_stop: watch::Receiver<bool>,
+}
+
+impl Connections {
+    fn add(&mut self, stream: TcpStream) {
+        let shared = Arc::clone(&self.shared);
+        let stopping = self.asked_to_stop.clone();
+        if self.is_seconds_turn {
+            // A socket belongs to the runtime that it was made in.
+            let Ok(stream) = stream.into_std() else {
+                return;
+            };
+            let serving = async move {
+                if let Ok(stream) = TcpStream::from_std(stream) {
+                    conn::serve(stream, shared, stopping).await;
+                }
+            };
+            self.open.spawn_on(serving, &self.second);
+        } else {
+            self.open.spawn(conn::serve(stream, shared, stopping));
+        }
+        self.is_seconds_turn = !self.is_seconds_turn;
     }
 }
 

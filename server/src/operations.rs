@@ -1,13 +1,13 @@
 //! What each operation does with a request that has passed the checks of its head.
 
 use bytes::Bytes;
-use dealkit::{Agent, AgentProfileResponse, CreateAgent, Json, RoleAssignment, UnknownFields};
+use dealkit::{Agent, AgentProfileResponse, CreateAgent, RoleAssignment, UnknownFields};
 use http::StatusCode;
 
 use crate::{
     json,
     problem::{Kind, Refusal},
-    store::Store,
+    store::{Full, Store},
 };
 
 /// An operation, as the table of routes names it.
@@ -34,17 +34,11 @@ pub(crate) struct Operations {
 impl Operations {
     /// Checks 8, 9 and 11, then the new agent.
     pub(crate) fn create_agent(&self, input: &Input<'_>) -> Result<Success, Refusal> {
-        let malformed = |detail: String| Refusal::new(Kind::MALFORMED_BODY, detail);
-        let text = json::check(input.body)
-            .map_err(|error| malformed(format!("The body must be strict JSON, but has {error}")))?;
-        let value = Json::parse(text).map_err(|error| {
-            malformed(format!(
-                "The body must be strict JSON, but is not at line {} column {}",
-                error.line(),
-                error.column()
-            ))
+        let body = json::read_body(input.body).map_err(|error| {
+            let detail = format!("The body must be strict JSON, but has {error}");
+            Refusal::new(Kind::MALFORMED_BODY, detail)
         })?;
-        let request = CreateAgent::from_json(&value, self.unknown_fields).map_err(|error| {
+        let request = CreateAgent::from_value(body, self.unknown_fields).map_err(|error| {
             let violations = error.violations();
             let detail = match violations.len() {
                 1 => "1 field breaks a rule; `errors` says which and why.".to_owned(),
@@ -52,16 +46,13 @@ impl Operations {
             };
             Refusal::new(Kind::INVALID_AGENT, detail).violations(violations)
         })?;
-        let slot = self.store.take_slot().ok_or_else(|| {
-            Refusal::new(
-                Kind::STORE_FULL,
-                "Start the server with a higher --max-agents, or reset it.",
-            )
-        })?;
+        let slot = self.store.take_slot().map_err(no_room)?;
         let agent = agent_of(&request, slot.agent_id());
+        // About as long as the request, so that it need not grow.
+        let mut response = Vec::with_capacity(input.body.len() + 256);
         // An agent is strings, booleans and JSON, which JSON always takes.
-        let response = serde_json::to_vec(&agent).unwrap_or_default();
-        slot.put(&response);
+        let _ = serde_json::to_writer(&mut response, &agent);
+        slot.put(&response).map_err(no_room)?;
         Ok((StatusCode::CREATED, Bytes::from(response)))
     }
 
@@ -75,6 +66,16 @@ impl Operations {
         })?;
         Ok((StatusCode::OK, deal))
     }
+}
+
+/// Check 11 has failed.
+fn no_room(full: Full) -> Refusal {
+    let flag = match full {
+        Full::Agents => "--max-agents",
+        Full::Bytes => "--max-store-bytes",
+    };
+    let detail = format!("Start the server with a higher {flag}, or reset it.");
+    Refusal::new(Kind::STORE_FULL, detail)
 }
 
 /// The agent that a request creates.

@@ -1,4 +1,4 @@
-//! The server as a value: embedded in a test or a program, on a thread of its own.
+//! The server as a value: embedded in a test or a program, on threads of its own.
 
 use std::{
     fmt, io,
@@ -24,13 +24,14 @@ use crate::{
     listener,
     seed::{SeedDeal, SeedError, Seeds},
     service::Service,
+    worker::Worker,
 };
 
 /// How many connections may wait in the system for the server to accept them.
 const BACKLOG: u32 = 1024;
 
 /// A running server. It listens when [`SandboxBuilder::start`] returns, and stops when it is dropped. It has
-/// its own thread and runtime, so it works the same in sync and async programs.
+/// its own threads and runtimes, so it works the same in sync and async programs.
 ///
 /// ```
 /// use std::{io::{Read, Write}, net::TcpStream};
@@ -96,7 +97,7 @@ impl Sandbox {
     /// Adds a deal; one with the same id is replaced.
     ///
     /// # Errors
-    /// When the deal is not strict JSON or is not a deal.
+    /// When the deal is not strict JSON or is not a deal, or the store has no room for it.
     pub fn insert_deal(&self, deal: impl Into<SeedDeal>) -> Result<(), SeedError> {
         self.service.insert_deal(deal)
     }
@@ -212,6 +213,12 @@ impl SandboxBuilder {
     /// How many agents can be created.
     pub fn max_agents(mut self, agents: u64) -> Self {
         self.config.max_agents = agents;
+        self
+    }
+
+    /// See [`Config::max_store_bytes`].
+    pub fn max_store_bytes(mut self, bytes: u64) -> Self {
+        self.config.max_store_bytes = bytes;
         self
     }
 
@@ -351,17 +358,22 @@ fn run(config: Config, seeds: Seeds) -> Result<Sandbox, StartError> {
         }
     };
 
+    let second = Worker::start().map_err(StartError::System)?;
     let (stop, stopped) = oneshot::channel();
     let serving = listener::serve(
         listener,
         shared,
+        second.handle().clone(),
         config.max_connections,
         config.shutdown_timeout,
         stopped,
     );
     let thread = thread::Builder::new()
         .name("dealkit-server".to_owned())
-        .spawn(move || runtime.block_on(serving))
+        .spawn(move || {
+            runtime.block_on(serving);
+            drop(second);
+        })
         .map_err(StartError::System)?;
     Ok(Sandbox {
         address,

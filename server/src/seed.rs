@@ -163,6 +163,10 @@ pub enum SeedError {
         /// Where the first one came from.
         first: String,
     },
+    /// The store of a running server has no room for another deal. See
+    /// [`Config::max_store_bytes`](crate::Config::max_store_bytes).
+    #[error("deal: the store holds as many bytes as it may; raise max_store_bytes, or reset it")]
+    StoreFull,
 }
 
 /// `: /application/id`, or nothing for the pointer of the whole.

@@ -88,7 +88,11 @@ impl Service {
             key: config.service_key.clone().unwrap_or_default(),
             max_body_bytes: config.max_body_bytes,
             operations: Operations {
-                store: Store::new(config.max_agents, seeds.into_deals()),
+                store: Store::new(
+                    config.max_agents,
+                    config.max_store_bytes,
+                    seeds.into_deals(),
+                ),
                 unknown_fields,
             },
         }))
@@ -119,10 +123,12 @@ impl Service {
     /// Adds a deal; one with the same id is replaced.
     ///
     /// # Errors
-    /// When the deal is not strict JSON or is not a deal.
+    /// When the deal is not strict JSON or is not a deal, or the store has no room for it.
     pub fn insert_deal(&self, deal: impl Into<SeedDeal>) -> Result<(), SeedError> {
-        self.store().insert_deal(deal.into().check("deal")?);
-        Ok(())
+        let deal = deal.into().check("deal")?;
+        self.store()
+            .insert_deal(deal)
+            .map_err(|_| SeedError::StoreFull)
     }
 
     /// Drops every agent, and every deal but those that the service began with.
@@ -258,6 +264,14 @@ impl Service {
 }
 
 impl Admitted<'_> {
+    /// The same, for another thread.
+    pub(crate) fn into_owned(self) -> Admitted<'static> {
+        Admitted {
+            id: Cow::Owned(self.id.into_owned()),
+            ..self
+        }
+    }
+
     fn refuse(&self, refusal: Refusal) -> Response<Bytes> {
         finish(
             refusal.into_response(&self.request_id),

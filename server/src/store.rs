@@ -1,8 +1,11 @@
 //! What the server remembers: agents and deals, both as the JSON that goes out.
 
-use std::sync::{
-    Arc, PoisonError, RwLock,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -16,36 +19,58 @@ pub(crate) type StoredDeal = (Box<str>, Bytes);
 #[derive(Debug)]
 pub(crate) struct Store {
     max_agents: u64,
+    max_bytes: u64,
     /// The deals that the server started with, to return to.
     seed: Vec<StoredDeal>,
-    /// Replaced as a whole by `reset`: a request in flight then finishes on the old contents and
-    /// leaves no trace in the new ones.
-    contents: RwLock<Arc<Contents>>,
+    contents: RwLock<Contents>,
+}
+
+#[derive(Debug)]
+struct Contents {
+    deals: HashMap<Box<str>, Bytes>,
+    /// Replaced as a whole by `reset`: a request in flight then finishes on the old agents and leaves no trace
+    /// among the new ones.
+    agents: Arc<Agents>,
 }
 
 #[derive(Debug, Default)]
-struct Contents {
-    /// How many agents were given a slot. Never more than `max_agents`, however many ask at once.
-    taken: AtomicU64,
-    agents: DashMap<u64, Box<[u8]>>,
-    deals: DashMap<Box<str>, Bytes>,
+struct Agents {
+    /// The number of the agent that came last.
+    last: AtomicU64,
+    /// How many agents are kept or about to be. Never more than `max_agents`, however many ask at once.
+    count: AtomicU64,
+    /// The JSON of what was added to the seed, agents and deals, in bytes. Never more than `max_bytes`.
+    bytes: AtomicU64,
+    by_number: DashMap<u64, Box<[u8]>>,
 }
 
-impl Contents {
-    fn with(seed: &[StoredDeal]) -> Arc<Self> {
-        let contents = Self::default();
-        for (id, text) in seed {
-            contents.deals.insert(id.clone(), text.clone());
-        }
-        Arc::new(contents)
+/// Which bound of the store leaves no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    Agents,
+    Bytes,
+}
+
+impl Agents {
+    fn take_bytes(&self, length: usize, max_bytes: u64) -> Result<(), Full> {
+        let next = |taken: u64| {
+            let next = taken.checked_add(length as u64)?;
+            (next <= max_bytes).then_some(next)
+        };
+        let taken = self
+            .bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        taken.map(drop).map_err(|_| Full::Bytes)
     }
 }
 
-/// A slot for one agent, which decides its id.
+/// A slot for one agent, which decides its id. Dropping it gives it back.
 #[derive(Debug)]
 pub(crate) struct AgentSlot {
-    contents: Arc<Contents>,
+    agents: Arc<Agents>,
     number: u64,
+    max_bytes: u64,
+    is_kept: bool,
 }
 
 impl AgentSlot {
@@ -53,68 +78,105 @@ impl AgentSlot {
         format!("a_{}", self.number)
     }
 
-    pub(crate) fn put(self, agent: &[u8]) {
-        self.contents.agents.insert(self.number, agent.into());
+    pub(crate) fn put(mut self, agent: &[u8]) -> Result<(), Full> {
+        self.agents.take_bytes(agent.len(), self.max_bytes)?;
+        self.agents.by_number.insert(self.number, agent.into());
+        self.is_kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for AgentSlot {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.agents.count.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
 impl Store {
-    pub(crate) fn new(max_agents: u64, seed: Vec<StoredDeal>) -> Self {
-        let contents = RwLock::new(Contents::with(&seed));
+    pub(crate) fn new(max_agents: u64, max_bytes: u64, seed: Vec<StoredDeal>) -> Self {
+        let contents = RwLock::new(Contents {
+            deals: seed.iter().cloned().collect(),
+            agents: Arc::default(),
+        });
         Self {
             max_agents,
+            max_bytes,
             seed,
             contents,
         }
     }
 
-    fn contents(&self) -> Arc<Contents> {
-        Arc::clone(&self.contents.read().unwrap_or_else(PoisonError::into_inner))
+    fn read(&self) -> RwLockReadGuard<'_, Contents> {
+        self.contents.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a slot for one agent, or `None` when all are taken. Checking and taking is one step, so
-    /// that two requests can never both get the last one.
-    pub(crate) fn take_slot(&self) -> Option<AgentSlot> {
-        let contents = self.contents();
+    fn write(&self) -> RwLockWriteGuard<'_, Contents> {
+        self.contents
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a slot for one agent, unless all are taken. Checking and taking is one step, so that two requests
+    /// can never both get the last one.
+    pub(crate) fn take_slot(&self) -> Result<AgentSlot, Full> {
+        let agents = Arc::clone(&self.read().agents);
         let next = |taken| (taken < self.max_agents).then_some(taken + 1);
-        let before = contents
-            .taken
+        agents
+            .count
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
-            .ok()?;
-        Some(AgentSlot {
-            contents,
-            number: before + 1,
+            .map_err(|_| Full::Agents)?;
+        let number = agents.last.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(AgentSlot {
+            agents,
+            number,
+            max_bytes: self.max_bytes,
+            is_kept: false,
         })
     }
 
     /// Every agent's JSON, in the order of creation.
     pub(crate) fn agents(&self) -> Vec<Box<[u8]>> {
-        let contents = self.contents();
-        let entries = contents
-            .agents
+        let agents = Arc::clone(&self.read().agents);
+        let entries = agents
+            .by_number
             .iter()
             .map(|entry| (*entry.key(), entry.value().clone()));
-        let mut agents: Vec<_> = entries.collect();
-        agents.sort_unstable_by_key(|(number, _)| *number);
-        agents.into_iter().map(|(_, agent)| agent).collect()
+        let mut numbered: Vec<_> = entries.collect();
+        numbered.sort_unstable_by_key(|(number, _)| *number);
+        numbered.into_iter().map(|(_, agent)| agent).collect()
     }
 
     pub(crate) fn deal(&self, id: &str) -> Option<Bytes> {
-        self.contents().deals.get(id).map(|text| text.clone())
+        self.read().deals.get(id).cloned()
     }
 
     /// Keeps a deal; one with the same id is replaced.
-    pub(crate) fn insert_deal(&self, (id, text): StoredDeal) {
-        self.contents().deals.insert(id, text);
+    pub(crate) fn insert_deal(&self, (id, text): StoredDeal) -> Result<(), Full> {
+        let mut contents = self.write();
+        // What it replaces makes room for it, also when that was there from the start.
+        let before = contents.deals.get(&id).map_or(0, Bytes::len);
+        match text.len().checked_sub(before) {
+            Some(more) => contents.agents.take_bytes(more, self.max_bytes)?,
+            None => {
+                let less = (before - text.len()) as u64;
+                let next = |taken: u64| Some(taken.saturating_sub(less));
+                let bytes = &contents.agents.bytes;
+                let _ = bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+            }
+        }
+        contents.deals.insert(id, text);
+        Ok(())
     }
 
     /// Forgets every agent and every deal but the seed.
     pub(crate) fn reset(&self) {
-        let fresh = Contents::with(&self.seed);
-        *self
-            .contents
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = fresh;
+        let fresh = Contents {
+            deals: self.seed.iter().cloned().collect(),
+            agents: Arc::default(),
+        };
+        *self.write() = fresh;
     }
 }
 
@@ -124,26 +186,49 @@ mod tests {
 
     #[test]
     fn the_last_place_is_given_once() {
-        let store = Store::new(100, Vec::new());
+        let store = Store::new(100, u64::MAX, Vec::new());
         let taken = std::thread::scope(|scope| {
-            let takers: Vec<_> = (0..8)
-                .map(|_| scope.spawn(|| (0..50).filter(|_| store.take_slot().is_some()).count()))
-                .collect();
-            takers
-                .into_iter()
-                .map(|taker| taker.join().unwrap())
-                .sum::<usize>()
+            let take = || {
+                let slots = (0..50).filter_map(|_| store.take_slot().ok());
+                slots.filter_map(|slot| slot.put(b"{}").ok()).count()
+            };
+            let takers: Vec<_> = (0..8).map(|_| scope.spawn(take)).collect();
+            let taken = takers.into_iter().map(|taker| taker.join().unwrap());
+            taken.sum::<usize>()
         });
         assert_eq!(taken, 100);
     }
 
     #[test]
-    fn a_reset_does_not_wait_for_requests_in_flight() {
-        let store = Store::new(1, vec![("d".into(), Bytes::from_static(b"{}"))]);
-        let slot = store.take_slot().unwrap();
-        store.insert_deal(("e".into(), Bytes::from_static(b"{}")));
+    fn what_is_not_kept_takes_no_place() {
+        let store = Store::new(2, 10, vec![("d".into(), Bytes::from_static(b"[seed]"))]);
+        assert_eq!(
+            store.take_slot().unwrap().put(&[b' '; 11]),
+            Err(Full::Bytes)
+        );
+        assert_eq!(store.take_slot().unwrap().put(&[b' '; 4]), Ok(()));
+        assert_eq!(store.take_slot().unwrap().put(&[b' '; 7]), Err(Full::Bytes));
+        // Replacing counts the difference, and the seed is free.
+        let deal = |id: &str, length| (id.into(), vec![b' '; length].into());
+        assert_eq!(store.insert_deal(deal("d", 12)), Ok(()));
+        assert_eq!(store.insert_deal(deal("e", 1)), Err(Full::Bytes));
+        assert_eq!(store.insert_deal(deal("d", 6)), Ok(()));
+        assert_eq!(store.insert_deal(deal("e", 1)), Ok(()));
+        assert_eq!(store.take_slot().unwrap().put(&[b' '; 5]), Ok(()));
+        assert_eq!(store.take_slot().unwrap_err(), Full::Agents);
         store.reset();
-        slot.put(b"{}");
+        assert_eq!(store.take_slot().unwrap().put(&[b' '; 10]), Ok(()));
+    }
+
+    #[test]
+    fn a_reset_does_not_wait_for_requests_in_flight() {
+        let store = Store::new(1, 100, vec![("d".into(), Bytes::from_static(b"{}"))]);
+        let slot = store.take_slot().unwrap();
+        store
+            .insert_deal(("e".into(), Bytes::from_static(b"{}")))
+            .unwrap();
+        store.reset();
+        slot.put(b"{}").unwrap();
         assert!(store.agents().is_empty());
         assert!(store.deal("e").is_none() && store.deal("d").is_some());
         assert_eq!(store.take_slot().unwrap().agent_id(), "a_1");

@@ -178,6 +178,44 @@ fn the_store_is_full_at_its_limit() {
     create(&sandbox, "Ada");
 }
 
+/// The store is bounded in bytes too: what does not fit is refused, and what is smaller still fits.
+#[test]
+fn the_store_is_bounded_in_bytes() {
+    let sandbox = Sandbox::builder().max_store_bytes(2_000).start().unwrap();
+    let long = AGENT.replace(
+        "{}",
+        &format!(r#"{{"externalId":"{}"}}"#, "x".repeat(2_000)),
+    );
+    let create = |body: &str| send(sandbox.address(), create_agent(body).as_bytes());
+    let refused = create(&long);
+    assert_eq!(refused.status, 507);
+    refused.check_invariants("507", false);
+    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains("--max-store-bytes"), "{detail}");
+
+    assert_eq!(create(AGENT).status, 201);
+    let deal = |id: &str| {
+        format!(
+            r#"{{"id": "{id}", "external_id": "{}"}}"#,
+            "x".repeat(1_000)
+        )
+    };
+    sandbox.insert_deal(deal("d_9").as_str()).unwrap();
+    // The same again takes no more.
+    sandbox.insert_deal(deal("d_9").as_str()).unwrap();
+    let full = sandbox.insert_deal(deal("d_8").as_str()).unwrap_err();
+    assert!(full.to_string().contains("max_store_bytes"), "{full}");
+    let mut created = 1;
+    while create(AGENT).status == 201 {
+        created += 1;
+    }
+    assert!((2..10).contains(&created), "{created}");
+    assert_eq!(sandbox.agents().len(), created);
+
+    sandbox.reset();
+    assert_eq!(create(AGENT).json()["id"], "a_1");
+}
+
 #[test]
 fn it_can_be_shared_between_threads() {
     fn shared<T: Send + Sync + 'static>() {}

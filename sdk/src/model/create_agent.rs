@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::{
     names::{self, create_agent as field},
-    validate::{self, Fields, Null, UnknownFields, ValidationError, Violation},
+    validate::{self, Fields, Null, UnknownFields, ValidationError, Value, Violation},
     value::{AssignedRole, BrokerageId, CollectiveId, Json, Kind, Nullable, OfficeId},
 };
 
@@ -156,6 +156,12 @@ impl CreateAgent {
     /// assert_eq!(error.violations()[1].pointer, "/profile");
     /// ```
     pub fn from_json(body: &Json, unknown: UnknownFields) -> Result<Self, ValidationError> {
+        Self::from_value(Value::new(body.as_str(), None), unknown)
+    }
+
+    /// As [`from_json`](Self::from_json), of a body that was read already.
+    #[doc(hidden)]
+    pub fn from_value(body: Value<'_>, unknown: UnknownFields) -> Result<Self, ValidationError> {
         let mut fields = Fields::of_body(body)?;
         let mut violations = Vec::new();
         let out = &mut violations;
@@ -352,7 +358,11 @@ impl AgentProfile {
     /// [`ValidationError`] holds every violation, its pointers those within the profile.
     pub fn from_json(profile: &Json, unknown: UnknownFields) -> Result<Self, ValidationError> {
         let mut violations = Vec::new();
-        let profile = Self::checked(Fields::of_body(profile)?, unknown, &mut violations);
+        let profile = Self::checked(
+            Fields::of_body(Value::new(profile.as_str(), None))?,
+            unknown,
+            &mut violations,
+        );
         ValidationError::check(violations)?;
         Ok(profile)
     }
@@ -365,7 +375,7 @@ impl AgentProfile {
     ) -> AgentProfile {
         fields
             .required(field::PROFILE, Kind::Object, out)
-            .and_then(|profile| Fields::of(profile.get(), "/profile"))
+            .and_then(|profile| profile.fields("/profile"))
             .map(|fields| Self::checked(fields, unknown, out))
             .unwrap_or_default()
     }

@@ -1,0 +1,93 @@
+//! What takes long for one caller does not hold up the others.
+
+mod support;
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use dealkit_server::Sandbox;
+use support::{connect, get_deal, post_head, read_response};
+
+/// How long the slowest of many small calls took, on connections to every thread of the server, until `done`.
+fn slowest_call(address: SocketAddr, done: &AtomicBool) -> Duration {
+    let mut streams: Vec<TcpStream> = (0..4).map(|_| connect(address)).collect();
+    let mut slowest = Duration::ZERO;
+    while !done.load(Ordering::Relaxed) {
+        for stream in &mut streams {
+            let asked = Instant::now();
+            stream.write_all(get_deal("d_1").as_bytes()).unwrap();
+            assert_eq!(read_response(stream, false).status, 200);
+            slowest = slowest.max(asked.elapsed());
+        }
+    }
+    slowest
+}
+
+/// A body that takes long to read: every key has to be compared with all others.
+#[test]
+fn a_body_of_megabytes_holds_up_nobody() {
+    let sandbox = Sandbox::builder()
+        .max_body_bytes(64 << 20)
+        .strict(true)
+        .start()
+        .unwrap();
+    let fields: Vec<String> = (0..300_000).map(|at| format!(r#""k{at}": 1"#)).collect();
+    let body = format!("{{{}}}", fields.join(","));
+    let head = post_head(&format!("content-length: {}\r\n", body.len()));
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let small = scope.spawn(|| slowest_call(sandbox.address(), &done));
+        let mut stream = connect(sandbox.address());
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body.as_bytes()).unwrap();
+        // Nearly all of it has arrived: what is left is reading it, and writing what is wrong with it.
+        let arrived = Instant::now();
+        assert_eq!(read_response(&mut stream, false).status, 422);
+        let took = arrived.elapsed();
+        done.store(true, Ordering::Relaxed);
+        let slowest = small.join().unwrap();
+        assert!(slowest < took / 2, "{slowest:?} of {took:?}");
+    });
+}
+
+/// Many callers ask for very large deals, again and again, and read them slowly.
+#[test]
+fn slow_readers_of_megabytes_hold_up_nobody() {
+    let big = format!(
+        r#"{{"id": "big", "external_id": "{}"}}"#,
+        "x".repeat(5_000_000)
+    );
+    let sandbox = Sandbox::builder()
+        .deals([big.as_str(), r#"{"id": "d_1"}"#])
+        .start()
+        .unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let mut readers: Vec<TcpStream> = (0..100)
+            .map(|_| {
+                let mut stream = connect(sandbox.address());
+                let requests = get_deal("big").repeat(20);
+                stream.write_all(requests.as_bytes()).unwrap();
+                stream.set_nonblocking(true).unwrap();
+                stream
+            })
+            .collect();
+        let small = scope.spawn(|| slowest_call(sandbox.address(), &done));
+        let began = Instant::now();
+        let mut piece = vec![0; 1 << 18];
+        while began.elapsed() < Duration::from_secs(3) {
+            for stream in &mut readers {
+                let _ = stream.read(&mut piece);
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        let slowest = small.join().unwrap();
+        // It was as long as the whole test, and more.
+        assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    });
+}
