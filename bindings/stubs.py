@@ -209,18 +209,11 @@ def open_mailbox(event_loop: Any, deliver: Any) -> Mailbox:
 class Mailbox:
     """{Mailbox}"""
 
-    def first(self) -> tuple[Any, Parcel] | None:
+    def first(self) -> tuple[Any, Any] | None:
         """{Mailbox.first}"""
 
-    def delivered(self) -> Any:
-        """{Mailbox.delivered}"""
-
-@final
-class Parcel:
-    """{Parcel}"""
-
-    def open(self) -> Any:
-        """{Parcel.open}"""
+    def next(self, future: Any) -> tuple[Any, Any] | None:
+        """{Mailbox.next}"""
 
 @final
 class Pending:
@@ -233,10 +226,10 @@ class Pending:
 class Many:
     """{Many}"""
 
-    def push(self, id: str, index: int, watch: Watch | None) -> Failure | None:
+    def push(self, ids: list[tuple[str, Watch | None]], index: int) -> Failure | None:
         """{Many.push}"""
 
-    def take(self) -> tuple[int, str, Any] | Failure | None:
+    def take(self) -> list[tuple[int, str, Any]] | Failure:
         """{Many.take}"""
 
     def wait(self) -> Failure | None:

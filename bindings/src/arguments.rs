@@ -2,7 +2,7 @@
 //!
 //! What has conversions of its own in Python (`__float__`, a mapping's methods) was converted there.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use pyo3::{
     prelude::*,
@@ -37,7 +37,7 @@ impl Expected {
 }
 
 /// A str.
-pub(crate) fn text(name: &str, value: &Bound<'_, PyAny>) -> Outcome<String> {
+pub(crate) fn text(name: impl fmt::Display, value: &Bound<'_, PyAny>) -> Outcome<String> {
     let text = value.cast::<PyString>().map_err(|_| {
         let found = type_name(value);
         Failure::Type(format!("{name} must be a str, not {found}"))
@@ -54,8 +54,8 @@ pub(crate) fn text(name: &str, value: &Bound<'_, PyAny>) -> Outcome<String> {
 pub(crate) fn pairs(what: &str, pairs: &Bound<'_, PyList>) -> Outcome<Vec<(String, String)>> {
     let pairs = pairs.iter().map(|pair| {
         let (name, value) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
-        let name = text(&format!("a name in {what}"), &name)?;
-        let value = text(&format!("the value of {name} in {what}"), &value)?;
+        let name = text(format_args!("a name in {what}"), &name)?;
+        let value = text(format_args!("the value of {name} in {what}"), &value)?;
         Ok((name, value))
     });
     pairs.collect()

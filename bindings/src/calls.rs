@@ -304,7 +304,7 @@ pub(crate) fn raw_request<'py>(
         })?;
         let segments = segments.iter().enumerate();
         let segments = segments
-            .map(|(at, segment)| text(&format!("segments[{at}]"), &segment))
+            .map(|(at, segment)| text(format_args!("segments[{at}]"), &segment))
             .collect::<Outcome<Vec<_>>>()?;
         let json = json.map(|json| written(&json.get_item(0)?)).transpose()?;
         let (query, headers) = (pairs("query", query)?, pairs("headers", headers)?);

@@ -214,16 +214,11 @@ impl Engine {
         watch: Option<&Bound<'py, Watch>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let call = call.get();
-        let begin = || {
-            let options = options.map(|options| options.get());
-            let request = call.on(&self.made()?, options);
-            let sent = Watch::told(watch).send(request);
-            Ok(Bound::new(py, Waiting::new(sent, call.read_as, raw)?)?)
-        };
-        match gil::uncollected(py, || Ok(begin()))? {
-            Ok(waiting) => Waiting::wait(&waiting),
-            Err(failure) => entry(py, || Err::<(), _>(failure)),
-        }
+        let options = options.map(|options| options.get());
+        let sent = self
+            .made()
+            .map(|client| Watch::told(watch).send(call.on(&client, options)));
+        Waiting::begin(py, sent, call.read_as, raw)
     }
 
     /// Begins a call whose outcome goes to a future of the mailbox's event loop.

@@ -67,7 +67,7 @@ mod _native {
             Address, Agent, AgentProfileResponse, Application, Contact, ContactField, Deal,
             ListingAgent, ListingContract, Offer, Quote, RoleAssignment, Side,
         },
-        pending::{Mailbox, Parcel, Pending, open_mailbox},
+        pending::{Mailbox, Pending, open_mailbox},
         prepare,
         response::RawResponse,
         runtime::{after_fork, end},

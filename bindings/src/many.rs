@@ -3,12 +3,13 @@
 
 use std::{
     collections::VecDeque,
+    future::ready,
     iter, process,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
 use dealkit::Retrieved;
-use pyo3::prelude::*;
+use pyo3::{prelude::*, types::PyList};
 use tokio::{
     runtime::Handle,
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
@@ -29,10 +30,13 @@ use crate::{
 
 type Item = Retrieved<dealkit::RawResponse>;
 
+/// How many bytes of bodies are read in one go, or one body if it has more: signals are not looked after meanwhile.
+const READ_AT_ONCE: usize = 256 * 1024;
+
 /// Deals in flight. The caller pushes identifiers, and never has more of them out than it wants to.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Many {
-    ids: UnboundedSender<(String, Told)>,
+    ids: UnboundedSender<Vec<(String, Told)>>,
     buffer: Arc<Buffer>,
     task: AbortHandle,
     process: u32,
@@ -51,6 +55,8 @@ struct State {
     items: VecDeque<Item>,
     /// Whether no more will come.
     has_ended: bool,
+    /// How many threads wait.
+    threads: usize,
     /// Who waits on an event loop.
     waiting: Vec<(Arc<Inbox>, Py<PyAny>)>,
 }
@@ -60,15 +66,30 @@ impl Buffer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    /// Tells everybody who waits that something has come, or that nothing will.
+    fn tell(&self) {
         let mut state = self.lock();
-        change(&mut state);
         let waiting = std::mem::take(&mut state.waiting);
+        let threads = state.threads;
         drop(state);
-        self.changed.notify_all();
+        if threads > 0 {
+            self.changed.notify_all();
+        }
         for (inbox, future) in waiting {
             inbox.news(&self.runtime, future);
         }
+    }
+
+    /// Waits a little, unless something has come or nothing will.
+    fn wait(&self) {
+        let nothing = |state: &mut State| state.items.is_empty() && !state.has_ended;
+        let mut state = self.lock();
+        state.threads += 1;
+        let waited = self
+            .changed
+            .wait_timeout_while(state, SIGNAL_POLL_INTERVAL, nothing);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.threads -= 1;
     }
 }
 
@@ -77,7 +98,8 @@ struct End(Arc<Buffer>);
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.0.change(|state| state.has_ended = true);
+        self.0.lock().has_ended = true;
+        self.0.tell();
     }
 }
 
@@ -128,33 +150,52 @@ impl Many {
         }
     }
 
-    fn next(&self) -> Outcome<Option<Item>> {
+    /// Those that have come, at most so many that reading them takes but a moment.
+    fn taken(&self) -> Outcome<Vec<Item>> {
         self.check()?;
         let mut state = self.buffer.lock();
-        match state.items.pop_front() {
-            None if state.has_ended => {
-                Err(Failure::Runtime("no further deals will come".to_owned()))
-            }
-            item => Ok(item),
+        let mut bytes = 0;
+        let count = state.items.iter().take_while(|item| {
+            let is_room = bytes < READ_AT_ONCE;
+            bytes += item
+                .result
+                .as_ref()
+                .map_or(0, |response| response.body().len());
+            is_room
+        });
+        let count = count.count();
+        if count == 0 && state.has_ended {
+            return Err(Failure::Runtime("no further deals will come".to_owned()));
         }
+        Ok(state.items.drain(..count).collect())
     }
 }
 
 /// Retrieves what is pushed, until nobody can push any more.
 async fn retrieve(
     mut retrievals: dealkit::InFlight<dealkit::RawResponse>,
-    mut pushed: UnboundedReceiver<(String, Told)>,
+    mut pushed: UnboundedReceiver<Vec<(String, Told)>>,
     end: End,
 ) {
+    let buffer = &end.0;
+    let mut has_news = false;
     loop {
         tokio::select! {
             biased;
-            id = pushed.recv() => match id {
-                Some((id, told)) => retrievals.push_with(id, |call| told.send(call)),
+            ids = pushed.recv() => match ids {
+                Some(ids) => for (id, told) in ids {
+                    retrievals.push_with(id, |call| told.send(call));
+                },
                 None => break,
             },
             Some(item) = retrievals.next(), if !retrievals.is_empty() => {
-                end.0.change(|state| state.items.push_back(item));
+                buffer.lock().items.push_back(item);
+                has_news = true;
+            }
+            // Told of all at once: waking somebody costs more than a deal does.
+            () = ready(()), if has_news => {
+                buffer.tell();
+                has_news = false;
             }
         }
     }
@@ -162,36 +203,38 @@ async fn retrieve(
 
 #[pymethods]
 impl Many {
-    /// Adds an identifier to what is in flight; `index` is its place, for the error text.
-    fn push<'py>(
-        &self,
-        id: &Bound<'py, PyAny>,
-        index: usize,
-        watch: Option<&Bound<'py, Watch>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        gil::end_if_left_behind(id.py());
-        entry(id.py(), || {
+    /// Adds identifiers to what is in flight, each with its Watch or None; `index` is the place of the first, for
+    /// the error text. Where one is of the wrong type, none of them is.
+    fn push<'py>(&self, ids: &Bound<'py, PyList>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        let py = ids.py();
+        gil::end_if_left_behind(py);
+        entry(py, || {
             self.check()?;
-            let id = text(&format!("ids[{index}]"), id)?;
+            let ids = ids.iter().zip(index..).map(|(pair, index)| {
+                let (id, watch) = pair.extract::<(Bound<'_, PyAny>, Option<Bound<'_, Watch>>)>()?;
+                let id = text(format_args!("ids[{index}]"), &id)?;
+                Ok((id, Watch::told(watch.as_ref())))
+            });
             self.ids
-                .send((id, Watch::told(watch)))
+                .send(ids.collect::<Outcome<_>>()?)
                 .map_err(|_| Failure::Runtime("no further deals can be retrieved here".to_owned()))
         })
     }
 
-    /// The next deal that has come, as (index, id, deal or failure); None if none has.
+    /// Deals that have come, each as (index, id, deal or failure).
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         gil::end_if_left_behind(py);
         entry(py, || {
-            let Some(Retrieved {
-                index, id, result, ..
-            }) = self.next()?
-            else {
-                return Ok(None);
-            };
-            let result = result.map_err(Arc::new);
-            let deal = response::result(py, &result, ReadAs::Deal, self.raw);
-            Ok(Some((index, id, into_python(py, deal)?)))
+            let taken = PyList::empty(py);
+            for item in self.taken()? {
+                let Retrieved {
+                    index, id, result, ..
+                } = item;
+                let result = result.map_err(Arc::new);
+                let deal = response::result(py, &result, ReadAs::Deal, self.raw);
+                taken.append((index, id, into_python(py, deal)?))?;
+            }
+            Ok(taken)
         })
     }
 
@@ -199,15 +242,7 @@ impl Many {
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let checked = self.check();
         if checked.is_ok() {
-            gil::release(py, || {
-                let nothing = |state: &mut State| state.items.is_empty() && !state.has_ended;
-                let state = self.buffer.lock();
-                let waited =
-                    self.buffer
-                        .changed
-                        .wait_timeout_while(state, SIGNAL_POLL_INTERVAL, nothing);
-                drop(waited);
-            });
+            gil::release(py, || self.buffer.wait());
         }
         entry(py, || checked)
     }

@@ -6,7 +6,6 @@
 
 use std::{
     collections::VecDeque,
-    future::Future,
     process,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -24,6 +23,7 @@ use crate::{
     gil,
     response::{self, CallResult, ReadAs},
     runtime,
+    watch::InFlight,
 };
 
 /// How long a delivery may make no progress before the loop is woken once more, at first and at most.
@@ -55,10 +55,7 @@ struct State {
     is_watched: bool,
 }
 
-/// Something for a future.
-#[pyclass(frozen, module = "dealkit._native")]
-pub(crate) struct Parcel(Arc<Content>);
-
+/// What a parcel has for its future.
 enum Content {
     /// The outcome of a call.
     Outcome {
@@ -93,38 +90,42 @@ pub(crate) fn open_mailbox(
 
 #[pymethods]
 impl Mailbox {
-    /// A future and its parcel, which stay in the mailbox. None when it is empty: that ends the delivery.
+    /// The first future, and what there is for it: a value, or a failure. Both stay in the mailbox. None when
+    /// it is empty: that ends the delivery.
     fn first<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let mut state = self.inner.lock();
-        let first = match state.parcels.front() {
-            Some((future, content)) => Some((future.clone_ref(py), Parcel(Arc::clone(content)))),
-            None => {
-                state.is_awake = false;
-                None
-            }
+        let Some((future, content)) = state.parcels.front() else {
+            state.is_awake = false;
+            return Ok(py.None().into_bound(py));
         };
+        let (future, content) = (future.clone_ref(py), Arc::clone(content));
         drop(state);
-        entry(py, || Ok(first))
+        let outcome = content.open(py)?;
+        entry(py, || Ok((future, outcome)))
     }
 
-    /// Takes the first parcel out, once its future has it. The future is returned, so that it ends where
-    /// Python code may run.
-    fn delivered(&self) -> Option<Py<PyAny>> {
+    /// Takes the first future out, which has what there was for it, and returns what comes next as `first` does.
+    /// It ends where its caller ends it, in Python code.
+    fn next<'py>(&self, future: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let mut state = self.inner.lock();
-        state.delivered += 1;
-        state.parcels.pop_front().map(|(future, _)| future)
+        let is_first = |(first, _): &(Py<PyAny>, _)| first.is(future);
+        if state.parcels.front().is_some_and(is_first) {
+            state.delivered += 1;
+            // The caller holds the future, too: this is not where it ends.
+            state.parcels.pop_front();
+        }
+        drop(state);
+        self.first(future.py())
     }
 }
 
-#[pymethods]
-impl Parcel {
-    /// What is in it: a value, or a failure.
+impl Content {
     fn open<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        if matches!(*self.0, Content::Lost) {
+        if matches!(self, Content::Lost) {
             // The end of the interpreter ends every call.
             gil::end_if_left_behind(py);
         }
-        entry(py, || match &*self.0 {
+        entry(py, || match self {
             Content::News => Ok(py.None().into_bound(py)),
             Content::Lost => Err(Failure::Runtime(
                 "the call came to no end: this is a bug in dealkit, please report it".to_owned(),
@@ -227,7 +228,7 @@ pub(crate) struct Pending {
 impl Pending {
     /// Begins a call on the thread in the background.
     pub(crate) fn start(
-        sent: impl Future<Output = Result<dealkit::RawResponse, dealkit::Error>> + Send + 'static,
+        sent: InFlight,
         read_as: ReadAs,
         raw: bool,
         inbox: Arc<Inbox>,

@@ -1,8 +1,6 @@
 //! Calls that are waited for, on the calling thread.
 
 use std::{
-    future::Future,
-    pin::Pin,
     process,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -16,15 +14,14 @@ use crate::{
     gil,
     response::{self, CallResult, ReadAs},
     runtime,
+    watch::InFlight,
 };
 
 /// How long a waiting call leaves signals such as Ctrl-C unattended at most: Python looks for them
 /// whenever its code runs.
 pub(crate) const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-type InFlight = Pin<Box<dyn Future<Output = CallResult> + Send>>;
-
-/// A call in flight, which moves on while it is waited for.
+/// A call that has taken longer than a moment, and moves on while it is waited for.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Waiting {
     /// `None` once it has ended, and while a thread waits for it.
@@ -35,28 +32,33 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    pub(crate) fn new(
-        sent: impl Future<Output = Result<dealkit::RawResponse, dealkit::Error>> + Send + 'static,
+    /// Begins a call and waits a little. Returns what it came to, or a Waiting while it is still in flight.
+    pub(crate) fn begin<'py>(
+        py: Python<'py>,
+        call: Outcome<InFlight>,
         read_as: ReadAs,
         raw: bool,
-    ) -> Outcome<Self> {
-        if Handle::try_current().is_ok() {
-            return Err(Failure::Config(
-                "a call that waits was made on a thread of a Rust async runtime, which it would stall"
-                    .to_owned(),
-            ));
-        }
-        let call = async move {
-            // Between calls nobody looks after the idle connections. Letting the runtime look once
-            // finds those that the service has closed, before a request goes out on one.
-            yield_now().await;
-            sent.await.map_err(Arc::new)
-        };
-        Ok(Self {
-            call: Mutex::new(Some(Box::pin(call))),
-            read_as,
-            raw,
-            process: process::id(),
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let progress = call.and_then(|call| {
+            if Handle::try_current().is_ok() {
+                return Err(Failure::Config(
+                    "a call that waits was made on a thread of a Rust async runtime, which it would stall"
+                        .to_owned(),
+                ));
+            }
+            drive(py, call, true)
+        });
+        entry(py, || match progress? {
+            Ok(result) => response::result(py, &result, read_as, raw),
+            Err(call) => {
+                let waiting = Self {
+                    call: Mutex::new(Some(call)),
+                    read_as,
+                    raw,
+                    process: process::id(),
+                };
+                Ok(Bound::new(py, waiting)?.into_any())
+            }
         })
     }
 
@@ -69,8 +71,7 @@ impl Waiting {
 
     /// Waits a little; what the call came to, if it has ended.
     fn poll(&self, py: Python<'_>) -> Outcome<Option<CallResult>> {
-        let runtime = runtime::of_callers()?;
-        let mut call = match self.take() {
+        let call = match self.take() {
             Some(call) if self.process == process::id() => call,
             inherited => {
                 std::mem::forget(inherited);
@@ -79,20 +80,44 @@ impl Waiting {
                 ));
             }
         };
-        let ended = gil::release(py, || {
-            runtime.block_on(async { timeout(SIGNAL_POLL_INTERVAL, call.as_mut()).await })
-        });
-        match ended {
+        match drive(py, call, false)? {
             Ok(result) => Ok(Some(result)),
-            Err(_) => {
+            Err(call) => {
                 *self.call.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
                 Ok(None)
             }
         }
     }
+}
 
-    /// Waits a little. Returns what the call came to, or this while it is still in flight.
-    pub(crate) fn wait<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+/// Moves a call on for as long as signals may be left unattended: what it came to, or the call again if it is still
+/// in flight.
+fn drive(
+    py: Python<'_>,
+    mut call: InFlight,
+    is_first: bool,
+) -> Outcome<Result<CallResult, InFlight>> {
+    let runtime = runtime::of_callers()?;
+    Ok(gil::release(py, move || {
+        let ended = runtime.block_on(async {
+            if is_first {
+                // Between calls nobody looks after the idle connections. Letting the runtime look once
+                // finds those that the service has closed, before a request goes out on one.
+                yield_now().await;
+            }
+            timeout(SIGNAL_POLL_INTERVAL, call.as_mut()).await
+        });
+        match ended {
+            Ok(result) => Ok(result.map_err(Arc::new)),
+            Err(_) => Err(call),
+        }
+    }))
+}
+
+#[pymethods]
+impl Waiting {
+    /// Waits a little. Returns what the call came to, or this object while it is still in flight.
+    fn wait<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = this.py();
         let waiting = this.get();
         let polled = waiting.poll(py);
@@ -100,15 +125,6 @@ impl Waiting {
             Some(result) => response::result(py, &result, waiting.read_as, waiting.raw),
             None => Ok(this.clone().into_any()),
         })
-    }
-}
-
-#[pymethods]
-impl Waiting {
-    /// Waits a little. Returns what the call came to, or this object while it is still in flight.
-    #[pyo3(name = "wait")]
-    fn py_wait<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::wait(this)
     }
 
     /// Aborts the call, if it is still in flight, and closes its connection.

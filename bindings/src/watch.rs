@@ -7,6 +7,8 @@
 
 use std::{
     fmt,
+    future::Future,
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -124,12 +126,17 @@ impl Watch {
 /// Who is told of a call, if anybody is, and the headers that carry its trace on.
 pub(crate) struct Told(Option<(Arc<Records>, HeaderMap)>);
 
+/// A call in flight. It takes kilobytes, so it is made where it stays: every hand it went through would copy them.
+pub(crate) type InFlight = Pin<Box<dyn Future<Output = Result<RawResponse, Error>> + Send>>;
+
 impl Told {
     /// Makes a call, and tells of it.
-    pub(crate) async fn send(self, call: Call<RawResponse>) -> Result<RawResponse, Error> {
+    pub(crate) fn send(self, call: Call<RawResponse>) -> InFlight {
         match self.0 {
-            None => call.send().await,
-            Some((records, trace)) => WATCHED.scope(records, call.propagate(trace).send()).await,
+            None => Box::pin(call.send()),
+            Some((records, trace)) => {
+                Box::pin(WATCHED.scope(records, call.propagate(trace).send()))
+            }
         }
     }
 }

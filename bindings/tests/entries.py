@@ -171,7 +171,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     box, future = _async.mailbox(loop), loop.create_future()
     watch = native.watch(20, [])
     many = engine.many(True, None, False)
-    parcel = _parcel(client)
+    full, first = _mailbox(client)
 
     return {
         "Engine.base_url": [partial(attrgetter("base_url"), engine)],
@@ -187,15 +187,14 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "Engine.many": [partial(engine.many, True, None, True)],
         "Engine.describe": [partial(engine.describe, call)],
         "Watch.take": [watch.take],
-        "Many.push": [partial(many.push, "d_1", 0, watch), partial(many.push, 5, 0, None)],
+        "Many.push": [partial(many.push, [("d_1", watch), ("d_1", None)], 0), partial(many.push, [(5, None)], 0)],
         "Many.take": [many.take],
         "Many.wait": [many.wait],
         "Many.tell": [partial(many.tell, box, future)],
         "Many.close": [engine.many(True, None, False).close],
-        "Mailbox.first": [box.first],
-        "Mailbox.delivered": [native.open_mailbox(ref(loop), print).delivered],
+        "Mailbox.first": [box.first, full.first],
+        "Mailbox.next": [partial(full.next, future), partial(full.next, first)],
         "open_mailbox": [partial(native.open_mailbox, ref(loop), print)],
-        "Parcel.open": [parcel.open],
         "Pending.abort": [engine.start(call, None, False, watch, box, future).abort],
         "RawResponse.status_code": [partial(attrgetter("status_code"), response)],
         "RawResponse.request_id": [partial(attrgetter("request_id"), response)],
@@ -226,17 +225,17 @@ def of_slow_calls(url: str) -> dict[str, list[Callable[[], object]]]:
     return {"Waiting.wait": [waiting.wait], "Waiting.abort": [other.abort]}
 
 
-def _parcel(client: Any) -> Any:
-    """A parcel with a deal in it."""
+def _mailbox(client: Any) -> tuple[Any, Any]:
+    """A mailbox with two deals in it, and the future that the first is for."""
 
-    async def fetch() -> Any:
+    async def fetch() -> tuple[Any, Any]:
         loop = asyncio.get_running_loop()
-        box = native.open_mailbox(ref(loop), lambda box: None)
-        client._service.engine.start(native.retrieve_deal("d_1"), None, False, None, box, loop.create_future())
+        box: Any = native.open_mailbox(ref(loop), lambda box: None)
+        for _ in range(2):
+            client._service.engine.start(native.retrieve_deal("d_1"), None, False, None, box, loop.create_future())
         while (first := box.first()) is None:
             await asyncio.sleep(0.001)
-        box.delivered()
-        return first[1]
+        return box, first[0]
 
     return asyncio.run(fetch())
 

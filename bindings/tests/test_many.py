@@ -65,7 +65,8 @@ def test_an_error_in_its_place(client: Client) -> None:
     assert "deals/no" not in str(outcomes[1])
 
 
-def test_an_endless_generator_is_asked_no_further_than_needed(client: Client) -> None:
+@pytest.mark.parametrize("concurrency", [1, 5, 16, 100])
+def test_an_endless_generator_is_asked_no_further_than_needed(client: Client, concurrency: int) -> None:
     asked = 0
 
     def endless() -> Any:
@@ -74,11 +75,45 @@ def test_an_endless_generator_is_asked_no_further_than_needed(client: Client) ->
             asked += 1
             yield f"d_{n % 3 + 1}"
 
-    deals = client.deals.retrieve_many(endless(), concurrency=5)
-    first = list(itertools.islice(deals, 20))
-    assert len(first) == 20 and asked <= 25
+    deals = client.deals.retrieve_many(endless(), concurrency=concurrency)
+    for taken, deal in enumerate(itertools.islice(deals, 250)):
+        assert deal.id == f"d_{taken % 3 + 1}"
+        assert taken < asked <= taken + concurrency
     deals.close()
     assert list(deals) == []
+
+
+def test_an_iterator_of_identifiers_that_takes_deals_itself(client: Client) -> None:
+    class Ids:
+        def __init__(self) -> None:
+            self.taken: list[str] = []
+            self.left = ids(40)
+
+        def __iter__(self) -> Ids:
+            return self
+
+        def __next__(self) -> str:
+            if not self.left:
+                raise StopIteration
+            if len(self.left) == 20:
+                self.left.pop()
+                self.taken.append(next(deals).id)
+            return self.left.pop()
+
+    wanted = Ids()
+    deals = client.deals.retrieve_many(wanted, concurrency=16)
+    assert len([*deals]) + len(wanted.taken) == 39
+    assert len(wanted.taken) == 1
+
+
+def test_deals_that_are_too_large_to_be_read_at_once(peer: Any) -> None:
+    large = "x" * 200_000
+    server = peer(lambda request: answer(200, f'{{"id": "d", "status": "{large}"}}'))
+    with Client(base_url=server.url, service_key="k") as client:
+        deals = client.deals.retrieve_many(["d"] * 30, concurrency=30)
+        first = next(deals)
+        time.sleep(0.2)
+        assert [deal.status for deal in (first, *deals)] == [large] * 30
 
 
 def test_leaving_the_loop_cancels(peer: Any) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, ref
 
 from dealkit import _native, _watch
-from dealkit._failure import exception, unwrap
+from dealkit._failure import exception
+from dealkit._native import Failure
 from dealkit.exceptions import DealkitError
 
 
@@ -18,6 +20,10 @@ class Service(Protocol):
         """The connections."""
         ...
 
+    def describe(self, call: _native.Call[Any]) -> Any:
+        """What a call asks for."""
+        ...
+
 
 _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _native.Mailbox] = WeakKeyDictionary()
 
@@ -25,21 +31,20 @@ _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _native.Mailbox] = Weak
 def _deliver(box: _native.Mailbox) -> None:
     """Hands over what has come. Runs on the loop.
 
-    A signal handler may run between any two steps, and cancel a future or raise. So a parcel stays in the
-    mailbox until its future has it; what is left behind when this ends early is delivered once more.
+    A signal handler may run between any two steps, and cancel a future or raise. So what there is for a future stays
+    in the mailbox until the future has it; what is left behind when this ends early is delivered once more.
     """
-    while (first := box.first()) is not None:
-        _settle(*first)
-        if first[0].done():
-            box.delivered()
+    first = box.first()
+    while first is not None:
+        future, outcome = first
+        if not future.done():  # Else it was cancelled.
+            _settle(future, outcome)
+        first = box.next(future)
 
 
-def _settle(future: asyncio.Future[Any], parcel: _native.Parcel) -> None:
-    if future.done():  # Cancelled.
-        return
-    outcome = parcel.open()
+def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
     try:
-        if isinstance(outcome, _native.Failure):
+        if isinstance(outcome, Failure):
             future.set_exception(exception(outcome))
         else:
             future.set_result(outcome)
@@ -55,29 +60,54 @@ def mailbox(loop: asyncio.AbstractEventLoop) -> _native.Mailbox:
     return found
 
 
-async def send(
+def send(
     service: Service,
     call: _native.Call[Any],
     options: _native.Options | None,
     raw: bool,
+) -> Coroutine[Any, Any, Any]:
+    """Makes a call when it is awaited, which must be at once. Cancelling it aborts the request."""
+    watched = _watch.begin(service.describe, call)
+    if watched is None:
+        return _outcome(service, call, options, raw, None)
+    return _watched_outcome(service, call, options, raw, watched)
+
+
+async def _watched_outcome(
+    service: Service,
+    call: _native.Call[Any],
+    options: _native.Options | None,
+    raw: bool,
+    watched: _watch.Watched,
 ) -> Any:
-    """Makes a call. Cancelling it aborts the request."""
+    with watched:
+        return await _outcome(service, call, options, raw, watched)
+
+
+async def _outcome(
+    service: Service,
+    call: _native.Call[Any],
+    options: _native.Options | None,
+    raw: bool,
+    watched: _watch.Watched | None,
+) -> Any:
     loop = asyncio.get_running_loop()
     future = loop.create_future()
+    native = None if watched is None else watched.native
     # No variable holds the connections: with an exception, it would outlive the client.
-    service.open()
-    with _watch.begin(lambda: service.open().describe(call)) as watched:
-        pending = unwrap(service.open().start(call, options, raw, watched.native, mailbox(loop), future), call.id)
-        flushing = watched.flush_on(loop)
-        try:
-            return await future
-        except DealkitError as error:
-            error.id = call.id
-            raise
-        finally:
-            # Does nothing to a call that has come to its end.
-            pending.abort()
-            if flushing is not None:
-                flushing.close()
-            # An exception holds on to this frame, and the future to the exception.
-            del future
+    pending = service.open().start(call, options, raw, native, mailbox(loop), future)
+    if isinstance(pending, Failure):
+        raise exception(pending, call.id)
+    flushing = None if watched is None else _watch.Flushing(loop, watched.flush)
+    try:
+        return await future
+    except DealkitError as error:
+        error.id = call.id
+        raise
+    finally:
+        # Does nothing to a call that has come to its end.
+        pending.abort()
+        if flushing is not None:
+            flushing.close()
+        # An exception holds on to this frame, and the future to the exception.
+        del future

@@ -53,7 +53,10 @@ def _argument(value: Any) -> Any:
 
 def retrieve_deal(id: str) -> _native.Call[_native.Deal]:
     """The call that retrieves a deal."""
-    return unwrap(_native.retrieve_deal(id))
+    call = _native.retrieve_deal(id)
+    if isinstance(call, _native.Failure):
+        raise exception(call)
+    return call
 
 
 @private

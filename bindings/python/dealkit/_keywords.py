@@ -49,7 +49,7 @@ def keywords(function: F) -> F:
     @wraps(function)
     def call(*given: Any, **named: Any) -> Any:
         try:
-            if len(given) > most or not named.keys() <= known:
+            if len(given) > most or (named and not named.keys() <= known):
                 raise refusal(given[0], len(given), {*named})
             return function(*given, **named)
         finally:
@@ -58,7 +58,7 @@ def keywords(function: F) -> F:
     @wraps(function)
     async def awaited(*given: Any, **named: Any) -> Any:
         try:
-            if len(given) > most or not named.keys() <= known:
+            if len(given) > most or (named and not named.keys() <= known):
                 raise refusal(given[0], len(given), {*named})
             return await function(*given, **named)
         finally:

@@ -47,10 +47,22 @@ def report() -> None:
         traceback.print_exc()
 
 
+class _Known:
+    """The logger of the module that was there last: asking for it takes a lock."""
+
+    logging: Any = None
+    logger: Any = None
+
+
 def _logger() -> logging.Logger | None:
     # A program that has not imported logging has not set it up either.
     logging = sys.modules.get("logging")
-    return None if logging is None else logging.getLogger("dealkit")
+    if logging is None:
+        return None
+    if _Known.logging is not logging:
+        _Known.logger = logging.getLogger("dealkit")
+        _Known.logging = logging
+    return _Known.logger  # type: ignore[no-any-return]
 
 
 def _result(fields: dict[str, Any]) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from _thread import RLock
+from itertools import islice
+from os import getpid
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from dealkit import _native, _watch
 from dealkit._failure import exception, unwrap
+from dealkit._native import Failure
 from dealkit._progress import begin
 from dealkit._service import native_options
 
@@ -21,19 +24,26 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# Identifiers are sent so many at a time, or the eighth part of those that may be in flight if that is less: sending
+# one costs as much as sending some.
+_AT_A_TIME = 32
+
 
 class _Window(Generic[T]):
     """What both iterators have in common: identifiers go in, deals come out, a bounded number between."""
 
     __slots__ = (
+        "_at_a_time",
         "_concurrency",
         "_description",
         "_ids",
         "_lock",
         "_many",
         "_out",
+        "_process",
         "_progress",
         "_pushed",
+        "_ready",
         "_returns_errors",
         "_watched",
     )
@@ -68,18 +78,22 @@ class _Window(Generic[T]):
         except TypeError:
             raise TypeError(f"ids must be an iterable of str, not {type(ids).__name__}") from None
         engine = service.open()
-        self._progress = begin(progress, ids)
+        self._progress = None if progress is False else begin(progress, ids)
         self._many = unwrap(engine.many(ordered, native_options(options), raw))
         # Several threads may take deals. The same thread may come again: from a generator of identifiers.
         self._lock = RLock()
         self._concurrency = concurrency
+        self._at_a_time = min(max(concurrency // 8, 1), _AT_A_TIME)
+        # Deals that have come and were read, the next one last.
+        self._ready: list[tuple[int, str, Any]] = []
+        self._process = getpid()
         self._returns_errors = on_error == "return"
         # How many identifiers were pushed, and how many of them have no deal yet.
         self._pushed = 0
         self._out = 0
         self._description = engine.describe(unwrap(_native.retrieve_deal("id")))
         # Those in flight that somebody watches, by their index.
-        self._watched: dict[int, _watch.Unwatched] = {}
+        self._watched: dict[int, _watch.Watched] = {}
 
     def _next(self) -> tuple[_native.Many, tuple[int, str, Any] | None]:
         """Sends the next identifiers, and takes a deal if one has come.
@@ -91,39 +105,46 @@ class _Window(Generic[T]):
             if many is None:
                 raise StopIteration
             try:
-                self._fill(many)
-                if self._out == 0:
-                    raise StopIteration
-                item = unwrap(many.take())
+                while self._ids is not None and self._concurrency - self._out >= self._at_a_time:
+                    self._fill(many, self._ids)
+                # In the child of a fork, what was read belongs to the parent, too: the native half refuses it.
+                if not self._ready or getpid() != self._process:
+                    if self._out == 0:
+                        raise StopIteration
+                    self._ready = unwrap(many.take())
+                    self._ready.reverse()
+                    if not self._ready:
+                        return many, None
+                self._out -= 1
+                return many, self._ready.pop()
             except BaseException:
                 self._close()
                 raise
-            if item is not None:
-                self._out -= 1
-            return many, item
 
-    def _fill(self, many: _native.Many) -> None:
-        # Not of this object, which ends what is in flight when nobody holds it any more.
-        description = self._description
-        while self._ids is not None and self._out < self._concurrency:
-            try:
-                id = next(self._ids)
-            except StopIteration:
-                self._ids = None
-            else:
-                watched = _watch.begin(lambda: description)
-                unwrap(many.push(id, self._pushed, watched.native))
-                if watched is not _watch.UNWATCHED:
-                    self._watched[self._pushed] = watched
-                self._pushed += 1
-                self._out += 1
+    def _fill(self, many: _native.Many, ids: Iterator[str]) -> None:
+        wanted = [*islice(ids, self._at_a_time)]
+        if len(wanted) < self._at_a_time:
+            self._ids = None
+        # Read here: from an iterator of identifiers, too, the same thread may come again.
+        first = self._pushed
+        self._pushed += len(wanted)
+        self._out += len(wanted)
+        unwrap(many.push([(id, self._watch(index)) for index, id in enumerate(wanted, first)], first))
+
+    def _watch(self, index: int) -> _native.Watch | None:
+        watched = _watch.begin(_watch.described, self._description)
+        if watched is None:
+            return None
+        self._watched[index] = watched
+        return watched.native
 
     def _hand_over(self, index: int, id: str, value: Any) -> T:
-        watched, error = self._watched.pop(index, _watch.UNWATCHED), None
-        if isinstance(value, _native.Failure):
+        error = None
+        if isinstance(value, Failure):
             error = value = exception(value)
             value.index, value.id = index, id
-        watched.end(error)
+        if self._watched and (watched := self._watched.pop(index, None)) is not None:
+            watched.end(error)
         if error is not None:
             if not self._returns_errors:
                 self._close()
@@ -132,11 +153,12 @@ class _Window(Generic[T]):
                 finally:
                     # The exception holds on to this frame, which must not hold on to the exception.
                     del value, error
-        try:
-            self._progress.advance()
-        except BaseException:
-            self._close()
-            raise
+        if self._progress is not None:
+            try:
+                self._progress.advance()
+            except BaseException:
+                self._close()
+                raise
         return value  # type: ignore[no-any-return]
 
     def _flush(self) -> None:
@@ -145,12 +167,13 @@ class _Window(Generic[T]):
 
     def _close(self) -> None:
         with self._lock:
-            many, self._many, self._ids = self._many, None, None
+            many, self._many, self._ids, self._ready = self._many, None, None, []
         if many is not None:
             many.close()
             while self._watched:
                 self._watched.popitem()[1].end(None)
-            self._progress.end()
+            if self._progress is not None:
+                self._progress.end()
 
     def __del__(self) -> None:
         # The attributes are not there when the arguments were refused.

@@ -1653,7 +1653,7 @@ class Engine:
 
 @final
 class Waiting:
-    """A call in flight, which moves on while it is waited for."""
+    """A call that has taken longer than a moment, and moves on while it is waited for."""
 
     def wait(self) -> Any:
         """Waits a little. Returns what the call came to, or this object while it is still in flight."""
@@ -1669,19 +1669,13 @@ def open_mailbox(event_loop: Any, deliver: Any) -> Mailbox:
 class Mailbox:
     """The mailbox of one event loop."""
 
-    def first(self) -> tuple[Any, Parcel] | None:
-        """A future and its parcel, which stay in the mailbox. None when it is empty: that ends the delivery."""
+    def first(self) -> tuple[Any, Any] | None:
+        """The first future, and what there is for it: a value, or a failure. Both stay in the mailbox. None when
+        it is empty: that ends the delivery."""
 
-    def delivered(self) -> Any:
-        """Takes the first parcel out, once its future has it. The future is returned, so that it ends where
-        Python code may run."""
-
-@final
-class Parcel:
-    """Something for a future."""
-
-    def open(self) -> Any:
-        """What is in it: a value, or a failure."""
+    def next(self, future: Any) -> tuple[Any, Any] | None:
+        """Takes the first future out, which has what there was for it, and returns what comes next as `first` does.
+        It ends where its caller ends it, in Python code."""
 
 @final
 class Pending:
@@ -1694,11 +1688,12 @@ class Pending:
 class Many:
     """Deals in flight. The caller pushes identifiers, and never has more of them out than it wants to."""
 
-    def push(self, id: str, index: int, watch: Watch | None) -> Failure | None:
-        """Adds an identifier to what is in flight; `index` is its place, for the error text."""
+    def push(self, ids: list[tuple[str, Watch | None]], index: int) -> Failure | None:
+        """Adds identifiers to what is in flight, each with its Watch or None; `index` is the place of the first, for
+        the error text. Where one is of the wrong type, none of them is."""
 
-    def take(self) -> tuple[int, str, Any] | Failure | None:
-        """The next deal that has come, as (index, id, deal or failure); None if none has."""
+    def take(self) -> list[tuple[int, str, Any]] | Failure:
+        """Deals that have come, each as (index, id, deal or failure)."""
 
     def wait(self) -> Failure | None:
         """Waits a little for a deal, on the calling thread."""

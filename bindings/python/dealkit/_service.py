@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from dealkit import _native, _watch
-from dealkit._failure import unwrap
+from dealkit._failure import exception, unwrap
+from dealkit._native import Failure, Waiting
 from dealkit._options import CallOptions, call_settings, client_settings, pairs
 from dealkit._private import private
+
+# What follows is for type checkers.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from dealkit import _trace
 
 T = TypeVar("T")
 
@@ -36,33 +44,59 @@ class Service:
 
     def send(self, call: _native.Call[T], options: CallOptions) -> T:
         """Makes a call and waits for its end."""
-        return self._send(call, options, False)  # type: ignore[no-any-return]
+        return self._send(call, native_options(options), False)  # type: ignore[no-any-return]
 
     def send_raw(self, call: _native.Call[T], options: CallOptions) -> _native.RawResponse[T]:
         """The same, for the whole response."""
-        return self._send(call, options, True)  # type: ignore[no-any-return]
+        return self._send(call, native_options(options), True)  # type: ignore[no-any-return]
 
-    async def send_async(self, call: _native.Call[T], options: CallOptions) -> T:
+    def send_async(self, call: _native.Call[T], options: CallOptions) -> Awaitable[T]:
         """Makes a call, awaited."""
-        from dealkit._async import send
+        return _awaited_send()(self, call, native_options(options), False)  # type: ignore[no-any-return]
 
-        return await send(self, call, native_options(options), False)  # type: ignore[no-any-return]
-
-    async def send_raw_async(self, call: _native.Call[T], options: CallOptions) -> _native.RawResponse[T]:
+    def send_raw_async(self, call: _native.Call[T], options: CallOptions) -> Awaitable[_native.RawResponse[T]]:
         """The same, for the whole response."""
+        return _awaited_send()(self, call, native_options(options), True)  # type: ignore[no-any-return]
+
+    def describe(self, call: _native.Call[Any]) -> _trace.Description | _native.Failure:
+        """What a call asks for: its method, template, host and port."""
+        return self.open().describe(call)
+
+    def _send(self, call: _native.Call[Any], options: _native.Options | None, raw: bool) -> Any:
+        watched = _watch.begin(self.describe, call)
+        if watched is None:
+            return self._outcome(call, options, raw, None)
+        with watched:
+            return self._outcome(call, options, raw, watched)
+
+    def _outcome(
+        self,
+        call: _native.Call[Any],
+        options: _native.Options | None,
+        raw: bool,
+        watched: _watch.Watched | None,
+    ) -> Any:
+        # No variable holds the connections: with an exception, it would outlive the client.
+        outcome = self.open().send(call, options, raw, None if watched is None else watched.native)
+        if isinstance(outcome, Waiting):
+            outcome = _wait(outcome, watched)
+        if isinstance(outcome, Failure):
+            raise exception(outcome, call.id)
+        return outcome
+
+
+class _Known:
+    """What makes awaited calls, imported with the first of them: asyncio takes long."""
+
+    send: Any = None
+
+
+def _awaited_send() -> Any:
+    if _Known.send is None:
         from dealkit._async import send
 
-        return await send(self, call, native_options(options), True)  # type: ignore[no-any-return]
-
-    def _send(self, call: _native.Call[Any], options: CallOptions, raw: bool) -> Any:
-        # No variable holds the connections: with an exception, it would outlive the client.
-        self.open()
-        own = native_options(options)
-        with _watch.begin(lambda: self.open().describe(call)) as watched:
-            outcome = self.open().send(call, own, raw, watched.native)
-            if isinstance(outcome, _native.Waiting):
-                outcome = _wait(outcome, watched)
-            return unwrap(outcome, call.id)
+        _Known.send = send
+    return _Known.send
 
 
 @private
@@ -95,14 +129,15 @@ def native_options(options: CallOptions) -> _native.Options | None:
         given.clear()
 
 
-def _wait(waiting: _native.Waiting, watched: _watch.Unwatched) -> Any:
+def _wait(waiting: _native.Waiting, watched: _watch.Watched | None) -> Any:
     """Waits for a call. Python looks for signals between two steps, and their handlers may raise."""
     try:
         while True:
             outcome = waiting.wait()
             if outcome is not waiting:
                 return outcome
-            watched.flush()
+            if watched is not None:
+                watched.flush()
     finally:
         # Does nothing to a call that has come to its end.
         waiting.abort()

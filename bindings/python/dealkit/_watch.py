@@ -23,35 +23,8 @@ if TYPE_CHECKING:
 _INTERVAL = 0.25
 
 
-class Unwatched:
-    """A call that nobody watches."""
-
-    __slots__ = ()
-
-    native: _native.Watch | None = None
-
-    def flush(self) -> None:
-        """Logs what has been traced since the last time."""
-
-    def flush_on(self, loop: asyncio.AbstractEventLoop) -> Flushing | None:
-        """Flushes on the loop, again and again, until it is closed."""
-        return None
-
-    def end(self, error: BaseException | None) -> None:
-        """The call has ended, with this exception if there is one."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        self.end(error)
-
-
-UNWATCHED = Unwatched()
-
-
-class Watched(Unwatched):
-    """A call that is watched."""
+class Watched:
+    """A call that somebody watches."""
 
     __slots__ = ("_began", "_description", "_end", "_level", "_span", "native")
 
@@ -63,7 +36,7 @@ class Watched(Unwatched):
         self._end: dict[str, Any] | None = None
 
     def flush(self) -> None:
-        assert self.native is not None
+        """Logs what has been traced since the last time."""
         for level, fields in unwrap(self.native.take()):
             if "dealkit.duration" in fields:
                 # Reading the response, which comes after, may fail.
@@ -71,10 +44,14 @@ class Watched(Unwatched):
             elif level >= self._level:
                 _log.write(level, fields)
 
-    def flush_on(self, loop: asyncio.AbstractEventLoop) -> Flushing:
-        return Flushing(loop, self.flush)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        self.end(error)
 
     def end(self, error: BaseException | None) -> None:
+        """The call has ended, with this exception if there is one."""
         self.flush()
         if self._description is None:
             return  # Retries alone are of interest.
@@ -104,14 +81,22 @@ class Watched(Unwatched):
         }
 
 
-def begin(describe: Callable[[], Any]) -> Unwatched:
+def begin(describe: Callable[..., Any], *given: Any) -> Watched | None:
     """Begins to watch a call, if anybody does; ``describe`` gives its method, template, host and port."""
     level = _log.level()
-    description = unwrap(describe()) if level <= _log.INFO or _trace.is_used() else None
+    is_traced = _trace.is_used()
+    if level == _log.NEVER and not is_traced:
+        return None
+    description = unwrap(describe(*given)) if level <= _log.INFO or is_traced else None
     span, headers = _trace.start(description) if description is not None else (None, [])
     if span is None and level == _log.NEVER:
-        return UNWATCHED
+        return None
     return Watched(level, description, span, headers)
+
+
+def described(description: Description) -> Description:
+    """What describes a call whose description is known."""
+    return description
 
 
 class Flushing:
