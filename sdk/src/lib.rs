@@ -122,6 +122,8 @@ mod http;
 #[cfg(feature = "client")]
 mod http_response;
 mod json_lines;
+#[doc(hidden)]
+pub mod lexer;
 mod model;
 mod names;
 #[cfg(feature = "client")]
