@@ -14,6 +14,7 @@ use serde_path_to_error::Segment;
 use crate::{
     decode_error::{DecodeError, Reason},
     document,
+    lexer::{Lexed, Lexer, Refused},
     names::{self, pointer_token},
     value::{Kind, Name},
 };
@@ -23,9 +24,31 @@ pub(crate) fn without_bom(body: &[u8]) -> &[u8] {
     body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body)
 }
 
-/// Reads one JSON document.
+/// Reads one JSON document, by its reader over the lexer if that takes it.
+///
+/// What it refuses, serde reads again: it alone says what is wrong, and whether anything is.
+pub(crate) fn read<T: DeserializeOwned>(
+    body: &[u8],
+    lex: fn(&mut Lexer<'_>) -> Lexed<T>,
+) -> Result<T, DecodeError> {
+    document::check_size(body)?;
+    lexed(without_bom(body), lex).or_else(|Refused| by_serde(body))
+}
+
+fn lexed<T>(json: &[u8], lex: fn(&mut Lexer<'_>) -> Lexed<T>) -> Lexed<T> {
+    let mut lexer = Lexer::new(str::from_utf8(json).map_err(|_| Refused)?);
+    let value = lex(&mut lexer)?;
+    lexer.end()?;
+    Ok(value)
+}
+
+/// Reads one JSON document into any type, by serde.
 pub(crate) fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, DecodeError> {
     document::check_size(body)?;
+    by_serde(body)
+}
+
+fn by_serde<T: DeserializeOwned>(body: &[u8]) -> Result<T, DecodeError> {
     let json = without_bom(body);
     // Tracking the path costs time, so it is done only once reading has failed.
     serde_json::from_slice(json).map_err(|error| explain::<T>(json, &error, body))

@@ -4,10 +4,7 @@ use std::{
     fmt,
     io::{self, BufRead, Read as _},
     iter::FusedIterator,
-    marker::PhantomData,
 };
-
-use serde::de::DeserializeOwned;
 
 use crate::{decode, decode_error::DecodeError};
 
@@ -58,18 +55,19 @@ pub struct JsonLines<R, T> {
     limit: usize,
     /// Whether the input has ended or failed.
     is_over: bool,
-    reads: PhantomData<fn() -> T>,
+    read: fn(&[u8]) -> Result<T, DecodeError>,
 }
 
 impl<R: BufRead, T> JsonLines<R, T> {
-    pub(crate) fn new(reader: R) -> Self {
+    /// Reads each line with `read`.
+    pub(crate) fn new(reader: R, read: fn(&[u8]) -> Result<T, DecodeError>) -> Self {
         Self {
             reader,
             line: 0,
             buffer: Vec::new(),
             limit: MAX_LINE_BYTES,
             is_over: false,
-            reads: PhantomData,
+            read,
         }
     }
 
@@ -135,7 +133,7 @@ enum Line {
     None,
 }
 
-impl<R: BufRead, T: DeserializeOwned> Iterator for JsonLines<R, T> {
+impl<R: BufRead, T> Iterator for JsonLines<R, T> {
     type Item = Result<T, LineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -148,14 +146,14 @@ impl<R: BufRead, T: DeserializeOwned> Iterator for JsonLines<R, T> {
             }
             let line = self.line;
             return Some(
-                decode::from_json(&self.buffer).map_err(|error| LineError::Decode { line, error }),
+                (self.read)(&self.buffer).map_err(|error| LineError::Decode { line, error }),
             );
         }
         None
     }
 }
 
-impl<R: BufRead, T: DeserializeOwned> FusedIterator for JsonLines<R, T> {}
+impl<R: BufRead, T> FusedIterator for JsonLines<R, T> {}
 
 impl<R, T> fmt::Debug for JsonLines<R, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,6 +12,7 @@ pub fn inputs(target: &str) -> Vec<(String, Vec<u8>)> {
     match target {
         "deal" => documents("deals.json"),
         "agent" => documents("agents.json"),
+        "readers" => [documents("deals.json"), documents("agents.json")].concat(),
         "create_agent" => documents("create_agent.json"),
         "identifier" => cases("identifiers.json")
             .into_iter()
@@ -50,6 +51,7 @@ pub fn words(target: &str) -> Vec<&'static str> {
             .concat(),
         ),
         "agent" => with(shape::AGENT.names()),
+        "readers" => [words("deal"), words("agent")].concat(),
         "create_agent" => with(create_agent::names()),
         "target" => REQUEST.to_vec(),
         "retry_after" => vec![

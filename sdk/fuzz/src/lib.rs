@@ -3,6 +3,7 @@
 //! | function | input | what must hold |
 //! |---|---|---|
 //! | [`deal`], [`agent`] | a response | read as the contract says, field by field, or refused at the right place |
+//! | [`readers`] | a response | the reader over the lexer and serde read the same, or refuse it with the same error |
 //! | [`create_agent`] | a request body | SDK, server and a second statement of the rules agree; the agent is what was asked for |
 //! | [`identifier`] | a deal's id | one path segment that the server resolves to that id, or `invalid_id` |
 //! | [`target`](fn@target) | a request | a response of the contract, well-formed, by the contract's order of checks |
@@ -31,6 +32,7 @@ pub mod corpus;
 mod create_agent;
 mod identifier;
 mod json;
+mod readers;
 mod response;
 mod retry_after;
 mod sandbox;
@@ -43,6 +45,7 @@ mod vectors;
 
 pub use create_agent::create_agent;
 pub use identifier::identifier;
+pub use readers::readers;
 pub use response::{agent, deal};
 pub use retry_after::retry_after;
 pub use seed::seed;
@@ -52,9 +55,10 @@ pub use target::target;
 pub type Body = fn(&[u8]);
 
 /// Every target, by name.
-pub const TARGETS: [(&str, Body); 7] = [
+pub const TARGETS: [(&str, Body); 8] = [
     ("deal", deal),
     ("agent", agent),
+    ("readers", readers),
     ("create_agent", create_agent),
     ("identifier", identifier),
     ("target", target),

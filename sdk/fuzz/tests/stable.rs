@@ -199,6 +199,13 @@ fn any_agent() {
     drive("agent", 3_000);
 }
 
+/// As many as `READERS_CASES` says, which may be a million.
+#[test]
+fn any_document_by_both_readers() {
+    let cases = std::env::var("READERS_CASES").map_or(20_000, |cases| cases.parse().unwrap());
+    drive("readers", cases);
+}
+
 #[test]
 fn any_agent_to_create() {
     drive("create_agent", 1_500);

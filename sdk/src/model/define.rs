@@ -141,6 +141,13 @@ macro_rules! models {
             /// [`DecodeError`](crate::DecodeError) names the path of what could not be read and keeps the
             /// document.
             pub fn from_json(body: impl AsRef<[u8]>) -> Result<Self, $crate::DecodeError> {
+                $crate::decode::read(body.as_ref(), $crate::model::field::Field::lex)
+            }
+
+            /// [`from_json`](Self::from_json) by serde alone: for bindings, once their own reader has refused a
+            /// document, and for the tests that hold the readers together.
+            #[doc(hidden)]
+            pub fn from_json_by_serde(body: impl AsRef<[u8]>) -> Result<Self, $crate::DecodeError> {
                 $crate::decode::from_json(body.as_ref())
             }
 
@@ -152,7 +159,7 @@ macro_rules! models {
             /// # Errors
             /// As for [`from_json`](Self::from_json); the path begins with the index, such as `[2].id`.
             pub fn list_from_json(body: impl AsRef<[u8]>) -> Result<Vec<Self>, $crate::DecodeError> {
-                let array: $crate::model::field::Array<Self> = $crate::decode::from_json(body.as_ref())?;
+                let array = $crate::decode::read(body.as_ref(), $crate::model::field::Array::lex)?;
                 Ok(array.0)
             }
 
@@ -162,7 +169,7 @@ macro_rules! models {
             /// Every item is a result of its own: a line that cannot be read is an error that names it, and the
             /// next line is read all the same.
             pub fn from_json_lines<R: std::io::BufRead>(reader: R) -> $crate::JsonLines<R, Self> {
-                $crate::JsonLines::new(reader)
+                $crate::JsonLines::new(reader, |line| Self::from_json(line))
             }
         }
 
@@ -177,7 +184,46 @@ macro_rules! models {
             }
         }
 
-        $crate::model::field::field_by_serde!($model);
+        impl $crate::model::field::Field for $model {
+            fn read<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                serde::Deserialize::deserialize(deserializer)
+            }
+
+            fn write<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serde::Serialize::serialize(self, serializer)
+            }
+
+            fn lex(lexer: &mut $crate::lexer::Lexer<'_>) -> $crate::lexer::Lexed<Self> {
+                $( let mut $field: Option<$type> = None; )+
+                let mut extra = BTreeMap::new();
+                let mut more = lexer.object()?;
+                'fields: while more {
+                    // They mostly come in the order of the table, and are written in the one usual way.
+                    $(
+                        if lexer.named(concat!("\"", $wire, "\":")) {
+                            $field = Some(models!(@lex $need lexer $type));
+                            more = lexer.field()?;
+                            if !more {
+                                break 'fields;
+                            }
+                        }
+                    )+
+                    let name = lexer.name()?;
+                    match &*name {
+                        $( $wire => $field = Some(models!(@lex $need lexer $type)), )+
+                        _ => {
+                            let value = Json::from_raw(lexer.raw()?);
+                            extra.insert(name.into_owned(), value);
+                        }
+                    }
+                    more = lexer.field()?;
+                }
+                Ok($model {
+                    $( $field: models!(@missing_refused $need $field), )+
+                    extra,
+                })
+            }
+        }
 
         models!(@default $model [$($need)+]);
     };
@@ -202,6 +248,12 @@ macro_rules! models {
         $field.ok_or_else(|| serde::de::Error::missing_field($wire))?
     };
     (@missing $lenient:ident $field:ident $wire:literal) => { $field.unwrap_or_default() };
+
+    (@lex required $lexer:ident $type:ty) => { <$type as $crate::model::field::Field>::lex($lexer)? };
+    (@lex $lenient:ident $lexer:ident $type:ty) => { $crate::model::field::lex_lenient::<$type>($lexer)? };
+
+    (@missing_refused required $field:ident) => { $field.ok_or($crate::lexer::Refused)? };
+    (@missing_refused $lenient:ident $field:ident) => { $field.unwrap_or_default() };
 
     (@write optional $fields:ident $self:ident.$field:ident, $wire:literal) => {
         if !$crate::model::field::Field::is_none(&$self.$field) {

@@ -8,15 +8,21 @@ use serde::{
     de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor},
 };
 
-use crate::value::{
-    self, Decimal, Json, Name, expected, format_date, format_timestamp, parse_date,
-    parse_timestamp, read_integer,
+use crate::{
+    lexer::{Lexed, Lexer, Refused, Text},
+    value::{
+        self, Decimal, Json, Name, expected, format_date, format_timestamp, parse_date,
+        parse_timestamp, read_integer,
+    },
 };
 
 /// A type that a field of a response can have.
 pub(super) trait Field: Sized {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
+
+    /// Reads what [`read`](Self::read) reads from a JSON document, faster, and without a reason where it cannot.
+    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self>;
 
     /// Whether there is nothing to write: an optional field is then left out.
     fn is_none(&self) -> bool {
@@ -80,6 +86,17 @@ impl<'de, T: Field + Default> Visitor<'de> for Lenient<T> {
     }
 }
 
+/// [`Lenient`] by the lexer.
+#[inline]
+pub(super) fn lex_lenient<T: Field + Default>(lexer: &mut Lexer<'_>) -> Lexed<T> {
+    if lexer.peek() == b'n' {
+        lexer.null()?;
+        Ok(T::default())
+    } else {
+        T::lex(lexer)
+    }
+}
+
 /// Writes a field through [`Field::write`].
 pub(super) struct Written<'a, T>(pub(super) &'a T);
 
@@ -99,6 +116,11 @@ impl<T: Field> Field for Option<T> {
             Some(value) => value.write(serializer),
             None => serializer.serialize_none(),
         }
+    }
+
+    #[inline]
+    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
+        T::lex(lexer).map(Some)
     }
 
     fn is_none(&self) -> bool {
@@ -134,10 +156,26 @@ impl<T: Field> Field for Vec<T> {
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter().map(Written))
     }
+
+    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
+        let mut values = Vec::new();
+        let mut more = lexer.array()?;
+        while more {
+            values.push(T::lex(lexer)?);
+            more = lexer.item()?;
+        }
+        Ok(values)
+    }
 }
 
 /// A document that is an array.
 pub(super) struct Array<T>(pub(super) Vec<T>);
+
+impl<T: Field> Array<T> {
+    pub(super) fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
+        Vec::lex(lexer).map(Self)
+    }
+}
 
 impl<'de, T: Field> Deserialize<'de> for Array<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -153,6 +191,11 @@ impl Field for i64 {
 
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_i64(*self)
+    }
+
+    #[inline]
+    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
+        lexer.integer()
     }
 }
 
@@ -196,6 +239,11 @@ impl Field for NaiveDate {
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&format_date(*self))
     }
+
+    #[inline]
+    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
+        lexer.date()?.to_chrono()
+    }
 }
 
 impl Field for DateTime<Utc> {
@@ -206,30 +254,49 @@ impl Field for DateTime<Utc> {
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&format_timestamp(self))
     }
+
+    #[inline]
+    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
+        lexer.timestamp()?.to_chrono()
+    }
 }
 
-/// Types whose own serde implementations are what a field needs. After `=>` stands what serde expects of a type of
-/// Rust's own, whose error would repeat the value.
+/// Types whose own serde implementations are what a field needs, after how the lexer reads them. After `=>` stands
+/// what serde expects of a type of Rust's own, whose error would repeat the value.
 macro_rules! field_by_serde {
-    ($($field:ty $(=> $expected:literal)?),+ $(,)?) => {$(
-        impl $crate::model::field::Field for $field {
-            fn read<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                serde::Deserialize::deserialize(deserializer)
-                    $(.map_err($crate::value::expected($expected)))?
+    ($lex:path: $($field:ty $(=> $expected:literal)?),+ $(,)?) => {$(
+        impl Field for $field {
+            fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Deserialize::deserialize(deserializer)
+                    $(.map_err(expected($expected)))?
             }
 
-            fn write<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serde::Serialize::serialize(self, serializer)
+            fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                Serialize::serialize(self, serializer)
+            }
+
+            #[inline]
+            fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
+                $lex(lexer)
             }
         }
     )+};
 }
-pub(super) use field_by_serde;
 
+/// Reads a type that is a string on the wire.
+#[inline]
+fn lex_text<T: From<String> + for<'t> From<&'t str>>(lexer: &mut Lexer<'_>) -> Lexed<T> {
+    Ok(match lexer.string()? {
+        Text::Plain(text, _) => text.into(),
+        Text::Escaped(text) => text.into(),
+    })
+}
+
+field_by_serde!(Lexer::boolean: bool => "a boolean");
+field_by_serde!(Lexer::decimal: Decimal);
 field_by_serde!(
-    bool => "a boolean",
+    lex_text:
     String => "a string",
-    Decimal,
     value::AgentId,
     value::ApplicationId,
     value::ApplicationStatus,
@@ -283,6 +350,17 @@ impl Field for BTreeMap<String, String> {
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.serialize(serializer)
     }
+
+    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
+        let mut map = BTreeMap::new();
+        let mut more = lexer.object()?;
+        while more {
+            let name = lexer.name()?;
+            map.insert(name.into_owned(), String::lex(lexer)?);
+            more = lexer.field()?;
+        }
+        Ok(map)
+    }
 }
 
 /// An object of free form, kept as its exact text.
@@ -299,5 +377,12 @@ impl Field for Json {
 
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.serialize(serializer)
+    }
+
+    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
+        match lexer.peek() {
+            b'{' => Ok(Json::from_raw(lexer.raw()?)),
+            _ => Err(Refused),
+        }
     }
 }
