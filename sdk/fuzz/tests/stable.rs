@@ -202,7 +202,7 @@ fn any_agent() {
 /// As many as `READERS_CASES` says, which may be a million.
 #[test]
 fn any_document_by_both_readers() {
-    let cases = std::env::var("READERS_CASES").map_or(20_000, |cases| cases.parse().unwrap());
+    let cases = std::env::var("READERS_CASES").map_or(10_000, |cases| cases.parse().unwrap());
     drive("readers", cases);
 }
 

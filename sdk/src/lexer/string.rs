@@ -44,48 +44,59 @@ impl<'a> Lexer<'a> {
     /// Reads a string.
     #[inline]
     pub fn string(&mut self) -> Lexed<Text<'a>> {
-        self.expect(b'"')?;
-        let start = self.at;
-        let mut rest = self.rest();
-        let mut high_bits = 0;
-        while let Some((chunk, after)) = rest.split_first_chunk() {
+        match self.plain_and_bits() {
+            Some((text, bits)) => Ok(Text::Plain(text, bits & HIGH_BITS == 0)),
+            None => self.escaped(),
+        }
+    }
+
+    /// Reads a string that stands in the document as it is; nothing is read of any other.
+    pub fn plain(&mut self) -> Option<&'a str> {
+        self.plain_and_bits().map(|(text, _)| text)
+    }
+
+    /// [`plain`](Self::plain), and the bits that its bytes have set.
+    #[inline(always)]
+    fn plain_and_bits(&mut self) -> Option<(&'a str, u64)> {
+        if self.peek() != b'"' {
+            return None;
+        }
+        let start = self.at + 1;
+        let text = self.text.as_bytes();
+        let mut end = start;
+        let mut bits = 0;
+        while let Some(chunk) = text.get(end..).and_then(|rest| rest.first_chunk()) {
             let word = u64::from_le_bytes(*chunk);
             let special = special_bytes(word);
             if special != 0 {
                 let before = (special & special.wrapping_neg()) - 1;
-                high_bits |= word & before;
-                let plain = (special.trailing_zeros() / 8) as usize;
-                rest = rest.get(plain..).unwrap_or_default();
+                bits |= word & before;
+                end += (special.trailing_zeros() / 8) as usize;
                 break;
             }
-            high_bits |= word;
-            rest = after;
+            bits |= word;
+            end += chunk.len();
         }
         // At the special byte, or within the last seven of the document.
-        while let [byte, after @ ..] = rest {
-            match byte {
-                b'"' => {
-                    let end = self.text.len() - rest.len();
-                    self.at = end + 1;
-                    let text = self.text.get(start..end).ok_or(Refused)?;
-                    return Ok(Text::Plain(text, high_bits & HIGH_BITS == 0));
-                }
-                b'\\' => return self.escaped(start),
-                0..b' ' => return Err(Refused),
-                byte => {
-                    high_bits |= u64::from(*byte);
-                    rest = after;
-                }
+        loop {
+            match text.get(end)? {
+                b'"' => break,
+                0..b' ' | b'\\' => return None,
+                byte => bits |= u64::from(*byte),
             }
+            end += 1;
         }
-        Err(Refused)
+        let plain = self.text.get(start..end)?;
+        self.at = end + 1;
+        Some((plain, bits))
     }
 
-    /// Reads a string with escapes, whose text begins here.
+    /// Reads a string with escapes.
     #[cold]
-    fn escaped(&mut self, start: usize) -> Lexed<Text<'a>> {
+    fn escaped(&mut self) -> Lexed<Text<'a>> {
+        self.expect(b'"')?;
         let mut out = String::new();
-        let mut rest = self.text.get(start..).ok_or(Refused)?;
+        let mut rest = self.text.get(self.at..).ok_or(Refused)?;
         loop {
             let special = rest.find(|c: char| matches!(c, '"' | '\\' | '\0'..' '));
             let (plain, special) = rest

@@ -194,14 +194,14 @@ macro_rules! models {
             }
 
             fn lex(lexer: &mut $crate::lexer::Lexer<'_>) -> $crate::lexer::Lexed<Self> {
-                $( let mut $field: Option<$type> = None; )+
+                $( let mut $field = models!(@nothing $need $type); )+
                 let mut extra = BTreeMap::new();
                 let mut more = lexer.object()?;
                 'fields: while more {
                     // They mostly come in the order of the table, and are written in the one usual way.
                     $(
                         if lexer.named(concat!("\"", $wire, "\":")) {
-                            $field = Some(models!(@lex $need lexer $type));
+                            $field = models!(@lex $need lexer $type);
                             more = lexer.field()?;
                             if !more {
                                 break 'fields;
@@ -210,7 +210,7 @@ macro_rules! models {
                     )+
                     let name = lexer.name()?;
                     match &*name {
-                        $( $wire => $field = Some(models!(@lex $need lexer $type)), )+
+                        $( $wire => $field = models!(@lex $need lexer $type), )+
                         _ => {
                             let value = Json::from_raw(lexer.raw()?);
                             extra.insert(name.into_owned(), value);
@@ -219,7 +219,7 @@ macro_rules! models {
                     more = lexer.field()?;
                 }
                 Ok($model {
-                    $( $field: models!(@missing_refused $need $field), )+
+                    $( $field: models!(@lexed $need $field), )+
                     extra,
                 })
             }
@@ -249,11 +249,14 @@ macro_rules! models {
     };
     (@missing $lenient:ident $field:ident $wire:literal) => { $field.unwrap_or_default() };
 
-    (@lex required $lexer:ident $type:ty) => { <$type as $crate::model::field::Field>::lex($lexer)? };
+    (@nothing required $type:ty) => { None::<$type> };
+    (@nothing $lenient:ident $type:ty) => { <$type>::default() };
+
+    (@lex required $lexer:ident $type:ty) => { Some(<$type as $crate::model::field::Field>::lex($lexer)?) };
     (@lex $lenient:ident $lexer:ident $type:ty) => { $crate::model::field::lex_lenient::<$type>($lexer)? };
 
-    (@missing_refused required $field:ident) => { $field.ok_or($crate::lexer::Refused)? };
-    (@missing_refused $lenient:ident $field:ident) => { $field.unwrap_or_default() };
+    (@lexed required $field:ident) => { $field.ok_or($crate::lexer::Refused)? };
+    (@lexed $lenient:ident $field:ident) => { $field };
 
     (@write optional $fields:ident $self:ident.$field:ident, $wire:literal) => {
         if !$crate::model::field::Field::is_none(&$self.$field) {

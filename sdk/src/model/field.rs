@@ -9,7 +9,7 @@ use serde::{
 };
 
 use crate::{
-    lexer::{Lexed, Lexer, Refused, Text},
+    lexer::{Lexed, Lexer, Refused},
     value::{
         self, Decimal, Json, Name, expected, format_date, format_timestamp, parse_date,
         parse_timestamp, read_integer,
@@ -286,10 +286,10 @@ macro_rules! field_by_serde {
 /// Reads a type that is a string on the wire.
 #[inline]
 fn lex_text<T: From<String> + for<'t> From<&'t str>>(lexer: &mut Lexer<'_>) -> Lexed<T> {
-    Ok(match lexer.string()? {
-        Text::Plain(text, _) => text.into(),
-        Text::Escaped(text) => text.into(),
-    })
+    match lexer.plain() {
+        Some(text) => Ok(text.into()),
+        None => Ok(lexer.string()?.into_cow().into_owned().into()),
+    }
 }
 
 field_by_serde!(Lexer::boolean: bool => "a boolean");
