@@ -1,6 +1,7 @@
 //! Calls over a distance and through TLS, and the CPU of calls on loopback, beside bare reqwest.
 //!
-//! `cargo bench --package dealkit --bench network`. With `--serve FOLDER` it serves instead, until standard input
+//! `cargo bench --package dealkit --bench network`. Words after `--` choose: the tables whose titles hold one of them,
+//! such as `CPU`, are measured and the others are not. With `--serve FOLDER` it serves instead, until standard input
 //! ends, for the benchmark in Python: it writes the certificate into the folder, and prints the URL.
 #![allow(
     clippy::unwrap_used,
@@ -16,6 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use dealkit::{Agent, AgentProfile, Client, CreateAgent, Deal};
 use futures_util::{StreamExt as _, stream};
 use support::{
@@ -27,6 +29,10 @@ use tokio::runtime::Runtime;
 
 const ROUND_TRIP: Duration = Duration::from_millis(30);
 const TOGETHER: usize = 16;
+const MANY: usize = 64;
+
+const BARE: &str = "reqwest + serde_json";
+const OURS: &str = "dealkit";
 
 fn main() {
     let service = Service::start();
@@ -40,6 +46,16 @@ fn main() {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         return;
     }
+    let chosen: Vec<_> = arguments[1..]
+        .iter()
+        .filter(|word| !word.starts_with("--"))
+        .cloned()
+        .collect();
+    let compare = |title: &str, rounds, contenders| {
+        if chosen.is_empty() || chosen.iter().any(|word| title.contains(word)) {
+            compare(title, rounds, contenders);
+        }
+    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -47,13 +63,32 @@ fn main() {
     let over_tls = Contenders::new(&far, Some(&service.certificate));
     for (together, calls, rounds) in [(1, 10, 15), (TOGETHER, 4 * TOGETHER, 15)] {
         let title = format!("over TLS at 30 ms, {together} in flight, wall clock");
-        over_tls.compare(&title, &runtime, together, calls, rounds, wall_clock);
+        let turn = Turns::new(&runtime, together, calls, wall_clock);
+        compare(&format!("create {title}"), rounds, over_tls.creates(turn));
+        compare(
+            &format!("retrieve {title}"),
+            rounds,
+            over_tls.retrieves(turn),
+        );
     }
     let loopback = Contenders::new(&format!("http://{}", service.plain), None);
-    for together in [1, TOGETHER] {
+    for together in [1, TOGETHER, MANY] {
         let title = format!("on loopback, {together} in flight, CPU");
-        loopback.compare(&title, &runtime, together, 512, 31, thread_cpu);
+        let turn = Turns::new(&runtime, together, 512, thread_cpu);
+        compare(&format!("create {title}"), 31, loopback.creates(turn));
+        compare(&format!("retrieve {title}"), 31, loopback.retrieves(turn));
+        let title = format!("retrieve without reading {title}");
+        compare(&title, 31, loopback.raw_retrieves(turn));
     }
+    let title = format!("on loopback, {MANY} in flight, CPU");
+    let turn = Turns::new(&runtime, MANY, 512, thread_cpu);
+    compare(
+        &format!("retrieve_many {title}"),
+        31,
+        loopback.retrieves_of_many(turn),
+    );
+    let title = format!("retrieve_many without reading {title}");
+    compare(&title, 31, loopback.raw_retrieves_of_many(turn));
 }
 
 /// Time since some moment.
@@ -107,37 +142,75 @@ impl Contenders {
         }
     }
 
-    fn compare(
-        &self,
-        title: &str,
-        runtime: &Runtime,
-        together: usize,
-        calls: usize,
-        rounds: usize,
-        clock: Clock,
-    ) {
-        let creates: Vec<(&str, Turn<'_>)> = vec![
+    fn creates<'t>(&'t self, turns: Turns<'t>) -> Vec<(&'t str, Turn<'t>)> {
+        vec![
+            (BARE, turns.of_calls(|| self.reqwest_create())),
+            (OURS, turns.of_calls(|| self.create())),
+        ]
+    }
+
+    fn retrieves<'t>(&'t self, turns: Turns<'t>) -> Vec<(&'t str, Turn<'t>)> {
+        vec![
+            (BARE, turns.of_calls(|| self.reqwest_retrieve())),
+            (OURS, turns.of_calls(|| self.retrieve())),
+        ]
+    }
+
+    /// What is left without the reading of deals.
+    fn raw_retrieves<'t>(&'t self, turns: Turns<'t>) -> Vec<(&'t str, Turn<'t>)> {
+        vec![
             (
-                "reqwest + serde_json",
-                turn(runtime, together, calls, clock, || self.reqwest_create()),
+                BARE,
+                turns.of_calls(|| async { drop(self.reqwest_body().await) }),
             ),
-            (
-                "dealkit",
-                turn(runtime, together, calls, clock, || self.create()),
-            ),
-        ];
-        compare(&format!("create {title}"), rounds, creates);
-        let retrieves: Vec<(&str, Turn<'_>)> = vec![
-            (
-                "reqwest + serde_json",
-                turn(runtime, together, calls, clock, || self.reqwest_retrieve()),
-            ),
-            (
-                "dealkit",
-                turn(runtime, together, calls, clock, || self.retrieve()),
-            ),
-        ];
-        compare(&format!("retrieve {title}"), rounds, retrieves);
+            (OURS, turns.of_calls(|| self.raw_retrieve())),
+        ]
+    }
+
+    fn retrieves_of_many<'t>(&'t self, turns: Turns<'t>) -> Vec<(&'t str, Turn<'t>)> {
+        let Turns {
+            together, calls, ..
+        } = turns;
+        let bare = async move || {
+            let mut deals = stream::iter(0..calls)
+                .map(|_| self.reqwest_retrieve())
+                .buffered(together);
+            while deals.next().await.is_some() {}
+        };
+        let ours = async move || {
+            let many = self.dealkit.deals().retrieve_many(ids(calls));
+            let mut deals = many.concurrency(together).stream();
+            while let Some(deal) = deals.next().await {
+                deal.result.unwrap();
+            }
+        };
+        vec![
+            (BARE, turns.of(move |runtime| runtime.block_on(bare()))),
+            (OURS, turns.of(move |runtime| runtime.block_on(ours()))),
+        ]
+    }
+
+    fn raw_retrieves_of_many<'t>(&'t self, turns: Turns<'t>) -> Vec<(&'t str, Turn<'t>)> {
+        let Turns {
+            together, calls, ..
+        } = turns;
+        let bare = async move || {
+            let mut bodies = stream::iter(0..calls)
+                .map(|_| self.reqwest_body())
+                .buffered(together);
+            while bodies.next().await.is_some() {}
+        };
+        let ours = async move || {
+            let many = self.dealkit.deals().retrieve_many(ids(calls));
+            let mut responses = many.raw_responses().concurrency(together).stream();
+            while let Some(response) = responses.next().await {
+                response.result.unwrap();
+            }
+        };
+        vec![
+            (BARE, turns.of(move |runtime| runtime.block_on(bare()))),
+            (OURS, turns.of(move |runtime| runtime.block_on(ours()))),
+        ]
     }
 
     async fn create(&self) {
@@ -154,6 +227,11 @@ impl Contenders {
         self.dealkit.deals().retrieve("d_1").await.unwrap();
     }
 
+    async fn raw_retrieve(&self) {
+        let call = self.dealkit.deals().retrieve("d_1").raw_response();
+        call.await.unwrap();
+    }
+
     async fn reqwest_create(&self) {
         let body = serde_json::to_vec(&self.request).unwrap();
         let call = self
@@ -168,30 +246,60 @@ impl Contenders {
     }
 
     async fn reqwest_retrieve(&self) {
+        let body = self.reqwest_body().await;
+        let _: Deal = serde_json::from_slice(&body).unwrap();
+    }
+
+    async fn reqwest_body(&self) -> Bytes {
         let call = self
             .reqwest
             .get(format!("{}/v1/deals/d_1", self.url))
             .header("x-service-key", KEY);
-        let body = call.send().await.unwrap().bytes().await.unwrap();
-        let _: Deal = serde_json::from_slice(&body).unwrap();
+        call.send().await.unwrap().bytes().await.unwrap()
     }
 }
 
-fn turn<'t, F: Future<Output = ()> + 't>(
+fn ids(count: usize) -> impl Iterator<Item = &'static str> {
+    std::iter::repeat_n("d_1", count)
+}
+
+/// How turns are measured.
+#[derive(Clone, Copy)]
+struct Turns<'t> {
     runtime: &'t Runtime,
     together: usize,
+    /// How many calls a turn makes.
     calls: usize,
     clock: Clock,
-    call: impl Fn() -> F + 't,
-) -> Turn<'t> {
-    Box::new(move || {
-        let began = clock();
-        runtime.block_on(async {
-            let mut calls = stream::iter(0..calls)
-                .map(|_| call())
-                .buffer_unordered(together);
-            while calls.next().await.is_some() {}
-        });
-        (clock() - began) / u32::try_from(calls).unwrap()
-    })
+}
+
+impl<'t> Turns<'t> {
+    fn new(runtime: &'t Runtime, together: usize, calls: usize, clock: Clock) -> Self {
+        Self {
+            runtime,
+            together,
+            calls,
+            clock,
+        }
+    }
+
+    /// Turns that make calls, so many of them together.
+    fn of_calls<F: Future<Output = ()> + 't>(self, call: impl Fn() -> F + 't) -> Turn<'t> {
+        self.of(move |runtime| {
+            runtime.block_on(async {
+                let mut calls = stream::iter(0..self.calls)
+                    .map(|_| call())
+                    .buffer_unordered(self.together);
+                while calls.next().await.is_some() {}
+            });
+        })
+    }
+
+    fn of(self, turn: impl Fn(&Runtime) + 't) -> Turn<'t> {
+        Box::new(move || {
+            let began = (self.clock)();
+            turn(self.runtime);
+            ((self.clock)() - began) / u32::try_from(self.calls).unwrap()
+        })
+    }
 }
