@@ -164,15 +164,19 @@ impl Connections {
     }
 
     /// Sends a request; comes back with the head of its response.
-    pub(crate) async fn send(
+    pub(crate) fn send(
         &self,
         request: reqwest::Request,
-    ) -> Result<reqwest::Response, reqwest::Error> {
-        let response = self.http.execute(request).await?;
-        if response.version() == Version::HTTP_2 {
-            *self.last_http2() = Some(Instant::now());
+    ) -> impl Future<Output = Result<reqwest::Response, reqwest::Error>> {
+        // Outside of the future, which would carry the request about.
+        let responded = self.http.execute(request);
+        async move {
+            let response = responded.await?;
+            if response.version() == Version::HTTP_2 {
+                *self.last_http2() = Some(Instant::now());
+            }
+            Ok(response)
         }
-        Ok(response)
     }
 
     /// Whether the next request goes out on a connection over HTTP/2 that is [`TRUSTED`].
@@ -195,7 +199,8 @@ impl Settings {
             // reqwest would take the service key along to another host.
             .redirect(reqwest::redirect::Policy::none())
             // What is retried, and how often, is decided in one place: here, by dealkit.
-            .retry(reqwest::retry::never())
+            // With none allowed, reqwest keeps no copy of the request for them either.
+            .retry(reqwest::retry::never().max_retries_per_request(0))
             .connector_layer(ProgressLayer)
             .connect_timeout(self.connect_timeout)
             .pool_max_idle_per_host(self.max_idle)

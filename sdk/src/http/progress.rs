@@ -86,32 +86,46 @@ impl<S> Layer<S> for ProgressLayer {
     type Service = Connector<S>;
 
     fn layer(&self, inner: S) -> Connector<S> {
-        Connector { inner }
+        Connector {
+            inner: Arc::new(inner),
+        }
     }
 }
 
-#[derive(Clone)]
 pub(crate) struct Connector<S> {
-    inner: S,
+    /// Shared: reqwest clones the connector several times a call, and makes a connection with few of the clones.
+    inner: Arc<S>,
+}
+
+impl<S> Clone for Connector<S> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
+    }
 }
 
 impl<S, Target> Service<Target> for Connector<S>
 where
-    S: Service<Target>,
-    S::Future: Send + 'static,
-    S::Response: 'static,
-    S::Error: 'static,
+    S: Service<Target> + Clone + Send + 'static,
+    S::Future: Send,
+    Target: Send + 'static,
 {
     type Response = S::Response;
     type Error = S::Error;
     type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        // The clone that makes the connection is asked.
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, target: Target) -> Self::Future {
-        let mut connecting = Box::pin(self.inner.call(target));
+        let mut inner = S::clone(&self.inner);
+        let mut connecting = Box::pin(async move {
+            poll_fn(|context| inner.poll_ready(context)).await?;
+            inner.call(target).await
+        });
         Box::pin(poll_fn(move |context| {
             let poll = connecting.as_mut().poll(context);
             // A connection that outlives its request is made in the background, for nobody in particular.
