@@ -54,11 +54,12 @@ impl Agents {
     pub fn create_json(&self, body: Json) -> Call<Agent> {
         let operation = Operation {
             method: Method::POST,
-            template: wire::AGENTS_PATH.to_owned(),
+            template: wire::AGENTS_PATH.into(),
         };
         let path = Ok(wire::AGENTS_PATH.to_owned());
         Call::new(Arc::clone(&self.service), operation, path, |response, _| {
-            Agent::from_json(&response.body).map_err(Error::decode)
+            Agent::from_json(&response.body)
+                .map_err(|error| Error::decode(error).with_response(response))
         })
         .with_json(body)
     }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, Method};
 use serde::Serialize;
 use tracing::Instrument;
 use url::Url;
@@ -26,7 +26,6 @@ use crate::{
     response::{RawResponse, Response},
     service::{CallOptions, Service},
     value::Json,
-    wire,
 };
 
 /// A call that has not been made yet.
@@ -54,7 +53,7 @@ pub struct Call<T> {
 }
 
 /// Reads what a call comes back with.
-type Read<T> = fn(&HttpResponse, &Operation) -> Result<T, Error>;
+type Read<T> = fn(HttpResponse, &Operation) -> Result<T, Error>;
 
 struct Parts {
     method: Method,
@@ -162,7 +161,7 @@ impl<T> Call<T> {
         let base = &self.service.base_url;
         CallDescription {
             method: self.operation.method.clone(),
-            template: self.operation.template.clone(),
+            template: self.operation.template.clone().into_owned(),
             server_address: base.host_str().unwrap_or_default().to_owned(),
             server_port: base.port_or_known_default().unwrap_or_default(),
         }
@@ -189,46 +188,53 @@ impl<T> Call<T> {
     /// # Ok::<(), dealkit::Error>(())
     /// ```
     pub fn into_request(self) -> Result<http::Request<Bytes>, Error> {
-        let operation = self.operation.clone();
-        let outgoing = self.prepare()?;
+        let operation = self.operation;
+        let outgoing = prepare(&self.service, &operation, self.parts)?;
         let mut request = http::Request::new(outgoing.body.unwrap_or_default());
         *request.method_mut() = outgoing.method;
         *request.uri_mut() = outgoing.url.as_str().parse().map_err(|error| {
             Error::config(format!("the URL cannot be sent: {error}")).with_operation(&operation)
         })?;
-        *request.headers_mut() = outgoing.headers;
+        *request.headers_mut() = Arc::unwrap_or_clone(outgoing.headers);
         Ok(request)
     }
+}
 
-    /// The finished request.
-    fn prepare(self) -> Result<HttpRequest, Error> {
-        let Parts {
-            method,
-            url,
-            headers: own,
-            trace,
-            body,
-        } = self
-            .parts
-            .map_err(|error| error.with_operation(&self.operation))?;
-        let mut headers = self.service.headers.clone();
-        if body.is_some() {
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(wire::JSON));
-        }
-        headers.extend(own);
-        let trace = trace.or_else(|| {
-            let mut trace = HeaderMap::new();
-            self.service.propagate.as_ref()?(&mut trace);
-            Some(trace)
-        });
-        add_trace(&mut headers, trace.unwrap_or_default());
-        Ok(HttpRequest {
-            method,
-            url,
-            headers,
-            body,
-        })
+/// The finished request.
+fn prepare(
+    service: &Service,
+    operation: &Operation,
+    parts: Result<Parts, Error>,
+) -> Result<HttpRequest, Error> {
+    let Parts {
+        method,
+        url,
+        headers: own,
+        trace,
+        body,
+    } = parts.map_err(|error| error.with_operation(operation))?;
+    let trace = trace.or_else(|| {
+        let mut trace = HeaderMap::new();
+        service.propagate.as_ref()?(&mut trace);
+        Some(trace)
+    });
+    // Most calls send what every call sends, and share it.
+    let mut headers = Arc::clone(match body {
+        Some(_) => &service.headers_with_body,
+        None => &service.headers,
+    });
+    if !own.is_empty() {
+        Arc::make_mut(&mut headers).extend(own);
     }
+    if let Some(trace) = trace {
+        add_trace(Arc::make_mut(&mut headers), trace);
+    }
+    Ok(HttpRequest {
+        method,
+        url,
+        headers,
+        body,
+    })
 }
 
 impl<T> Call<T> {
@@ -249,36 +255,41 @@ impl<T> Call<T> {
     /// # Errors
     /// See [`Error`].
     pub async fn send(self) -> Result<T, Error> {
-        self.make().await.map(|(_, value)| value)
+        let read = self.read;
+        self.make(read).await
     }
 
-    /// Makes the call: the response, and what was read from it.
-    async fn make(self) -> Result<(HttpResponse, T), Error> {
-        let operation = self.operation.clone();
-        let service = Arc::clone(&self.service);
-        let read = self.read;
-        let options = self.options;
-        let trace = CallTrace::begin(operation.clone(), &service.base_url);
+    /// Makes the call, and reads its response.
+    async fn make<R>(
+        self,
+        read: impl FnOnce(HttpResponse, &Operation) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let Self {
+            service,
+            operation,
+            parts,
+            options,
+            ..
+        } = self;
+        let mut trace = CallTrace::begin(&operation, &service.base_url);
+        let span = trace.span.clone();
         let outcome = async {
-            let request = self.prepare()?;
+            let request = prepare(&service, &operation, parts)?;
             let response = service.exchange(&operation, &request, options).await?;
-            match read(&response, &operation) {
-                Ok(value) => Ok((response, value)),
-                Err(error) => Err(error.with_response(response)),
-            }
+            trace.responded(&response);
+            read(response, &operation)
         }
-        .instrument(trace.span.clone())
+        .instrument(span)
         .await
         .map_err(|error: Error| error.with_operation(&operation));
-        let response = outcome.as_ref().map(|(response, _)| response);
-        trace.finished(response, &service.redactor);
+        trace.finished(outcome.as_ref().map(drop), &service.redactor);
         outcome
     }
 }
 
 /// Leaves the body as it is.
-fn read_nothing(response: &HttpResponse, operation: &Operation) -> Result<RawResponse, Error> {
-    Ok(RawResponse::of(response.clone(), operation.clone()))
+fn read_nothing(response: HttpResponse, operation: &Operation) -> Result<RawResponse, Error> {
+    Ok(RawResponse::of(response, operation.clone()))
 }
 
 impl Call<RawResponse> {
@@ -333,13 +344,16 @@ impl<T> CallWithResponse<T> {
     /// # Errors
     /// See [`Error`].
     pub async fn send(self) -> Result<Response<T>, Error> {
-        let operation = self.call.operation.clone();
-        let (response, value) = self.call.make().await?;
-        Ok(Response {
-            operation,
-            response,
-            value,
-        })
+        let read = self.call.read;
+        let read = |response: HttpResponse, operation: &Operation| {
+            let value = read(response.clone(), operation)?;
+            Ok(Response {
+                operation: operation.clone(),
+                response,
+                value,
+            })
+        };
+        self.call.make(read).await
     }
 }
 

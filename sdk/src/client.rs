@@ -124,7 +124,10 @@ impl Client {
         }
         Call::raw(
             Arc::clone(&self.service),
-            Operation { method, template },
+            Operation {
+                method,
+                template: template.into(),
+            },
             path,
         )
     }
@@ -442,6 +445,9 @@ impl<C: Clone> ClientBuilder<C> {
         let base = self.checked_base_url()?;
         let key = self.checked_key()?;
         let headers = self.checked_headers(&key)?;
+        let mut headers_with_body = headers.clone();
+        let json = HeaderValue::from_static(wire::JSON);
+        headers_with_body.insert(header::CONTENT_TYPE, json);
         for (name, timeout) in [
             ("timeout", self.total_timeout),
             ("attempt_timeout", self.attempt_timeout),
@@ -475,7 +481,8 @@ impl<C: Clone> ClientBuilder<C> {
                 pools,
                 traffic,
                 base_url: base,
-                headers,
+                headers: Arc::new(headers),
+                headers_with_body: Arc::new(headers_with_body),
                 redactor: Redactor::new(&key),
                 total_timeout: self.total_timeout,
                 limits: Limits {

@@ -39,13 +39,14 @@ impl Deals {
     pub fn retrieve(&self, id: impl AsRef<str>) -> Call<Deal> {
         let operation = Operation {
             method: Method::GET,
-            template: wire::DEAL_PATH.to_owned(),
+            template: wire::DEAL_PATH.into(),
         };
         let path = segment(id.as_ref())
             .map(|id| wire::DEAL_PATH.replace("{id}", &id))
             .map_err(Error::from);
         Call::new(Arc::clone(&self.service), operation, path, |response, _| {
-            Deal::from_json(&response.body).map_err(Error::decode)
+            Deal::from_json(&response.body)
+                .map_err(|error| Error::decode(error).with_response(response))
         })
     }
 

@@ -1,6 +1,6 @@
 //! One error type, its kinds, and what a caller can ask of it.
 
-use std::{error::Error as StdError, fmt, time::Duration};
+use std::{borrow::Cow, error::Error as StdError, fmt, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
@@ -66,7 +66,7 @@ struct Inner {
 pub(crate) struct Operation {
     pub(crate) method: http::Method,
     /// The path with placeholders in the place of identifiers.
-    pub(crate) template: String,
+    pub(crate) template: Cow<'static, str>,
 }
 
 impl fmt::Display for Operation {

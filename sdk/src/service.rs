@@ -25,7 +25,9 @@ pub(crate) struct Service {
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) base_url: Url,
     /// The headers that every request carries.
-    pub(crate) headers: HeaderMap,
+    pub(crate) headers: Arc<HeaderMap>,
+    /// Those, and the type of a body, for requests that have one.
+    pub(crate) headers_with_body: Arc<HeaderMap>,
     pub(crate) redactor: Redactor,
     pub(crate) total_timeout: Duration,
     pub(crate) limits: Limits,

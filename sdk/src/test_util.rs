@@ -154,7 +154,7 @@ impl ErrorBuilder {
     /// What was asked for: a method and the path with placeholders, such as `/v1/deals/{id}`. The text begins
     /// with it.
     pub fn operation(mut self, method: Method, template: impl Into<String>) -> Self {
-        let template = template.into();
+        let template = template.into().into();
         self.operation = Some(Operation { method, template });
         self
     }

@@ -305,7 +305,7 @@ mod tests {
         };
         let operation = Operation {
             method: method.clone(),
-            template: "/v1".to_owned(),
+            template: "/v1".into(),
         };
         // Nothing here waits for anything real.
         let outcome = with_retries(policy, &operation, TOTAL, &fake, quota, attempt)

@@ -1,6 +1,6 @@
 //! One request out, one whole response back.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, StatusCode, header};
@@ -30,14 +30,14 @@ const ERROR_BODY_READ: usize = 1024 * 1024;
 pub(crate) struct HttpRequest {
     pub(crate) method: Method,
     pub(crate) url: Url,
-    pub(crate) headers: HeaderMap,
+    pub(crate) headers: Arc<HeaderMap>,
     pub(crate) body: Option<Bytes>,
 }
 
 impl HttpRequest {
     fn to_reqwest(&self) -> reqwest::Request {
         let mut request = reqwest::Request::new(self.method.clone(), self.url.clone());
-        request.headers_mut().clone_from(&self.headers);
+        *request.headers_mut() = HeaderMap::clone(&self.headers);
         if let Some(body) = &self.body {
             *request.body_mut() = Some(body.clone().into());
         }
@@ -136,7 +136,10 @@ fn why_unreadable(request: &HttpRequest, response: &HttpResponse) -> Option<Stri
     } else {
         &[transfer, content]
     };
-    checked.iter().find_map(|(name, readable)| {
+    let mut checked = checked
+        .iter()
+        .filter(|(name, _)| response.headers.contains_key(name));
+    checked.find_map(|(name, readable)| {
         let values = response.headers.get_all(name);
         let all: Vec<_> = values.iter().map(|value| value.as_bytes()).collect();
         let all = String::from_utf8_lossy(&all.join(&b", "[..])).into_owned();

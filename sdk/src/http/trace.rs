@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use tracing::{Span, field::Empty};
+use tracing::{Level, Span, field::Empty, level_filters::LevelFilter};
 use url::Url;
 
 use crate::{
@@ -16,12 +16,21 @@ use crate::{
 };
 
 /// A call that has begun: its span, and the event that it ends with.
-pub(crate) struct CallTrace {
+pub(crate) struct CallTrace<'a> {
     /// The span of the call, with all its attempts.
     pub(crate) span: Span,
-    operation: Operation,
+    operation: &'a Operation,
     began: Instant,
+    /// The response that the call came to, if it came to one.
+    response: Option<Seen>,
     has_ended: bool,
+}
+
+/// What is shown of a response.
+struct Seen {
+    status: u16,
+    request_id: Option<String>,
+    attempts: u32,
 }
 
 /// What a call came to, as the span and the event show it.
@@ -34,15 +43,15 @@ struct End<'a> {
     attempts: Option<u32>,
 }
 
-impl CallTrace {
-    pub(crate) fn begin(operation: Operation, base: &Url) -> Self {
+impl<'a> CallTrace<'a> {
+    pub(crate) fn begin(operation: &'a Operation, base: &Url) -> Self {
         let span = tracing::info_span!(
             target: "dealkit",
             "dealkit.call",
             otel.name = %operation,
             otel.kind = "client",
             http.request.method = operation.method.as_str(),
-            url.template = operation.template,
+            url.template = &*operation.template,
             url.scheme = base.scheme(),
             server.address = base.host_str(),
             server.port = base.port_or_known_default(),
@@ -54,36 +63,52 @@ impl CallTrace {
             span,
             operation,
             began: Instant::now(),
+            response: None,
             has_ended: false,
         }
     }
 
+    /// Takes note of a successful response, before it is read.
+    pub(crate) fn responded(&mut self, response: &HttpResponse) {
+        if is_heard() {
+            self.response = Some(Seen {
+                status: response.status.as_u16(),
+                request_id: response
+                    .request_id()
+                    .map(|id| shown(id, &response.redactor)),
+                attempts: response.attempts,
+            });
+        }
+    }
+
     /// Records what the call came to.
-    pub(crate) fn finished(mut self, result: Result<&HttpResponse, &Error>, redactor: &Redactor) {
-        // A service may put the key, or a line end, into the request id.
-        let shown = |id: &str| short(&redactor.mask(id));
+    pub(crate) fn finished(mut self, result: Result<(), &Error>, redactor: &Redactor) {
+        self.has_ended = true;
+        if !is_heard() {
+            return;
+        }
+        let response = self.response.take();
         self.end(&match result {
-            Ok(response) => End {
+            Ok(()) => End {
                 message: "call succeeded",
-                status: Some(response.status.as_u16()),
+                status: response.as_ref().map(|seen| seen.status),
                 error_type: None,
                 outcome: Outcome::Succeeded,
-                request_id: response.request_id().map(shown),
-                attempts: Some(response.attempts),
+                attempts: response.as_ref().map(|seen| seen.attempts),
+                request_id: response.and_then(|seen| seen.request_id),
             },
             Err(error) => End {
                 message: "call failed",
                 status: error.status().map(|status| status.as_u16()),
                 error_type: Some(error_type(error)),
                 outcome: error.outcome(),
-                request_id: error.request_id().map(shown),
+                request_id: error.request_id().map(|id| shown(id, redactor)),
                 attempts: Some(error.attempts()),
             },
         });
     }
 
-    fn end(&mut self, end: &End<'_>) {
-        self.has_ended = true;
+    fn end(&self, end: &End<'_>) {
         if let Some(status) = end.status {
             self.span.record("http.response.status_code", status);
         }
@@ -98,7 +123,7 @@ impl CallTrace {
             parent: &self.span,
             {
                 http.request.method = self.operation.method.as_str(),
-                url.template = self.operation.template,
+                url.template = &*self.operation.template,
                 http.response.status_code = end.status,
                 error.type = end.error_type,
                 dealkit.outcome = end.outcome.as_str(),
@@ -111,7 +136,7 @@ impl CallTrace {
     }
 }
 
-impl Drop for CallTrace {
+impl Drop for CallTrace<'_> {
     /// A call whose future is dropped ends, too.
     fn drop(&mut self) {
         if !self.has_ended {
@@ -128,13 +153,23 @@ impl Drop for CallTrace {
     }
 }
 
+/// Whether anybody listens to spans and events of calls.
+fn is_heard() -> bool {
+    Level::INFO <= LevelFilter::current()
+}
+
+/// A request id, into which a service may put the key, or a line end.
+fn shown(request_id: &str, redactor: &Redactor) -> String {
+    short(&redactor.mask(request_id))
+}
+
 /// Says that a request is about to be sent again, and why.
 pub(crate) fn retrying(operation: &Operation, resend_count: u32, wait: Duration, error: &Error) {
     tracing::warn!(
         target: "dealkit",
         {
             http.request.method = operation.method.as_str(),
-            url.template = operation.template,
+            url.template = &*operation.template,
             http.request.resend_count = resend_count,
             http.response.status_code = error.status().map(|status| status.as_u16()),
             error.type = error_type(error),
