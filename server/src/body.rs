@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     pin::Pin,
-    sync::Arc,
+    sync::atomic::{AtomicUsize, Ordering},
     task::{Context, Poll},
 };
 
@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, timeout_at};
 
-use crate::idle_timer::IdleTimer;
+use crate::idle_timer::InFlight;
 
 /// Why a request body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,63 @@ pub(crate) enum BodyError {
     TooLarge,
     TimedOut,
     Broken,
+    /// All bodies together would be too large.
+    NoRoom,
+}
+
+/// How many bytes of request bodies a server keeps at once: without it, a thousand connections with a hundred
+/// streams each could keep a body at its limit in each.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    limit: usize,
+    taken: AtomicUsize,
+}
+
+impl Budget {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            taken: AtomicUsize::new(0),
+        }
+    }
+
+    /// The share of one body, empty at first.
+    pub(crate) fn share(&self) -> Share<'_> {
+        Share {
+            budget: self,
+            bytes: 0,
+        }
+    }
+}
+
+/// What one body has of a [`Budget`]; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Share<'b> {
+    budget: &'b Budget,
+    bytes: usize,
+}
+
+impl Share<'_> {
+    fn grow(&mut self, bytes: usize) -> Result<(), BodyError> {
+        let next = |taken: usize| {
+            let next = taken.checked_add(bytes)?;
+            (next <= self.budget.limit).then_some(next)
+        };
+        let taken = &self.budget.taken;
+        taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
+            .map_err(|_| BodyError::NoRoom)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.budget.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Reads a body of at most `limit` bytes until `deadline`. What is not yet read when it fails stays in `body`.
@@ -27,14 +84,19 @@ pub(crate) async fn read(
     body: &mut Incoming,
     limit: usize,
     deadline: Instant,
+    share: &mut Share<'_>,
 ) -> Result<Bytes, BodyError> {
-    match timeout_at(deadline, read_all(body, limit)).await {
+    match timeout_at(deadline, read_all(body, limit, share)).await {
         Ok(read) => read,
         Err(_) => Err(BodyError::TimedOut),
     }
 }
 
-async fn read_all(body: &mut Incoming, limit: usize) -> Result<Bytes, BodyError> {
+async fn read_all(
+    body: &mut Incoming,
+    limit: usize,
+    share: &mut Share<'_>,
+) -> Result<Bytes, BodyError> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -44,6 +106,7 @@ async fn read_all(body: &mut Incoming, limit: usize) -> Result<Bytes, BodyError>
         if data.len() > limit - first.len().max(rest.len()) {
             return Err(BodyError::TooLarge);
         }
+        share.grow(data.len())?;
         // Nearly every body arrives in one piece, which is then used as it is.
         if first.is_empty() && rest.is_empty() {
             first = data;
@@ -83,7 +146,7 @@ pub(crate) async fn discard(mut body: Incoming, limit: usize, deadline: Instant)
 #[derive(Debug)]
 pub(crate) struct ResponseBody {
     left: Bytes,
-    idle: Arc<IdleTimer>,
+    request: InFlight,
     /// Whether others are to have their turn before the next piece.
     gives_way: bool,
 }
@@ -92,10 +155,10 @@ pub(crate) struct ResponseBody {
 const PIECE: usize = 64 * 1024;
 
 impl ResponseBody {
-    pub(crate) fn new(body: Bytes, idle: Arc<IdleTimer>) -> Self {
+    pub(crate) fn new(body: Bytes, request: InFlight) -> Self {
         Self {
             left: body,
-            idle,
+            request,
             gives_way: false,
         }
     }
@@ -117,7 +180,7 @@ impl Body for ResponseBody {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        self.idle.progress();
+        self.request.progress();
         let piece = self.left.len().min(PIECE);
         let piece = self.left.split_to(piece);
         self.gives_way = true;

@@ -35,10 +35,12 @@ const USAGE_ERROR: u8 = 2;
     after_help = "Try it:\n  \
         dealkit-server\n  \
         curl -H 'x-service-key: sandbox-key' http://127.0.0.1:8080/v1/deals/d_1\n\n\
+        Fixed limits: 128 requests in flight on an HTTP/2 connection, 128 levels of JSON, and 8 MiB of a\n\
+        refused body that are read and discarded.\n\n\
         Every flag can also be set as an environment variable, shown in [env: …]; a flag wins."
 )]
 struct Arguments {
-    /// Address and port to listen on; port 0 asks for a free one
+    /// Address and port to listen on, such as 127.0.0.1:8080 or localhost:8080; port 0 asks for a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address)]
     #[arg(env = "DEALKIT_SERVER_LISTEN", hide_env_values = true)]
     listen: SocketAddr,
@@ -102,6 +104,16 @@ struct Arguments {
     #[arg(env = "DEALKIT_SERVER_MAX_BODY_BYTES", hide_env_values = true)]
     max_body_bytes: usize,
 
+    /// How much of all request bodies is kept at once, in bytes; a request beyond it gets a 503
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 268_435_456,
+        help_heading = "Limits"
+    )]
+    #[arg(env = "DEALKIT_SERVER_MAX_BUFFERED_BYTES", hide_env_values = true)]
+    max_buffered_bytes: usize,
+
     /// How many agents can be created
     #[arg(
         long,
@@ -143,12 +155,12 @@ struct Arguments {
     #[arg(env = "DEALKIT_SERVER_MAX_HEAD_BYTES", hide_env_values = true)]
     max_head_bytes: u32,
 
-    /// Connections served at once, further ones wait [default: 1024, or the limit of open files less 32]
+    /// Connections served at once; while others wait, the longest idle is closed [default: 1024, or the limit of open files less 32]
     #[arg(long, value_name = "N", help_heading = "Limits", value_parser = value_parser!(u32).range(1..))]
     #[arg(env = "DEALKIT_SERVER_MAX_CONNECTIONS", hide_env_values = true)]
     max_connections: Option<u32>,
 
-    /// Time for a request head to arrive; an idle connection is kept as long
+    /// Time for a request head to arrive; an idle connection is kept as long, and a response may stay unread as long
     #[arg(long, value_name = "SECONDS", default_value = "10", help_heading = "Limits", value_parser = seconds)]
     #[arg(env = "DEALKIT_SERVER_HEAD_TIMEOUT", hide_env_values = true)]
     head_timeout: Duration,
@@ -216,6 +228,7 @@ impl Arguments {
                 LogArgument::Off => LogFormat::Off,
             },
             max_body_bytes: self.max_body_bytes,
+            max_buffered_bytes: self.max_buffered_bytes,
             max_agents: self.max_agents,
             max_store_bytes: self.max_store_bytes,
             max_seed_bytes: self.max_seed_bytes,

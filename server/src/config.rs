@@ -29,6 +29,9 @@ pub struct Config {
     pub log: LogFormat,
     /// The longest request body, in bytes.
     pub max_body_bytes: usize,
+    /// How much of all request bodies together is kept at once while they arrive and are answered, in bytes. A
+    /// request whose body does not fit gets a 503.
+    pub max_buffered_bytes: usize,
     /// How many agents can be created.
     pub max_agents: u64,
     /// How much JSON of agents, and of deals beyond those that it starts with, is kept, in bytes.
@@ -37,7 +40,8 @@ pub struct Config {
     pub max_seed_bytes: u64,
     /// The longest request head (request line and headers), in bytes. At least [`Config::MIN_HEAD_BYTES`].
     pub max_head_bytes: usize,
-    /// How many connections are served at once; further ones wait until one ends.
+    /// How many connections are served at once. While further ones wait, the one that has been idle the longest
+    /// is closed, and responses end their connections.
     pub max_connections: usize,
     /// How long a connection may go without a complete request head, from its start or the last response. This
     /// is also how long an idle connection is kept, and how long a caller may leave its response unread.
@@ -61,6 +65,7 @@ impl Default for Config {
             strict: false,
             log: LogFormat::Off,
             max_body_bytes: 1024 * 1024,
+            max_buffered_bytes: 256 * 1024 * 1024,
             max_agents: 1_000_000,
             max_store_bytes: 1024 * 1024 * 1024,
             max_seed_bytes: 1024 * 1024 * 1024,

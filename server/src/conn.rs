@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     future::poll_fn,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{Arc, OnceLock},
     task::Poll,
     time::Duration,
@@ -26,8 +26,8 @@ use tokio::{
 
 use crate::{
     access_log::AccessLog,
-    body::{self, BodyError, ResponseBody},
-    idle_timer::IdleTimer,
+    body::{self, BodyError, Budget, ResponseBody},
+    crowd::{Crowd, Place},
     preface::{self, Protocol, Replay},
     service::{Admitted, HeadCheck, Service},
 };
@@ -51,6 +51,8 @@ const MAX_STREAMS: u32 = 128;
 pub(crate) struct Shared {
     pub(crate) service: Service,
     pub(crate) log: AccessLog,
+    pub(crate) bodies: Budget,
+    pub(crate) crowd: Crowd,
     pub(crate) max_head_bytes: usize,
     pub(crate) head_timeout: Duration,
     pub(crate) body_timeout: Duration,
@@ -60,19 +62,21 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 struct Connection {
     shared: Arc<Shared>,
-    idle: Arc<IdleTimer>,
+    place: Arc<Place>,
     /// When the time for the body is over that is left unread after the last exchange of an HTTP/1.1 connection.
     unread_until: OnceLock<Instant>,
 }
 
-/// Serves `stream` until it ends, times out, or `stopping` turns true and nothing is in flight.
+/// Serves `stream` until it ends, times out, or is asked to stop, all connections by `stopping` or this one by its
+/// `place`, and nothing is in flight.
 pub(crate) async fn serve(
     stream: TcpStream,
     shared: Arc<Shared>,
+    place: Arc<Place>,
     mut stopping: watch::Receiver<bool>,
 ) {
     let connection = Arc::new(Connection {
-        idle: Arc::new(IdleTimer::start()),
+        place,
         unread_until: OnceLock::new(),
         shared,
     });
@@ -81,6 +85,7 @@ pub(crate) async fn serve(
         biased;
         detected = detecting => detected,
         () = asked_to_stop(&mut stopping) => return,
+        () = asked_to_leave(&connection.place) => return,
     };
     // Silence, an end before the first request, or a broken connection: nobody to answer.
     let Ok(Ok(Some((protocol, io)))) = detected else {
@@ -100,12 +105,26 @@ async fn asked_to_stop(stopping: &mut watch::Receiver<bool>) {
     tokio::task::yield_now().await;
 }
 
+/// The same for this connection, which makes room for others.
+async fn asked_to_leave(place: &Place) {
+    place.is_asked_to_leave().await;
+    tokio::task::yield_now().await;
+}
+
+/// Resolves when nothing has gone forward for `limit`, or for less and others wait.
+async fn idle_for_too_long(place: &Place, limit: Duration) {
+    tokio::select! {
+        () = place.idle.expired(limit) => {}
+        () = asked_to_leave(place) => {}
+    }
+}
+
 async fn http1(
     io: Replay<TcpStream>,
     connection: Arc<Connection>,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let Connection { shared, idle, .. } = &*connection;
+    let Connection { shared, place, .. } = &*connection;
     // Boxed, for the stream to be given back at its end.
     let exchange = service_fn(|request| Box::pin(exchange(request, Arc::clone(&connection))));
     let mut serving = http1::Builder::new()
@@ -120,15 +139,17 @@ async fn http1(
         tokio::select! {
             biased;
             ended = poll_fn(|cx| serving.poll_without_shutdown(cx)) => break ended,
-            () = idle.expired(shared.head_timeout) => return,
-            () = asked_to_stop(&mut stopping), if !is_stopping => {
-                is_stopping = true;
-                std::pin::Pin::new(&mut serving).graceful_shutdown();
-                if let Poll::Ready(ended) = poll_fn(|cx| Poll::Ready(serving.poll_without_shutdown(cx))).await {
-                    is_idle = true;
-                    break ended;
-                }
-            }
+            () = place.idle.expired(shared.head_timeout) => return,
+            () = asked_to_stop(&mut stopping), if !is_stopping => {}
+            () = asked_to_leave(place), if !is_stopping => {}
+        }
+        is_stopping = true;
+        Pin::new(&mut serving).graceful_shutdown();
+        if let Poll::Ready(ended) =
+            poll_fn(|cx| Poll::Ready(serving.poll_without_shutdown(cx))).await
+        {
+            is_idle = true;
+            break ended;
         }
     };
     let parts = serving.into_parts();
@@ -172,7 +193,7 @@ async fn http2(
     connection: Arc<Connection>,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let Connection { shared, idle, .. } = &*connection;
+    let Connection { shared, place, .. } = &*connection;
     let exchange = service_fn(|request| exchange(request, Arc::clone(&connection)));
     // Lent, for the stream to be given back at its end.
     let serving = http2::Builder::new(TokioExecutor::new())
@@ -186,9 +207,8 @@ async fn http2(
             tokio::select! {
                 biased;
                 _ = serving.as_mut() => break,
-                () = idle.expired(shared.head_timeout) => {
-                    // Idle: say goodbye, so that a request that is just being sent is known not to have been
-                    // acted on.
+                () = idle_for_too_long(place, shared.head_timeout) => {
+                    // Say goodbye, so that a request that is just being sent is known not to have been acted on.
                     serving.as_mut().graceful_shutdown();
                     let _ = timeout(CLOSE_GRACE, serving).await;
                     return;
@@ -202,6 +222,13 @@ async fn http2(
     }
     // A caller that is still receiving a response goes on sending window updates.
     lingering_close(io.into_inner(), None).await;
+}
+
+/// Ends the HTTP/1.1 connection after `response`, and says so in it.
+fn close_after(response: &mut Response<Bytes>) {
+    response
+        .headers_mut()
+        .insert(header::CONNECTION, HeaderValue::from_static("close"));
 }
 
 /// The response to a request whose body has arrived.
@@ -227,8 +254,9 @@ async fn exchange(
     connection: Arc<Connection>,
 ) -> Result<Response<ResponseBody>, Infallible> {
     let began = Instant::now();
-    let Connection { shared, idle, .. } = &*connection;
-    let receiving = idle.receive();
+    let Connection { shared, place, .. } = &*connection;
+    let in_flight = place.idle.request();
+    let receiving = place.idle.receive();
     let (head, mut body) = request.into_parts();
     let deadline = began + shared.body_timeout;
     let service = &shared.service;
@@ -237,7 +265,8 @@ async fn exchange(
     let mut response = match service.check_head(&head) {
         HeadCheck::Done(early) => early,
         HeadCheck::Admitted(admitted) => {
-            match body::read(&mut body, service.max_body_bytes(), deadline).await {
+            let mut share = shared.bodies.share();
+            match body::read(&mut body, service.max_body_bytes(), deadline, &mut share).await {
                 Ok(body) => {
                     unread = false;
                     respond(service, admitted, body).await
@@ -245,14 +274,15 @@ async fn exchange(
                 Err(BodyError::TooLarge) => service.too_large(&admitted),
                 Err(BodyError::TimedOut) => service.timed_out(&admitted),
                 Err(BodyError::Broken) => service.broken_body(&admitted),
+                Err(BodyError::NoRoom) => service.no_room_for_body(&admitted),
             }
         }
     };
 
     // What follows a refused CONNECT may be meant for a tunnel, and must not be taken for the next request.
-    let is_last = unread || head.method == Method::CONNECT;
-    if is_last {
-        if head.version == Version::HTTP_2 {
+    let is_h2 = head.version == Version::HTTP_2;
+    if unread || head.method == Method::CONNECT {
+        if is_h2 {
             // The other requests of the connection go on; this one's body is read beside them.
             tokio::spawn(async move {
                 let _receiving = receiving;
@@ -261,13 +291,13 @@ async fn exchange(
         } else {
             // `lingering_close` reads the rest once the response is out, so that a caller that waits for
             // `100 Continue` is not told to go on.
-            response
-                .headers_mut()
-                .insert(header::CONNECTION, HeaderValue::from_static("close"));
+            close_after(&mut response);
             let _ = connection.unread_until.set(deadline);
         }
+    } else if !is_h2 && shared.crowd.is_waiting() {
+        close_after(&mut response);
     }
     shared.log.record(&head, &response, began.elapsed());
-    idle.progress();
-    Ok(response.map(|body: Bytes| ResponseBody::new(body, Arc::clone(idle))))
+    in_flight.progress();
+    Ok(response.map(|body: Bytes| ResponseBody::new(body, in_flight)))
 }

@@ -23,6 +23,8 @@ pub(crate) struct IdleTimer {
     progressed: AtomicU64,
     /// Requests whose bodies are being read. They have their own timeout.
     receiving: AtomicUsize,
+    /// Requests whose responses are not handed over yet, in whole.
+    in_flight: AtomicUsize,
 }
 
 impl IdleTimer {
@@ -31,7 +33,21 @@ impl IdleTimer {
             start: Instant::now(),
             progressed: AtomicU64::new(0),
             receiving: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
         }
+    }
+
+    /// Notes a request, until the guard is dropped: that is when its response is handed over.
+    pub(crate) fn request(self: &Arc<Self>) -> InFlight {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlight(Arc::clone(self))
+    }
+
+    /// How long no request has been in flight; `None` when one is.
+    pub(crate) fn idle_for(&self) -> Option<Duration> {
+        let is_idle = self.in_flight.load(Ordering::Relaxed) == 0;
+        let progressed = Duration::from_millis(self.progressed.load(Ordering::Relaxed));
+        is_idle.then(|| self.start.elapsed().saturating_sub(progressed))
     }
 
     /// Notes that a response, or a piece of one, was handed over.
@@ -71,6 +87,24 @@ impl Drop for Receiving {
     fn drop(&mut self) {
         self.0.receiving.fetch_sub(1, Ordering::Relaxed);
         self.0.progress();
+    }
+}
+
+/// Stands for a request in flight.
+#[derive(Debug)]
+pub(crate) struct InFlight(Arc<IdleTimer>);
+
+impl InFlight {
+    /// Notes that a piece of its response was handed over.
+    pub(crate) fn progress(&self) {
+        self.0.progress();
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.progress();
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -13,6 +13,7 @@ mod body;
 pub mod cli;
 mod config;
 mod conn;
+mod crowd;
 pub mod generate;
 mod idle_timer;
 pub mod json;

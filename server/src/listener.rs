@@ -1,19 +1,25 @@
 //! The accept loop: how many connections at once, what an accept error means, and how it all ends.
 
-use std::{io, iter, sync::Arc, time::Duration};
+use std::{collections::HashMap, io, iter, sync::Arc, time::Duration};
 
 use tokio::{
     net::{TcpListener, TcpStream},
     runtime::Handle,
     sync::{oneshot, watch},
-    task::JoinSet,
+    task::{self, JoinError, JoinSet},
     time::{sleep, timeout},
 };
 
-use crate::conn::{self, Shared};
+use crate::{
+    conn::{self, Shared},
+    crowd::{self, Place},
+};
 
 /// How long to wait when the system cannot give us a descriptor or a buffer. Connections that end free some.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long an idle connection takes to leave, with time to spare. One that takes longer has half of a request.
+const LEAVING: Duration = Duration::from_millis(20);
 
 /// Accepts connections until `stop` is sent, then lets the open ones end within `shutdown_timeout`. When
 /// `stop` is dropped instead, everything ends at once. Every other connection is served on the runtime `second`.
@@ -28,25 +34,33 @@ pub(crate) async fn serve(
     let (stopping, asked_to_stop) = watch::channel(false);
     let mut connections = Connections {
         open: JoinSet::new(),
+        places: HashMap::new(),
         shared,
         second,
         is_seconds_turn: false,
         asked_to_stop,
     };
+    // One that has come and has no place yet. The others wait in the system's queue.
+    let mut waiting = None;
     let stopped = loop {
         tokio::select! {
             stopped = &mut stop => break stopped,
-            // Those that ended make room. Connections beyond the limit wait in the system's queue.
-            Some(_) = connections.open.join_next() => {}
-            stream = accept(&listener), if connections.open.len() < max_connections => {
-                connections.add(stream);
-            }
+            // Those that ended make room.
+            Some(ended) = connections.open.join_next_with_id() => connections.forget(ended),
+            stream = accept(&listener), if waiting.is_none() => waiting = Some(stream),
+            () = make_room(&connections.places), if waiting.is_some() => {}
         }
+        if connections.open.len() < max_connections
+            && let Some(stream) = waiting.take()
+        {
+            connections.add(stream);
+        }
+        connections.shared.crowd.set_waiting(waiting.is_some());
     };
     if stopped.is_ok() {
         // Callers that the system has let in already may have sent their requests.
         let room = max_connections.saturating_sub(connections.open.len());
-        for stream in queued(listener).take(room) {
+        for stream in waiting.into_iter().chain(queued(listener)).take(room) {
             connections.add(stream);
         }
         // New connections are refused before the old ones are told: a caller that finds its connection closed
@@ -60,6 +74,7 @@ pub(crate) async fn serve(
 /// The connections that are open, and what each needs.
 struct Connections {
     open: JoinSet<()>,
+    places: HashMap<task::Id, Arc<Place>>,
     shared: Arc<Shared>,
     second: Handle,
     is_seconds_turn: bool,
@@ -68,23 +83,44 @@ struct Connections {
 
 impl Connections {
     fn add(&mut self, stream: TcpStream) {
-        let shared = Arc::clone(&self.shared);
-        let stopping = self.asked_to_stop.clone();
-        if self.is_seconds_turn {
+        let place = Place::take();
+        let serving = (
+            Arc::clone(&self.shared),
+            Arc::clone(&place),
+            self.asked_to_stop.clone(),
+        );
+        let (shared, its_place, stopping) = serving;
+        let task = if self.is_seconds_turn {
             // A socket belongs to the runtime that it was made in.
             let Ok(stream) = stream.into_std() else {
                 return;
             };
             let serving = async move {
                 if let Ok(stream) = TcpStream::from_std(stream) {
-                    conn::serve(stream, shared, stopping).await;
+                    conn::serve(stream, shared, its_place, stopping).await;
                 }
             };
-            self.open.spawn_on(serving, &self.second);
+            self.open.spawn_on(serving, &self.second)
         } else {
-            self.open.spawn(conn::serve(stream, shared, stopping));
-        }
+            let serving = conn::serve(stream, shared, its_place, stopping);
+            self.open.spawn(serving)
+        };
+        self.places.insert(task.id(), place);
         self.is_seconds_turn = !self.is_seconds_turn;
+    }
+
+    /// Takes note of a connection that has ended.
+    fn forget(&mut self, ended: Result<(task::Id, ()), JoinError>) {
+        let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
+        self.places.remove(&id);
+    }
+}
+
+/// Asks an idle connection to leave, and waits for a moment whether it does.
+async fn make_room(places: &HashMap<task::Id, Arc<Place>>) {
+    match crowd::ask_longest_idle(places.values()) {
+        Ok(()) => sleep(LEAVING).await,
+        Err(too_soon) => sleep(too_soon).await,
     }
 }
 

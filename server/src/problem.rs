@@ -59,6 +59,11 @@ impl Kind {
         uri: "urn:dealkit:problem:body-timeout",
         title: "The body did not arrive in time",
     };
+    pub(crate) const BUSY: &Self = &Self {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        uri: "urn:dealkit:problem:busy",
+        title: "The server is busy with other bodies",
+    };
     pub(crate) const MALFORMED_BODY: &Self = &Self {
         status: StatusCode::BAD_REQUEST,
         uri: "urn:dealkit:problem:malformed-body",

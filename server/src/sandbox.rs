@@ -19,8 +19,10 @@ use tokio::{
 use crate::{
     access_log::AccessLog,
     auth::{InvalidServiceKey, ServiceKey},
+    body::Budget,
     config::Config,
     conn::Shared,
+    crowd::Crowd,
     listener,
     seed::{SeedDeal, SeedError, Seeds},
     service::Service,
@@ -210,6 +212,12 @@ impl SandboxBuilder {
         self
     }
 
+    /// See [`Config::max_buffered_bytes`].
+    pub fn max_buffered_bytes(mut self, bytes: usize) -> Self {
+        self.config.max_buffered_bytes = bytes;
+        self
+    }
+
     /// How many agents can be created.
     pub fn max_agents(mut self, agents: u64) -> Self {
         self.config.max_agents = agents;
@@ -228,7 +236,7 @@ impl SandboxBuilder {
         self
     }
 
-    /// How many connections are served at once.
+    /// How many connections are served at once. See [`Config::max_connections`].
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.config.max_connections = connections;
         self
@@ -336,6 +344,8 @@ fn run(config: Config, seeds: Seeds) -> Result<Sandbox, StartError> {
     let shared = Arc::new(Shared {
         service: service.clone(),
         log: AccessLog::new(config.log).map_err(StartError::System)?,
+        bodies: Budget::new(config.max_buffered_bytes),
+        crowd: Crowd::default(),
         max_head_bytes: config.max_head_bytes,
         head_timeout: config.head_timeout,
         body_timeout: config.body_timeout,

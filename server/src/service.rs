@@ -233,6 +233,16 @@ impl Service {
         ))
     }
 
+    /// The body would have been more than the server keeps of all bodies together.
+    pub(crate) fn no_room_for_body(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
+        let refusal = Refusal::new(
+            Kind::BUSY,
+            "Other requests have bodies in flight that take all the room. Send the request again, or start the \
+             server with a higher --max-buffered-bytes.",
+        );
+        admitted.refuse(refusal.header(header::RETRY_AFTER, "1"))
+    }
+
     /// The transfer of the body broke the protocol, such as with a chunk size that is not a number.
     pub(crate) fn broken_body(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
         admitted.refuse(Refusal::new(

@@ -741,6 +741,70 @@ fn an_idle_connection_is_told_before_it_ends() {
     assert!(began.elapsed() > SHORT / 2);
 }
 
+/// An idle HTTP/2 connection makes room for others, too, with a goodbye.
+#[test]
+fn an_idle_connection_makes_room_for_one_that_waits() {
+    let sandbox = Sandbox::builder()
+        .max_connections(1)
+        .head_timeout(Duration::from_secs(120))
+        .start()
+        .unwrap();
+    let mut stream = open(sandbox.address(), &[]);
+    stream.write_all(&get(1)).unwrap();
+    assert_eq!(
+        send(sandbox.address(), get_deal("d_1").as_bytes()).status,
+        200
+    );
+    let mut was_answered = false;
+    let goodbye = loop {
+        let frame = read_frame(&mut stream).unwrap();
+        if frame.kind == GOAWAY {
+            break frame;
+        }
+        was_answered |= frame.kind == HEADERS && status(&frame.payload) == 200;
+    };
+    assert_eq!((was_answered, code(&goodbye)), (true, NO_ERROR));
+}
+
+/// A request that is refused before its body has arrived: the rest of its stream is discarded, and the connection goes
+/// on with whatever else there is.
+#[tokio::test]
+async fn a_refused_body_ends_its_stream_and_not_the_connection() {
+    let sandbox = Sandbox::builder().max_body_bytes(1_000).start().unwrap();
+    let stream = tokio::net::TcpStream::connect(sandbox.address())
+        .await
+        .unwrap();
+    let (mut sender, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    for declared in [true, false] {
+        let mut request = Request::post("http://h/v1/agents")
+            .header("x-service-key", KEY)
+            .header("content-type", "application/json");
+        if declared {
+            request = request.header("content-length", "3000000");
+        }
+        sender = sender.ready().await.unwrap();
+        let request = request.body(()).unwrap();
+        let (response, mut body) = sender.send_request(request, false).unwrap();
+        body.send_data(Bytes::from(vec![b' '; 2_000]), false)
+            .unwrap();
+        assert_eq!(response.await.unwrap().status(), 413);
+
+        // Far more than a window: it can be sent only because somebody reads it.
+        body.send_data(Bytes::from(vec![b' '; 2_998_000]), true)
+            .unwrap();
+        while body.capacity() > 0 {
+            tokio::task::yield_now().await;
+        }
+        sender = sender.ready().await.unwrap();
+        let request = Request::get("http://h/v1/deals/d_1").header("x-service-key", KEY);
+        let (response, _) = sender
+            .send_request(request.body(()).unwrap(), true)
+            .unwrap();
+        assert_eq!(response.await.unwrap().status(), 200);
+    }
+}
+
 // ---- the end -------------------------------------------------------------------------------------------
 
 /// Large responses in flight when the server is asked to end arrive whole, with a caller that goes on sending

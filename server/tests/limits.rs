@@ -202,29 +202,170 @@ fn readers_that_never_read_end() {
 
 // ---- connections ---------------------------------------------------------------------------------------
 
+/// Begins a request on `stream`, of which a byte is missing.
+fn begin(stream: &mut TcpStream) {
+    let head = post_head("content-length: 2\r\nexpect: 100-continue\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    assert_eq!(read_response(stream, false).status, 100);
+    stream.write_all(b"{").unwrap();
+}
+
+/// A connection with a request in flight.
+fn busy(address: SocketAddr) -> TcpStream {
+    let mut stream = connect(address);
+    begin(&mut stream);
+    stream
+}
+
+/// Sends the missing byte, and returns the response.
+fn finish(stream: &mut TcpStream) -> Received {
+    stream.write_all(b"}").unwrap();
+    read_response(stream, false)
+}
+
 #[test]
 fn further_connections_wait_and_each_end_lets_one_in() {
     let sandbox = Sandbox::builder()
         .max_connections(3)
         .head_timeout(NEVER)
+        .body_timeout(NEVER)
         .start()
         .unwrap();
-    let mut inside: Vec<_> = (0..3).map(|_| kept(sandbox.address())).collect();
+    let mut inside: Vec<_> = (0..3).map(|_| busy(sandbox.address())).collect();
     let mut waiting: Vec<_> = (0..5).map(|_| connect(sandbox.address())).collect();
     for stream in &mut waiting {
         stream.write_all(get_deal("d_1").as_bytes()).unwrap();
     }
     assert_silent(&mut waiting[0]);
-    // In the order of their coming, one for one.
+    // In the order of their coming, one for one; what is in flight inside is never disturbed.
+    let left = inside.split_off(1);
+    drop(inside);
     for mut stream in waiting {
-        drop(inside.remove(0));
         assert_eq!(read_response(&mut stream, false).status, 200);
-        inside.push(stream);
     }
-    // Those inside were never disturbed.
+    for mut stream in left {
+        assert_eq!(finish(&mut stream).status, 422);
+    }
+}
+
+/// A connection that nobody uses makes room for one that waits: the one that has been idle the longest, and one
+/// for one. What is in flight inside is never disturbed, and its response says that it is the last.
+#[test]
+fn the_longest_idle_connection_makes_room() {
+    let sandbox = Sandbox::builder()
+        .max_connections(4)
+        .head_timeout(NEVER)
+        .body_timeout(NEVER)
+        .start()
+        .unwrap();
+    let address = sandbox.address();
+    let mut in_flight = busy(address);
+    let mut silent = connect(address);
+    let mut younger = kept(address);
+    let mut idle = kept(address);
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(20) {
+        younger.write_all(get_deal("d_1").as_bytes()).unwrap();
+        assert_eq!(read_response(&mut younger, false).status, 200);
+    }
+
+    let first = kept(address);
+    assert_closed(&mut silent);
+    let second = kept(address);
+    assert_closed(&mut idle);
+
+    // Those that are left have something to do from now on.
+    let mut inside = [younger, first, second];
+    inside.iter_mut().for_each(begin);
+    let mut waiting = connect(address);
+    waiting.write_all(get_deal("d_1").as_bytes()).unwrap();
+    assert_silent(&mut waiting);
+    let response = finish(&mut in_flight);
+    assert_eq!(
+        (response.status, response.header("connection")),
+        (422, Some("close"))
+    );
+    assert_closed(&mut in_flight);
+    drop(in_flight);
+    assert_eq!(read_response(&mut waiting, false).status, 200);
+    // Nobody waits any more.
     for stream in &mut inside {
+        let response = finish(stream);
+        assert_eq!(
+            (response.status, response.header("connection")),
+            (422, None)
+        );
+    }
+}
+
+/// Half of a head is no request in flight, but the server would not close it: it looks for another then.
+#[test]
+fn half_of_a_head_does_not_stop_others_from_making_room() {
+    let sandbox = Sandbox::builder()
+        .max_connections(3)
+        .head_timeout(NEVER)
+        .start()
+        .unwrap();
+    let mut half: Vec<_> = (0..2)
+        .map(|_| {
+            let mut stream = connect(sandbox.address());
+            stream.write_all(&get_deal("d_1").as_bytes()[..30]).unwrap();
+            stream
+        })
+        .collect();
+    let mut idle = kept(sandbox.address());
+    let _new = kept(sandbox.address());
+    assert_closed(&mut idle);
+    for stream in &mut half {
+        stream.write_all(&get_deal("d_1").as_bytes()[30..]).unwrap();
+        let response = read_response(stream, false);
+        assert_eq!(
+            (response.status, response.header("connection")),
+            (200, Some("close"))
+        );
+    }
+}
+
+/// Far more callers than places, who all keep their connections: each is served, and at once.
+#[test]
+fn callers_that_keep_their_connections_do_not_keep_others_out() {
+    allow_descriptors(1_400);
+    let sandbox = Sandbox::builder()
+        .max_connections(20)
+        .head_timeout(NEVER)
+        .start()
+        .unwrap();
+    let began = Instant::now();
+    let mut streams: Vec<_> = (0..600).map(|_| connect(sandbox.address())).collect();
+    for stream in &mut streams {
         stream.write_all(get_deal("d_1").as_bytes()).unwrap();
-        assert_eq!(read_response(stream, false).status, 200);
+    }
+    // Whoever has its response goes, as it is told to.
+    for mut stream in streams {
+        assert_eq!(read_response(&mut stream, false).status, 200);
+    }
+    assert!(began.elapsed() < LATE, "{:?}", began.elapsed());
+}
+
+/// 32 descriptors fewer than the process may have, at least 1, at most 1,024.
+#[test]
+fn the_default_of_max_connections() {
+    allow_descriptors(1_200);
+    let basics = ["--listen", "127.0.0.1:0", "--log", "off"];
+    let patient = ["--body-timeout", "60"];
+    for (descriptors, connections) in [(33, 1), (21, 1), (64, 32), (1_500, 1_024)] {
+        let arguments = [&basics[..], &patient].concat();
+        let server = Running::start(command_with_descriptors(descriptors, &arguments));
+        let mut inside: Vec<_> = (0..connections).map(|_| busy(server.address)).collect();
+        let mut waiting = connect(server.address);
+        waiting.write_all(get_deal("d_1").as_bytes()).unwrap();
+        assert_silent(&mut waiting);
+        inside.pop();
+        assert_eq!(
+            read_response(&mut waiting, false).status,
+            200,
+            "{descriptors}"
+        );
     }
 }
 
@@ -278,26 +419,6 @@ fn a_thousand_silent_connections_and_a_live_one() {
     }
     assert!(began.elapsed() < Duration::from_secs(4) + LATE);
     served(server.address);
-}
-
-/// 32 descriptors fewer than the process may have, at least 1, at most 1,024.
-#[test]
-fn the_default_of_max_connections() {
-    allow_descriptors(1_200);
-    let basics = ["--listen", "127.0.0.1:0", "--log", "off"];
-    for (descriptors, connections) in [(33, 1), (20, 1), (64, 32), (1_500, 1_024)] {
-        let server = Running::start(command_with_descriptors(descriptors, &basics));
-        let mut inside: Vec<_> = (0..connections).map(|_| kept(server.address)).collect();
-        let mut waiting = connect(server.address);
-        waiting.write_all(get_deal("d_1").as_bytes()).unwrap();
-        assert_silent(&mut waiting);
-        inside.pop();
-        assert_eq!(
-            read_response(&mut waiting, false).status,
-            200,
-            "{descriptors}"
-        );
-    }
 }
 
 /// More connections allowed than descriptors there are: the server waits, without spinning, until some end.
@@ -378,6 +499,39 @@ fn slow_bodies_take_no_more_than_twice_their_limit() {
     let taken = server.memory("VmHWM").saturating_sub(before);
     assert!(taken < 100 * 2 * MIB + 32 * MIB, "{} MiB", taken / MIB);
     served(server.address);
+}
+
+/// All bodies together have a bound: one that does not fit is refused, and fits once there is room.
+#[test]
+fn all_bodies_together_are_bounded() {
+    let server = Running::quiet(&["--max-buffered-bytes", "20000", "--body-timeout", "60"]);
+    let space = |length: usize| vec![b' '; length];
+    let head = |length| post_head(&format!("content-length: {length}\r\n"));
+    let mut slow = connect(server.address);
+    slow.write_all(head(15_002).as_bytes()).unwrap();
+    slow.write_all(&space(15_000)).unwrap();
+    // What has arrived before these on either thread of the server is read by then.
+    for _ in 0..4 {
+        served(server.address);
+    }
+    let large = [head(10_000).into_bytes(), space(10_000)].concat();
+    let refused = send(server.address, &large);
+    assert_eq!(refused.status, 503);
+    refused.check_invariants("503", false);
+    assert_eq!(
+        (refused.header("retry-after"), refused.header("connection")),
+        (Some("1"), Some("close"))
+    );
+    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains("--max-buffered-bytes"), "{detail}");
+    // What is small has its room, and so has everything once the slow one is through.
+    assert_eq!(
+        send(server.address, create_agent(AGENT).as_bytes()).status,
+        201
+    );
+    slow.write_all(b"{}").unwrap();
+    assert_eq!(read_response(&mut slow, false).status, 422);
+    assert_eq!(send(server.address, &large).status, 400);
 }
 
 /// A body in the smallest pieces that there are costs time in proportion, and no more memory than its bytes.

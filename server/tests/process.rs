@@ -381,7 +381,9 @@ fn help_names_every_flag_and_shows_no_environment() {
         "strict",
         "log",
         "max-body-bytes",
+        "max-buffered-bytes",
         "max-agents",
+        "max-store-bytes",
         "max-seed-bytes",
         "max-head-bytes",
         "max-connections",
@@ -393,5 +395,11 @@ fn help_names_every_flag_and_shows_no_environment() {
         assert!(README.contains(&format!("`--{flag}")), "{flag} in README");
         let variable = format!("DEALKIT_SERVER_{}", flag.replace('-', "_").to_uppercase());
         assert!(text.contains(&variable), "{variable}");
+    }
+    for said in ["localhost:8080", "off:", "unread"] {
+        assert!(text.contains(said), "{said}");
+    }
+    for said in ["`localhost:PORT`", "`off`", "does not read its response"] {
+        assert!(README.contains(said), "{said} in README");
     }
 }

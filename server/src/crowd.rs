@@ -1,0 +1,88 @@
+//! Room for connections: who waits for it, and who could make some.
+//!
+//! An idle connection is no use to anybody while others wait, so the one that has been idle the longest is closed then.
+//! Closing it can cross a request that its caller is just sending. Responses therefore end their connections while
+//! somebody waits, which nothing can cross, and a connection that was idle for a moment only is left alone.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+
+use crate::idle_timer::IdleTimer;
+
+/// A connection that was idle for less may be about to have its next request.
+pub(crate) const MIN_IDLE: Duration = Duration::from_millis(100);
+
+/// Whether a connection waits for another to end.
+#[derive(Debug, Default)]
+pub(crate) struct Crowd(AtomicBool);
+
+impl Crowd {
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_waiting(&self, is_waiting: bool) {
+        self.0.store(is_waiting, Ordering::Relaxed);
+    }
+}
+
+/// The place that one connection takes.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) idle: Arc<IdleTimer>,
+    leave: Notify,
+    was_asked: AtomicBool,
+}
+
+impl Place {
+    pub(crate) fn take() -> Arc<Self> {
+        Arc::new(Self {
+            idle: Arc::new(IdleTimer::start()),
+            leave: Notify::new(),
+            was_asked: AtomicBool::new(false),
+        })
+    }
+
+    /// For how long the connection could have been closed; `None` while a request is in flight, and when it was
+    /// asked to leave already.
+    fn idle_for(&self) -> Option<Duration> {
+        let is_asked = self.was_asked.load(Ordering::Relaxed);
+        self.idle.idle_for().filter(|_| !is_asked)
+    }
+
+    /// Asks the connection to leave.
+    fn ask(&self) {
+        self.was_asked.store(true, Ordering::Relaxed);
+        self.leave.notify_one();
+    }
+
+    /// Resolves when the connection is asked to leave.
+    pub(crate) async fn is_asked_to_leave(&self) {
+        self.leave.notified().await;
+    }
+}
+
+/// Asks the connection to leave that has been idle the longest. When none has been for [`MIN_IDLE`], tells how long
+/// that takes at least.
+pub(crate) fn ask_longest_idle<'p>(
+    places: impl IntoIterator<Item = &'p Arc<Place>>,
+) -> Result<(), Duration> {
+    let idle = places
+        .into_iter()
+        .filter_map(|place| Some((place.idle_for()?, place)));
+    match idle.max_by_key(|(idle_for, _)| *idle_for) {
+        Some((idle_for, place)) if idle_for >= MIN_IDLE => {
+            place.ask();
+            Ok(())
+        }
+        Some((idle_for, _)) => Err(MIN_IDLE - idle_for),
+        None => Err(MIN_IDLE),
+    }
+}
