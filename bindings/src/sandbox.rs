@@ -51,6 +51,12 @@ pub(crate) fn start_sandbox<'py>(
         if let Some(count) = settings.number("generate", Expected::Count)? {
             builder = builder.generate(count, seed);
         }
+        if let Some(agents) = settings.number("max_agents", Expected::Count)? {
+            builder = builder.max_agents(agents);
+        }
+        if let Some(bytes) = settings.number("max_store_bytes", Expected::Count)? {
+            builder = builder.max_store_bytes(bytes);
+        }
         if let Some(key) = settings.text("service_key")? {
             builder = builder.service_key(key);
         }

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from conftest import untyped
 
-from dealkit import AsyncClient, Client, ConfigError, Deal, NotFoundError, Side
+from dealkit import AsyncClient, Client, ConfigError, Deal, InternalServerError, NotFoundError, Side
 from dealkit.testing import Sandbox
 
 ADA: Any = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
@@ -60,6 +60,17 @@ def test_generated_deals_and_settings() -> None:
             client.agents.create(**untyped({**ADA, "profile": {"nonsense": 1}}))
         assert [error.code for error in caught.value.errors] == ["unknown_field"]  # type: ignore[attr-defined]
         assert "mine" not in repr(sandbox)
+
+
+def test_a_full_store() -> None:
+    for settings in ({"max_agents": 1}, {"max_store_bytes": 500}):
+        with Sandbox(**untyped(settings)) as sandbox, of(sandbox) as client:
+            client.agents.create(**ADA)
+            with pytest.raises(InternalServerError) as caught:
+                client.agents.create(**ADA)
+            assert caught.value.status_code == 507 and len(sandbox.agents) == 1
+            sandbox.reset()
+            client.agents.create(**ADA)
 
 
 def test_async_use() -> None:

@@ -31,10 +31,13 @@ impl RequestId {
 
     /// An id that this process has not used, and that two processes share only by great coincidence.
     fn fresh() -> Self {
-        static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one("request"));
+        static PROCESS: LazyLock<String> = LazyLock::new(|| {
+            let random = RandomState::new().hash_one("request");
+            format!("req_{random:016x}_")
+        });
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let id = format!("req_{:016x}_{number}", *PROCESS);
+        let id = PROCESS.clone() + &number.to_string();
         // Letters, digits and underscores always make a header value.
         Self(HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("req_0")))
     }

@@ -338,7 +338,7 @@ fn check_target(head: &Parts) -> Result<(), &'static str> {
         return Err("The header Host must be a host, with or without a port.");
     };
     match head.uri.authority() {
-        Some(authority) if !without_userinfo(authority).eq_ignore_ascii_case(&host) => {
+        Some(authority) if !without_userinfo(authority).eq_ignore_ascii_case(host) => {
             Err("The header Host must be the host of the request target.")
         }
         _ => Ok(()),
@@ -361,10 +361,10 @@ fn is_only_chunked(head: &Parts) -> bool {
 }
 
 /// The value of a Host header, if it is a host and perhaps a port. RFC 9112 allows an empty one.
-fn host_of(value: &HeaderValue) -> Option<String> {
+fn host_of(value: &HeaderValue) -> Option<&str> {
     let text = value.to_str().ok()?.trim();
     let is_host = text.is_empty() || (!text.contains('@') && text.parse::<Authority>().is_ok());
-    is_host.then(|| text.to_owned())
+    is_host.then_some(text)
 }
 
 /// A Host header never has the user and password that an absolute target may have.

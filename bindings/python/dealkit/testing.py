@@ -95,6 +95,8 @@ class Sandbox:
         seed: int = 0,
         service_key: str | None = None,
         strict: bool = False,
+        max_agents: int | None = None,
+        max_store_bytes: int | None = None,
         port: int = 0,
     ) -> None:
         """Starts the server.
@@ -106,6 +108,9 @@ class Sandbox:
             seed: The same seed makes the same deals.
             service_key: The key that requests must carry; ``sandbox-key`` without one.
             strict: Whether undocumented fields are violations.
+            max_agents: How many agents can be created; 1,000,000 without one. A create beyond it gets a 507.
+            max_store_bytes: How much JSON of agents, and of deals beyond those that it starts with, is kept, in
+                bytes; 1 GiB without one. A create beyond it gets a 507.
             port: The port to listen on; 0 asks for a free one.
 
         Raises:
