@@ -1,27 +1,32 @@
 """Decoding a deal from JSON, beside msgspec and pydantic with models of the same types.
 
-Usage: python decode.py [rounds]
+Usage: python decode.py [--rounds N] [--only NAME] [--results FILE]
 """
 
 from __future__ import annotations
 
+import itertools
 import json
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import documents
 import models
-from rounds import Turn, compare
+import msgspec
+import orjson
+from rounds import Bench, Table, Turn, parser, point
 
 import dealkit
 
-DECODERS: dict[str, Callable[[bytes], Any]] = {
+UNIT = "µs CPU"
+Decode = Callable[[bytes], Any]
+TYPED: dict[str, Decode] = {
     "dealkit": dealkit.Deal.from_json,
     "msgspec": models.decode_msgspec,
     "pydantic": models.decode_pydantic,
-    "json.loads, no types": json.loads,
 }
+UNTYPED: dict[str, Decode] = {"orjson, no types": orjson.loads, "json, no types": json.loads}
 
 
 def three(deal: Any) -> object:
@@ -54,34 +59,58 @@ def every(deal: Any) -> None:
         _ = side.contact_id, side.gross_commission, side.agent_units, side.side_percentage
 
 
-def turn(decode: Callable[[bytes], Any], body: bytes, use: Callable[[Any], object] | None, times: int) -> Turn:
+def check(ours: object, its: object) -> None:
+    """That dealkit and a peer have read the same, field by field, and of the same types."""
+    if isinstance(its, msgspec.Struct):
+        for field in msgspec.structs.fields(its):
+            check(getattr(ours, field.name), getattr(its, field.name))
+    elif isinstance(its, tuple):
+        assert isinstance(ours, tuple)
+        for one, other in zip(ours, its, strict=True):
+            check(one, other)
+    else:
+        assert ours == its, "dealkit and msgspec have not read the same"
+        assert isinstance(ours, type(its)) or isinstance(its, dict), f"{type(ours)} is not {type(its)}"
+
+
+def turn(decode: Decode, bodies: Sequence[bytes], use: Callable[[Any], object] | None, times: int) -> Turn:
+    following = itertools.cycle(bodies)
+
     def run() -> float:
-        start = time.perf_counter()
-        for _ in range(times):
-            deal = decode(body)
-            if use is not None:
-                use(deal)
-        return (time.perf_counter() - start) / times
+        batch = list(itertools.islice(following, times))
+        start = time.thread_time()
+        if use is None:
+            for body in batch:
+                decode(body)
+        else:
+            for body in batch:
+                use(decode(body))
+        return (time.thread_time() - start) / times
 
     return run
 
 
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 40
-    typical, large = models.document(), models.document(1_500)
-    of_dealkit, of_msgspec = dealkit.Deal.from_json(typical), models.decode_msgspec(typical)
-    assert of_dealkit.application is not None and of_msgspec.application is not None
-    assert of_dealkit.application.requested_amount == of_msgspec.application.requested_amount
-    for title, body, use, times in [
-        (f"Typical deal, {len(typical)} bytes", typical, None, 400),
-        ("… and three fields read", typical, three, 400),
-        ("… and every field read", typical, every, 400),
-        (f"Large deal, {len(large)} bytes", large, None, 2),
-        ("… and every field read ", large, every, 2),
+    bench = Bench(parser(__doc__, rounds=31).parse_args())
+    typical, large = [documents.deal()], [documents.deal(documents.LARGE)]
+    new = documents.deals_with_new_decimals(2_000)
+    for body in [*typical, *large, new[0], new[-1]]:
+        check(TYPED["dealkit"](body), TYPED["msgspec"](body))
+    uses: dict[str, Callable[[Any], object] | None] = {"": None, ", 3 fields": three, ", every field": every}
+    for name, title, bodies, times in [
+        ("python decode typical", f"a typical deal, {len(typical[0]):,} bytes", typical, 100),
+        ("python decode new decimals", f"typical deals of {len(new[0]):,} bytes, every decimal new", new, 100),
+        ("python decode large", f"a large deal, {len(large[0]):,} bytes", large, 1),
     ]:
-        typed = {name: decode for name, decode in DECODERS.items() if use is None or name != "json.loads, no types"}
-        contenders = {name: turn(decode, body, use, times) for name, decode in typed.items()}
-        compare(title, "µs", contenders, rounds)
+        for suffix, use in uses.items():
+            contenders = TYPED if use else {**TYPED, **UNTYPED}
+            turns = {contender: turn(decode, bodies, use, times) for contender, decode in contenders.items()}
+            bench.compare(Table(f"{name}{suffix}", f"Python: decode {title}{suffix}", UNIT), turns)
+    for contacts in [1, 10, 100, 1_000, 10_000]:
+        bodies, times = [documents.deal(contacts)], min(max(1_000 // contacts, 1), 200)
+        turns = {contender: turn(decode, bodies, every, times) for contender, decode in TYPED.items()}
+        bench.compare(point("python decode by contacts", "contacts", contacts, UNIT), turns, rounds=11)
+    bench.finish()
 
 
 if __name__ == "__main__":

@@ -1,92 +1,13 @@
-"""A typical deal, and the models that a careful user of msgspec or pydantic would write for it."""
+"""The models of a deal that a careful user of msgspec or pydantic would write."""
 
 from __future__ import annotations
 
 import datetime
-import json
 from decimal import Decimal
 
 import msgspec
 import pydantic
 from pydantic.alias_generators import to_camel
-
-
-def document(contacts: int = 4) -> bytes:
-    """2 offers, 2 quotes, 2 sides and so many contacts of 5 fields."""
-    deal = {
-        "id": "d_1f0c2a9e-5c1b-4a1c-9a51-0d6b6a2f4a11",
-        "status": "CLOSED",
-        "phase": "APPLICATION",
-        "expiry_date": "2026-03-31",
-        "created_at": "2025-11-03T14:25:09.120Z",
-        "external_id": "crm-000017",
-        "listing_contract": {
-            "id": "lc_1",
-            "side": "BUYER",
-            "side_split": 50,
-            "sale_price": 450000,
-            "net_agent_commission": 5400,
-            "gross_agent_commission": 6750,
-            "commission_rate": 3,
-            "expected_close_date": "2026-01-15",
-            "created_at": "2025-11-03T14:25:09Z",
-            "address": {"line1": "17 Harbor View", "city": "Burlington", "state": "VT", "zip": "05401"},
-            "agent": {"id": "a_1", "email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace"},
-        },
-        "application": {
-            "id": "app_1",
-            "status": "PENDING",
-            "decisioned_on": "2025-11-05",
-            "created_at": "2025-11-04",
-            "deal_id": "d_1f0c2a9e-5c1b-4a1c-9a51-0d6b6a2f4a11",
-            "requested_amount": 7500.25,
-            "offers": [
-                {
-                    "id": f"o_{n}",
-                    "expiry_date_time": "2025-11-19T23:59:59Z",
-                    "origination_fee_percent": 1.5,
-                    "percent_of_commission": 55.125,
-                    "created_at": "2025-11-05T09:00:00.000Z",
-                }
-                for n in range(2)
-            ],
-        },
-        "quotes": [
-            {
-                "id": f"q_{n}",
-                "created_at": "2025-11-04T10:00:00Z",
-                "estimated_percent_min": 40,
-                "estimated_percent_max": 60,
-                "estimated_amount_min": 3780,
-                "estimated_amount_max": 5670,
-            }
-            for n in range(2)
-        ],
-        "contacts": [
-            {
-                "id": f"c_{n}",
-                "contactSchemaId": "schema-buyer",
-                "type": "BUYER",
-                "fields": [
-                    {
-                        "id": f"c_{n}_f_{field}",
-                        "fieldSchemaId": f"schema-{label}",
-                        "label": label,
-                        "type": "TEXT",
-                        "value": f"{label} of contact {n}",
-                    }
-                    for field, label in enumerate(["name", "email", "phone", "address", "note"])
-                ],
-            }
-            for n in range(contacts)
-        ],
-        "sides": [
-            {"contact_id": f"c_{n}", "gross_commission": 6750.5, "agent_units": 0.5, "side_percentage": 50.25}
-            for n in range(2)
-        ],
-        "metadata": {"source": "import", "office": "Burlington"},
-    }
-    return json.dumps(deal).encode()
 
 
 class Struct(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,35 +1,140 @@
-"""Measuring beside others: everybody takes turns, many times over, and the ratio is taken turn by turn.
+"""Measuring beside others: everybody takes turns, many times over, and the ratio is taken round by round.
 
-A busy machine makes all of a turn slower; the ratios within it stay. What is shown is the median of the
-turns, and in brackets the lower and upper quartile of the ratios.
+A busy machine makes all of a round slower; the ratios within it stay. What is shown is the median of the
+turns, and in the last column the lower and upper quartile of the ratios. The programs in Rust do the same, and
+write the same file.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
+import json
 import statistics
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-# Seconds that one turn of one contender takes, by any clock.
+# Seconds that one unit of one contender's work takes, by any clock.
 Turn = Callable[[], float]
 
 
-def compare(title: str, unit: str, contenders: dict[str, Turn], rounds: int) -> None:
-    """Runs and prints one table. The first contender is the one that the others are compared with."""
-    first = next(iter(contenders))
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    for turn in contenders.values():
-        turn()  # Warm up.
-    for _ in range(rounds):
-        for name, turn in contenders.items():
-            gc.collect()
-            times[name].append(turn())
-    print(f"\n{title}  ({rounds} rounds)\n")
-    width = max(map(len, contenders))
-    print(f"| {'':{width}} | {unit:>10} | ratio | quartiles     |")
-    print(f"|{'-' * (width + 2)}|{'-' * 11}:|{'-' * 6}:|{'-' * 15}|")
-    for name in contenders:
-        ratios = [time / base for time, base in zip(times[name], times[first], strict=True)]
-        low, middle, high = statistics.quantiles(ratios, n=4)
-        shown = statistics.median(times[name]) * (1e3 if unit.startswith("ms") else 1e6)
-        print(f"| {name:{width}} | {shown:10.1f} | {middle:5.2f} | {low:5.2f} - {high:5.2f} |")
+@dataclass(frozen=True)
+class Table:
+    """What a table is about."""
+
+    name: str
+    """What it is known by in every run."""
+    title: str
+    """What is measured, for people."""
+    unit: str
+    """What a value is, such as ``µs CPU``."""
+    point: dict[str, Any] | None = None
+    """Where the table stands on a curve: the curve's name, what changes along it, and its value here."""
+
+
+def point(curve: str, along: str, value: int, unit: str) -> Table:
+    return Table(
+        f"{curve}: {value}",
+        f"{curve}: {value} {along}",
+        unit,
+        {"curve": curve, "along": along, "value": value},
+    )
+
+
+def parser(description: str | None, rounds: int) -> argparse.ArgumentParser:
+    """The arguments that every benchmark takes."""
+    parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=rounds, help="rounds of each table")
+    parser.add_argument("--only", default="", metavar="NAME", help="only the tables whose name starts so")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="where to write what was measured, in JSON")
+    parser.add_argument(
+        "--run",
+        metavar="CONTENDER",
+        help="run this contender of the first table alone, and measure nothing: for a profiler, or to count instructions",
+    )
+    parser.add_argument("--turns", type=int, default=1, help="how many turns of it")
+    return parser
+
+
+class Bench:
+    """The tables of one program."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._arguments = arguments
+        self._tables: list[dict[str, Any]] = []
+
+    def wants(self, name: str) -> bool:
+        """Whether the table is asked for."""
+        return name.startswith(self._arguments.only)
+
+    def compare(self, table: Table, contenders: Mapping[str, Turn], rounds: int | None = None) -> None:
+        """Measures and prints one table. The first contender is dealkit: the ratios are its time to that of the others."""
+        if not self.wants(table.name):
+            return
+        if self._arguments.run is not None:
+            turn = contenders.get(self._arguments.run)
+            if turn is None:
+                sys.exit(f"{table.name}: no contender is called {self._arguments.run}")
+            for _ in range(self._arguments.turns):
+                turn()
+            sys.exit(0)
+        times: dict[str, list[float]] = {name: [] for name in contenders}
+        scale = 1e3 if table.unit.startswith("ms") else 1e6
+        for turn in contenders.values():
+            turn()  # Warm up.
+        for _ in range(rounds or self._arguments.rounds):
+            for name, turn in contenders.items():
+                gc.collect()
+                times[name].append(turn() * scale)
+        self.add(table, times)
+
+    def add(self, table: Table, values: Mapping[str, Sequence[float]]) -> None:
+        """Adds a table whose values were measured otherwise, and prints it. The first row is dealkit's."""
+        rows = [{"name": name, "values": list(of_one)} for name, of_one in values.items()]
+        made = {"name": table.name, "title": table.title, "unit": table.unit, "point": table.point, "rows": rows}
+        self._tables.append(made)
+        print(f"\n{markdown(made)}", flush=True)
+
+    def finish(self) -> None:
+        """Writes what was measured, if it is to be kept."""
+        if not self._tables:
+            sys.exit(f"no table is called {self._arguments.only}")
+        if self._arguments.results is not None:
+            self._arguments.results.write_text(json.dumps(self._tables), encoding="utf-8")
+
+
+def ratios(table: Mapping[str, Any], row: Mapping[str, Any]) -> list[float]:
+    """Dealkit's value to that of the row, round by round."""
+    return [ours / its for ours, its in zip(table["rows"][0]["values"], row["values"], strict=True)]
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    if len(values) == 1:
+        return values[0], values[0], values[0]
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, middle, high
+
+
+def number(value: float) -> str:
+    """A value with three digits or more."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}" if value >= 100 else f"{value:.2f}"
+
+
+def markdown(table: Mapping[str, Any]) -> str:
+    """One table as Markdown."""
+    rounds = len(table["rows"][0]["values"])
+    width = max(len(row["name"]) for row in table["rows"])
+    lines = [
+        f"{table['title']}  ({rounds} {'round' if rounds == 1 else 'rounds'})",
+        "",
+        f"| {'':{width}} | {table['unit']:>13} | ratio | quartiles     |",
+        f"|{'-' * (width + 2)}|{'-' * 14}:|------:|---------------|",
+    ]
+    for row in table["rows"]:
+        low, middle, high = quartiles(ratios(table, row))
+        median = number(statistics.median(row["values"]))
+        lines.append(f"| {row['name']:{width}} | {median:>13} | {middle:5.2f} | {low:5.2f} - {high:5.2f} |")
+    return "\n".join(lines)

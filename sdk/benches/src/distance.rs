@@ -10,8 +10,11 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+/// The round trip of the far service.
+pub const ROUND_TRIP: Duration = Duration::from_millis(30);
+
 /// The address at which `target` is to be reached over the distance.
-pub(crate) fn to(target: SocketAddr, round_trip: Duration) -> SocketAddr {
+pub fn to(target: SocketAddr, round_trip: Duration) -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();

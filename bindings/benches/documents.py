@@ -1,0 +1,47 @@
+"""The documents that are read and written: the deal of the benchmarks in Rust, and an agent to create."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+_DEAL = Path(__file__).parents[2] / "sdk" / "benches" / "documents" / "deal.json"
+
+# Contacts of a typical deal of 4.4 KB, and of a large one of 1 MB.
+TYPICAL, LARGE = 4, 1_500
+
+# What an agent is created of, as arguments and as the body has it.
+AGENT: dict[str, Any] = {
+    "email": "ada@example.com",
+    "first_name": "Ada",
+    "last_name": "Lovelace",
+    "profile": {"tier": "A", "externalId": "crm-000017", "onboardingComplete": True},
+    "role": "AGENT",
+    "phone": "+18025550117",
+    "date_of_birth": "1985-12-10",
+    "office_id": "o_1",
+}
+
+
+def deal(contacts: int = TYPICAL) -> bytes:
+    """A deal with 2 offers, 2 quotes, 2 sides and so many contacts of 5 fields."""
+    before, rest = _DEAL.read_text(encoding="utf-8").rstrip().split('"contacts": [', 1)
+    contact, after = rest.split('], "sides"', 1)
+    made = (contact.replace("c_0", f"c_{n}").replace("contact 0", f"contact {n}") for n in range(contacts))
+    return f'{before}"contacts": [{", ".join(made)}], "sides"{after}'.encode()
+
+
+def deals_with_new_decimals(count: int) -> list[bytes]:
+    """Typical deals that share no decimal: every number with a point has digits of its own."""
+    pieces = [piece.partition(b".") for piece in deal().split(b": ")]
+    made, fresh = [], 0
+    for _ in range(count):
+        document = []
+        for whole, dot, rest in pieces:
+            if dot and whole.isdigit():
+                fresh += 1
+                # As many digits as the amounts of a deal have.
+                whole, rest = b"%d" % (1_000 + fresh // 90), b"%02d" % (10 + fresh % 90) + rest.lstrip(b"0123456789")
+            document.append(whole + dot + rest)
+        made.append(b": ".join(document))
+    return made

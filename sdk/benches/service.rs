@@ -1,0 +1,35 @@
+//! The service with fixed responses as a process of its own, until standard input ends.
+//!
+//! It prints one line: the URLs of HTTP/1.1, of HTTP/1.1 and HTTP/2 over TLS, and of the far one, which is a
+//! round trip of 30 ms away. The certificate to trust is written to the file given.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a program for developers, which stops at what is wrong"
+)]
+
+use std::{fs, io::Read as _, path::PathBuf};
+
+use clap::Parser;
+use dealkit_benches::{distance, service::Service};
+
+#[derive(Parser)]
+struct Arguments {
+    /// Where to write the certificate
+    certificate: PathBuf,
+}
+
+fn main() {
+    let arguments = Arguments::parse();
+    let service = Service::start();
+    fs::write(&arguments.certificate, &service.certificate).unwrap();
+    let far = distance::to(service.tls_http1, distance::ROUND_TRIP);
+    println!(
+        "http://{} https://localhost:{} https://localhost:{} https://localhost:{}",
+        service.http1,
+        service.tls_http1.port(),
+        service.tls_http2.port(),
+        far.port()
+    );
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+}

@@ -1,0 +1,194 @@
+//! The same calls with dealkit, with bare reqwest and with bare hyper-util.
+
+use bytes::Bytes;
+use dealkit::{Client, Deal};
+use futures_util::{Stream, StreamExt as _, stream};
+use http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::{
+    client::legacy::{self, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use tokio::runtime::Runtime;
+
+use crate::{Turn, clock::Clock, document, plain, request, service::KEY};
+
+/// The clients of one service.
+#[derive(Debug)]
+pub struct Clients {
+    url: String,
+    dealkit: Client,
+    reqwest: reqwest::Client,
+    hyper: legacy::Client<HttpConnector, Full<Bytes>>,
+    contacts: usize,
+}
+
+impl Clients {
+    /// Clients of the service at that URL, whose certificate is given where it has one.
+    pub fn new(url: &str, certificate: Option<&str>, http2: bool) -> Self {
+        let mut dealkit = Client::builder()
+            .base_url(url)
+            .service_key(KEY)
+            .http2_prior_knowledge(http2);
+        let mut reqwest = reqwest::Client::builder().no_proxy();
+        if let Some(pem) = certificate {
+            dealkit = dealkit.only_root_certificates(pem);
+            reqwest =
+                reqwest.tls_certs_only([reqwest::Certificate::from_pem(pem.as_bytes()).unwrap()]);
+        }
+        if http2 {
+            reqwest = reqwest.http2_prior_knowledge();
+        }
+        Self {
+            url: url.to_owned(),
+            dealkit: dealkit.build().unwrap(),
+            reqwest: reqwest.build().unwrap(),
+            hyper: legacy::Client::builder(TokioExecutor::new())
+                .http2_only(http2)
+                .build_http(),
+            contacts: document::TYPICAL,
+        }
+    }
+
+    /// Retrieves a deal.
+    pub async fn retrieve(&self) {
+        let deal = self.dealkit.deals().retrieve("d_1").await.unwrap();
+        assert_eq!(deal.contacts.len(), self.contacts);
+    }
+
+    /// Retrieves a deal with reqwest and serde_json.
+    pub async fn retrieve_with_reqwest(&self) {
+        let deal = self.read_with_reqwest("d_1").await;
+        assert_eq!(deal.contacts.len(), self.contacts);
+    }
+
+    /// Retrieves a deal with hyper-util and serde_json.
+    pub async fn retrieve_with_hyper(&self) {
+        let request = Request::get(format!("{}/v1/deals/d_1", self.url))
+            .header("x-service-key", KEY)
+            .body(Full::default())
+            .unwrap();
+        let response = self.hyper.request(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let deal: plain::Deal = serde_json::from_slice(&body).unwrap();
+        assert_eq!(deal.contacts.len(), self.contacts);
+    }
+
+    /// Creates an agent, which is validated.
+    pub async fn create(&self) {
+        let request = request::checked().unwrap();
+        let agent = self.dealkit.agents().create(request).await.unwrap();
+        assert_eq!(agent.id, "a_1");
+    }
+
+    /// Creates an agent with reqwest and serde_json.
+    pub async fn create_with_reqwest(&self) {
+        let body = serde_json::to_vec(&request::unchecked()).unwrap();
+        let request = self
+            .reqwest
+            .post(format!("{}/v1/agents", self.url))
+            .header("x-service-key", KEY)
+            .header("content-type", "application/json")
+            .body(body);
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::CREATED);
+        let body = response.bytes().await.unwrap();
+        let agent: plain::Agent = serde_json::from_slice(&body).unwrap();
+        assert_eq!(agent.id, "a_1");
+    }
+
+    /// Creates an agent with hyper-util and serde_json.
+    pub async fn create_with_hyper(&self) {
+        let body = serde_json::to_vec(&request::unchecked()).unwrap();
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(format!("{}/v1/agents", self.url))
+            .header("x-service-key", KEY)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::from(body))
+            .unwrap();
+        let response = self.hyper.request(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::CREATED);
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let agent: plain::Agent = serde_json::from_slice(&body).unwrap();
+        assert_eq!(agent.id, "a_1");
+    }
+
+    /// Retrieves so many deals, in the order of their identifiers.
+    pub async fn retrieve_many(&self, count: usize, concurrency: usize) {
+        let ids = (0..count).map(|n| format!("d_{n}"));
+        let many = self
+            .dealkit
+            .deals()
+            .retrieve_many(ids)
+            .concurrency(concurrency);
+        let mut deals = many.stream();
+        let mut seen = 0;
+        while let Some(item) = deals.next().await {
+            let deal: Deal = item.result.unwrap();
+            assert_eq!(deal.contacts.len(), self.contacts);
+            seen += 1;
+        }
+        assert_eq!(seen, count);
+    }
+
+    /// The same with reqwest, serde_json and a buffered stream.
+    pub async fn retrieve_many_with_reqwest(&self, count: usize, concurrency: usize) {
+        let deals = stream::iter(0..count)
+            .map(|n| async move { self.read_with_reqwest(&format!("d_{n}")).await });
+        drain(
+            deals
+                .buffered(concurrency)
+                .map(|deal| assert_eq!(deal.contacts.len(), self.contacts)),
+            count,
+        )
+        .await;
+    }
+
+    async fn read_with_reqwest(&self, id: &str) -> plain::Deal {
+        let request = self
+            .reqwest
+            .get(format!("{}/v1/deals/{id}", self.url))
+            .header("x-service-key", KEY);
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        serde_json::from_slice(&response.bytes().await.unwrap()).unwrap()
+    }
+}
+
+/// A turn of so many calls, so many of them in flight.
+pub fn turn<'t, F: Future<Output = ()> + 't>(
+    runtime: &'t Runtime,
+    in_flight: usize,
+    calls: usize,
+    clock: Clock,
+    call: impl Fn() -> F + 't,
+) -> Turn<'t> {
+    let count = u32::try_from(calls).unwrap();
+    Box::new(move || {
+        let began = clock();
+        let made = stream::iter(0..calls).map(|_| call());
+        runtime.block_on(drain(made.buffer_unordered(in_flight), calls));
+        (clock() - began) / count
+    })
+}
+
+/// A turn of one piece of work that is so many calls.
+pub fn turn_of<'t, F: Future<Output = ()>>(
+    runtime: &'t Runtime,
+    calls: usize,
+    clock: Clock,
+    work: impl Fn() -> F + 't,
+) -> Turn<'t> {
+    let calls = u32::try_from(calls).unwrap();
+    Box::new(move || {
+        let began = clock();
+        runtime.block_on(work());
+        (clock() - began) / calls
+    })
+}
+
+async fn drain(outcomes: impl Stream<Item = ()>, expected: usize) {
+    assert_eq!(outcomes.count().await, expected);
+}

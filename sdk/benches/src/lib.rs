@@ -1,0 +1,27 @@
+//! What the benchmarks share: taking turns, documents, peers' models, a service with fixed responses, and a
+//! network with a distance.
+//!
+//! Neither criterion nor divan is used: they measure one contender to the end before the next begins, by the wall
+//! clock, so that on a busy machine a ratio of two results is mostly chance. Here contenders take turns
+//! ([`Bench::compare`]), by the CPU time of their thread where that is what counts, and each ratio is that of one
+//! round.
+
+// A benchmark stops by panicking rather than measure nonsense, and prints what it found.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout
+)]
+
+pub mod calls;
+pub mod clock;
+pub mod distance;
+pub mod document;
+pub mod memory;
+pub mod plain;
+pub mod request;
+pub mod rounds;
+pub mod service;
+
+pub use rounds::{Arguments, Bench, Table, Turn};

@@ -1,0 +1,194 @@
+//! Measuring beside others: everybody takes turns, many times over, and the ratio is taken round by round.
+//!
+//! A busy machine makes all of a round slower; the ratios within it stay.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use clap::Parser;
+use serde_json::{Value, json};
+
+/// One turn of a contender: how long one unit of its work took.
+pub type Turn<'t> = Box<dyn FnMut() -> Duration + 't>;
+
+/// What every benchmark can be told.
+#[derive(Debug, Parser)]
+pub struct Arguments {
+    /// Rounds of each table
+    #[arg(long, default_value_t = 31)]
+    pub rounds: usize,
+
+    /// Only the tables whose name starts so
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub only: String,
+
+    /// Where to write what was measured, in JSON
+    #[arg(long, value_name = "FILE")]
+    pub results: Option<PathBuf>,
+
+    /// Run this contender of the first table alone, and measure nothing: for a profiler, or to count instructions
+    #[arg(long, value_name = "CONTENDER")]
+    pub run: Option<String>,
+
+    /// How many turns of it
+    #[arg(long, default_value_t = 1, requires = "run")]
+    pub turns: usize,
+}
+
+/// What a table is about.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// What it is known by in every run.
+    pub name: String,
+    /// What is measured, for people.
+    pub title: String,
+    /// What a value is, such as `µs CPU`.
+    pub unit: &'static str,
+    /// Where the table stands on a curve: the curve's name, what changes along it, and its value here.
+    pub point: Option<(&'static str, &'static str, usize)>,
+}
+
+impl Table {
+    /// A table that is no point of a curve.
+    pub fn new(name: &str, title: impl Into<String>, unit: &'static str) -> Self {
+        Self {
+            name: name.to_owned(),
+            title: title.into(),
+            unit,
+            point: None,
+        }
+    }
+
+    /// The point of a curve.
+    pub fn at(curve: &'static str, along: &'static str, value: usize, unit: &'static str) -> Self {
+        Self {
+            name: format!("{curve}: {value}"),
+            title: format!("{curve}: {value} {along}"),
+            unit,
+            point: Some((curve, along, value)),
+        }
+    }
+}
+
+/// The tables of one program.
+#[derive(Debug)]
+pub struct Bench {
+    arguments: Arguments,
+    tables: Vec<Value>,
+}
+
+impl Bench {
+    /// A benchmark without tables.
+    pub fn new(arguments: Arguments) -> Self {
+        Self {
+            arguments,
+            tables: Vec::new(),
+        }
+    }
+
+    /// Whether the table is asked for.
+    pub fn wants(&self, table: &Table) -> bool {
+        table.name.starts_with(&self.arguments.only)
+    }
+
+    /// Measures and prints one table. The first contender is dealkit: the ratios are its time to that of the others.
+    pub fn compare(&mut self, table: Table, contenders: Vec<(&str, Turn<'_>)>) {
+        self.compare_in(self.arguments.rounds, table, contenders);
+    }
+
+    /// The same in so many rounds.
+    pub fn compare_in(
+        &mut self,
+        rounds: usize,
+        table: Table,
+        mut contenders: Vec<(&str, Turn<'_>)>,
+    ) {
+        if !self.wants(&table) {
+            return;
+        }
+        if let Some(only) = &self.arguments.run {
+            let (_, turn) = contenders
+                .iter_mut()
+                .find(|(name, _)| name == only)
+                .unwrap_or_else(|| panic!("{}: no contender is called {only}", table.name));
+            for _ in 0..self.arguments.turns {
+                turn();
+            }
+            std::process::exit(0);
+        }
+        for (_, turn) in &mut contenders {
+            turn(); // Warm up.
+        }
+        let mut times = vec![Vec::with_capacity(rounds); contenders.len()];
+        for _ in 0..rounds {
+            for ((_, turn), times) in contenders.iter_mut().zip(&mut times) {
+                times.push(turn().as_secs_f64() * 1e6);
+            }
+        }
+        let names: Vec<_> = contenders.iter().map(|(name, _)| *name).collect();
+        self.add(&table, &names, &times);
+    }
+
+    /// Adds a table whose values were measured otherwise, and prints it. The first row is dealkit's.
+    pub fn add(&mut self, table: &Table, names: &[&str], values: &[Vec<f64>]) {
+        print(table, names, values);
+        let rows: Vec<_> = names
+            .iter()
+            .zip(values)
+            .map(|(name, values)| json!({"name": name, "values": values}))
+            .collect();
+        let point = table
+            .point
+            .map(|(curve, along, value)| json!({"curve": curve, "along": along, "value": value}));
+        self.tables.push(json!({
+            "name": table.name, "title": table.title, "unit": table.unit, "point": point, "rows": rows,
+        }));
+    }
+
+    /// Writes what was measured, if it is to be kept.
+    pub fn finish(self) {
+        assert!(
+            !self.tables.is_empty(),
+            "no table is called {}",
+            self.arguments.only
+        );
+        if let Some(path) = self.arguments.results {
+            let document = serde_json::to_string(&self.tables).unwrap();
+            fs::write(&path, document)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        }
+    }
+}
+
+fn print(table: &Table, names: &[&str], values: &[Vec<f64>]) {
+    let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
+    let unit = table.unit;
+    println!("\n{}  ({} rounds)\n", table.title, values[0].len());
+    println!("| {:width$} | {unit:>13} | ratio | quartiles     |", "");
+    println!(
+        "|{:-<1$}|--------------:|------:|---------------|",
+        "",
+        width + 2
+    );
+    for (name, of_one) in names.iter().zip(values) {
+        let ratios = values[0].iter().zip(of_one).map(|(ours, its)| ours / its);
+        let ratios = sorted(ratios);
+        println!(
+            "| {name:width$} | {:13.2} | {:5.2} | {:5.2} - {:5.2} |",
+            quartile(&sorted(of_one.iter().copied()), 2),
+            quartile(&ratios, 2),
+            quartile(&ratios, 1),
+            quartile(&ratios, 3)
+        );
+    }
+}
+
+fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+/// A quartile; the second is the median.
+fn quartile(sorted: &[f64], which: usize) -> f64 {
+    sorted[(sorted.len() - 1) * which / 4]
+}

@@ -1,0 +1,155 @@
+//! A service on a thread of its own that gives the same responses to everybody: bare hyper with fixed bodies.
+
+use std::{convert::Infallible, net::SocketAddr, sync::Arc};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{ServerConfig, pki_types::PrivateKeyDer},
+};
+
+use crate::document::{TYPICAL, deal};
+
+/// The service key that the benchmarks send. Nobody looks at it here.
+pub const KEY: &str = "sandbox-key";
+
+const AGENT: &str = r#"{"id":"a_1","email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","date_of_birth":null,"current_brokerage_id":null,"profile":{"tier":"A"},"role_assignments":[{"role":"AGENT","office_id":"o_1"}]}"#;
+
+/// What a port speaks.
+#[derive(Clone, Copy)]
+enum Protocol {
+    Http1,
+    Http2,
+}
+
+/// Where the service listens.
+#[derive(Debug)]
+pub struct Service {
+    /// HTTP/1.1.
+    pub http1: SocketAddr,
+    /// HTTP/2 that begins at once.
+    pub http2: SocketAddr,
+    /// HTTP/1.1 over TLS.
+    pub tls_http1: SocketAddr,
+    /// HTTP/2 over TLS.
+    pub tls_http2: SocketAddr,
+    /// The certificate that clients are to trust, in PEM.
+    pub certificate: String,
+}
+
+impl Service {
+    /// Starts the service.
+    pub fn start() -> Self {
+        let CertifiedKey { cert, signing_key } =
+            generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = signing_key.serialize_der();
+        let acceptor = |protocol: &[u8]| {
+            let key = PrivateKeyDer::Pkcs8(key.clone().into());
+            let mut config = ServerConfig::builder()
+                .with_no_client_auth()
+                .with_single_cert(vec![cert.der().clone()], key)
+                .unwrap();
+            config.alpn_protocols = vec![protocol.to_vec()];
+            Some(TlsAcceptor::from(Arc::new(config)))
+        };
+        let (over_http1, over_http2) = (acceptor(b"http/1.1"), acceptor(b"h2"));
+        let listeners = [(); 4].map(|()| {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            listener.set_nonblocking(true).unwrap();
+            listener
+        });
+        let [http1, http2, tls_http1, tls_http2] =
+            [0, 1, 2, 3].map(|n: usize| listeners[n].local_addr().unwrap());
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            let [http1, http2, tls_http1, tls_http2] = listeners;
+            runtime.block_on(async {
+                tokio::join!(
+                    serve(http1, Protocol::Http1, None),
+                    serve(http2, Protocol::Http2, None),
+                    serve(tls_http1, Protocol::Http1, over_http1),
+                    serve(tls_http2, Protocol::Http2, over_http2),
+                );
+            });
+        });
+        Self {
+            http1,
+            http2,
+            tls_http1,
+            tls_http2,
+            certificate: cert.pem(),
+        }
+    }
+}
+
+async fn serve(listener: std::net::TcpListener, protocol: Protocol, acceptor: Option<TlsAcceptor>) {
+    let listener = TcpListener::from_std(listener).unwrap();
+    let deal = Bytes::from(deal(TYPICAL));
+    while let Ok((stream, _)) = listener.accept().await {
+        stream.set_nodelay(true).unwrap();
+        let (acceptor, deal) = (acceptor.clone(), deal.clone());
+        tokio::spawn(async move {
+            match acceptor {
+                None => serve_one(stream, protocol, deal).await,
+                Some(acceptor) => {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        serve_one(stream, protocol, deal).await;
+                    }
+                }
+            }
+        });
+    }
+}
+
+async fn serve_one(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    protocol: Protocol,
+    deal: Bytes,
+) {
+    let respond = service_fn(move |request: Request<Incoming>| {
+        let deal = deal.clone();
+        async move {
+            let (status, body) = if request.method() == Method::POST {
+                let _ = request.into_body().collect().await;
+                (StatusCode::CREATED, Bytes::from_static(AGENT.as_bytes()))
+            } else {
+                (StatusCode::OK, deal)
+            };
+            let response = Response::builder()
+                .status(status)
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(Full::new(body));
+            Ok::<_, Infallible>(response.unwrap())
+        }
+    });
+    let stream = TokioIo::new(stream);
+    // A client that hangs up is no matter here.
+    let _ = match protocol {
+        Protocol::Http1 => {
+            http1::Builder::new()
+                .serve_connection(stream, respond)
+                .await
+        }
+        Protocol::Http2 => {
+            http2::Builder::new(TokioExecutor::new())
+                .serve_connection(stream, respond)
+                .await
+        }
+    };
+}
