@@ -20,7 +20,7 @@ BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
 # How many examples of each operation and phase schemathesis tries.
 SCHEMATHESIS_EXAMPLES ?= 400
 
-.PHONY: demo test test-rust test-contract test-python lint lint-openapi docs fmt wheel bench fuzz soak soak-contract soak-python soak-network test-network
+.PHONY: demo test test-rust test-contract test-python lint lint-openapi docs fmt wheel bench bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-contract soak-python soak-network test-network
 
 ## The project's main job, shown: a sandbox on a free port, an agent created, a deal read.
 demo: $(VENV)/package
@@ -143,16 +143,56 @@ $(CARGO_FUZZ):
 wheel: $(VENV)/package
 	$(VENV)/bin/maturin build --release --find-interpreter --sdist --out target/dist
 
-## The SDK and the Python package beside their peers, as ratios; release builds, which take many minutes.
-bench: $(BENCH)/bin/python
-	cargo bench --package dealkit --bench network
-	cargo build --release --package dealkit-server
-	$< -m pip install $(PIP_OPTIONS) --requirement bindings/benches/requirements.txt
-	$< -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps .
-	$< bindings/benches/import_time.py 25
-	$< bindings/benches/decode.py 30
-	$< bindings/benches/call.py $(dir $(BUILT))release/dealkit-server 25
-	$< bindings/benches/network.py 15
+# What cargo builds optimised, in the profiles `release` and `bench`.
+OPTIMISED := $(or $(CARGO_TARGET_DIR),target)/release
+BENCHES := bindings/benches
+RESULTS := $(BENCH)/results
+BUILD_BENCHES := cargo build --profile bench --package dealkit-benches --bins
+# The profile of the wheel and the server: the default is what is shipped.
+BENCH_PROFILE ?= release
+
+## Everything beside its peers, in about 40 minutes after building: tables, plots and README's table in target/bench.
+bench: bench-rust bench-python bench-server
+
+## The SDK, as a program gets it that depends on it.
+bench-rust: $(BENCH)/peers
+	$(BUILD_BENCHES)
+	@mkdir -p $(RESULTS)
+	for name in decode create calls network; do $(OPTIMISED)/$$name --results $(RESULTS)/rust-$$name.json || exit 1; done
+	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
+
+## The Python package.
+bench-python: $(BENCH)/peers
+	$(BUILD_BENCHES)
+	$(BENCH)/bin/python -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps --config-settings=build-args="--profile $(BENCH_PROFILE)" .
+	@mkdir -p $(RESULTS)
+	set -e; for name in decode create import_time; do \
+		$(BENCH)/bin/python $(BENCHES)/$$name.py --results $(RESULTS)/python-$$name.json; done
+	set -e; for name in calls network; do \
+		$(BENCH)/bin/python $(BENCHES)/$$name.py $(OPTIMISED)/service --results $(RESULTS)/python-$$name.json; done
+	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
+
+## The server; wrk for its throughput (Debian: apt-get install wrk), and npm for Prism.
+bench-server: $(BENCH)/peers
+	$(BUILD_BENCHES)
+	cargo build --profile $(BENCH_PROFILE) --package dealkit-server
+	@mkdir -p $(RESULTS)
+	@npm --version >/dev/null 2>&1 || echo "make: without npm Prism is not measured: https://nodejs.org" >&2
+	@! npm --version >/dev/null 2>&1 || npm install --silent --no-fund --no-audit --prefix $(BENCH)/prism @stoplight/prism-cli@5.16.0
+	$(BENCH)/bin/python $(BENCHES)/server.py $(OPTIMISED)/dealkit-server $(OPTIMISED)/service --results $(RESULTS)/server.json \
+		$(if $(shell npm --version 2>/dev/null),--prism $(BENCH)/prism/node_modules/.bin/prism)
+	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
+
+## Decoding and creating against the ratios in bindings/benches/ratios.json, in under 3 minutes after building; it fails on a
+## loss of more than 15 %. `bench-ratios` writes the file anew.
+bench-quick bench-ratios: $(BENCH)/peers
+	cargo build --profile bench --package dealkit-benches --bin decode --bin create
+	$(BENCH)/bin/python -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps --config-settings=build-args="--profile bench" .
+	$(BENCH)/bin/python $(BENCHES)/quick.py $(OPTIMISED) $(if $(filter bench-ratios,$@),--update)
+
+$(BENCH)/peers: $(BENCH)/bin/python $(BENCHES)/requirements.txt
+	$< -m pip install $(PIP_OPTIONS) --requirement $(BENCHES)/requirements.txt
+	@touch $@
 
 $(VENV)/bin/python $(TOOLS)/bin/python $(BENCH)/bin/python:
 	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \

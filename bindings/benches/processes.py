@@ -25,6 +25,8 @@ class Urls:
     """A round trip of 30 ms away, HTTP/1.1 over TLS."""
     certificate: str
     """The file of the certificate to trust."""
+    pid: int
+    """The service's process."""
 
 
 @contextmanager
@@ -37,7 +39,8 @@ def fixed_service(program: Path) -> Iterator[Urls]:
         ) as service:
             assert service.stdout is not None and service.stdin is not None
             try:
-                yield Urls(*service.stdout.readline().split(), certificate)
+                http1, tls_http1, tls_http2, far = service.stdout.readline().split()
+                yield Urls(http1, tls_http1, tls_http2, far, certificate, service.pid)
             finally:
                 service.stdin.close()
 

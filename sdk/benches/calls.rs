@@ -97,6 +97,12 @@ fn retrieves<'t>(
             }),
         ),
         (
+            "reqwest, read by dealkit",
+            turn(runtime, in_flight, calls, thread_cpu, || {
+                clients.retrieve_with_reqwest_and_decode()
+            }),
+        ),
+        (
             "hyper-util + serde_json",
             turn(runtime, in_flight, calls, thread_cpu, || {
                 clients.retrieve_with_hyper()

@@ -1,0 +1,162 @@
+"""From what was measured to what is read: tables in Markdown, everything in JSON, curves as SVG, and the table of README.
+
+Usage: python report.py FOLDER; the results are in FOLDER/results, as the benchmarks in Rust and Python wrote them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import statistics
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from rounds import markdown, quartiles, ratios
+
+# What README shows: the work, the name of a table, and the peers in it.
+SHOWN: list[tuple[str, str, list[str]]] = [
+    ("Rust: decode a typical deal", "rust decode typical", ["serde_json into String, f64, no dates"]),
+    ("Rust: decode a large deal", "rust decode large", ["serde_json into String, f64, no dates"]),
+    ("Rust: one call", "rust retrieve HTTP/1.1, 1 in flight", ["reqwest + serde_json"]),
+    ("Rust: 64 calls in flight", "rust retrieve HTTP/1.1, 64 in flight", ["reqwest + serde_json"]),
+    ("Rust: `retrieve_many`", "rust retrieve_many HTTP/1.1, 64 in flight", ["reqwest + serde_json, buffered"]),
+    ("Python: decode a typical deal", "python decode typical", ["msgspec", "pydantic"]),
+    ("… and read 3 fields", "python decode typical, 3 fields", ["msgspec", "pydantic"]),
+    ("… and read every field", "python decode typical, every field", ["msgspec", "pydantic"]),
+    ("… every decimal new", "python decode new decimals", ["msgspec", "pydantic"]),
+    ("Python: decode a large deal", "python decode large", ["msgspec", "pydantic"]),
+    ("Python: validate and encode a create", "python create", ["msgspec", "pydantic"]),
+    ("Python: one call", "python retrieve HTTP/1.1", ["pyreqwest + msgspec", "httpx + pydantic"]),
+    (
+        "Python: 64 calls with asyncio",
+        "python asyncio HTTP/1.1, 64 in flight",
+        ["aiohttp + msgspec", "pyreqwest + msgspec"],
+    ),
+    (
+        "Python: `retrieve_many`, 64 in flight",
+        "python retrieve_many HTTP/1.1, 64 in flight",
+        ["aiohttp + msgspec"],
+    ),
+    ("Python: import", "python import", ["httpx", "msgspec"]),
+    ("Sandbox: GET", "server GET, CPU", ["bare hyper, fixed body"]),
+    ("Sandbox: POST", "server POST, CPU", ["bare hyper, fixed body"]),
+    ("Sandbox: GET", "server GET, mock servers, CPU", ["Prism", "FastAPI on uvicorn"]),
+]
+# Of the sandbox alone.
+FIGURES = {
+    "start to first response": "server start",
+    "program": "server size",
+    "resident memory": "server memory",
+    "a stored agent of 589 bytes": "server bytes per stored agent: 100000",
+}
+COLOURS = ["#1f77b4", "#d95f02", "#2a9d5c", "#9467bd", "#c2498f"]
+# Between black and white, so that it is read on either.
+INK = "#808080"
+
+
+def machine() -> str:
+    def told(*command: str) -> str:
+        try:
+            return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        except (OSError, subprocess.CalledProcessError):
+            return f"{command[0]} unknown"
+
+    rust = " ".join(told("rustc", "--version").split()[:2])
+    system = f"{platform.system()} {platform.machine()}"
+    return f"{os.cpu_count()} shared cores, {system}, {rust}, CPython {platform.python_version()}"
+
+
+def readme(tables: dict[str, Any], day: str) -> str:
+    lines = [
+        f"Measured on {day} ({machine()}): CPU time of dealkit to that of the peer; below 1, dealkit takes less.",
+        "",
+        "| | beside | ratio | quartiles |",
+        "|---|---|---|---|",
+    ]
+    for what, name, peers in SHOWN:
+        for row in tables.get(name, {"rows": []})["rows"]:
+            if row["name"] in peers:
+                low, middle, high = quartiles(ratios(tables[name], row))
+                digits = 2 if middle >= 0.095 else 3
+                spread = f"{low:.{digits}f}–{high:.{digits}f}"
+                lines.append(f"| {what} | {row['name']} | {middle:.{digits}f} | {spread} |")
+    figures = [
+        f"{what} {statistics.median(tables[name]['rows'][0]['values']):.3g} {tables[name]['unit']}"
+        for what, name in FIGURES.items()
+        if name in tables
+    ]
+    if figures:
+        lines += ["", f"The sandbox: {', '.join(figures)}."]
+    return "\n".join(lines) + "\n"
+
+
+def plot(curve: str, points: list[dict[str, Any]], path: Path) -> None:
+    """One curve as SVG, the median and the quartiles of each point, without a background of its own."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    inked = ["text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"]
+    style: Any = {**dict.fromkeys(inked, INK), "svg.fonttype": "none", "svg.hashsalt": "dealkit"}
+    with pyplot.rc_context(style):
+        _draw(curve, points, path)
+
+
+def _draw(curve: str, points: list[dict[str, Any]], path: Path) -> None:
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6, 3.6), layout="constrained")
+    points = sorted(points, key=lambda table: table["point"]["value"])
+    for colour, contender in zip(COLOURS, [row["name"] for row in points[0]["rows"]], strict=False):
+        values = {
+            table["point"]["value"]: quartiles(row["values"])
+            for table in points
+            for row in table["rows"]
+            if row["name"] == contender
+        }
+        low, middle, high = zip(*values.values(), strict=True)
+        axes.plot(list(values), middle, marker="o", markersize=4, color=colour, label=contender)
+        axes.fill_between(list(values), low, high, color=colour, alpha=0.2, linewidth=0)
+    axes.set(xscale="log", title=curve, xlabel=points[0]["point"]["along"], ylabel=points[0]["unit"])
+    every = [value for table in points for row in table["rows"] for value in row["values"]]
+    if max(every) > 20 * min(every):
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.25, color=INK)
+    axes.legend(frameon=False)
+    figure.savefig(path, transparent=True, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description="Write the tables and plots of what was measured.")
+    arguments.add_argument("folder", type=Path)
+    folder = arguments.parse_args().folder
+    measured = [
+        table for file in sorted((folder / "results").glob("*.json")) for table in json.loads(file.read_text("utf-8"))
+    ]
+    tables = {table["name"]: table for table in measured}
+    day = datetime.date.today().isoformat()
+    head = f"# Measured on {day}\n\n{machine()}. The ratio is dealkit's value to that of the row, round by round.\n"
+    (folder / "tables.md").write_text("\n\n".join([head, *map(markdown, measured)]) + "\n", encoding="utf-8")
+    document = {"measured": day, "machine": machine(), "tables": measured}
+    (folder / "tables.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / "README-table.md").write_text(readme(tables, day), encoding="utf-8")
+    curves = defaultdict(list)
+    for table in measured:
+        if table["point"]:
+            curves[table["point"]["curve"]].append(table)
+    for curve, points in curves.items():
+        plot(curve, points, folder / f"{curve.replace(' ', '-').replace(',', '')}.svg")
+    print(f"{folder}: tables.md, tables.json, README-table.md and {len(curves)} plots")
+
+
+if __name__ == "__main__":
+    main()
