@@ -68,7 +68,7 @@ def machine() -> str:
 
     rust = " ".join(told("rustc", "--version").split()[:2])
     system = f"{platform.system()} {platform.machine()}"
-    return f"{os.cpu_count()} shared cores, {system}, {rust}, CPython {platform.python_version()}"
+    return f"{os.cpu_count()} cores, {system}, {rust}, CPython {platform.python_version()}"
 
 
 def readme(tables: dict[str, Any], day: str) -> str:

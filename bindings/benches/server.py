@@ -19,6 +19,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import documents
 from processes import KEY, cpu_seconds, ended, fixed_service, memory
@@ -32,9 +33,9 @@ wrk.headers["x-service-key"] = "%(key)s"
 local deals, body = %(deals)d, %(body)s
 function request()
   if body then
-    return wrk.format("POST", "/v1/agents", {["x-service-key"] = "%(key)s", ["content-type"] = "application/json"}, body)
+    return wrk.format("POST", "%(prefix)s/agents", {["x-service-key"] = "%(key)s", ["content-type"] = "application/json"}, body)
   end
-  return wrk.format("GET", deals == 0 and "/v1/deals/d_1" or "/v1/deals/g_" .. math.random(0, deals - 1))
+  return wrk.format("GET", deals == 0 and "%(prefix)s/deals/d_1" or "%(prefix)s/deals/g_" .. math.random(0, deals - 1))
 end
 function done(summary)
   local wrong = summary.errors
@@ -43,8 +44,16 @@ function done(summary)
 end
 """
 
-# The address, and the identifier of the process that responds there.
-Server = tuple[str, int]
+
+class Server(NamedTuple):
+    """A server that responds."""
+
+    url: str
+    pid: int
+    prefix: str = "/v1"
+    """What its paths begin with."""
+
+
 Starts = Callable[[], AbstractContextManager[Server]]
 
 
@@ -60,7 +69,7 @@ def sandbox(program: Path, *arguments: str) -> Iterator[Server]:
     command = [str(program), "--listen", "127.0.0.1:0", "--log", "off", *arguments]
     with ended(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as process:
         assert process.stdout is not None
-        yield process.stdout.readline().split()[-1], process.pid
+        yield Server(process.stdout.readline().split()[-1], process.pid)
 
 
 @contextmanager
@@ -78,7 +87,7 @@ def typical_sandbox(program: Path) -> Iterator[Server]:
 @contextmanager
 def bare_hyper(program: Path) -> Iterator[Server]:
     with fixed_service(program) as urls:
-        yield urls.http1, urls.pid
+        yield Server(urls.http1, urls.pid)
 
 
 def free_port() -> int:
@@ -88,13 +97,15 @@ def free_port() -> int:
 
 
 @contextmanager
-def started(command: list[str], port: int, path: str) -> Iterator[Server]:
+def started(command: list[str], port: int, prefix: str) -> Iterator[Server]:
     """A server that takes a while, until it responds."""
     url = f"http://127.0.0.1:{port}"
     with ended(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)) as process:
         for _ in range(600):
             try:
-                urllib.request.urlopen(urllib.request.Request(url + path, headers={"x-service-key": KEY})).close()
+                urllib.request.urlopen(
+                    urllib.request.Request(f"{url}{prefix}/deals/d_1", headers={"x-service-key": KEY})
+                ).close()
                 break
             except OSError:
                 if process.poll() is not None:
@@ -102,14 +113,14 @@ def started(command: list[str], port: int, path: str) -> Iterator[Server]:
                 time.sleep(0.1)
         else:
             sys.exit(f"{command[0]} has not responded within a minute")
-        yield url, process.pid
+        yield Server(url, process.pid, prefix)
 
 
 @contextmanager
 def fastapi() -> Iterator[Server]:
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", "--app-dir", str(Path(__file__).parent), "--no-access-log"]
-    with started([*command, "--port", str(port), "fastapi_peer:app"], port, "/v1/deals/d_1") as server:
+    with started([*command, "--port", str(port), "fastapi_peer:app"], port, "/v1") as server:
         yield server
 
 
@@ -118,14 +129,20 @@ def prism(program: Path) -> Iterator[Server]:
     port = free_port()
     document = str(ROOT / "sdk" / "contract" / "openapi.json")
     command = [str(program), "mock", "--port", str(port), "--verboseLevel", "silent", document]
-    with started(command, port, "/v1/deals/d_1") as server:
+    # It knows the paths of the document, without that of its servers.
+    with started(command, port, "") as server:
         yield server
 
 
 def wrk(server: Server, *, deals: int = 0, body: bytes | None = None) -> tuple[float, float]:
     """Requests a second, and microseconds of the server's CPU a request."""
-    url, pid = server
-    script = SCRIPT % {"key": KEY, "deals": deals, "body": "nil" if body is None else f"[=[{body.decode()}]=]"}
+    url, pid, prefix = server
+    script = SCRIPT % {
+        "key": KEY,
+        "prefix": prefix,
+        "deals": deals,
+        "body": "nil" if body is None else f"[=[{body.decode()}]=]",
+    }
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
         file.write(script)
         file.flush()
@@ -160,7 +177,7 @@ def start_and_size(bench: Bench, program: Path, rounds: int) -> None:
     times, resident = [], []
     for _ in range(rounds):
         began = time.perf_counter()
-        with sandbox(program) as (url, pid):
+        with sandbox(program) as (url, pid, _):
             host, port = url.removeprefix("http://").split(":")
             with socket.create_connection((host, int(port))) as connection:
                 connection.sendall(f"GET /v1/deals/d_1 HTTP/1.1\r\nhost: x\r\nx-service-key: {KEY}\r\n\r\n".encode())
@@ -197,7 +214,7 @@ def stored_agents(bench: Bench, program: Path) -> None:
         cpu = point("server create by agents", "agents created", count, "µs CPU")
         if not bench.wants(cpu.name):
             continue
-        with sandbox(program) as (url, pid):
+        with sandbox(program) as (url, pid, _):
             host, port = url.removeprefix("http://").split(":")
             with socket.create_connection((host, int(port))) as connection:
                 create(connection, 1, body)
