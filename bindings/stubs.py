@@ -21,7 +21,7 @@ HEAD = """\
 # Written by bindings/stubs.py: do not change it here.
 import datetime
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, Final, Generic, Self, TypeVar, final
 
 from dealkit._headers import Headers
@@ -123,7 +123,7 @@ def violation_texts(pointer: str, code: str, detail: str) -> tuple[str, str]:
 def made_error(kind: str, settings: dict[str, Any]) -> tuple[Failure] | Failure:
     """{made_error}"""
 
-def prepare(decimal: type[Decimal], roles: dict[str, Role], gc: object) -> None:
+def prepare(decimal: type[Decimal], context: Context, roles: dict[str, Role], gc: object) -> None:
     """{prepare}"""
 
 def end() -> None:

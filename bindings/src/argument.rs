@@ -23,7 +23,7 @@ use crate::{
 pub(crate) fn field(model: &str, field: &Field, value: &Bound<'_, PyAny>) -> Outcome<Py<PyAny>> {
     let py = value.py();
     if value.is_none() && field.presence != Presence::Required {
-        return Ok(field.nothing(py)?);
+        return Ok(field.kind.nothing(py));
     }
     let wrong = |expected: &str| {
         let (name, found) = (field.name, type_name(value));
@@ -53,11 +53,7 @@ pub(crate) fn field(model: &str, field: &Field, value: &Bound<'_, PyAny>) -> Out
                 return Err(wrong("an int"));
             }
             let integer: i64 = value.extract().map_err(|_| unfit("must fit 64 bits"))?;
-            integer
-                .into_pyobject(py)
-                .map_err(PyErr::from)?
-                .into_any()
-                .unbind()
+            builtin::small_int(py, integer).into_any().unbind()
         }
         Kind::Decimal => {
             let digits = match value.cast::<PyInt>() {
@@ -72,8 +68,8 @@ pub(crate) fn field(model: &str, field: &Field, value: &Bound<'_, PyAny>) -> Out
         }
         Kind::Date => match value.cast::<PyDate>() {
             Ok(date) if !value.is_instance_of::<PyDateTime>() => {
-                let day = builtin::day(date).ok_or_else(|| unfit("is not a day that exists"))?;
-                builtin::date(py, day)?.unbind()
+                builtin::day(date).ok_or_else(|| unfit("is not a day that exists"))?;
+                value.clone().unbind()
             }
             Ok(_) => {
                 let name = field.name;
@@ -87,10 +83,10 @@ pub(crate) fn field(model: &str, field: &Field, value: &Bound<'_, PyAny>) -> Out
             let datetime = value
                 .cast::<PyDateTime>()
                 .map_err(|_| wrong("a datetime"))?;
-            let moment = builtin::moment(datetime).ok_or_else(|| {
+            builtin::moment(datetime).ok_or_else(|| {
                 unfit("must be an aware datetime; give it a tzinfo such as timezone.utc")
             })?;
-            builtin::timestamp(py, moment)?.0.unbind()
+            value.clone().unbind()
         }
         Kind::Object => {
             let dict = value.cast::<PyDict>().map_err(|_| wrong("a mapping"))?;

@@ -5,8 +5,11 @@
     reason = "what is called here is C code, on objects whose exact type is known"
 )]
 
-use chrono::{DateTime, Datelike, NaiveDate, Timelike, Utc};
-use dealkit::{Json, Role, scalar};
+use chrono::{DateTime, NaiveDate, Utc};
+use dealkit::{
+    Role,
+    lexer::{Date, Timestamp},
+};
 use pyo3::{
     basic::CompareOp,
     exceptions::{PyRuntimeError, PyValueError},
@@ -21,16 +24,23 @@ use pyo3::{
 /// What Python code has imported: an import runs bytecode.
 struct Imported {
     decimal: Py<PyType>,
+    context: Py<PyAny>,
     roles: Py<PyDict>,
 }
 
 static IMPORTED: PyOnceLock<Imported> = PyOnceLock::new();
 
-/// Remembers the class Decimal, and the members of the enum Role by their values.
-pub(crate) fn prepare(decimal: Bound<'_, PyType>, roles: Bound<'_, PyDict>) {
+/// Remembers the class Decimal, a context of decimal arithmetic that loses no digit of a document's numbers,
+/// and the members of the enum Role by their values.
+pub(crate) fn prepare(
+    decimal: Bound<'_, PyType>,
+    context: Bound<'_, PyAny>,
+    roles: Bound<'_, PyDict>,
+) {
     let py = decimal.py();
     IMPORTED.get_or_init(py, || Imported {
         decimal: decimal.unbind(),
+        context: context.unbind(),
         roles: roles.unbind(),
     });
 }
@@ -69,15 +79,38 @@ pub(crate) fn decimal<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, P
     imported(py)?.decimal.bind(py).call1((text,))
 }
 
+/// Makes Decimals of the numbers of documents, which all fit the context: faster than the class does, which
+/// looks up the context of the caller first. A context is for one thread.
+pub(crate) struct MakeDecimal(Py<PyAny>);
+
+/// For this thread.
+pub(crate) fn make_decimal(py: Python<'_>) -> PyResult<MakeDecimal> {
+    let context = imported(py)?.context.bind(py).call_method0("copy")?;
+    Ok(MakeDecimal(context.getattr("create_decimal")?.unbind()))
+}
+
+impl MakeDecimal {
+    /// The Decimal of a number's text: no digit changes.
+    pub(crate) fn of(&self, py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
+        self.0.call1(py, (text,))
+    }
+}
+
 /// The text of a Decimal.
 pub(crate) fn decimal_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(value.str()?.to_str()?.to_owned())
 }
 
+/// The int of an integer of 64 bits.
+pub(crate) fn small_int(py: Python<'_>, integer: i64) -> Bound<'_, PyInt> {
+    let Ok(int) = integer.into_pyobject(py);
+    int
+}
+
 /// The int of a number's text; `None` where Python makes none of so many digits.
 pub(crate) fn int<'py>(py: Python<'py>, text: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     match text.parse::<i64>() {
-        Ok(small) => Ok(Some(small.into_pyobject(py)?.into_any())),
+        Ok(small) => Ok(Some(small_int(py, small).into_any())),
         Err(_) => unless_value_error(py, py.get_type::<PyInt>().call1((text,))),
     }
 }
@@ -105,9 +138,9 @@ pub(crate) fn int_text(value: &Bound<'_, PyInt>) -> PyResult<Option<String>> {
     unless_value_error(value.py(), digits.and_then(|digits| digits.extract()))
 }
 
-pub(crate) fn date(py: Python<'_>, date: NaiveDate) -> PyResult<Bound<'_, PyAny>> {
-    let (month, day) = (date.month() as u8, date.day() as u8);
-    Ok(PyDate::new(py, date.year(), month, day)?.into_any())
+/// A day as a date.
+pub(crate) fn date(py: Python<'_>, day: Date) -> PyResult<Bound<'_, PyDate>> {
+    PyDate::new(py, day.year.into(), day.month, day.day)
 }
 
 /// The day of a date.
@@ -119,27 +152,37 @@ pub(crate) fn day(date: &Bound<'_, PyDate>) -> Option<NaiveDate> {
     )
 }
 
-/// A moment as an aware datetime in UTC, and its exact JSON where a datetime cannot hold all of it.
-pub(crate) fn timestamp(
-    py: Python<'_>,
-    moment: DateTime<Utc>,
-) -> PyResult<(Bound<'_, PyAny>, Option<Json>)> {
-    // A leap second counts on from the last second; a datetime ends before it does.
-    let microsecond = (moment.nanosecond() / 1_000).min(999_999);
-    let value = PyDateTime::new(
+/// A moment as an aware datetime in UTC, as exactly as one can hold it: see [`is_exact`].
+pub(crate) fn timestamp(py: Python<'_>, moment: Timestamp) -> PyResult<Bound<'_, PyDateTime>> {
+    let utc = PyTzInfo::utc(py)?.to_owned();
+    let Timestamp {
+        date,
+        hour,
+        minute,
+        second,
+        ..
+    } = moment;
+    PyDateTime::new(
         py,
-        moment.year(),
-        moment.month() as u8,
-        moment.day() as u8,
-        moment.hour() as u8,
-        moment.minute() as u8,
-        moment.second() as u8,
-        microsecond,
-        Some(&PyTzInfo::utc(py)?.to_owned()),
-    )?;
-    let is_exact = moment.nanosecond() == microsecond * 1_000;
-    let exact = (!is_exact).then(|| Json::from(scalar::timestamp_text(&moment)));
-    Ok((value.into_any(), exact))
+        date.year.into(),
+        date.month,
+        date.day,
+        hour,
+        minute,
+        second,
+        microsecond(moment),
+        Some(&utc),
+    )
+}
+
+/// Whether a datetime holds all of a moment.
+pub(crate) fn is_exact(moment: Timestamp) -> bool {
+    microsecond(moment) * 1_000 == moment.nano
+}
+
+/// A leap second counts on from the last second; a datetime ends before it does.
+fn microsecond(moment: Timestamp) -> u32 {
+    (moment.nano / 1_000).min(999_999)
 }
 
 /// The moment of a datetime in UTC; of another one there is none, for its offset is bytecode's to tell.

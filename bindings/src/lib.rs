@@ -20,6 +20,9 @@ mod builtin;
 mod calls;
 mod cli;
 mod client;
+mod decimals;
+mod document;
+mod extra;
 mod failure;
 mod gil;
 mod json;
@@ -30,24 +33,28 @@ mod model;
 mod models;
 mod pending;
 mod read;
+mod reader;
 mod response;
+mod reused;
 mod runtime;
 mod sandbox;
 mod schema;
 mod texts;
 mod waiting;
 mod watch;
+mod words;
 mod write;
 
-/// Hands over what Python code has imported: the class Decimal, the members of the enum Role by their
-/// values, and the module gc.
+/// Hands over what Python code has imported: the class Decimal, a context that holds every number of a document, the
+/// members of the enum Role by their values, and the module gc.
 #[pyfunction]
 fn prepare(
     decimal: Bound<'_, pyo3::types::PyType>,
+    context: Bound<'_, PyAny>,
     roles: Bound<'_, pyo3::types::PyDict>,
     gc: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    builtin::prepare(decimal, roles);
+    builtin::prepare(decimal, context, roles);
     gil::prepare(gc.py(), gc)
 }
 

@@ -4,22 +4,24 @@
 //! Methods that run Python code (the constructor, `from_json`, `to_dict` and the like) are added in
 //! `dealkit._models`, which calls the methods with an underscore.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 
-use dealkit::{DecodeError, Json, LineError, document};
+use dealkit::{DecodeError, Json, LineError, document::check_size};
 use pyo3::{
     PyClass,
     basic::CompareOp,
     prelude::*,
-    types::{PyBool, PyByteArray, PyBytes, PyDict, PyMappingProxy, PyString, PyTuple},
+    types::{PyBool, PyDict, PyMappingProxy, PyString, PyTuple},
 };
 
 use crate::{
     argument, builtin,
+    document::Document,
+    extra::Extra,
     failure::{Failure, Outcome, entry},
-    json,
-    read::{ReadError, Reader},
-    schema::{Class, Extra, Field, FieldType, Kind, Values},
+    json, read,
+    reader::{Read, Reader},
+    schema::{Class, Field, FieldType, Kind, Values},
 };
 
 /// A response type: made of a statement of fields, see [`models`].
@@ -27,6 +29,9 @@ pub(crate) trait Model:
     PyClass<Frozen = pyo3::pyclass::boolean_struct::True> + Sync
 {
     const FIELDS: &'static [Field];
+
+    /// Reads one, an object.
+    fn read(reader: &mut Reader<'_, '_>) -> Read;
 
     /// A model of its values.
     fn build(py: Python<'_>, values: Values, extra: Extra) -> PyResult<Bound<'_, Self>>;
@@ -42,9 +47,9 @@ pub(crate) trait Model:
     /// The same of a document that should be an array of them.
     fn explain_list(document: &[u8]) -> Option<DecodeError>;
 
-    /// What the Rust model makes of a document: it, written back.
+    /// What the Rust model makes of a document, by serde and not by the lexer: it, written back.
     #[cfg(debug_assertions)]
-    fn core_json(document: &[u8]) -> Result<dealkit::Json, DecodeError>;
+    fn core_json(document: &[u8]) -> serde_json::Result<Json>;
 }
 
 impl<M: Model> FieldType for M {
@@ -61,7 +66,7 @@ impl Class {
         Self {
             name: M::NAME,
             fields: M::FIELDS,
-            build: |py, values, extra| M::build(py, values, extra).map(Bound::into_any),
+            read: M::read,
             parts: |value| {
                 let model = value.cast::<M>()?.get();
                 Ok((model.values(), model.extra()))
@@ -71,33 +76,12 @@ impl Class {
     }
 }
 
-/// The bytes of a document: bytes, or a string in UTF-8.
-fn bytes<'a>(value: &'a Bound<'_, PyAny>) -> Outcome<Cow<'a, [u8]>> {
-    if let Ok(bytes) = value.cast::<PyBytes>() {
-        return Ok(Cow::Borrowed(bytes.as_bytes()));
-    }
-    if let Ok(text) = value.cast::<PyString>() {
-        return Ok(match text.to_str() {
-            Ok(text) => Cow::Borrowed(text.as_bytes()),
-            // Half of a surrogate pair: the reader will say that this is not JSON.
-            Err(_) => Cow::Owned(builtin::wtf8(text)?),
-        });
-    }
-    if let Ok(bytes) = value.cast::<PyByteArray>() {
-        return Ok(Cow::Owned(bytes.to_vec()));
-    }
-    Err(Failure::Type(format!(
-        "a JSON document must be bytes or str, not {}",
-        builtin::type_name(value)
-    )))
-}
-
 /// A model of a JSON document: bytes, or a string. `line` is its number where it is one of many, one a line.
 pub(crate) fn read<'py, M: Model>(
     value: &Bound<'py, PyAny>,
     line: Option<usize>,
 ) -> Outcome<Bound<'py, M>> {
-    read_document::<M>(value.py(), &bytes(value)?, |error| match line {
+    read_document::<M>(value.py(), &Document::of(value)?, |error| match line {
         Some(line) => Failure::Line(LineError::Decode { line, error }),
         None => Failure::Decode(error),
     })
@@ -106,45 +90,50 @@ pub(crate) fn read<'py, M: Model>(
 /// A model of a JSON document. `fail` makes the failure when it is none.
 pub(crate) fn read_document<'py, M: Model>(
     py: Python<'py>,
-    document: &[u8],
+    document: &Document<'_>,
     fail: impl Fn(DecodeError) -> Failure,
 ) -> Outcome<Bound<'py, M>> {
-    document::check_size(document).map_err(&fail)?;
-    let read = Reader::document(py, document, &const { Class::of::<M>() });
-    let model = explained(read, M::NAME, || M::explain(document).map(fail))?;
+    check_size(document.bytes()).map_err(&fail)?;
+    let model = match document.text() {
+        Some(text) => read::document(py, text, &const { Class::of::<M>() })?,
+        None => None,
+    };
+    let model = model.ok_or_else(|| explained(M::NAME, M::explain(document.bytes()).map(fail)))?;
     Ok(model.cast_into::<M>().map_err(PyErr::from)?)
 }
 
 /// A tuple of the models of a JSON document that is an array.
 pub(crate) fn read_list<'py, M: Model>(value: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyAny>> {
-    let document = bytes(value)?;
-    document::check_size(&document).map_err(Failure::Decode)?;
-    let read = Reader::list(value.py(), &document, &const { Class::of::<M>() });
-    explained(read, M::NAME, || {
-        M::explain_list(&document).map(Failure::Decode)
+    let document = Document::of(value)?;
+    check_size(document.bytes()).map_err(Failure::Decode)?;
+    let models = match document.text() {
+        Some(text) => read::list(value.py(), text, &const { Class::of::<M>() })?,
+        None => None,
+    };
+    models.ok_or_else(|| {
+        let error = M::explain_list(document.bytes());
+        explained(M::NAME, error.map(Failure::Decode))
     })
 }
 
 /// Where and why is said by the Rust reader, so that both languages say the same.
-fn explained<T>(
-    read: Result<T, ReadError>,
-    name: &str,
-    explain: impl FnOnce() -> Option<Failure>,
-) -> Outcome<T> {
-    read.map_err(|error| match error {
-        ReadError::Python(error) => error.into(),
-        ReadError::Document => explain().unwrap_or_else(|| {
-            Failure::Runtime(format!(
-                "dealkit's two readers disagree on this {name}: this is a bug in dealkit, please report it"
-            ))
-        }),
+fn explained(name: &str, said: Option<Failure>) -> Failure {
+    said.unwrap_or_else(|| {
+        Failure::Runtime(format!(
+            "dealkit's two readers disagree on this {name}: this is a bug in dealkit, please report it"
+        ))
     })
 }
 
 /// What the Rust model makes of a JSON document.
 #[cfg(debug_assertions)]
 pub(crate) fn core_json<M: Model>(value: &Bound<'_, PyAny>) -> Outcome<String> {
-    let json = M::core_json(&bytes(value)?).map_err(Failure::Decode)?;
+    let document = Document::of(value)?;
+    if let Some(error) = M::explain(document.bytes()) {
+        return Err(Failure::Decode(error));
+    }
+    let json = M::core_json(document.bytes());
+    let json = json.map_err(|error| Failure::Runtime(format!("serde refuses it: {error}")))?;
     Ok(json.to_string())
 }
 
@@ -153,7 +142,7 @@ pub(crate) fn build<'py, M: Model>(given: &Bound<'py, PyDict>) -> Outcome<Bound<
     let py = given.py();
     let mut values = Values::default();
     for (slot, field) in values.iter_mut().zip(M::FIELDS) {
-        *slot = Some(field.nothing(py)?);
+        *slot = Some(field.kind.nothing(py));
     }
     changed::<M>(py, values, Extra::default(), given)
 }
@@ -285,18 +274,6 @@ pub(crate) fn extra<'py, M: Model>(this: &Bound<'py, M>) -> PyResult<Bound<'py, 
 }
 
 impl Field {
-    /// What stands in for nothing.
-    pub(crate) fn nothing(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Ok(match self.kind {
-            Kind::Many(_) => PyTuple::empty(py).into_any().unbind(),
-            Kind::Strings => {
-                let proxy = PyMappingProxy::new(py, PyDict::new(py).as_mapping());
-                proxy.into_any().unbind()
-            }
-            _ => py.None(),
-        })
-    }
-
     /// The attribute's value of what a model holds.
     fn get<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         if !matches!(self.kind, Kind::Object) || value.is_none() {
@@ -334,7 +311,7 @@ macro_rules! models {
         #[pyo3::pyclass(frozen, module = "dealkit")]
         pub(crate) struct $model {
             $( $(#[doc = $doc])+ #[pyo3(get)] $field: pyo3::Py<pyo3::PyAny>, )+
-            extra: Option<Box<$crate::schema::Extra>>,
+            extra: Option<Box<$crate::extra::Extra>>,
         }
 
         impl $crate::model::Model for $model {
@@ -342,31 +319,66 @@ macro_rules! models {
                 $crate::schema::Field {
                     name: $crate::schema::attribute(stringify!($field)),
                     wire: $wire,
-                    kind: $crate::schema::kind_of(
-                        stringify!($field),
-                        <$type as $crate::schema::FieldType>::KIND,
-                    ),
+                    kind: $crate::model::models!(@kind $field $type),
                     presence: $crate::model::models!(@presence $presence),
                     is_shown: $crate::model::models!(@is_shown $show),
                     doc: concat!($($doc),+),
                 },
             )+];
 
+            fn read(reader: &mut $crate::reader::Reader<'_, '_>) -> $crate::reader::Read {
+                #[allow(non_camel_case_types)]
+                enum Position { $( $field ),+ }
+
+                $( let mut $field = None; )+
+                let mut extra = None;
+                let mut has_more = reader.lexer.object()?;
+                while has_more {
+                    // Fields mostly come in the order of the table, and are written in one way.
+                    $(
+                        if has_more && reader.lexer.named(concat!("\"", $wire, "\":")) {
+                            $field = $crate::model::models!(@read reader $presence $field $type, extra);
+                            has_more = reader.lexer.field()?;
+                        }
+                    )+
+                    if !has_more {
+                        break;
+                    }
+                    let name = reader.lexer.name()?;
+                    match &*name {
+                        $( $wire => {
+                            $field = $crate::model::models!(@read reader $presence $field $type, extra);
+                        } )+
+                        _ => $crate::read::unknown(reader, name.into_owned(), &mut extra)?,
+                    }
+                    has_more = reader.lexer.field()?;
+                }
+                let model = Self {
+                    $( $field: match $field {
+                        Some(value) => value,
+                        None => $crate::model::models!(@missing reader $presence $field $type),
+                    }, )+
+                    extra,
+                };
+                let model = pyo3::Py::new(reader.py, model);
+                Ok(reader.made(model)?.into_any())
+            }
+
             fn build(
                 py: pyo3::Python<'_>,
                 values: $crate::schema::Values,
-                extra: $crate::schema::Extra,
+                extra: $crate::extra::Extra,
             ) -> pyo3::PyResult<pyo3::Bound<'_, Self>> {
                 let mut fields = Self::FIELDS.iter();
                 let mut values = values.into_iter();
                 let mut next = || match (fields.next(), values.next().flatten()) {
-                    (Some(_), Some(value)) => Ok(value),
-                    (Some(field), None) => field.nothing(py),
-                    (None, _) => Ok(py.None()),
+                    (Some(_), Some(value)) => value,
+                    (Some(field), None) => field.kind.nothing(py),
+                    (None, _) => py.None(),
                 };
                 // The expressions are evaluated in the order in which they are written.
                 pyo3::Bound::new(py, Self {
-                    $( $field: next()?, )+
+                    $( $field: next(), )+
                     extra: extra.boxed(),
                 })
             }
@@ -375,7 +387,7 @@ macro_rules! models {
                 vec![$( &self.$field ),+]
             }
 
-            fn extra(&self) -> Option<&$crate::schema::Extra> {
+            fn extra(&self) -> Option<&$crate::extra::Extra> {
                 self.extra.as_deref()
             }
 
@@ -388,10 +400,9 @@ macro_rules! models {
             }
 
             #[cfg(debug_assertions)]
-            fn core_json(document: &[u8]) -> Result<dealkit::Json, dealkit::DecodeError> {
-                let model = dealkit::$model::from_json(document)?;
-                // A model that was read from JSON can be written as JSON.
-                Ok(dealkit::Json::from_serialize(&model).unwrap_or_else(|_| "".into()))
+            fn core_json(document: &[u8]) -> serde_json::Result<dealkit::Json> {
+                let document = document.strip_prefix(b"\xef\xbb\xbf").unwrap_or(document);
+                dealkit::Json::from_serialize(&serde_json::from_slice::<dealkit::$model>(document)?)
             }
         }
 
@@ -513,6 +524,33 @@ macro_rules! models {
             }
         }
     )+};
+
+    (@kind $field:ident $type:ty) => {
+        const {
+            $crate::schema::kind_of(
+                stringify!($field),
+                <$type as $crate::schema::FieldType>::KIND,
+            )
+        }
+    };
+
+    (@read $reader:ident $presence:ident $field:ident $type:ty, $extra:ident) => {
+        $crate::read::value(
+            $reader,
+            $crate::model::models!(@kind $field $type),
+            $crate::model::models!(@presence $presence),
+            Position::$field as usize,
+            &mut $extra,
+        )?
+    };
+
+    (@missing $reader:ident $presence:ident $field:ident $type:ty) => {
+        $crate::read::missing(
+            $reader,
+            $crate::model::models!(@kind $field $type),
+            $crate::model::models!(@presence $presence),
+        )?
+    };
 
     (@presence required) => { $crate::schema::Presence::Required };
     (@presence optional) => { $crate::schema::Presence::Optional };

@@ -10,6 +10,7 @@ use pyo3::{
 
 use crate::{
     builtin,
+    document::Document,
     failure::{Failure, Outcome, entry, header_pairs},
     json,
     model::{method, read_document},
@@ -57,10 +58,10 @@ pub(crate) fn read<'py>(
     read_as: ReadAs,
 ) -> Outcome<Bound<'py, PyAny>> {
     let fail = |error| response.clone().into_decode_error(error).into();
-    let body = response.body();
+    let body = Document::from(&**response.body());
     match read_as {
-        ReadAs::Deal => read_document::<Deal>(py, body, fail).map(Bound::into_any),
-        ReadAs::Agent => read_document::<Agent>(py, body, fail).map(Bound::into_any),
+        ReadAs::Deal => read_document::<Deal>(py, &body, fail).map(Bound::into_any),
+        ReadAs::Agent => read_document::<Agent>(py, &body, fail).map(Bound::into_any),
         ReadAs::Json => Ok(json::value(py, &response.json::<Json>()?)?),
     }
 }

@@ -13,6 +13,7 @@ use pyo3::{
 
 use crate::{
     arguments::{Expected, Settings},
+    document::Document,
     failure::{Failure, Outcome, entry},
     gil, model,
     models::Agent,
@@ -97,9 +98,9 @@ impl NativeSandbox {
         entry(py, || {
             let agents = self.with(Sandbox::agents)?;
             let agents = agents.iter().map(|agent| {
-                let json = serde_json::to_vec(agent)
+                let json = serde_json::to_string(agent)
                     .map_err(|error| Failure::Runtime(error.to_string()))?;
-                model::read_document::<Agent>(py, &json, Failure::Decode)
+                model::read_document::<Agent>(py, &Document::Text(&json), Failure::Decode)
             });
             Ok(PyList::new(py, agents.collect::<Outcome<Vec<_>>>()?)?)
         })

@@ -9,7 +9,12 @@ use dealkit::{
     DealStatus, Decimal, FieldSchemaId, Json, ListingContractId, ListingSide, OfferId, OfficeId,
     QuoteId,
 };
-use pyo3::{prelude::*, types::PyTuple};
+use pyo3::{
+    prelude::*,
+    types::{PyDict, PyMappingProxy, PyTuple},
+};
+
+use crate::{extra::Extra, reader::ReadModel};
 
 /// What a field holds.
 #[derive(Clone, Copy)]
@@ -38,6 +43,21 @@ pub(crate) enum Kind {
     One(&'static Class),
     /// Any number of another model.
     Many(&'static Class),
+}
+
+impl Kind {
+    /// What stands in for nothing.
+    #[inline]
+    pub(crate) fn nothing(self, py: Python<'_>) -> Py<PyAny> {
+        match self {
+            Kind::Many(_) => PyTuple::empty(py).into_any().unbind(),
+            Kind::Strings => {
+                let proxy = PyMappingProxy::new(py, PyDict::new(py).as_mapping());
+                proxy.into_any().unbind()
+            }
+            _ => py.None(),
+        }
+    }
 }
 
 /// What a field of this Rust type holds in Python. The models are theirs; see `model`.
@@ -128,36 +148,14 @@ const fn most(counts: &[usize]) -> usize {
 /// The values of a model's fields, in the order of its fields.
 pub(crate) type Values = [Option<Py<PyAny>>; MOST];
 
-/// What came in the JSON and the Python values do not hold.
-#[derive(Clone, Default, PartialEq)]
-pub(crate) struct Extra {
-    /// Undocumented fields, by name.
-    pub(crate) unknown: BTreeMap<String, Json>,
-    /// The exact JSON of timestamps finer than microseconds, by the position of the field.
-    pub(crate) exact: Vec<(usize, Json)>,
-}
-
-impl Extra {
-    /// Keeps nothing where there is nothing to keep.
-    pub(crate) fn boxed(self) -> Option<Box<Self>> {
-        (self != Self::default()).then(|| Box::new(self))
-    }
-
-    /// The exact JSON of a field.
-    pub(crate) fn exact(&self, position: usize) -> Option<&Json> {
-        let of_field = self.exact.iter().find(|(at, _)| *at == position);
-        of_field.map(|(_, json)| json)
-    }
-}
-
 /// The parts of a model: its values, in the order of its fields, and what they do not hold.
 pub(crate) type Parts<'a> = (Vec<&'a Py<PyAny>>, Option<&'a Extra>);
 
-/// A model: its fields, and how it is made and taken apart.
+/// A model: its fields, and how it is read and taken apart.
 pub(crate) struct Class {
     pub(crate) name: &'static str,
     pub(crate) fields: &'static [Field],
-    pub(crate) build: for<'py> fn(Python<'py>, Values, Extra) -> PyResult<Bound<'py, PyAny>>,
+    pub(crate) read: ReadModel,
     pub(crate) parts: for<'a> fn(&'a Bound<'_, PyAny>) -> PyResult<Parts<'a>>,
     pub(crate) is: fn(&Bound<'_, PyAny>) -> bool,
 }

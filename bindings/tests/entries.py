@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 from functools import partial
 from operator import attrgetter
 from types import (
@@ -156,7 +156,7 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
             partial(native.open_engine, {**settings, "headers": [("a", 1)]}, None),
         ],
         "watch": [partial(native.watch, 20, [("a", "b"), ("a b", "c")]), partial(native.watch, 20, [("a", 1)])],
-        "prepare": [partial(native.prepare, Decimal, {role.value: role for role in Role}, gc)],
+        "prepare": [partial(native.prepare, Decimal, Context(), {role.value: role for role in Role}, gc)],
         "after_fork": [native.after_fork],
     }
 

@@ -6,7 +6,7 @@ import atexit
 import gc
 import os
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact
 from types import GenericAlias
 
 from dealkit import _native
@@ -338,7 +338,9 @@ def _add_methods(native: Any, methods: type) -> None:
 
 def _complete_all() -> None:
     # Native code imports nothing: an import runs Python code.
-    _native.prepare(Decimal, {role.value: role for role in Role}, gc)
+    # A number of a document has at most 29 digits, and could not be rounded without an exception.
+    context = Context(prec=38, Emin=-99, Emax=99, clamp=0, traps=[Inexact])
+    _native.prepare(Decimal, context, {role.value: role for role in Role}, gc)
     for model in MODELS:
         _add_methods(model, _ModelMethods)
         model.__new__ = staticmethod(keywords(_constructor(model)))

@@ -1,0 +1,32 @@
+//! What came in the JSON of a model and its values do not hold.
+
+use std::collections::BTreeMap;
+
+use dealkit::Json;
+
+/// What came in the JSON and the Python values do not hold.
+#[derive(Clone, Default, PartialEq)]
+pub(crate) struct Extra {
+    /// Undocumented fields, by name.
+    pub(crate) unknown: BTreeMap<String, Json>,
+    /// The exact JSON of timestamps finer than microseconds, by the position of the field.
+    pub(crate) exact: Vec<(usize, Json)>,
+}
+
+impl Extra {
+    /// Keeps nothing where there is nothing to keep.
+    pub(crate) fn boxed(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
+
+    /// The exact JSON of a field.
+    pub(crate) fn exact(&self, position: usize) -> Option<&Json> {
+        let of_field = self.exact.iter().find(|(at, _)| *at == position);
+        of_field.map(|(_, json)| json)
+    }
+
+    /// Forgets the exact JSON of a field, whose value is another one now.
+    pub(crate) fn forget_exact(&mut self, position: usize) {
+        self.exact.retain(|(at, _)| *at != position);
+    }
+}

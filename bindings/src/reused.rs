@@ -1,0 +1,32 @@
+//! What a thread uses again from one document to the next.
+
+use std::cell::Cell;
+
+use pyo3::prelude::*;
+
+use crate::{decimals::Decimals, words::Words};
+
+/// What need not be made anew for each document.
+#[derive(Default)]
+pub(crate) struct Reused {
+    pub(crate) words: Words,
+    pub(crate) decimals: Decimals,
+    /// The items of the arrays that are being read, the innermost last.
+    pub(crate) items: Vec<Py<PyAny>>,
+}
+
+thread_local! {
+    static REUSED: Cell<Option<Box<Reused>>> = const { Cell::new(None) };
+}
+
+impl Reused {
+    /// This thread's, which is taken away meanwhile: nothing is borrowed while Python is called.
+    pub(crate) fn take() -> Box<Self> {
+        REUSED.take().unwrap_or_default()
+    }
+
+    /// Keeps it for the thread's next document.
+    pub(crate) fn keep(self: Box<Self>) {
+        REUSED.set(Some(self));
+    }
+}
