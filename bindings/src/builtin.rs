@@ -5,11 +5,13 @@
     reason = "what is called here is C code, on objects whose exact type is known"
 )]
 
+use crate::ascii;
 use chrono::{DateTime, NaiveDate, Utc};
 use dealkit::{
     Role,
     lexer::{Date, Timestamp},
 };
+
 use pyo3::{
     basic::CompareOp,
     exceptions::{PyRuntimeError, PyValueError},
@@ -92,7 +94,7 @@ pub(crate) fn make_decimal(py: Python<'_>) -> PyResult<MakeDecimal> {
 impl MakeDecimal {
     /// The Decimal of a number's text: no digit changes.
     pub(crate) fn of(&self, py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
-        self.0.call1(py, (text,))
+        self.0.call1(py, (ascii::string(py, text),))
     }
 }
 

@@ -6,8 +6,8 @@
 //!
 //! # Where things are
 //!
-//! `schema` says what a field is, and `model` and `models` make a class of each response type; `read`, `write`, `json`, `argument` and `builtin` are how one gets from JSON to Python
-//! and back. `client` holds the connection pools, `calls` says what can be called, `waiting` drives it for
+//! `schema` says what a field is, and `model` and `models` make a class of each response type; `read`, `reader`, `write`, `json`, `argument` and `builtin` are how one gets from JSON to Python
+//! and back; `reused`, `words`, `decimals` and `ascii` make that fast. `client` holds the connection pools, `calls` says what can be called, `waiting` drives it for
 //! callers that wait, `pending` for those that await, `many` for many deals, `runtime` has what they run
 //! on. `failure` returns what Python code raises, `watch` what it logs, `texts` some texts that it asks for; `sandbox` and
 //! `cli` are the server.
@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 
 mod argument;
 mod arguments;
+mod ascii;
 mod builtin;
 mod calls;
 mod cli;

@@ -13,7 +13,7 @@ use pyo3::{
     types::{PyBool, PyDict, PyMappingProxy, PyString, PyTuple},
 };
 
-use crate::{builtin, extra::Extra, json, reused::Reused};
+use crate::{ascii, builtin, extra::Extra, json, reused::Reused};
 
 /// Reading stops here: the document is not what it should be, or Python has refused an object.
 pub(crate) struct Stopped;
@@ -76,7 +76,7 @@ impl<'j, 'py> Reader<'j, 'py> {
     #[inline(never)]
     pub(crate) fn text(&mut self) -> Read {
         let text = self.lexer.string()?;
-        Ok(PyString::new(self.py, text.as_str()).into_any().unbind())
+        Ok(ascii::string(self.py, text.as_str()).into_any().unbind())
     }
 
     /// A string that comes again and again.
@@ -89,7 +89,7 @@ impl<'j, 'py> Reader<'j, 'py> {
     #[inline]
     fn word_of(&mut self, text: &str) -> Py<PyString> {
         let py = self.py;
-        let make = || PyString::new(py, text).unbind();
+        let make = || ascii::string(py, text).unbind();
         self.reused.words.get(py, text, make)
     }
 
@@ -102,7 +102,7 @@ impl<'j, 'py> Reader<'j, 'py> {
                 let role = builtin::role(self.py, role);
                 Ok(self.made(role)?.unbind())
             }
-            Err(_) => Ok(PyString::new(self.py, text.as_str()).into_any().unbind()),
+            Err(_) => Ok(ascii::string(self.py, text.as_str()).into_any().unbind()),
         }
     }
 

@@ -101,6 +101,7 @@
 //! data: the `Debug` of every model hides names, addresses and the like, and errors name the fields of the
 //! specification and no others. `Serialize` writes everything.
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![forbid(unsafe_code)]
 
 #[cfg(feature = "client")]
 mod agents;
