@@ -92,7 +92,8 @@ fmt: $(VENV)/package
 	$(VENV)/bin/ruff format
 
 ## About 15 minutes of schemathesis, and half an hour of what is a matter of chance: processes that end in the
-## middle of every native function, signals in the middle of every delivery, and documents made up from openapi.json;
+## middle of every native function, signals in the middle of every delivery, documents made up from openapi.json, and a
+## million mutated ones;
 ## and 20 minutes (DEALKIT_SOAK_SECONDS) of calls through a network that delays, cuts, resets and throttles.
 soak: soak-contract soak-python soak-network
 
@@ -101,8 +102,8 @@ soak-contract: $(TOOLS)/installed
 	nice -n 19 server/tests/schemathesis.sh $(BUILT)/dealkit-server $(TOOLS)/bin/schemathesis 1000 --max-time 900
 
 soak-python: $(VENV)/package
-	DEALKIT_EXIT_TRIES=100 DEALKIT_SIGNAL_TRIES=1000 DEALKIT_DOCUMENTS=10000 nice -n 19 $(VENV)/bin/python -m pytest \
-		bindings/tests/test_exit.py bindings/tests/test_delivery.py bindings/tests/test_documents.py
+	DEALKIT_EXIT_TRIES=100 DEALKIT_SIGNAL_TRIES=1000 DEALKIT_DOCUMENTS=10000 DEALKIT_MUTATIONS=500000 nice -n 19 $(VENV)/bin/python -m pytest \
+		bindings/tests/test_exit.py bindings/tests/test_delivery.py bindings/tests/test_documents.py bindings/tests/test_readers.py
 
 soak-network: $(VENV)/package
 	PYTHONPATH=bindings/network nice -n 19 $(VENV)/bin/python bindings/network/soak.py

@@ -1,7 +1,7 @@
 # Written by bindings/stubs.py: do not change it here.
 import datetime
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, Final, Generic, Self, TypeVar, final
 
 from dealkit._headers import Headers
@@ -1576,9 +1576,9 @@ def made_error(kind: str, settings: dict[str, Any]) -> tuple[Failure] | Failure:
     """Makes an error of this kind: `status`, `timeout`, `connect`, `interrupted`, or `deal` or `agent` of a body that
     cannot be read as one. In a tuple, as a failure on its own is one of the arguments."""
 
-def prepare(decimal: type[Decimal], roles: dict[str, Role], gc: object) -> None:
-    """Hands over what Python code has imported: the class Decimal, the members of the enum Role by their
-    values, and the module gc."""
+def prepare(decimal: type[Decimal], context: Context, roles: dict[str, Role], gc: object) -> None:
+    """Hands over what Python code has imported: the class Decimal, a context that holds every number of a document, the
+    members of the enum Role by their values, and the module gc."""
 
 def end() -> None:
     """Ends the thread in the background and every call on it, and keeps every other thread out of the
