@@ -1,6 +1,6 @@
 //! What can be called: a value that knows how to make its request and how its response is read.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::LazyLock, time::Duration};
 
 use dealkit::{
     AgentProfile, CreateAgent, Json, Method, RawResponse, RetrieveMany, RetryPolicy, UnknownFields,
@@ -197,6 +197,10 @@ fn create_agent_json(given: &Bound<'_, PyDict>, validate: bool) -> Outcome<Json>
 
 /// What stands for no value in a DataFrame, and is none that could be sent: found by its type alone.
 fn missing_value(value: &Bound<'_, PyAny>) -> Option<&'static str> {
+    // What a request mostly holds. The name of a type takes its time.
+    if value.is_none() || value.is_instance_of::<PyString>() || value.is_instance_of::<PyDict>() {
+        return None;
+    }
     match &*builtin::type_name(value) {
         "NAType" => Some("pandas.NA"),
         "NaTType" => Some("pandas.NaT"),
@@ -249,6 +253,13 @@ fn merged(mut violations: Vec<Violation>, unwritable: Vec<Violation>) -> Vec<Vio
     violations
 }
 
+/// The documented fields of a profile, by their names in Python and on the wire.
+static PROFILE_FIELDS: LazyLock<Vec<(String, &'static str)>> = LazyLock::new(|| {
+    AgentProfile::known_fields()
+        .map(|wire| (snake_case(wire), wire))
+        .collect()
+});
+
 /// A profile whose fields have the names of the wire: `user_id` is `userId`. What is not known stays.
 fn with_wire_names<'py>(profile: &Bound<'py, PyDict>) -> Outcome<Bound<'py, PyDict>> {
     let named = PyDict::new(profile.py());
@@ -256,7 +267,9 @@ fn with_wire_names<'py>(profile: &Bound<'py, PyDict>) -> Outcome<Bound<'py, PyDi
     for (name, value) in profile {
         let wire = name.cast::<PyString>().ok().and_then(|name| {
             let name = name.to_str().ok()?;
-            AgentProfile::known_fields().find(|wire| snake_case(wire) == name || *wire == name)
+            let mut fields = PROFILE_FIELDS.iter();
+            let field = fields.find(|(snake, wire)| snake == name || *wire == name);
+            field.map(|(_, wire)| *wire)
         });
         match wire {
             Some(wire) if seen.insert(wire) => named.set_item(wire, value)?,

@@ -24,30 +24,29 @@ pub(crate) fn model(this: &Bound<'_, PyAny>, class: &Class, out: &mut String) ->
     let py = this.py();
     let (values, extra) = (class.parts)(this)?;
     let mut separator = '{';
-    let mut begin = |out: &mut String, name: &str| -> PyResult<()> {
+    let mut begin = |out: &mut String, name: &str| {
         out.push(separator);
         separator = ',';
-        text(name, out)?;
+        text(name, out);
         out.push(':');
-        Ok(())
     };
     for (at, (field, value)) in class.fields.iter().zip(values).enumerate() {
         let value = value.bind(py);
         if value.is_none() {
             if field.presence == Presence::Nullable {
-                begin(out, field.wire)?;
+                begin(out, field.wire);
                 out.push_str("null");
             }
             continue;
         }
-        begin(out, field.wire)?;
+        begin(out, field.wire);
         match extra.and_then(|extra| extra.exact(at)) {
             Some(exact) => out.push_str(exact.as_str()),
             None => self::value(field, value, out)?,
         }
     }
     for (name, value) in extra.into_iter().flat_map(|extra| &extra.unknown) {
-        begin(out, name)?;
+        begin(out, name);
         out.push_str(value.as_str());
     }
     if separator == '{' {
@@ -61,7 +60,7 @@ pub(crate) fn model(this: &Bound<'_, PyAny>, class: &Class, out: &mut String) ->
 fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<()> {
     match field.kind {
         Kind::Text | Kind::Interned | Kind::Role => {
-            text(value.cast::<PyString>()?.to_str()?, out)?;
+            text(value.cast::<PyString>()?.to_str()?, out);
         }
         Kind::Boolean => {
             let is_true = value.cast::<PyBool>()?.is_true();
@@ -76,11 +75,11 @@ fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<
         }
         Kind::Date => {
             let day = builtin::day(value.cast::<PyDate>()?).ok_or_else(internal)?;
-            text(&scalar::date_text(day), out)?;
+            text(&scalar::date_text(day), out);
         }
         Kind::Timestamp => {
             let moment = builtin::moment(value.cast::<PyDateTime>()?).ok_or_else(internal)?;
-            text(&scalar::timestamp_text(&moment), out)?;
+            text(&scalar::timestamp_text(&moment), out);
         }
         Kind::Object => out.push_str(json::raw_text(value)?),
         Kind::Strings => {
@@ -89,9 +88,9 @@ fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<
                 if at > 0 {
                     out.push(',');
                 }
-                text(name.cast::<PyString>()?.to_str()?, out)?;
+                text(name.cast::<PyString>()?.to_str()?, out);
                 out.push(':');
-                text(value.cast::<PyString>()?.to_str()?, out)?;
+                text(value.cast::<PyString>()?.to_str()?, out);
             }
             out.push('}');
         }
@@ -116,9 +115,18 @@ fn internal() -> PyErr {
 }
 
 /// Writes a string.
-fn text(text: &str, out: &mut String) -> PyResult<()> {
-    out.push_str(&serde_json::to_string(text).map_err(|_| internal())?);
-    Ok(())
+fn text(text: &str, out: &mut String) {
+    if text
+        .bytes()
+        .any(|byte| matches!(byte, b'"' | b'\\' | 0..b' '))
+    {
+        // A string always has a JSON text.
+        out.push_str(&serde_json::to_string(text).unwrap_or_default());
+    } else {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+    }
 }
 
 /// Objects of Python's own types as JSON, or the first place where they cannot be.
@@ -199,11 +207,13 @@ impl Writer {
     }
 
     fn member(&mut self, name: &str, value: &Bound<'_, PyAny>) {
-        // A string always has a JSON text.
-        self.out
-            .push_str(&serde_json::to_string(name).unwrap_or_default());
+        text(name, &mut self.out);
         self.out.push(':');
-        self.inside(&name.replace('~', "~0").replace('/', "~1"), value);
+        if name.contains(['~', '/']) {
+            self.inside(&name.replace('~', "~0").replace('/', "~1"), value);
+        } else {
+            self.inside(name, value);
+        }
     }
 
     fn inside(&mut self, token: &str, value: &Bound<'_, PyAny>) {
@@ -252,9 +262,7 @@ impl Writer {
             self.out.push_str("null");
         } else if let Ok(text) = value.cast::<PyString>() {
             match text.to_str() {
-                Ok(text) => self
-                    .out
-                    .push_str(&serde_json::to_string(text).unwrap_or_default()),
+                Ok(text) => self::text(text, &mut self.out),
                 Err(_) => {
                     self.refuse("must be Unicode text, got half of a surrogate pair".to_owned());
                 }

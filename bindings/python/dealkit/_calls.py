@@ -46,6 +46,8 @@ def _fields(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _argument(value: Any) -> Any:
+    if type(value) is str:
+        return value
     if isinstance(value, date) and not isinstance(value, datetime):
         return date(value.year, value.month, value.day)
     return plain(value)

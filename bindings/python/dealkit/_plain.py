@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 _LEAVES = frozenset({str, int, float, bool, type(None), Decimal})
 
+# Not unions, which would be made anew each time that they are asked.
+_LISTS = (list, tuple)
+_CONTAINERS = (dict, *_LISTS, Mapping)
+
 # The native half looks no deeper: what is nested deeper is refused whatever it is.
 _DEEPEST = 128
 
@@ -22,13 +26,13 @@ def plain(value: Any) -> Any:
     What has no place in JSON stays as it is, and is refused by the native half, which says where it is.
     What contains itself still does.
     """
-    return _plain(value, {}, 0)
+    return value if type(value) in _LEAVES else _plain(value, {}, 0)
 
 
 def _plain(value: Any, seen: dict[int, Any], depth: int) -> Any:
     if type(value) in _LEAVES:
         return value
-    if isinstance(value, dict | list | tuple | Mapping):
+    if isinstance(value, _CONTAINERS):
         # A container may stand in many places: once is enough, and ends what would not.
         if depth > _DEEPEST or id(value) in seen:
             return seen.get(id(value), (value,))[0]
@@ -47,7 +51,7 @@ def _plain(value: Any, seen: dict[int, Any], depth: int) -> Any:
 def _container(value: Any, seen: dict[int, Any], depth: int) -> Any:
     made: Any
     # The value is kept with what is made of it, so that its id stays its own.
-    if isinstance(value, list | tuple):
+    if isinstance(value, _LISTS):
         made = []
         seen[id(value)] = (made, value)
         made.extend(_plain(item, seen, depth) for item in value)
