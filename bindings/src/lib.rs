@@ -7,7 +7,7 @@
 //! # Where things are
 //!
 //! `schema` says what a field is, and `model` and `models` make a class of each response type; `read`, `reader`, `write`, `json`, `argument` and `builtin` are how one gets from JSON to Python
-//! and back; `reused`, `words`, `decimals` and `ascii` make that fast. `client` holds the connection pools, `calls` says what can be called, `waiting` drives it for
+//! and back; `reused`, `words`, `decimals`, `kept` and `ascii` make that fast. `client` holds the connection pools, `calls` says what can be called, `waiting` drives it for
 //! callers that wait, `pending` for those that await, `many` for many deals, `runtime` has what they run
 //! on. `failure` returns what Python code raises, `watch` what it logs, `texts` some texts that it asks for; `sandbox` and
 //! `cli` are the server.
@@ -27,6 +27,7 @@ mod extra;
 mod failure;
 mod gil;
 mod json;
+mod kept;
 mod made_error;
 mod many;
 #[macro_use]

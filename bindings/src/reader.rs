@@ -10,7 +10,7 @@ use dealkit::{
 };
 use pyo3::{
     prelude::*,
-    types::{PyBool, PyDict, PyMappingProxy, PyString, PyTuple},
+    types::{PyBool, PyDict, PyMappingProxy, PyTuple},
 };
 
 use crate::{ascii, builtin, extra::Extra, json, reused::Reused};
@@ -83,14 +83,7 @@ impl<'j, 'py> Reader<'j, 'py> {
     #[inline(never)]
     pub(crate) fn word(&mut self) -> Read {
         let text = self.lexer.string()?;
-        Ok(self.word_of(text.as_str()).into_any())
-    }
-
-    #[inline]
-    fn word_of(&mut self, text: &str) -> Py<PyString> {
-        let py = self.py;
-        let make = || ascii::string(py, text).unbind();
-        self.reused.words.get(py, text, make)
+        Ok(self.reused.words.get(self.py, text.as_str()).into_any())
     }
 
     /// A role: a member of the enum, or the string of one that is not documented.
@@ -178,7 +171,7 @@ impl<'j, 'py> Reader<'j, 'py> {
         let mut has_more = self.lexer.object()?;
         while has_more {
             let name = self.lexer.name()?;
-            let name = self.word_of(&name);
+            let name = self.reused.words.get(self.py, &name);
             let value = self.text()?;
             let added = strings.set_item(name, value);
             self.made(added)?;

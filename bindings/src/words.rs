@@ -1,45 +1,28 @@
 //! Words of documents, such as statuses and labels, as str: the same few come again and again.
 
+use std::convert::Infallible;
+
 use pyo3::{prelude::*, types::PyString};
 
-/// How many words are kept, a power of two.
-const KEPT: usize = 1 << KEPT_BITS;
-const KEPT_BITS: u32 = 9;
+use crate::{ascii, kept::Kept};
 
 /// How long a word is at most, in bytes.
 const LONGEST: usize = 15;
 
-/// The words that were read last, each at the place that its key gives it.
-pub(crate) struct Words(Box<[Option<(Key, Py<PyString>)>]>);
-
-impl Default for Words {
-    fn default() -> Self {
-        Self(std::iter::repeat_with(|| None).take(KEPT).collect())
-    }
-}
+/// Makes words, and keeps those that it made last.
+#[derive(Default)]
+pub(crate) struct Words(Kept<Key, PyString>);
 
 impl Words {
-    /// The str of a text, which `make` makes if it is not one of the words that were read last.
+    /// The str of a text.
     #[inline]
-    pub(crate) fn get(
-        &mut self,
-        py: Python<'_>,
-        text: &str,
-        make: impl FnOnce() -> Py<PyString>,
-    ) -> Py<PyString> {
-        let Some((key, slot)) =
-            Key::of(text).and_then(|key| Some((key, self.0.get_mut(key.place())?)))
-        else {
-            return make();
+    pub(crate) fn get(&mut self, py: Python<'_>, text: &str) -> Py<PyString> {
+        let make = || Ok::<_, Infallible>(ascii::string(py, text).unbind());
+        let Ok(word) = match Key::of(text) {
+            Some(key) => self.0.get(py, key, key.number(), make),
+            None => make(),
         };
-        match slot {
-            Some((kept, word)) if *kept == key => word.clone_ref(py),
-            _ => {
-                let word = make();
-                *slot = Some((key, word.clone_ref(py)));
-                word
-            }
-        }
+        word
     }
 }
 
@@ -76,20 +59,10 @@ impl Key {
         })
     }
 
-    /// Where a text of this key is kept.
+    /// One number of both: words that differ mostly have different ones.
     #[inline]
-    fn place(self) -> usize {
+    fn number(self) -> u64 {
         let (first, last) = (self.bytes as u64, (self.bytes >> 64) as u64);
-        scatter(
-            first ^ last.rotate_left(29) ^ u64::from(self.length),
-            KEPT_BITS,
-        )
+        first ^ last.rotate_left(29) ^ u64::from(self.length)
     }
-}
-
-/// Spreads numbers over `1 << bits` places (Fibonacci hashing). Who knows it can have two meet in one place, and then
-/// one is made anew: no more than without a place.
-#[inline]
-pub(crate) fn scatter(number: u64, bits: u32) -> usize {
-    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - bits)) as usize
 }
