@@ -1,11 +1,10 @@
 //! Generated deals: as many as wanted, always the same for the same seed.
 //!
-//! The generator is SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
-//! 2014), written out here in ten lines: the random crates reserve the right to change what a seed gives
-//! from one version to the next, and a test that names a value of `g_17` must not break with an update.
-//! Every deal begins with a state of its own, so that `g_17` is the same however many are generated.
+//! Every deal begins with a random state of its own, so that `g_17` is the same however many are generated.
 
 use std::fmt::Write;
+
+use crate::split_mix::SplitMix64;
 
 /// Names, and how they are written in an e-mail address.
 const FIRST_NAMES: [(&str, &str); 16] = [
@@ -309,66 +308,4 @@ struct Person {
     first: &'static str,
     last: &'static str,
     email: String,
-}
-
-/// SplitMix64, as its authors published it.
-struct SplitMix64 {
-    state: u64,
-}
-
-impl SplitMix64 {
-    const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-
-    /// The generator of deal `index`.
-    fn of(seed: u64, index: u64) -> Self {
-        let mut outer = Self { state: seed };
-        let state = outer.next() ^ index.wrapping_mul(Self::GOLDEN);
-        // Mixed once, for the states of two deals to be no fixed step apart: SplitMix64 goes on in steps.
-        Self {
-            state: Self { state }.next(),
-        }
-    }
-
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(Self::GOLDEN);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number from `least` to `most`. The tiny bias of the remainder does not matter here.
-    fn between(&mut self, least: u64, most: u64) -> u64 {
-        least + self.next() % (most - least + 1)
-    }
-
-    fn pick<T: Copy + Default>(&mut self, from: &'static [T]) -> T {
-        let index = self.next() % (from.len() as u64).max(1);
-        usize::try_from(index)
-            .ok()
-            .and_then(|index| from.get(index).copied())
-            .unwrap_or_default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The reference implementation's first outputs for the state 1234567.
-    #[test]
-    fn the_generator_is_the_published_one() {
-        let mut random = SplitMix64 { state: 1_234_567 };
-        let first: Vec<u64> = (0..5).map(|_| random.next()).collect();
-        assert_eq!(
-            first,
-            [
-                6_457_827_717_110_365_317,
-                3_203_168_211_198_807_973,
-                9_817_491_932_198_370_423,
-                4_593_380_528_125_082_431,
-                16_408_922_859_458_223_821
-            ]
-        );
-    }
 }

@@ -25,13 +25,17 @@ mod problem;
 mod request_id;
 mod route;
 mod sandbox;
+mod sandbox_api;
 mod seed;
 mod service;
+
+mod split_mix;
 mod store;
 mod worker;
 
 pub use auth::{InvalidServiceKey, ServiceKey};
 pub use config::{Config, LogFormat};
 pub use sandbox::{Sandbox, SandboxBuilder, StartError};
+pub use sandbox_api::{Cut, Fault, How, InvalidFault, Reading, UnknownReading};
 pub use seed::{SeedDeal, SeedError};
 pub use service::Service;

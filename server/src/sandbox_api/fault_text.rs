@@ -1,0 +1,263 @@
+//! Faults as texts: JSON (over HTTP, and from Python), and the header `x-sandbox-fault`.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use dealkit::Json;
+use serde_json::{Map, Value};
+
+use super::fault::{Cut, Fault, FaultBody, How, InvalidFault, Play, Times};
+
+/// The header that has a fault happen to the request that carries it: `status=503; retry_after=1`.
+pub(crate) const FAULT_HEADER: &str = "x-sandbox-fault";
+
+/// What a fault says happens.
+const EFFECTS: &[&str] = &[
+    "status",
+    "retry_after",
+    "body",
+    "delay",
+    "cut",
+    "how",
+    "garbage",
+    "act_then_reset",
+];
+
+/// What a fault says of the requests that it happens to.
+const MATCHING: &[&str] = &["method", "path", "after", "times", "probability", "seed"];
+
+impl Fault {
+    /// Reads a fault from JSON, an object:
+    ///
+    /// | field | what it says |
+    /// |---|---|
+    /// | `status` | a response with this status, 200 to 599 |
+    /// | `retry_after` | its `Retry-After`: a number of seconds, or any text |
+    /// | `body` | its body: a string, or an object or array, which is sent as JSON |
+    /// | `delay` | seconds, at most 3600; by itself or with one of the others |
+    /// | `cut` | `"before-head"`, `"in-head"` or `"after-bytes:N"` |
+    /// | `how` | what then happens to the connection: `"reset"` (the default), `"eof"` or `"stall"` |
+    /// | `garbage` | `true`: bytes that are no HTTP |
+    /// | `act_then_reset` | `true`: the request is acted on, and its response lost |
+    /// | `method`, `path` | which requests |
+    /// | `after` | how many of them it spares first |
+    /// | `times` | how often it happens, 1 without it; `null` for no end |
+    /// | `probability`, `seed` | how often it happens by chance, from 0 to 1, and which chance |
+    ///
+    /// Null is as good as missing, but for `times`.
+    ///
+    /// ```
+    /// use dealkit_server::Fault;
+    ///
+    /// let fault = Fault::from_json(r#"{"status": 503, "retry_after": 1, "times": 2}"#)?;
+    /// assert_eq!(fault, Fault::status(503).retry_after(1).times(2));
+    /// let error = Fault::from_json(r#"{"cut": "after-head"}"#).unwrap_err();
+    /// assert_eq!(error.to_string(), "cut: expected before-head, in-head or after-bytes:N");
+    /// # Ok::<(), dealkit_server::InvalidFault>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When it is no such object, or makes no sense as a fault.
+    pub fn from_json(text: &str) -> Result<Self, InvalidFault> {
+        let fields: BTreeMap<String, Json> = serde_json::from_str(text)
+            .map_err(|_| InvalidFault::new("expected a fault, as a JSON object"))?;
+        let mut fault = Self::default();
+        for (name, value) in &fields {
+            fault.set(name, value)?;
+        }
+        fault.check()?;
+        Ok(fault)
+    }
+
+    /// The fault as the JSON that [`from_json`](Self::from_json) reads.
+    pub(super) fn to_json(&self) -> Map<String, Value> {
+        let mut fields = Map::new();
+        let mut put = |name: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                fields.insert(name.to_owned(), value);
+            }
+        };
+        put("status", self.status.map(Value::from));
+        put("retry_after", self.retry_after.clone().map(Value::from));
+        put(
+            "body",
+            self.body.as_ref().map(|body| match body {
+                FaultBody::Text(text) => text.as_str().into(),
+                FaultBody::Json(json) => json.deserialize().unwrap_or_default(),
+            }),
+        );
+        put("delay", self.delay.map(|delay| delay.as_secs_f64().into()));
+        put("cut", self.cut.map(|cut| cut.to_string().into()));
+        put("how", self.how.map(|how| how.to_string().into()));
+        put("garbage", self.garbage.then_some(Value::Bool(true)));
+        put(
+            "act_then_reset",
+            self.act_then_reset.then_some(Value::Bool(true)),
+        );
+        put("method", self.method.clone().map(Value::from));
+        put("path", self.path.clone().map(Value::from));
+        put("after", self.after.map(Value::from));
+        put(
+            "times",
+            Some(match self.times {
+                Times::Exactly(times) => times.into(),
+                Times::Forever => Value::Null,
+            }),
+        );
+        put("probability", self.probability.map(Value::from));
+        put("seed", self.seed.map(Value::from));
+        fields
+    }
+
+    fn set(&mut self, name: &str, value: &Json) -> Result<(), InvalidFault> {
+        let expected = |what: &str| InvalidFault::new(format!("{name}: expected {what}"));
+        let count = || {
+            value
+                .deserialize::<Option<u64>>()
+                .map_err(|_| expected("a whole number, 0 or more"))
+        };
+        let text = |what| {
+            value
+                .deserialize::<Option<String>>()
+                .map_err(|_| expected(what))
+        };
+        let flag = || {
+            value
+                .deserialize::<Option<bool>>()
+                .map(Option::unwrap_or_default)
+                .map_err(|_| expected("true or false"))
+        };
+        match name {
+            "status" => {
+                self.status = value
+                    .deserialize()
+                    .map_err(|_| expected("a status from 200 to 599"))?;
+            }
+            "retry_after" => {
+                // A number is sent with the digits that it came with.
+                self.retry_after = match value
+                    .deserialize()
+                    .map_err(|_| expected("a number of seconds, or a text that is sent as it is"))?
+                {
+                    Value::Null => None,
+                    Value::Number(_) => Some(value.as_str().to_owned()),
+                    Value::String(text) => Some(text),
+                    _ => {
+                        return Err(expected(
+                            "a number of seconds, or a text that is sent as it is",
+                        ));
+                    }
+                };
+            }
+            "body" => {
+                let read = || expected("a string, or an object or array, which is sent as JSON");
+                self.body = match value.as_str().as_bytes().first() {
+                    Some(b'"') => Some(FaultBody::Text(value.deserialize().map_err(|_| read())?)),
+                    Some(b'{' | b'[') => Some(FaultBody::Json(value.clone())),
+                    Some(b'n') => None,
+                    _ => return Err(read()),
+                };
+            }
+            "delay" => {
+                let seconds: Option<f64> = value
+                    .deserialize()
+                    .map_err(|_| expected("seconds, from 0 to 3600"))?;
+                self.delay = seconds
+                    .map(Duration::try_from_secs_f64)
+                    .transpose()
+                    .map_err(|_| expected("seconds, from 0 to 3600"))?;
+            }
+            "cut" => {
+                let what = "before-head, in-head or after-bytes:N";
+                self.cut = text(what)?
+                    .map(|text| cut(&text).ok_or_else(|| expected(what)))
+                    .transpose()?;
+            }
+            "how" => {
+                let what = "reset, eof or stall";
+                self.how = text(what)?
+                    .map(|text| how(&text).ok_or_else(|| expected(what)))
+                    .transpose()?;
+            }
+            "garbage" => self.garbage = flag()?,
+            "act_then_reset" => self.act_then_reset = flag()?,
+            "method" => self.method = text("a method, such as POST")?,
+            "path" => self.path = text("a path, such as /v1/deals/{id}")?,
+            "after" => self.after = count()?,
+            "times" => {
+                self.times = value
+                    .deserialize::<Option<u64>>()
+                    .map_err(|_| expected("a whole number from 1, or null for no end"))?
+                    .map_or(Times::Forever, Times::Exactly);
+            }
+            "probability" => {
+                self.probability = value
+                    .deserialize()
+                    .map_err(|_| expected("a number from 0 to 1"))?;
+            }
+            "seed" => self.seed = count()?,
+            _ => {
+                return Err(InvalidFault::new(format!(
+                    "a field that no fault has: expected {} or {}",
+                    EFFECTS.join(", "),
+                    MATCHING.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Play {
+    /// Reads the header `x-sandbox-fault`: the fields of the JSON that say what happens, as `name=value`, with
+    /// semicolons between them. `garbage` and `act_then_reset` need no value.
+    pub(crate) fn from_header(value: &[u8]) -> Result<Self, InvalidFault> {
+        let malformed = || {
+            InvalidFault::new(format!(
+                "expected name=value, with semicolons between them, such as status=503; retry_after=1; \
+                 the names are {}",
+                EFFECTS.join(", ")
+            ))
+        };
+        let text = std::str::from_utf8(value).map_err(|_| malformed())?;
+        let mut fault = Fault::default();
+        for pair in text.split(';') {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, "true"));
+            let (name, value) = (name.trim(), value.trim());
+            if !EFFECTS.contains(&name) {
+                return Err(malformed());
+            }
+            // A body is a text, whatever it looks like.
+            let value = match name {
+                "body" => value.into(),
+                _ => Json::parse(value).unwrap_or_else(|_| value.into()),
+            };
+            fault.set(name, &value)?;
+        }
+        fault.play()
+    }
+}
+
+fn cut(text: &str) -> Option<Cut> {
+    Some(match text {
+        "before-head" => Cut::BeforeHead,
+        "in-head" => Cut::InHead,
+        _ => {
+            let bytes = text.strip_prefix("after-bytes:")?;
+            // Not `+5`, which Rust would take.
+            bytes
+                .bytes()
+                .all(|byte| byte.is_ascii_digit())
+                .then_some(())?;
+            Cut::AfterBytes(bytes.parse().ok()?)
+        }
+    })
+}
+
+fn how(text: &str) -> Option<How> {
+    Some(match text {
+        "reset" => How::Reset,
+        "eof" => How::Eof,
+        "stall" => How::Stall,
+        _ => return None,
+    })
+}
