@@ -98,7 +98,7 @@ impl NativeSandbox {
         entry(py, || {
             let agents = self.with(Sandbox::agents)?;
             let agents = agents.iter().map(|agent| {
-                let json = serde_json::to_string(agent)
+                let json = serde_json::to_string(&agent.agent)
                     .map_err(|error| Failure::Runtime(error.to_string()))?;
                 model::read_document::<Agent>(py, &Document::Text(&json), Failure::Decode)
             });

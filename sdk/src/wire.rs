@@ -23,6 +23,9 @@ pub const AGENTS_PATH: &str = "/v1/agents";
 /// Path template of "Retrieve a deal", below the base URL.
 pub const DEAL_PATH: &str = "/v1/deals/{id}";
 
+/// The contract as an OpenAPI 3.1 document, in JSON.
+pub const OPENAPI: &str = include_str!("../contract/openapi.json");
+
 /// The longest service key, in characters.
 pub const SERVICE_KEY_MAX: usize = 1024;
 

@@ -14,12 +14,10 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
-use dealkit::wire;
-use http::{Method, Response, request::Parts};
+use http::{Method, StatusCode, request::Parts};
 use serde::Serialize;
 
-use crate::{config::LogFormat, route};
+use crate::{config::LogFormat, route, sandbox_api::admin};
 
 /// How many lines may wait to be written.
 const MAX_WAITING_LINES: usize = 4096;
@@ -45,7 +43,7 @@ impl fmt::Debug for AccessLog {
 struct Line<'l> {
     method: &'l str,
     path: &'static str,
-    status: u16,
+    status: Option<u16>,
     ms: f64,
     request_id: &'l str,
 }
@@ -77,24 +75,32 @@ impl AccessLog {
         })
     }
 
-    pub(crate) fn record(&self, head: &Parts, response: &Response<Bytes>, took: Duration) {
+    /// Records a response with this status, or a request that got none.
+    pub(crate) fn record(
+        &self,
+        head: &Parts,
+        status: Option<StatusCode>,
+        request_id: &[u8],
+        took: Duration,
+    ) {
         let Some(lines) = &self.lines else { return };
-        let request_id = response.headers().get(wire::REQUEST_ID_HEADER);
+        let path = head.uri.path();
         let line = Line {
             method: method(&head.method),
-            path: route::template(head.uri.path()),
-            status: response.status().as_u16(),
+            path: admin::template(path).unwrap_or_else(|| route::template(path)),
+            status: status.map(|status| status.as_u16()),
             ms: (took.as_secs_f64() * 1e5).round() / 1e2,
-            request_id: request_id
-                .and_then(|id| id.to_str().ok())
-                .unwrap_or_default(),
+            request_id: std::str::from_utf8(request_id).unwrap_or_default(),
         };
         let text = match self.format {
             LogFormat::Json => serde_json::to_string(&line).unwrap_or_default() + "\n",
-            _ => format!(
-                "{} {} {} {} ms {}\n",
-                line.method, line.path, line.status, line.ms, line.request_id
-            ),
+            _ => {
+                let status = status.as_ref().map_or("-", StatusCode::as_str);
+                format!(
+                    "{} {} {status} {} ms {}\n",
+                    line.method, line.path, line.ms, line.request_id
+                )
+            }
         };
         // Full means that nobody reads standard error: the line is lost.
         let _ = lines.try_send(text);

@@ -1,7 +1,6 @@
 //! Request bodies with a limit and a deadline, and response bodies that report when they are taken.
 
 use std::{
-    convert::Infallible,
     pin::Pin,
     sync::atomic::{AtomicUsize, Ordering},
     task::{Context, Poll},
@@ -12,7 +11,10 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, timeout_at};
 
-use crate::idle_timer::InFlight;
+use crate::{
+    idle_timer::InFlight,
+    sandbox_api::break_off::{ResetStream, StreamEnd},
+};
 
 /// Why a request body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,10 +151,25 @@ pub(crate) struct ResponseBody {
     request: InFlight,
     /// Whether others are to have their turn before the next piece.
     gives_way: bool,
+    pieces: Pieces,
+    /// What comes after the last byte of a body that breaks off.
+    end: Option<StreamEnd>,
 }
 
-/// The size of a piece. Responses are smaller than this, apart from a few very large deals.
-const PIECE: usize = 64 * 1024;
+/// How large the pieces are.
+#[derive(Clone, Copy, Debug)]
+enum Pieces {
+    /// Responses are smaller than one piece, apart from a few very large deals.
+    Large,
+    /// Of odd sizes, which take turns; this is the next one's. Nobody is told how long the whole is.
+    Odd(usize),
+}
+
+/// The size of a large piece.
+const LARGE: usize = 64 * 1024;
+
+/// Sizes that break every token, and a last one that goes on, so that large bodies end, too.
+const ODD: [usize; 12] = [1, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 4_093];
 
 impl ResponseBody {
     pub(crate) fn new(body: Bytes, request: InFlight) -> Self {
@@ -160,20 +177,48 @@ impl ResponseBody {
             left: body,
             request,
             gives_way: false,
+            pieces: Pieces::Large,
+            end: None,
+        }
+    }
+
+    /// The same body in odd pieces.
+    pub(crate) fn in_odd_pieces(mut self) -> Self {
+        self.pieces = Pieces::Odd(0);
+        self
+    }
+
+    /// The same body, which breaks off where it ends.
+    pub(crate) fn ending_in(mut self, end: StreamEnd) -> Self {
+        self.end = Some(end);
+        self
+    }
+
+    fn next_size(&mut self) -> usize {
+        match &mut self.pieces {
+            Pieces::Large => LARGE,
+            Pieces::Odd(turn) => {
+                let size = ODD.get(*turn).or(ODD.last());
+                *turn += 1;
+                size.copied().unwrap_or(1)
+            }
         }
     }
 }
 
 impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = ResetStream;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, ResetStream>>> {
         if self.left.is_empty() {
-            return Poll::Ready(None);
+            return match &mut self.end {
+                None => Poll::Ready(None),
+                Some(end) => end.poll(cx).map(|reset| Some(Err(reset))),
+            };
         }
         if self.gives_way {
             self.gives_way = false;
@@ -181,17 +226,20 @@ impl Body for ResponseBody {
             return Poll::Pending;
         }
         self.request.progress();
-        let piece = self.left.len().min(PIECE);
+        let piece = self.next_size().min(self.left.len());
         let piece = self.left.split_to(piece);
         self.gives_way = true;
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left.is_empty()
+        self.left.is_empty() && self.end.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left.len() as u64)
+        match (self.pieces, &self.end) {
+            (Pieces::Large, None) => SizeHint::with_exact(self.left.len() as u64),
+            _ => SizeHint::default(),
+        }
     }
 }

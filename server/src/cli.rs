@@ -16,6 +16,7 @@ use crate::{
     auth::ServiceKey,
     config::{Config, LogFormat},
     sandbox::{Sandbox, SandboxBuilder, StartError},
+    sandbox_api::{Reading, UnknownReading},
     seed::SeedError,
 };
 
@@ -88,6 +89,29 @@ struct Arguments {
     /// Refuse undocumented fields, to catch typing mistakes
     #[arg(long, env = "DEALKIT_SERVER_STRICT", hide_env_values = true, value_parser = BoolishValueParser::new())]
     strict: bool,
+
+    /// How to read the specification where it leaves something open: reference, ok, sparse, nulls, extra, numbers,
+    /// times, chunked, errors-text, errors-html, errors-empty or errors-foreign
+    #[arg(long, value_name = "NAME", default_value_t = Reading::Reference, value_parser = reading)]
+    #[arg(env = "DEALKIT_SERVER_READING", hide_env_values = true)]
+    reading: Reading,
+
+    /// No interface under /__sandbox/ (but health and openapi.json), and no headers x-sandbox-fault and
+    /// x-sandbox-reading
+    #[arg(long, env = "DEALKIT_SERVER_NO_ADMIN", hide_env_values = true, value_parser = BoolishValueParser::new())]
+    no_admin: bool,
+
+    /// Token that the interface under /__sandbox/ asks for in x-sandbox-token: 1 to 1,024 visible ASCII characters
+    ///
+    /// Without one it is open on a loopback address, or asks for the service key where one was chosen, and closed
+    /// elsewhere. Other users of this machine can see flags, but not environment variables.
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "DEALKIT_SERVER_ADMIN_TOKEN",
+        hide_env_values = true
+    )]
+    admin_token: Option<OsString>,
 
     /// Format of the access log on standard error
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogArgument::Text)]
@@ -222,6 +246,8 @@ impl Arguments {
         let config = Config {
             listen: self.listen,
             strict: self.strict,
+            reading: self.reading,
+            admin: !self.no_admin,
             log: match self.log {
                 LogArgument::Text => LogFormat::Text,
                 LogArgument::Json => LogFormat::Json,
@@ -245,6 +271,9 @@ impl Arguments {
         if let Some(key) = self.service_key {
             // What is not UTF-8 is not visible ASCII either: it is refused with the others.
             builder = builder.service_key(key.to_string_lossy());
+        }
+        if let Some(token) = self.admin_token {
+            builder = builder.admin_token(token.to_string_lossy());
         }
         match self.deals {
             Some(file) if file == Path::new("-") => builder = builder.deals_from_stdin(),
@@ -313,6 +342,7 @@ fn fail(error: &StartError) -> ExitCode {
     let hint = match error {
         StartError::KeyRequired { .. } => " (--service-key or DEALKIT_SERVER_SERVICE_KEY)",
         StartError::ServiceKey(_) => " (from --service-key or DEALKIT_SERVER_SERVICE_KEY)",
+        StartError::AdminToken => " (from --admin-token or DEALKIT_SERVER_ADMIN_TOKEN)",
         StartError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
             " (choose another port with --listen 127.0.0.1:PORT; port 0 asks for a free one)"
         }
@@ -376,6 +406,11 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     numeric
         .parse()
         .map_err(|_| "expected ADDRESS:PORT, such as 127.0.0.1:8080".to_owned())
+}
+
+fn reading(text: &str) -> Result<Reading, String> {
+    text.parse()
+        .map_err(|error: UnknownReading| error.to_string())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use crate::auth::ServiceKey;
+use crate::{auth::ServiceKey, sandbox_api::reading::Reading};
 
 /// What a server listens on, which key it asks for, and its limits. [`Config::default`] is what the binary does
 /// without flags.
@@ -25,6 +25,15 @@ pub struct Config {
     pub service_key: Option<ServiceKey>,
     /// Whether undocumented fields are violations. They are ignored otherwise.
     pub strict: bool,
+    /// How the specification is read where it leaves something open.
+    pub reading: Reading,
+    /// Whether there is an interface under `/__sandbox/` (but for `health` and `openapi.json`, which there always are),
+    /// and the headers `x-sandbox-fault` and `x-sandbox-reading` mean something.
+    pub admin: bool,
+    /// The token that the interface asks for. Without one it is open to programs on this machine if the address is a
+    /// loopback address; where a service key was chosen, that is the token. Where the address is not loopback, nobody is
+    /// let in without a token.
+    pub admin_token: Option<ServiceKey>,
     /// The access log on standard error.
     pub log: LogFormat,
     /// The longest request body, in bytes.
@@ -63,6 +72,9 @@ impl Default for Config {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080),
             service_key: None,
             strict: false,
+            reading: Reading::Reference,
+            admin: true,
+            admin_token: None,
             log: LogFormat::Off,
             max_body_bytes: 1024 * 1024,
             max_buffered_bytes: 256 * 1024 * 1024,

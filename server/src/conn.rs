@@ -1,7 +1,6 @@
 //! One connection: its protocol, its timeouts, and how it ends.
 
 use std::{
-    convert::Infallible,
     future::poll_fn,
     pin::{Pin, pin},
     sync::{Arc, OnceLock},
@@ -21,14 +20,21 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     sync::watch,
-    time::{Instant, timeout, timeout_at},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
 use crate::{
     access_log::AccessLog,
-    body::{self, BodyError, Budget, ResponseBody},
+    body::{self, Budget, ResponseBody},
     crowd::{Crowd, Place},
     preface::{self, Protocol, Replay},
+    recording::Recording,
+    sandbox_api::{
+        Cut, How,
+        break_off::{self, BreakOff, BreakSwitch, ResetStream, StreamEnd},
+        fault::{Effect, Play},
+        reading::InChunks,
+    },
     service::{Admitted, HeadCheck, Service},
 };
 
@@ -63,6 +69,8 @@ pub(crate) struct Shared {
 struct Connection {
     shared: Arc<Shared>,
     place: Arc<Place>,
+    /// Turned on by an exchange that the connection is to break off in.
+    breaks: Arc<BreakSwitch>,
     /// When the time for the body is over that is left unread after the last exchange of an HTTP/1.1 connection.
     unread_until: OnceLock<Instant>,
 }
@@ -77,6 +85,7 @@ pub(crate) async fn serve(
 ) {
     let connection = Arc::new(Connection {
         place,
+        breaks: Arc::default(),
         unread_until: OnceLock::new(),
         shared,
     });
@@ -139,6 +148,11 @@ async fn http1(
         tokio::select! {
             biased;
             ended = poll_fn(|cx| serving.poll_without_shutdown(cx)) => break ended,
+            // An exchange runs within `serving`, which was polled just now.
+            what = poll_fn(|_| connection.breaks.poll_on()) => {
+                let stream = serving.into_parts().io.into_inner().into_inner();
+                return break_off(what, stream, shared, &mut stopping).await;
+            }
             () = place.idle.expired(shared.head_timeout) => return,
             () = asked_to_stop(&mut stopping), if !is_stopping => {}
             () = asked_to_leave(place), if !is_stopping => {}
@@ -158,6 +172,20 @@ async fn http1(
     // malformed, or more requests than it was told will be answered. One that is idle is not, or it would show.
     if ended.is_err() || !is_idle || has_unread(&stream) {
         lingering_close(stream, connection.unread_until.get().copied()).await;
+    }
+}
+
+/// Breaks the connection off, or ends it when the server stops meanwhile.
+async fn break_off(
+    what: BreakOff,
+    stream: TcpStream,
+    shared: &Shared,
+    stopping: &mut watch::Receiver<bool>,
+) {
+    tokio::select! {
+        biased;
+        () = what.carry_out(stream, shared.head_timeout) => {}
+        () = asked_to_stop(stopping) => {}
     }
 }
 
@@ -200,13 +228,14 @@ async fn http2(
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(u32::try_from(shared.max_head_bytes).unwrap_or(u32::MAX))
         .serve_connection(TokioIo::new(&mut io), exchange);
-    {
+    let breaks = {
         let mut serving = pin!(serving);
         let mut is_stopping = false;
         loop {
             tokio::select! {
                 biased;
-                _ = serving.as_mut() => break,
+                _ = serving.as_mut() => break None,
+                what = connection.breaks.on() => break Some(what),
                 () = idle_for_too_long(place, shared.head_timeout) => {
                     // Say goodbye, so that a request that is just being sent is known not to have been acted on.
                     serving.as_mut().graceful_shutdown();
@@ -219,6 +248,9 @@ async fn http2(
                 }
             }
         }
+    };
+    if let Some(what) = breaks {
+        return break_off(what, io.into_inner(), shared, &mut stopping).await;
     }
     // A caller that is still receiving a response goes on sending window updates.
     lingering_close(io.into_inner(), None).await;
@@ -248,40 +280,47 @@ async fn respond(service: &Service, admitted: Admitted<'_>, body: Bytes) -> Resp
     }
 }
 
-/// One request and its response.
+/// One request and its response. An error is for HTTP/2 only: it resets the stream.
 async fn exchange(
     request: Request<Incoming>,
     connection: Arc<Connection>,
-) -> Result<Response<ResponseBody>, Infallible> {
-    let began = Instant::now();
+) -> Result<Response<ResponseBody>, ResetStream> {
     let Connection { shared, place, .. } = &*connection;
     let in_flight = place.idle.request();
     let receiving = place.idle.receive();
     let (head, mut body) = request.into_parts();
-    let deadline = began + shared.body_timeout;
     let service = &shared.service;
+    let mut seen = Recording::begin(service, &shared.log, head);
+    let deadline = seen.began + shared.body_timeout;
 
     let mut unread = !body.is_end_stream();
-    let mut response = match service.check_head(&head) {
-        HeadCheck::Done(early) => early,
-        HeadCheck::Admitted(admitted) => {
-            let mut share = shared.bodies.share();
-            match body::read(&mut body, service.max_body_bytes(), deadline, &mut share).await {
-                Ok(body) => {
-                    unread = false;
-                    respond(service, admitted, body).await
+    let mut end = None;
+    let mut response = if let Some(fault) = seen.fault.clone() {
+        // Boxed: it is rare, and must not make every exchange larger.
+        let failing = Box::pin(fail(&fault, &mut seen, &mut body, &connection));
+        let failed = failing.await?;
+        (unread, end) = (failed.unread, failed.end);
+        failed.response
+    } else {
+        match service.check_head(&seen.head) {
+            HeadCheck::Done(early) => early,
+            HeadCheck::Admitted(admitted) => {
+                let mut share = shared.bodies.share();
+                match body::read(&mut body, service.max_body_bytes(), deadline, &mut share).await {
+                    Ok(body) => {
+                        unread = false;
+                        seen.body = body.clone();
+                        respond(service, admitted, body).await
+                    }
+                    Err(error) => service.without_body(&admitted, error),
                 }
-                Err(BodyError::TooLarge) => service.too_large(&admitted),
-                Err(BodyError::TimedOut) => service.timed_out(&admitted),
-                Err(BodyError::Broken) => service.broken_body(&admitted),
-                Err(BodyError::NoRoom) => service.no_room_for_body(&admitted),
             }
         }
     };
 
     // What follows a refused CONNECT may be meant for a tunnel, and must not be taken for the next request.
-    let is_h2 = head.version == Version::HTTP_2;
-    if unread || head.method == Method::CONNECT {
+    let is_h2 = seen.head.version == Version::HTTP_2;
+    if unread || seen.head.method == Method::CONNECT {
         if is_h2 {
             // The other requests of the connection go on; this one's body is read beside them.
             tokio::spawn(async move {
@@ -297,7 +336,115 @@ async fn exchange(
     } else if !is_h2 && shared.crowd.is_waiting() {
         close_after(&mut response);
     }
-    shared.log.record(&head, &response, began.elapsed());
+    seen.responded(&response);
     in_flight.progress();
-    Ok(response.map(|body: Bytes| ResponseBody::new(body, in_flight)))
+    let is_in_chunks = response.extensions().get::<InChunks>().is_some();
+    Ok(response.map(|body: Bytes| {
+        let mut body = ResponseBody::new(body, in_flight);
+        if is_in_chunks {
+            body = body.in_odd_pieces();
+        }
+        match end {
+            Some(end) => body.ending_in(end),
+            None => body,
+        }
+    }))
+}
+
+/// A response to a request that a fault happens to.
+struct Failed {
+    response: Response<Bytes>,
+    /// Whether a part of the request's body is left unread.
+    unread: bool,
+    /// How it breaks off, over HTTP/2.
+    end: Option<StreamEnd>,
+}
+
+/// Has a fault happen to a request, once all of it is there. Over HTTP/1.1 a connection that breaks off takes this with
+/// it.
+async fn fail(
+    fault: &Play,
+    seen: &mut Recording<'_>,
+    body: &mut Incoming,
+    connection: &Connection,
+) -> Result<Failed, ResetStream> {
+    let Connection { shared, breaks, .. } = connection;
+    let service = &shared.service;
+    let deadline = seen.began + shared.body_timeout;
+    let mut share = shared.bodies.share();
+    match body::read(body, service.max_body_bytes(), deadline, &mut share).await {
+        Ok(body) => seen.body = body,
+        // What has not come whole fails by itself.
+        Err(error) => {
+            let response = match service.check_head(&seen.head) {
+                HeadCheck::Done(early) => early,
+                HeadCheck::Admitted(admitted) => service.without_body(&admitted, error),
+            };
+            return Ok(Failed {
+                response,
+                unread: true,
+                end: None,
+            });
+        }
+    }
+    sleep(fault.delay).await;
+
+    let is_http2 = seen.head.version == Version::HTTP_2;
+    if let Some(what) = BreakOff::before_response(&fault.effect) {
+        seen.lost(None);
+        return if is_http2 {
+            break_stream_off(what, breaks).await
+        } else {
+            breaks.end_here(what).await
+        };
+    }
+    let mut response = match &fault.effect {
+        Effect::Respond(made_up) => service.made_up(&seen.head, made_up),
+        _ => service.answer(&seen.head, &seen.body),
+    };
+    let mut end = None;
+    match fault.effect {
+        Effect::ActThenReset => seen.lost(Some(&response)),
+        Effect::Cut {
+            at: Cut::InHead, ..
+        } if is_http2 => seen.lost(Some(&response)),
+        Effect::Cut {
+            at: Cut::AfterBytes(bytes),
+            how,
+        } if is_http2 => {
+            // The length stays that of the whole.
+            let length = response.body().len();
+            response
+                .headers_mut()
+                .entry(header::CONTENT_LENGTH)
+                .or_insert_with(|| length.into());
+            response = response.map(|body| break_off::first(&body, bytes));
+            end = Some(StreamEnd::new(how, Arc::clone(breaks)));
+        }
+        Effect::Cut { .. } => seen.responded(&response),
+        _ => {}
+    }
+    if end.is_none() && matches!(fault.effect, Effect::ActThenReset | Effect::Cut { .. }) {
+        let what = BreakOff::within(&response, &fault.effect);
+        return if is_http2 {
+            break_stream_off(what, breaks).await
+        } else {
+            breaks.end_here(what).await
+        };
+    }
+    Ok(Failed {
+        response,
+        unread: false,
+        end,
+    })
+}
+
+/// Breaks off a stream of HTTP/2 of which nothing was sent.
+async fn break_stream_off(what: BreakOff, breaks: &BreakSwitch) -> Result<Failed, ResetStream> {
+    match what.how() {
+        How::Reset => Err(ResetStream),
+        // The caller ends it.
+        How::Stall => std::future::pending().await,
+        How::Eof => breaks.end_here(what).await,
+    }
 }

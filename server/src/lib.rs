@@ -9,6 +9,7 @@
 //! remembers. `seed` and [`generate`] bring deals.
 
 mod access_log;
+mod agent;
 mod auth;
 mod body;
 pub mod cli;
@@ -19,9 +20,11 @@ pub mod generate;
 mod idle_timer;
 pub mod json;
 mod listener;
+mod media_type;
 mod operations;
 mod preface;
 mod problem;
+mod recording;
 mod request_id;
 mod route;
 mod sandbox;
@@ -33,9 +36,10 @@ mod split_mix;
 mod store;
 mod worker;
 
+pub use agent::CreatedAgent;
 pub use auth::{InvalidServiceKey, ServiceKey};
 pub use config::{Config, LogFormat};
 pub use sandbox::{Sandbox, SandboxBuilder, StartError};
-pub use sandbox_api::{Cut, Fault, How, InvalidFault, Reading, UnknownReading};
+pub use sandbox_api::{Cut, Fault, How, InvalidFault, Reading, RecordedRequest, UnknownReading};
 pub use seed::{SeedDeal, SeedError};
 pub use service::Service;

@@ -1,11 +1,11 @@
 //! What each operation does with a request that has passed the checks of its head.
 
 use bytes::Bytes;
-use dealkit::{Agent, AgentProfileResponse, CreateAgent, RoleAssignment, UnknownFields};
+use dealkit::{CreateAgent, UnknownFields};
 use http::StatusCode;
 
 use crate::{
-    json,
+    agent, json,
     problem::{Kind, Refusal},
     store::{Full, Store},
 };
@@ -47,12 +47,12 @@ impl Operations {
             Refusal::new(Kind::INVALID_AGENT, detail).violations(violations)
         })?;
         let slot = self.store.take_slot().map_err(no_room)?;
-        let agent = agent_of(&request, slot.agent_id());
+        let agent = agent::made(&request, agent::agent_id(slot.number()));
         // About as long as the request, so that it need not grow.
         let mut response = Vec::with_capacity(input.body.len() + 256);
         // An agent is strings, booleans and JSON, which JSON always takes.
         let _ = serde_json::to_writer(&mut response, &agent);
-        slot.put(&response).map_err(no_room)?;
+        slot.put(input.body).map_err(no_room)?;
         Ok((StatusCode::CREATED, Bytes::from(response)))
     }
 
@@ -69,45 +69,11 @@ impl Operations {
 }
 
 /// Check 11 has failed.
-fn no_room(full: Full) -> Refusal {
+pub(crate) fn no_room(full: Full) -> Refusal {
     let flag = match full {
         Full::Agents => "--max-agents",
         Full::Bytes => "--max-store-bytes",
     };
     let detail = format!("Start the server with a higher {flag}, or reset it.");
     Refusal::new(Kind::STORE_FULL, detail)
-}
-
-/// The agent that a request creates.
-fn agent_of(request: &CreateAgent, id: String) -> Agent {
-    let sent = request.profile();
-    let onboarded = sent
-        .get("onboardingComplete")
-        .is_some_and(|flag| flag.as_str() == "true");
-    let metadata = sent.get("clientMetadata").cloned();
-    let profile = AgentProfileResponse::builder()
-        .onboarding_complete(onboarded)
-        .client_metadata(metadata.unwrap_or_else(|| serde_json::json!({}).into()))
-        .maybe_external_id(
-            sent.get("externalId")
-                .and_then(|id| id.deserialize::<String>().ok()),
-        )
-        .build();
-    let assignment = RoleAssignment::builder()
-        .role(request.role())
-        .maybe_brokerage_id(request.brokerage_id())
-        .maybe_office_id(request.office_id())
-        .maybe_collective_id(request.collective_id())
-        .build();
-    Agent::builder()
-        .id(id)
-        .email(request.email())
-        .first_name(request.first_name())
-        .last_name(request.last_name())
-        // The rules have seen to it that a date which is there is one.
-        .maybe_date_of_birth(request.date_of_birth().and_then(|date| date.parse().ok()))
-        .maybe_current_brokerage_id(request.brokerage_id())
-        .profile(profile)
-        .role_assignments([assignment])
-        .build()
 }

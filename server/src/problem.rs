@@ -17,6 +17,45 @@ pub(crate) struct Kind {
     title: &'static str,
 }
 
+/// What the interface under /__sandbox/ refuses a request for, besides.
+impl Kind {
+    pub(crate) const ADMIN_REFUSED: &Self = &Self {
+        status: StatusCode::FORBIDDEN,
+        uri: "urn:dealkit:problem:sandbox-refused",
+        title: "The sandbox's own interface is not open to this request",
+    };
+    pub(crate) const ADMIN_TOKEN: &Self = &Self {
+        status: StatusCode::UNAUTHORIZED,
+        uri: "urn:dealkit:problem:sandbox-token",
+        title: "The token of the sandbox is missing or wrong",
+    };
+    pub(crate) const INVALID_QUERY: &Self = &Self {
+        status: StatusCode::BAD_REQUEST,
+        uri: "urn:dealkit:problem:invalid-query",
+        title: "The query makes no sense",
+    };
+    pub(crate) const INVALID_FAULT: &Self = &Self {
+        status: StatusCode::BAD_REQUEST,
+        uri: "urn:dealkit:problem:invalid-fault",
+        title: "The fault makes no sense",
+    };
+    pub(crate) const UNKNOWN_FAULT: &Self = &Self {
+        status: StatusCode::NOT_FOUND,
+        uri: "urn:dealkit:problem:unknown-fault",
+        title: "There is no such fault",
+    };
+    pub(crate) const INVALID_READING: &Self = &Self {
+        status: StatusCode::BAD_REQUEST,
+        uri: "urn:dealkit:problem:invalid-reading",
+        title: "There is no such reading",
+    };
+    pub(crate) const INVALID_DEAL: &Self = &Self {
+        status: StatusCode::BAD_REQUEST,
+        uri: "urn:dealkit:problem:invalid-deal",
+        title: "The body is not a deal of that id",
+    };
+}
+
 /// Everything that the server refuses a request for, in the order of its checks.
 impl Kind {
     pub(crate) const MALFORMED_REQUEST: &Self = &Self {
@@ -119,21 +158,11 @@ impl Refusal {
 
     /// The response, still without its request id header.
     pub(crate) fn into_response(self, request_id: &RequestId) -> Response<Bytes> {
-        let status = self.kind.status;
-        let mut problem = Problem::new(status.as_u16(), self.kind.title, self.detail);
+        let mut problem = Problem::new(self.kind.status.as_u16(), self.kind.title, self.detail);
         problem.problem_type = Some(self.kind.uri.to_owned());
-        problem.request_id = Some(request_id.to_string());
         problem.errors = self.violations;
-        // A problem is strings and a number, which JSON always takes.
-        let body = serde_json::to_vec(&problem).unwrap_or_default();
-
-        let mut response = Response::new(Bytes::from(body));
-        *response.status_mut() = status;
+        let mut response = written(problem, self.kind.status, request_id);
         let headers = response.headers_mut();
-        headers.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static(wire::PROBLEM_JSON),
-        );
         if let Some((name, value)) = self.header
             && let Ok(value) = HeaderValue::try_from(&*value)
         {
@@ -141,4 +170,30 @@ impl Refusal {
         }
         response
     }
+}
+
+/// An error that is of no kind of the server's own.
+pub(crate) fn response(
+    status: StatusCode,
+    title: &str,
+    detail: &str,
+    request_id: &RequestId,
+) -> Response<Bytes> {
+    written(
+        Problem::new(status.as_u16(), title, detail),
+        status,
+        request_id,
+    )
+}
+
+fn written(mut problem: Problem, status: StatusCode, request_id: &RequestId) -> Response<Bytes> {
+    problem.request_id = Some(request_id.to_string());
+    // A problem is strings and a number, which JSON always takes.
+    let body = serde_json::to_vec(&problem).unwrap_or_default();
+    let mut response = Response::new(Bytes::from(body));
+    *response.status_mut() = status;
+    let media_type = HeaderValue::from_static(wire::PROBLEM_JSON);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, media_type);
+    response
 }

@@ -6,31 +6,47 @@ use dealkit::wire;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use crate::operations::{Operation, Operations};
+use crate::{
+    operations::{Operation, Operations},
+    sandbox_api::shape::{self, Shape},
+};
 
 /// One operation: a method, the path that has it, and what carries it out.
 #[derive(Debug)]
-pub(crate) struct Route {
-    method: Method,
-    path: &'static str,
-    operation: Operation,
+pub(crate) struct Route<O: 'static> {
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+    pub(crate) operation: O,
 }
 
-/// What the server has. Everything else that says so (`Allow`, the text of a 404, the log) reads it here.
-static ROUTES: &[Route] = &[
+/// An operation of /v1, and what a success of it looks like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Endpoint {
+    pub(crate) run: Operation,
+    pub(crate) success: &'static Shape,
+}
+
+/// The operations of /v1. Everything else that says so (`Allow`, the text of a 404, the log) reads it here.
+pub(crate) static ROUTES: &[Route<Endpoint>] = &[
     Route {
         method: Method::POST,
         path: wire::AGENTS_PATH,
-        operation: Operations::create_agent,
+        operation: Endpoint {
+            run: Operations::create_agent,
+            success: shape::AGENT,
+        },
     },
     Route {
         method: Method::GET,
         path: wire::DEAL_PATH,
-        operation: Operations::retrieve_deal,
+        operation: Endpoint {
+            run: Operations::retrieve_deal,
+            success: shape::DEAL,
+        },
     },
 ];
 
-impl Route {
+impl<O> Route<O> {
     /// HEAD goes with GET.
     fn takes(&self, method: &Method) -> bool {
         self.method == method || (self.method == Method::GET && method == Method::HEAD)
@@ -40,36 +56,40 @@ impl Route {
     pub(crate) fn has_body(&self) -> bool {
         matches!(self.method, Method::POST | Method::PUT | Method::PATCH)
     }
-
-    pub(crate) fn operation(&self) -> Operation {
-        self.operation
-    }
 }
 
-/// A path that the server knows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Path<'p> {
-    template: &'static str,
+/// A path that a table of routes has.
+#[derive(Debug)]
+pub(crate) struct Path<'p, O: 'static> {
+    table: &'static [Route<O>],
+    pub(crate) template: &'static str,
     /// What stands in the place of `{id}`, decoded; empty in a path without an id.
     pub(crate) id: Cow<'p, str>,
 }
 
-impl<'p> Path<'p> {
-    /// `None` for a path that no route has.
-    pub(crate) fn parse(path: &'p str) -> Option<Self> {
-        ROUTES.iter().find_map(|route| {
+impl<'p, O> Path<'p, O> {
+    /// `None` for a path that no route of the table has.
+    pub(crate) fn parse(table: &'static [Route<O>], path: &'p str) -> Option<Self> {
+        table.iter().find_map(|route| {
             let template = route.path;
-            id_in(path, template).map(|id| Self { template, id })
+            let id = id_in(path, template)?;
+            Some(Self {
+                table,
+                template,
+                id,
+            })
         })
     }
 
-    fn routes(&self) -> impl Iterator<Item = &'static Route> {
+    fn routes(&self) -> impl Iterator<Item = &'static Route<O>> + use<O> {
         let template = self.template;
-        ROUTES.iter().filter(move |route| route.path == template)
+        self.table
+            .iter()
+            .filter(move |route| route.path == template)
     }
 
     /// The route of `method`, or `None` when the path does not have it.
-    pub(crate) fn route(&self, method: &Method) -> Option<&'static Route> {
+    pub(crate) fn route(&self, method: &Method) -> Option<&'static Route<O>> {
         self.routes().find(|route| route.takes(method))
     }
 
@@ -89,12 +109,12 @@ impl<'p> Path<'p> {
 
 /// The path that a log shows: its template, never the id in it.
 pub(crate) fn template(path: &str) -> &'static str {
-    Path::parse(path).map_or("(unknown)", |path| path.template)
+    Path::parse(ROUTES, path).map_or("(unknown)", |path| path.template)
 }
 
-/// Every operation in words: `POST /v1/agents and GET /v1/deals/{id}`.
-pub(crate) fn overview() -> String {
-    let all = ROUTES.iter();
+/// Every operation of a table in words: `POST /v1/agents and GET /v1/deals/{id}`.
+pub(crate) fn overview<O>(table: &[Route<O>]) -> String {
+    let all = table.iter();
     let all: Vec<String> = all
         .map(|route| format!("{} {}", route.method, route.path))
         .collect();
@@ -139,7 +159,7 @@ mod tests {
 
     /// The id of a deal's path.
     fn deal(path: &str) -> Option<Cow<'_, str>> {
-        let path = Path::parse(path)?;
+        let path = Path::parse(ROUTES, path)?;
         (path.template == wire::DEAL_PATH).then_some(path.id)
     }
 
@@ -161,17 +181,17 @@ mod tests {
             "//v1/deals/a",
             "/v2/deals/a",
         ] {
-            assert_eq!(Path::parse(path), None, "{path}");
+            assert!(Path::parse(ROUTES, path).is_none(), "{path}");
             assert_eq!(template(path), "(unknown)", "{path}");
         }
     }
 
     #[test]
     fn what_is_said_about_routes_follows_from_the_table() {
-        let allow = |path| Path::parse(path).unwrap().allow();
+        let allow = |path| Path::parse(ROUTES, path).unwrap().allow();
         assert_eq!(allow("/v1/agents"), "POST, OPTIONS");
         assert_eq!(allow("/v1/deals/d_1"), "GET, HEAD, OPTIONS");
         assert_eq!(template("/v1/deals/d_1"), "/v1/deals/{id}");
-        assert_eq!(overview(), "POST /v1/agents and GET /v1/deals/{id}");
+        assert_eq!(overview(ROUTES), "POST /v1/agents and GET /v1/deals/{id}");
     }
 }

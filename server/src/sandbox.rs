@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use dealkit::Agent;
 use tokio::{
     net::{TcpListener, TcpSocket},
     runtime::{self, Runtime},
@@ -18,12 +17,14 @@ use tokio::{
 
 use crate::{
     access_log::AccessLog,
+    agent::CreatedAgent,
     auth::{InvalidServiceKey, ServiceKey},
     body::Budget,
     config::Config,
     conn::Shared,
     crowd::Crowd,
     listener,
+    sandbox_api::{Fault, InvalidFault, Reading, RecordedRequest},
     seed::{SeedDeal, SeedError, Seeds},
     service::Service,
     worker::Worker,
@@ -91,8 +92,8 @@ impl Sandbox {
         self.service_key.reveal()
     }
 
-    /// The agents created so far, in the order of creation.
-    pub fn agents(&self) -> Vec<Agent> {
+    /// The agents created so far, in the order of creation: what was responded, and what was sent.
+    pub fn agents(&self) -> Vec<CreatedAgent> {
         self.service.agents()
     }
 
@@ -104,7 +105,49 @@ impl Sandbox {
         self.service.insert_deal(deal)
     }
 
-    /// Drops every agent, and every deal but those that the server started with. Ids begin at `a_1` again.
+    /// Has something go wrong with the next request of /v1, or with those that `fault` says. Of several faults the
+    /// first happens that has something to say of a request; one that has happened as often as it should is gone.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dealkit::Client;
+    /// use dealkit_server::{Fault, Sandbox};
+    ///
+    /// let sandbox = Sandbox::builder().start()?;
+    /// let client = Client::builder().base_url(sandbox.url()).service_key(sandbox.service_key()).build()?;
+    /// sandbox.fail_next(Fault::status(503).retry_after(0).times(2))?;
+    ///
+    /// let response = client.deals().retrieve("d_1").with_response().await?;
+    /// assert_eq!(response.attempts(), 3); // the first two failed
+    /// let statuses: Vec<_> = sandbox.requests().iter().map(|request| request.status.unwrap().as_u16()).collect();
+    /// assert_eq!(statuses, [503, 503, 200]);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// When the fault makes no sense: the error says why, and what is allowed.
+    pub fn fail_next(&self, fault: Fault) -> Result<(), InvalidFault> {
+        self.service.faults().add(fault).map(drop)
+    }
+
+    /// Removes every fault that has not happened as often as it should.
+    pub fn clear_faults(&self) {
+        self.service.faults().clear();
+    }
+
+    /// The latest requests of /v1, in the order in which they were responded to: up to 1,000, and 16 MiB. One that a
+    /// caller has the response to is there.
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.service.journal().requests()
+    }
+
+    /// Forgets the requests so far.
+    pub fn clear_requests(&self) {
+        self.service.journal().clear();
+    }
+
+    /// Drops every agent, every deal but those that the server started with, every fault and all recorded requests. Ids
+    /// begin at `a_1` again.
     pub fn reset(&self) {
         self.service.reset();
     }
@@ -140,6 +183,7 @@ impl Drop for Sandbox {
 pub struct SandboxBuilder {
     config: Config,
     service_key: Option<String>,
+    admin_token: Option<String>,
     deals: Option<Vec<SeedDeal>>,
     files: Vec<PathBuf>,
     stdin: bool,
@@ -152,6 +196,7 @@ impl SandboxBuilder {
         Self {
             config,
             service_key: None,
+            admin_token: None,
             deals: None,
             files: Vec::new(),
             stdin: false,
@@ -203,6 +248,24 @@ impl SandboxBuilder {
     /// Whether undocumented fields are violations.
     pub fn strict(mut self, strict: bool) -> Self {
         self.config.strict = strict;
+        self
+    }
+
+    /// How the specification is read where it leaves something open.
+    pub fn reading(mut self, reading: Reading) -> Self {
+        self.config.reading = reading;
+        self
+    }
+
+    /// See [`Config::admin`].
+    pub fn admin(mut self, admin: bool) -> Self {
+        self.config.admin = admin;
+        self
+    }
+
+    /// See [`Config::admin_token`]: 1 to 1,024 visible ASCII characters.
+    pub fn admin_token(mut self, token: impl Into<String>) -> Self {
+        self.admin_token = Some(token.into());
         self
     }
 
@@ -269,6 +332,9 @@ impl SandboxBuilder {
         if let Some(key) = self.service_key {
             config.service_key = Some(ServiceKey::new(key)?);
         }
+        if let Some(token) = self.admin_token {
+            config.admin_token = Some(ServiceKey::new(token).map_err(|_| StartError::AdminToken)?);
+        }
         let is_loopback = config.listen.ip().to_canonical().is_loopback();
         if config.service_key.is_none() && !is_loopback {
             return Err(StartError::KeyRequired {
@@ -311,6 +377,9 @@ pub enum StartError {
     /// The service key is not valid.
     #[error(transparent)]
     ServiceKey(#[from] InvalidServiceKey),
+    /// The token is not valid.
+    #[error("the token of the sandbox is 1 to 1,024 visible ASCII characters, without spaces")]
+    AdminToken,
     /// The address is not a loopback address, and no service key was chosen: everybody knows the default.
     #[error(
         "{address} can be reached from other machines, and the default service key is no secret: \

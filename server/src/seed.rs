@@ -44,13 +44,19 @@ impl fmt::Debug for SeedDeal {
 
 impl From<&str> for SeedDeal {
     fn from(text: &str) -> Self {
-        Self(Bytes::copy_from_slice(text.trim_ascii().as_bytes()))
+        text.as_bytes().into()
     }
 }
 
 impl From<String> for SeedDeal {
     fn from(text: String) -> Self {
         text.as_str().into()
+    }
+}
+
+impl From<&[u8]> for SeedDeal {
+    fn from(text: &[u8]) -> Self {
+        Self(Bytes::copy_from_slice(text.trim_ascii()))
     }
 }
 

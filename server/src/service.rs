@@ -3,7 +3,7 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use bytes::Bytes;
-use dealkit::{Agent, UnknownFields, wire};
+use dealkit::{UnknownFields, wire};
 use http::{
     HeaderValue, Method, Request, Response, StatusCode, Version, header,
     request::Parts,
@@ -11,12 +11,26 @@ use http::{
 };
 
 use crate::{
+    agent::CreatedAgent,
     auth::ServiceKey,
+    body::BodyError,
     config::Config,
-    operations::{Input, Operation, Operations},
-    problem::{Kind, Refusal},
+    media_type::is_json,
+    operations::{Input, Operations},
+    problem::{self, Kind, Refusal},
     request_id::RequestId,
-    route::{self, Path},
+    route::{self, Endpoint, Path},
+    sandbox_api::{
+        Reading, UnknownReading,
+        access::Access,
+        admin::{self, Admin, AdminCall},
+        fault::{MadeUp, Play},
+        fault_text::FAULT_HEADER,
+        faults::Faults,
+        journal::Journal,
+        reading::READING_HEADER,
+        shape::Shape,
+    },
     seed::{SeedDeal, SeedError, Seeds},
     store::Store,
 };
@@ -30,6 +44,10 @@ struct Inner {
     key: ServiceKey,
     max_body_bytes: usize,
     operations: Operations,
+    reading: Reading,
+    access: Access,
+    faults: Faults,
+    journal: Journal,
 }
 
 impl fmt::Debug for Service {
@@ -48,20 +66,33 @@ pub(crate) enum HeadCheck<'r> {
 
 /// What a request whose head is in order asks for.
 enum Admission<'r> {
-    /// An operation on the id in the path.
-    Operation(Operation, Cow<'r, str>),
+    Operation(Asked<'r>),
     /// Which methods the path has: the value of `Allow`.
     Options(String),
+}
+
+/// What is to be done.
+#[derive(Debug)]
+enum Asked<'r> {
+    /// An operation of /v1 on the id in the path.
+    Endpoint(Endpoint, Cow<'r, str>),
+    /// One under /__sandbox/.
+    Admin(AdminCall<'r>),
 }
 
 /// A request that passed the checks of its head. Only its body can still be wrong.
 #[derive(Debug)]
 pub(crate) struct Admitted<'r> {
-    operation: Operation,
-    /// The id in the path.
-    id: Cow<'r, str>,
+    asked: Asked<'r>,
+    form: Form,
+}
+
+/// What every response to a request has in common.
+#[derive(Debug)]
+struct Form {
     request_id: RequestId,
     is_head: bool,
+    reading: Reading,
 }
 
 impl Service {
@@ -85,6 +116,10 @@ impl Service {
             UnknownFields::Ignore
         };
         Self(Arc::new(Inner {
+            reading: config.reading,
+            access: Access::of(config),
+            faults: Faults::default(),
+            journal: Journal::default(),
             key: config.service_key.clone().unwrap_or_default(),
             max_body_bytes: config.max_body_bytes,
             operations: Operations {
@@ -98,25 +133,30 @@ impl Service {
         }))
     }
 
-    /// Answers a request whose body has arrived: all checks except the one for the body's timeout.
+    /// Answers a request whose body has arrived: all checks except the one for the body's timeout. Faults and the
+    /// journal are those of a server with sockets.
     pub fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
         let (head, body) = request.into_parts();
-        match self.check_head(&head) {
+        self.answer(&head, &body)
+    }
+
+    /// The same for a request in parts.
+    pub(crate) fn answer(&self, head: &Parts, body: &[u8]) -> Response<Bytes> {
+        match self.check_head(head) {
             HeadCheck::Admitted(admitted) if body.len() > self.max_body_bytes() => {
                 self.too_large(&admitted)
             }
-            HeadCheck::Admitted(admitted) => self.respond(&admitted, &body),
+            HeadCheck::Admitted(admitted) => self.respond(&admitted, body),
             HeadCheck::Done(response) => response,
         }
     }
 
     /// The agents created so far, in the order of creation.
-    pub fn agents(&self) -> Vec<Agent> {
+    pub fn agents(&self) -> Vec<CreatedAgent> {
         let agents = self.store().agents();
-        // What the server wrote itself, the SDK reads.
         agents
             .iter()
-            .filter_map(|agent| Agent::from_json(agent).ok())
+            .filter_map(|(number, sent)| CreatedAgent::read(*number, sent))
             .collect()
     }
 
@@ -131,9 +171,100 @@ impl Service {
             .map_err(|_| SeedError::StoreFull)
     }
 
-    /// Drops every agent, and every deal but those that the service began with.
+    /// Drops every agent, every deal but those that the service began with, every fault and the journal.
     pub fn reset(&self) {
-        self.store().reset();
+        self.admin().reset();
+    }
+
+    pub(crate) fn faults(&self) -> &Faults {
+        &self.0.faults
+    }
+
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.0.journal
+    }
+
+    fn admin(&self) -> Admin<'_> {
+        Admin {
+            store: self.store(),
+            faults: self.faults(),
+            journal: self.journal(),
+        }
+    }
+
+    /// The fault that happens to a request: that of its header, or of the list.
+    pub(crate) fn fault(&self, head: &Parts) -> Option<Arc<Play>> {
+        if is_admin(head) {
+            return None;
+        }
+        match self.sandbox_header(head, FAULT_HEADER) {
+            // What is no fault is refused by `check_head`.
+            Some(header) => Play::from_header(header.as_bytes()).ok().map(Arc::new),
+            None => self.faults().pick(&head.method, head.uri.path()),
+        }
+    }
+
+    /// The response that a fault makes up, exactly as it says.
+    pub(crate) fn made_up(&self, head: &Parts, made_up: &MadeUp) -> Response<Bytes> {
+        let form = Form {
+            request_id: RequestId::of(&head.headers),
+            is_head: head.method == Method::HEAD,
+            reading: Reading::Reference,
+        };
+        let status = made_up.status;
+        let mut response = match made_up.body() {
+            Some((body, media_type)) => {
+                let mut response = Response::new(Bytes::copy_from_slice(body.as_bytes()));
+                let media_type = HeaderValue::from_static(media_type);
+                let headers = response.headers_mut();
+                headers.insert(header::CONTENT_TYPE, media_type);
+                response
+            }
+            None if status.is_client_error() || status.is_server_error() => {
+                let title = status.canonical_reason().unwrap_or("Error");
+                problem::response(
+                    status,
+                    title,
+                    "A fault of the sandbox that was asked for.",
+                    &form.request_id,
+                )
+            }
+            None => Response::new(Bytes::new()),
+        };
+        *response.status_mut() = status;
+        if let Some(retry_after) = &made_up.retry_after {
+            let headers = response.headers_mut();
+            headers.insert(header::RETRY_AFTER, retry_after.clone());
+        }
+        finish(response, &form, None)
+    }
+
+    /// A header that means something to a sandbox that has not been told otherwise.
+    fn sandbox_header<'r>(&self, head: &'r Parts, name: &str) -> Option<&'r HeaderValue> {
+        // The look is short where, as nearly always, there is none.
+        let value = head.headers.get(name)?;
+        (!self.0.access.is_off()).then_some(value)
+    }
+
+    fn reading(&self, head: &Parts) -> Result<Reading, UnknownReading> {
+        match self.sandbox_header(head, READING_HEADER) {
+            Some(name) => name.to_str().map_err(|_| UnknownReading)?.parse(),
+            None => Ok(self.0.reading),
+        }
+    }
+
+    /// Whether the headers of the sandbox say something that makes sense.
+    fn check_sandbox_headers(&self, head: &Parts) -> Result<(), Refusal> {
+        if let Some(fault) = self.sandbox_header(head, FAULT_HEADER)
+            && let Err(error) = Play::from_header(fault.as_bytes())
+        {
+            let detail = format!("The header {FAULT_HEADER}: {error}.");
+            return Err(Refusal::new(Kind::INVALID_FAULT, detail));
+        }
+        self.reading(head).map(drop).map_err(|error| {
+            let detail = format!("The header {READING_HEADER}: {error}.");
+            Refusal::new(Kind::INVALID_READING, detail)
+        })
     }
 
     fn store(&self) -> &Store {
@@ -146,16 +277,14 @@ impl Service {
 
     /// Checks 1 to 6: everything that can be told from the head.
     pub(crate) fn check_head<'r>(&self, head: &'r Parts) -> HeadCheck<'r> {
-        let request_id = RequestId::of(&head.headers);
-        let is_head = head.method == Method::HEAD;
+        let form = Form {
+            request_id: RequestId::of(&head.headers),
+            is_head: head.method == Method::HEAD,
+            reading: self.reading(head).unwrap_or(self.0.reading),
+        };
         let response = match self.admit(head) {
-            Ok(Admission::Operation(operation, id)) => {
-                return HeadCheck::Admitted(Admitted {
-                    operation,
-                    id,
-                    request_id,
-                    is_head,
-                });
+            Ok(Admission::Operation(asked)) => {
+                return HeadCheck::Admitted(Admitted { asked, form });
             }
             Ok(Admission::Options(allow)) => {
                 let mut response = Response::new(Bytes::new());
@@ -166,17 +295,23 @@ impl Service {
                 }
                 response
             }
-            Err(refusal) => refusal.into_response(&request_id),
+            Err(refusal) => refusal.into_response(&form.request_id),
         };
-        HeadCheck::Done(finish(response, &request_id, is_head))
+        HeadCheck::Done(finish(response, &form, None))
     }
 
     fn admit<'r>(&self, head: &'r Parts) -> Result<Admission<'r>, Refusal> {
         check_target(head).map_err(|detail| Refusal::new(Kind::MALFORMED_REQUEST, detail))?;
-        let path = Path::parse(head.uri.path()).ok_or_else(|| {
+        if is_admin(head) {
+            let call = AdminCall::admit(&self.0.access, head)?;
+            self.check_length(head)?;
+            return Ok(Admission::Operation(Asked::Admin(call)));
+        }
+        self.check_sandbox_headers(head)?;
+        let path = Path::parse(route::ROUTES, head.uri.path()).ok_or_else(|| {
             let detail = format!(
                 "This server has {}. Check the base URL and the path.",
-                route::overview()
+                route::overview(route::ROUTES)
             );
             Refusal::new(Kind::UNKNOWN_PATH, detail)
         })?;
@@ -192,12 +327,19 @@ impl Service {
         if route.has_body() {
             check_content(head)?;
         }
+        self.check_length(head)?;
+        let asked = Asked::Endpoint(route.operation, path.id);
+        Ok(Admission::Operation(asked))
+    }
+
+    /// Check 6, for a body whose length is declared.
+    fn check_length(&self, head: &Parts) -> Result<(), Refusal> {
         let declared = head.headers.get(header::CONTENT_LENGTH);
         let declared = declared.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         if declared.is_some_and(|length| length > self.max_body_bytes() as u64) {
             return Err(self.body_too_large());
         }
-        Ok(Admission::Operation(route.operation(), path.id))
+        Ok(())
     }
 
     fn check_key(&self, head: &Parts) -> Result<(), Refusal> {
@@ -220,13 +362,27 @@ impl Service {
         )
     }
 
+    /// Checks 6 and 7: the body could not be read.
+    pub(crate) fn without_body(
+        &self,
+        admitted: &Admitted<'_>,
+        error: BodyError,
+    ) -> Response<Bytes> {
+        match error {
+            BodyError::TooLarge => self.too_large(admitted),
+            BodyError::TimedOut => self.timed_out(admitted),
+            BodyError::Broken => self.broken_body(admitted),
+            BodyError::NoRoom => self.no_room_for_body(admitted),
+        }
+    }
+
     /// Check 6, for a body that turned out longer than the limit.
-    pub(crate) fn too_large(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
+    fn too_large(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
         admitted.refuse(self.body_too_large())
     }
 
     /// Check 7: the body did not arrive in time.
-    pub(crate) fn timed_out(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
+    fn timed_out(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
         admitted.refuse(Refusal::new(
             Kind::BODY_TIMEOUT,
             "The whole body must arrive soon after the head. Send the request again.",
@@ -234,7 +390,7 @@ impl Service {
     }
 
     /// The body would have been more than the server keeps of all bodies together.
-    pub(crate) fn no_room_for_body(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
+    fn no_room_for_body(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
         let refusal = Refusal::new(
             Kind::BUSY,
             "Other requests have bodies in flight that take all the room. Send the request again, or start the \
@@ -244,7 +400,7 @@ impl Service {
     }
 
     /// The transfer of the body broke the protocol, such as with a chunk size that is not a number.
-    pub(crate) fn broken_body(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
+    fn broken_body(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
         admitted.refuse(Refusal::new(
             Kind::MALFORMED_REQUEST,
             "The body was cut short, or its chunks are malformed.",
@@ -253,56 +409,68 @@ impl Service {
 
     /// Checks 8 to 11, and the response when all hold.
     pub(crate) fn respond(&self, admitted: &Admitted<'_>, body: &[u8]) -> Response<Bytes> {
-        let input = Input {
-            id: &admitted.id,
-            body,
-        };
-        let response = (admitted.operation)(&self.0.operations, &input);
-        match response {
-            Ok((status, body)) => {
-                let mut response = Response::new(body);
-                *response.status_mut() = status;
-                let content_type = HeaderValue::from_static(wire::JSON);
-                response
-                    .headers_mut()
-                    .insert(header::CONTENT_TYPE, content_type);
-                finish(response, &admitted.request_id, admitted.is_head)
+        let responded = match &admitted.asked {
+            Asked::Endpoint(endpoint, id) => {
+                let input = Input { id, body };
+                (endpoint.run)(&self.0.operations, &input).map(|(status, body)| {
+                    let mut response = Response::new(body);
+                    *response.status_mut() = status;
+                    let json = HeaderValue::from_static(wire::JSON);
+                    response.headers_mut().insert(header::CONTENT_TYPE, json);
+                    finish(response, &admitted.form, Some(endpoint.success))
+                })
             }
-            Err(refusal) => admitted.refuse(refusal),
-        }
+            Asked::Admin(call) => call
+                .run(self.admin(), body)
+                .map(|response| finish(response, &admitted.form, None)),
+        };
+        responded.unwrap_or_else(|refusal| admitted.refuse(refusal))
     }
 }
 
 impl Admitted<'_> {
     /// The same, for another thread.
     pub(crate) fn into_owned(self) -> Admitted<'static> {
+        let asked = match self.asked {
+            Asked::Endpoint(endpoint, id) => Asked::Endpoint(endpoint, Cow::Owned(id.into_owned())),
+            Asked::Admin(call) => Asked::Admin(call.into_owned()),
+        };
         Admitted {
-            id: Cow::Owned(self.id.into_owned()),
-            ..self
+            asked,
+            form: self.form,
         }
     }
 
     fn refuse(&self, refusal: Refusal) -> Response<Bytes> {
-        finish(
-            refusal.into_response(&self.request_id),
-            &self.request_id,
-            self.is_head,
-        )
+        let response = refusal.into_response(&self.form.request_id);
+        finish(response, &self.form, None)
     }
 }
 
-/// What every response has in common: the request id, and for HEAD the length of the body it does not have.
-fn finish(mut response: Response<Bytes>, request_id: &RequestId, is_head: bool) -> Response<Bytes> {
-    response
-        .headers_mut()
-        .insert(wire::REQUEST_ID_HEADER, request_id.header());
-    if is_head {
-        let length = std::mem::take(response.body_mut()).len();
-        response
-            .headers_mut()
-            .insert(header::CONTENT_LENGTH, length.into());
+/// What every response has in common: the request id, how the specification is read, and for HEAD the length of the
+/// body it does not have.
+fn finish(mut response: Response<Bytes>, form: &Form, success: Option<&Shape>) -> Response<Bytes> {
+    if form.reading != Reading::Reference {
+        response = form.reading.write(response, success);
     }
     response
+        .headers_mut()
+        .insert(wire::REQUEST_ID_HEADER, form.request_id.header());
+    if form.is_head {
+        let length = std::mem::take(response.body_mut()).len();
+        // What comes in chunks has no length.
+        if form.reading != Reading::Chunked {
+            response
+                .headers_mut()
+                .insert(header::CONTENT_LENGTH, length.into());
+        }
+    }
+    response
+}
+
+/// Whether a request is for the sandbox, and not for what it plays.
+pub(crate) fn is_admin(head: &Parts) -> bool {
+    head.uri.path().starts_with(admin::PREFIX)
 }
 
 /// Check 1: one host, a target that is a path on it, and a body whose end everybody sees in the same place.
@@ -390,20 +558,4 @@ fn check_content(head: &Parts) -> Result<(), Refusal> {
         return Err(refusal.header(header::ACCEPT_ENCODING, "identity"));
     }
     Ok(())
-}
-
-/// Whether there is one Content-Type, `application/json` in any case, with or without parameters.
-fn is_json(head: &Parts) -> bool {
-    let mut types = head.headers.get_all(header::CONTENT_TYPE).iter();
-    let (Some(media_type), None) = (types.next(), types.next()) else {
-        return false;
-    };
-    let essence = media_type
-        .as_bytes()
-        .split(|byte| *byte == b';')
-        .next()
-        .unwrap_or_default();
-    essence
-        .trim_ascii()
-        .eq_ignore_ascii_case(wire::JSON.as_bytes())
 }

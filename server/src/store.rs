@@ -1,7 +1,7 @@
-//! What the server remembers: agents and deals, both as the JSON that goes out.
+//! What the server remembers: of agents the JSON that came in, of deals the JSON that goes out.
 
 use std::{
-    collections::HashMap,
+    collections::{BinaryHeap, HashMap},
     sync::{
         Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicU64, Ordering},
@@ -15,7 +15,8 @@ use dashmap::DashMap;
 pub(crate) type StoredDeal = (Box<str>, Bytes);
 
 /// Agents and deals. One million agents are a legitimate load, so an agent is kept as JSON of exactly its
-/// size: that takes 40 % of what the same agent takes as a struct of strings.
+/// size: that takes 40 % of what the same agent takes as a struct of strings. It is what was sent, from which what was
+/// responded follows, and not the other way round.
 #[derive(Debug)]
 pub(crate) struct Store {
     max_agents: u64,
@@ -62,6 +63,13 @@ impl Agents {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         taken.map(drop).map_err(|_| Full::Bytes)
     }
+
+    fn give_back_bytes(&self, length: usize) {
+        let next = |taken: u64| Some(taken.saturating_sub(length as u64));
+        let _ = self
+            .bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    }
 }
 
 /// A slot for one agent, which decides its id. Dropping it gives it back.
@@ -74,13 +82,15 @@ pub(crate) struct AgentSlot {
 }
 
 impl AgentSlot {
-    pub(crate) fn agent_id(&self) -> String {
-        format!("a_{}", self.number)
+    /// Counts the agents, from 1.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
-    pub(crate) fn put(mut self, agent: &[u8]) -> Result<(), Full> {
-        self.agents.take_bytes(agent.len(), self.max_bytes)?;
-        self.agents.by_number.insert(self.number, agent.into());
+    /// Keeps what was sent.
+    pub(crate) fn put(mut self, body: &[u8]) -> Result<(), Full> {
+        self.agents.take_bytes(body.len(), self.max_bytes)?;
+        self.agents.by_number.insert(self.number, body.into());
         self.is_kept = true;
         Ok(())
     }
@@ -136,16 +146,29 @@ impl Store {
         })
     }
 
-    /// Every agent's JSON, in the order of creation.
-    pub(crate) fn agents(&self) -> Vec<Box<[u8]>> {
+    /// What was sent for each agent, by its number.
+    pub(crate) fn agents(&self) -> Vec<(u64, Box<[u8]>)> {
+        self.agents_after(0, usize::MAX).0
+    }
+
+    /// The same of the agents after the one of this number, no more than `limit`, and whether there are more.
+    pub(crate) fn agents_after(&self, number: u64, limit: usize) -> (Vec<(u64, Box<[u8]>)>, bool) {
         let agents = Arc::clone(&self.read().agents);
-        let entries = agents
-            .by_number
-            .iter()
-            .map(|entry| (*entry.key(), entry.value().clone()));
-        let mut numbered: Vec<_> = entries.collect();
-        numbered.sort_unstable_by_key(|(number, _)| *number);
-        numbered.into_iter().map(|(_, agent)| agent).collect()
+        let numbers = agents.by_number.iter().map(|entry| *entry.key());
+        let (page, is_more) = smallest(numbers.filter(|found| *found > number), limit);
+        let read = |number| Some((number, agents.by_number.get(&number)?.clone()));
+        (page.into_iter().filter_map(read).collect(), is_more)
+    }
+
+    /// The deals whose ids come after `id`, in the order of their bytes, no more than `limit`, and whether there are
+    /// more.
+    pub(crate) fn deals_after(&self, id: Option<&str>, limit: usize) -> (Vec<StoredDeal>, bool) {
+        let contents = self.read();
+        let deals = contents.deals.iter().map(|(id, text)| (&**id, text));
+        let later = deals.filter(|(found, _)| id.is_none_or(|id| *found > id));
+        let (page, is_more) = smallest(later, limit);
+        let page = page.into_iter().map(|(id, text)| (id.into(), text.clone()));
+        (page.collect(), is_more)
     }
 
     pub(crate) fn deal(&self, id: &str) -> Option<Bytes> {
@@ -160,14 +183,21 @@ impl Store {
         match text.len().checked_sub(before) {
             Some(more) => contents.agents.take_bytes(more, self.max_bytes)?,
             None => {
-                let less = (before - text.len()) as u64;
-                let next = |taken: u64| Some(taken.saturating_sub(less));
-                let bytes = &contents.agents.bytes;
-                let _ = bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+                contents.agents.give_back_bytes(before - text.len());
             }
         }
         contents.deals.insert(id, text);
         Ok(())
+    }
+
+    /// Forgets a deal; false when there is none.
+    pub(crate) fn remove_deal(&self, id: &str) -> bool {
+        let mut contents = self.write();
+        let removed = contents.deals.remove(id);
+        if let Some(text) = &removed {
+            contents.agents.give_back_bytes(text.len());
+        }
+        removed.is_some()
     }
 
     /// Forgets every agent and every deal but the seed.
@@ -178,6 +208,20 @@ impl Store {
         };
         *self.write() = fresh;
     }
+}
+
+/// The smallest of many, in order, no more than `limit`, and whether there are more.
+fn smallest<T: Ord>(of: impl Iterator<Item = T>, limit: usize) -> (Vec<T>, bool) {
+    let mut smallest = BinaryHeap::new();
+    let mut is_more = false;
+    for item in of {
+        smallest.push(item);
+        if smallest.len() > limit {
+            smallest.pop();
+            is_more = true;
+        }
+    }
+    (smallest.into_sorted_vec(), is_more)
 }
 
 #[cfg(test)]
@@ -231,6 +275,30 @@ mod tests {
         slot.put(b"{}").unwrap();
         assert!(store.agents().is_empty());
         assert!(store.deal("e").is_none() && store.deal("d").is_some());
-        assert_eq!(store.take_slot().unwrap().agent_id(), "a_1");
+        assert_eq!(store.take_slot().unwrap().number(), 1);
+    }
+
+    #[test]
+    fn lists_come_in_pages() {
+        let deals = ["c", "a", "d", "b"].map(|id| (id.into(), Bytes::from_static(b"{}")));
+        let store = Store::new(10, 100, deals.to_vec());
+        let page = |after, limit| {
+            let (page, is_more) = store.deals_after(after, limit);
+            let ids: Vec<String> = page.into_iter().map(|(id, _)| id.into()).collect();
+            (ids.concat(), is_more)
+        };
+        assert_eq!(page(None, 2), ("ab".into(), true));
+        assert_eq!(page(Some("b"), 2), ("cd".into(), false));
+        assert_eq!(page(Some("bb"), 1), ("c".into(), true));
+        assert_eq!(page(Some("d"), 2), (String::new(), false));
+        assert!(store.remove_deal("a") && !store.remove_deal("a"));
+        for _ in 0..5 {
+            store.take_slot().unwrap().put(b"{}").unwrap();
+        }
+        let numbers = |after, limit| -> Vec<u64> {
+            let (page, _) = store.agents_after(after, limit);
+            page.into_iter().map(|(number, _)| number).collect()
+        };
+        assert_eq!((numbers(0, 2), numbers(2, 9)), (vec![1, 2], vec![3, 4, 5]));
     }
 }

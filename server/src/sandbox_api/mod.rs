@@ -1,11 +1,18 @@
-//! What exists for developers, outside of /v1: faults on demand, other readings, and what the server saw.
+//! What exists for developers, outside of /v1: faults on demand, other readings, what the server saw, and the interface
+//! under /__sandbox/.
 
-mod fault;
-mod fault_text;
+pub(crate) mod access;
+pub(crate) mod admin;
+pub(crate) mod break_off;
+mod curl;
+pub(crate) mod fault;
+pub(crate) mod fault_text;
 pub(crate) mod faults;
+pub(crate) mod journal;
 pub(crate) mod reading;
 mod rewrite;
 pub(crate) mod shape;
 
 pub use fault::{Cut, Fault, How, InvalidFault};
+pub use journal::RecordedRequest;
 pub use reading::{Reading, UnknownReading};

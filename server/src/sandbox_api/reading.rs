@@ -60,6 +60,10 @@ pub enum Reading {
     ErrorsForeign,
 }
 
+/// Marks a response whose body the connection is to send in chunks with odd borders.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InChunks;
+
 /// The name is not one of a reading. The text lists those that are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownReading;
@@ -112,9 +116,16 @@ impl Reading {
         }
     }
 
-    /// Writes a response as this reading has it; `shape` is that of its body if it is a success. Chunks are a matter of
-    /// the connection.
-    pub(crate) fn write(self, response: Response<Bytes>, shape: Option<&Shape>) -> Response<Bytes> {
+    /// Writes a response as this reading has it; `shape` is that of its body if it is a success.
+    pub(crate) fn write(
+        self,
+        mut response: Response<Bytes>,
+        shape: Option<&Shape>,
+    ) -> Response<Bytes> {
+        if self == Self::Chunked {
+            response.extensions_mut().insert(InChunks);
+            return response;
+        }
         let status = response.status();
         if status.is_client_error() || status.is_server_error() {
             return self.write_error(response);
@@ -124,7 +135,6 @@ impl Reading {
         };
         let change = match self {
             Self::Ok => {
-                let mut response = response;
                 *response.status_mut() = StatusCode::OK;
                 return response;
             }

@@ -1,0 +1,20 @@
+//! What a request says of its body.
+
+use dealkit::wire;
+use http::{header, request::Parts};
+
+/// Whether there is one Content-Type, `application/json` in any case, with or without parameters.
+pub(crate) fn is_json(head: &Parts) -> bool {
+    let mut types = head.headers.get_all(header::CONTENT_TYPE).iter();
+    let (Some(media_type), None) = (types.next(), types.next()) else {
+        return false;
+    };
+    let essence = media_type
+        .as_bytes()
+        .split(|byte| *byte == b';')
+        .next()
+        .unwrap_or_default();
+    essence
+        .trim_ascii()
+        .eq_ignore_ascii_case(wire::JSON.as_bytes())
+}

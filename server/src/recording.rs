@@ -1,0 +1,83 @@
+//! One request on its way into the journal and the access log: once, whatever becomes of it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use dealkit::wire;
+use http::{Response, StatusCode, request::Parts};
+use tokio::time::Instant;
+
+use crate::{
+    access_log::AccessLog,
+    sandbox_api::{fault::Play, journal::Seen},
+    service::{self, Service},
+};
+
+/// A request that is being responded to. Dropped before it was, because its caller went, it is recorded all the same.
+#[derive(Debug)]
+pub(crate) struct Recording<'s> {
+    service: &'s Service,
+    log: &'s AccessLog,
+    pub(crate) began: Instant,
+    pub(crate) head: Parts,
+    /// The body, as far as it was read.
+    pub(crate) body: Bytes,
+    /// The fault that happens to it.
+    pub(crate) fault: Option<Arc<Play>>,
+    is_done: bool,
+}
+
+impl<'s> Recording<'s> {
+    pub(crate) fn begin(service: &'s Service, log: &'s AccessLog, head: Parts) -> Self {
+        Self {
+            service,
+            log,
+            began: Instant::now(),
+            fault: service.fault(&head),
+            head,
+            body: Bytes::new(),
+            is_done: false,
+        }
+    }
+
+    /// Records that this is the response.
+    pub(crate) fn responded(&mut self, response: &Response<Bytes>) {
+        self.record(
+            Some(response.status()),
+            response.headers().get(wire::REQUEST_ID_HEADER),
+        );
+    }
+
+    /// Records that there is no response, although there would have been `lost`, if any.
+    pub(crate) fn lost(&mut self, lost: Option<&Response<Bytes>>) {
+        let request_id = lost.and_then(|lost| lost.headers().get(wire::REQUEST_ID_HEADER));
+        self.record(None, request_id);
+    }
+
+    fn record(&mut self, status: Option<StatusCode>, request_id: Option<&http::HeaderValue>) {
+        self.is_done = true;
+        let request_id = request_id
+            .or_else(|| self.head.headers.get(wire::REQUEST_ID_HEADER))
+            .map_or(&b""[..], |id| id.as_bytes());
+        self.log
+            .record(&self.head, status, request_id, self.began.elapsed());
+        if !service::is_admin(&self.head) {
+            self.service.journal().record(&Seen {
+                began: self.began,
+                head: &self.head,
+                body: &self.body,
+                status,
+                request_id,
+                fault: self.fault.as_ref(),
+            });
+        }
+    }
+}
+
+impl Drop for Recording<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.lost(None);
+        }
+    }
+}

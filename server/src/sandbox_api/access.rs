@@ -1,0 +1,142 @@
+//! Who may use the interface under /__sandbox/: not a web page of somebody else's, and not everybody who can reach the
+//! server.
+
+use http::{Method, header, request::Parts, uri::Authority};
+
+use crate::{
+    auth::ServiceKey,
+    config::Config,
+    media_type::is_json,
+    problem::{Kind, Refusal},
+};
+
+/// The header that carries the token.
+pub(crate) const TOKEN_HEADER: &str = "x-sandbox-token";
+
+/// What a request must show to be let in.
+#[derive(Debug)]
+pub(crate) enum Access {
+    /// Nothing: the server listens on loopback, and its key is the one that everybody knows.
+    Open,
+    /// A token: that of `--admin-token`, or without one the service key that was chosen.
+    Token(ServiceKey),
+    /// Nobody is let in: the server can be reached from other machines and was given no token.
+    Closed,
+    /// The interface was turned off.
+    Off,
+}
+
+impl Access {
+    pub(crate) fn of(config: &Config) -> Self {
+        if !config.admin {
+            return Self::Off;
+        }
+        if let Some(token) = &config.admin_token {
+            return Self::Token(token.clone());
+        }
+        if !config.listen.ip().to_canonical().is_loopback() {
+            return Self::Closed;
+        }
+        match &config.service_key {
+            Some(key) if !key.matches(ServiceKey::DEFAULT.as_bytes()) => Self::Token(key.clone()),
+            _ => Self::Open,
+        }
+    }
+
+    /// Whether the interface was turned off, and with it the headers of the sandbox.
+    pub(crate) fn is_off(&self) -> bool {
+        matches!(self, Self::Off)
+    }
+
+    /// Whether a request may go on.
+    pub(crate) fn check(&self, head: &Parts) -> Result<(), Refusal> {
+        let refuse = |detail: &'static str| Err(Refusal::new(Kind::ADMIN_REFUSED, detail));
+        match self {
+            Self::Off => {
+                return Err(Refusal::new(
+                    Kind::UNKNOWN_PATH,
+                    "This server was started with --no-admin.",
+                ));
+            }
+            Self::Closed => {
+                return refuse(
+                    "This server can be reached from other machines. Start it with --admin-token, and send the \
+                     token in the header x-sandbox-token.",
+                );
+            }
+            Self::Token(token) => check_token(token, head)?,
+            // A page that has its own name resolve to this machine is stopped by the name.
+            Self::Open if !host(head).is_some_and(|host| is_this_machine(&host)) => {
+                return refuse(
+                    "Use the host localhost, 127.0.0.1 or [::1], or start the server with --admin-token.",
+                );
+            }
+            Self::Open => {}
+        }
+        if !is_same_origin(head) {
+            return refuse("The request comes from a web page of another origin.");
+        }
+        let is_write = matches!(head.method, Method::POST | Method::PUT | Method::PATCH);
+        // What a form of another page can send is never JSON.
+        if is_write && !is_json(head) {
+            return Err(Refusal::new(
+                Kind::MEDIA_TYPE,
+                "Send the header Content-Type: application/json, once.",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn check_token(token: &ServiceKey, head: &Parts) -> Result<(), Refusal> {
+    let mut sent = head.headers.get_all(TOKEN_HEADER).iter();
+    match (sent.next(), sent.next()) {
+        (Some(sent), None) if token.matches(sent.as_bytes()) => Ok(()),
+        _ => Err(Refusal::new(
+            Kind::ADMIN_TOKEN,
+            "Send the token in the header x-sandbox-token, once: that of --admin-token, or without one the service \
+             key of this server.",
+        )
+        .header(header::WWW_AUTHENTICATE, "SandboxToken realm=\"dealkit\"")),
+    }
+}
+
+/// The host that the request was sent to.
+fn host(head: &Parts) -> Option<Authority> {
+    match head.uri.authority() {
+        Some(authority) => Some(authority.clone()),
+        None => head.headers.get(header::HOST)?.to_str().ok()?.parse().ok(),
+    }
+}
+
+fn is_this_machine(authority: &Authority) -> bool {
+    let host = authority.host();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || address
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+/// Whether the request comes from no page, or from one of this server.
+fn is_same_origin(head: &Parts) -> bool {
+    let headers = &head.headers;
+    let all_sites = headers.get_all("sec-fetch-site");
+    let from_here = all_sites
+        .iter()
+        .all(|site| matches!(site.as_bytes(), b"same-origin" | b"none"));
+    let host = host(head);
+    from_here
+        && headers.get_all(header::ORIGIN).iter().all(|origin| {
+            let origin = origin.to_str().ok();
+            let origin = origin.and_then(|origin| {
+                origin
+                    .strip_prefix("http://")
+                    .or_else(|| origin.strip_prefix("https://"))
+            });
+            let host = host.as_ref().map(Authority::as_str);
+            origin
+                .zip(host)
+                .is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host))
+        })
+}

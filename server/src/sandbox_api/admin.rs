@@ -1,0 +1,417 @@
+//! The operations under /__sandbox/: what the server saw, holds and is to do.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use dealkit::{Agent, wire};
+use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
+use percent_encoding::percent_decode_str;
+use serde::Serialize;
+use serde_json::{Value, json, value::RawValue};
+
+use super::{
+    access::Access,
+    curl::curl,
+    fault::Fault,
+    faults::Faults,
+    journal::{Journal, RecordedRequest},
+};
+use crate::{
+    agent::CreatedAgent,
+    json,
+    operations::no_room,
+    problem::{Kind, Refusal},
+    route::{self, Path, Route},
+    seed::SeedDeal,
+    store::Store,
+};
+
+/// What every path of the interface begins with.
+pub(crate) const PREFIX: &str = "/__sandbox/";
+
+/// How long a page of a list is unless the caller asks for another length, and how long it can be.
+const PAGE: usize = 100;
+const MAX_PAGE: usize = 1_000;
+
+/// What the operations work on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admin<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) faults: &'a Faults,
+    pub(crate) journal: &'a Journal,
+}
+
+/// A request whose head is in order.
+#[derive(Debug)]
+struct Input<'r> {
+    /// The id in the path, decoded.
+    id: &'r str,
+    query: &'r str,
+    body: &'r [u8],
+}
+
+/// An operation, and whether everybody may use it.
+#[derive(Clone, Copy, Debug)]
+struct Operation {
+    run: fn(Admin<'_>, &Input<'_>) -> Result<Reply, Refusal>,
+    is_open: bool,
+}
+
+/// What an operation responds.
+enum Reply {
+    Json(StatusCode, Bytes),
+    Nothing,
+}
+
+/// An operation for those who are let in.
+const fn guarded(run: fn(Admin<'_>, &Input<'_>) -> Result<Reply, Refusal>) -> Operation {
+    Operation {
+        run,
+        is_open: false,
+    }
+}
+
+/// An operation for everybody who can reach the server: it tells nothing about requests and changes nothing.
+const fn open(run: fn(Admin<'_>, &Input<'_>) -> Result<Reply, Refusal>) -> Operation {
+    Operation { run, is_open: true }
+}
+
+macro_rules! routes {
+    ($( $method:ident $path:literal $operation:expr; )+) => {
+        static ROUTES: &[Route<Operation>] = &[$( Route {
+            method: Method::$method,
+            path: $path,
+            operation: $operation,
+        } ),+];
+    };
+}
+
+routes! {
+    GET "/__sandbox/health" open(|_, _| Ok(Reply::json(&json!({"status": "ok"}))));
+    GET "/__sandbox/openapi.json" open(|_, _| {
+        Ok(Reply::Json(StatusCode::OK, Bytes::from_static(wire::OPENAPI.as_bytes())))
+    });
+    GET "/__sandbox/requests" guarded(requests);
+    DELETE "/__sandbox/requests" guarded(|admin, _| {
+        admin.journal.clear();
+        Ok(Reply::Nothing)
+    });
+    GET "/__sandbox/faults" guarded(|admin, _| Ok(Reply::json(&json!({"faults": admin.faults.list()}))));
+    POST "/__sandbox/faults" guarded(add_fault);
+    DELETE "/__sandbox/faults" guarded(|admin, _| {
+        admin.faults.clear();
+        Ok(Reply::Nothing)
+    });
+    DELETE "/__sandbox/faults/{id}" guarded(remove_fault);
+    GET "/__sandbox/agents" guarded(agents);
+    GET "/__sandbox/deals" guarded(deals);
+    GET "/__sandbox/deals/{id}" guarded(deal);
+    PUT "/__sandbox/deals/{id}" guarded(put_deal);
+    DELETE "/__sandbox/deals/{id}" guarded(remove_deal);
+    POST "/__sandbox/reset" guarded(|admin, _| {
+        admin.reset();
+        Ok(Reply::Nothing)
+    });
+}
+
+/// The path that a log shows: its template, never an id in it.
+pub(crate) fn template(path: &str) -> Option<&'static str> {
+    Path::parse(ROUTES, path).map(|path| path.template)
+}
+
+/// A call of an operation, by somebody who may.
+#[derive(Debug)]
+pub(crate) struct AdminCall<'r> {
+    operation: Operation,
+    id: Cow<'r, str>,
+    query: Cow<'r, str>,
+}
+
+impl<'r> AdminCall<'r> {
+    /// What a request under [`PREFIX`] asks for, if it may.
+    pub(crate) fn admit(access: &Access, head: &'r Parts) -> Result<Self, Refusal> {
+        let path = Path::parse(ROUTES, head.uri.path());
+        let route = path.as_ref().and_then(|path| path.route(&head.method));
+        // What there is besides is nobody's business who is not let in.
+        if !route.is_some_and(|route| route.operation.is_open) {
+            access.check(head)?;
+        }
+        let path = path.ok_or_else(|| {
+            let detail = format!("The sandbox has {}.", route::overview(ROUTES));
+            Refusal::new(Kind::UNKNOWN_PATH, detail)
+        })?;
+        let route = route.ok_or_else(|| {
+            let allow = path.allow();
+            let detail = format!("This path has these methods: {allow}.");
+            Refusal::new(Kind::METHOD_NOT_ALLOWED, detail).header(header::ALLOW, allow)
+        })?;
+        Ok(Self {
+            operation: route.operation,
+            id: path.id,
+            query: head.uri.query().unwrap_or_default().into(),
+        })
+    }
+
+    /// The same, for another thread.
+    pub(crate) fn into_owned(self) -> AdminCall<'static> {
+        AdminCall {
+            operation: self.operation,
+            id: Cow::Owned(self.id.into_owned()),
+            query: Cow::Owned(self.query.into_owned()),
+        }
+    }
+
+    /// Does it. The response has no request id yet.
+    pub(crate) fn run(&self, admin: Admin<'_>, body: &[u8]) -> Result<Response<Bytes>, Refusal> {
+        let input = Input {
+            id: &self.id,
+            query: &self.query,
+            body,
+        };
+        let mut response = match (self.operation.run)(admin, &input)? {
+            Reply::Json(status, json) => {
+                let mut response = Response::new(json);
+                *response.status_mut() = status;
+                let json = HeaderValue::from_static(wire::JSON);
+                response.headers_mut().insert(header::CONTENT_TYPE, json);
+                response
+            }
+            Reply::Nothing => {
+                let mut response = Response::new(Bytes::new());
+                *response.status_mut() = StatusCode::NO_CONTENT;
+                response
+            }
+        };
+        let headers = response.headers_mut();
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        let nosniff = HeaderValue::from_static("nosniff");
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
+        Ok(response)
+    }
+}
+
+impl Admin<'_> {
+    /// Back to how the server started: agents, deals, faults and journal.
+    pub(crate) fn reset(self) {
+        self.store.reset();
+        self.faults.clear();
+        self.journal.clear();
+    }
+}
+
+fn requests(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
+    let query = Query::parse(input.query, &["method", "path", "status", "after", "limit"])?;
+    let after = query.number("after")?.unwrap_or_default();
+    let status = query.number("status")?;
+    let (method, path) = (query.get("method"), query.get("path"));
+    let (page, next) = admin.journal.page(after, query.limit()?, |of, at, with| {
+        method.is_none_or(|method| method.eq_ignore_ascii_case(of.as_str()))
+            && path.is_none_or(|path| path == at)
+            && status
+                .is_none_or(|status| with.is_some_and(|with| u64::from(with.as_u16()) == status))
+    });
+    let requests: Vec<Value> = page.iter().map(described).collect();
+    Ok(Reply::json(&json!({"requests": requests, "next": next})))
+}
+
+fn add_fault(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
+    let invalid = |detail: String| Refusal::new(Kind::INVALID_FAULT, detail);
+    let text = json::check(input.body)
+        .map_err(|error| invalid(format!("The body must be strict JSON, but has {error}")))?;
+    let id = Fault::from_json(text)
+        .and_then(|fault| admin.faults.add(fault))
+        .map_err(|error| invalid(error.to_string()))?;
+    let body = json!({"id": id}).to_string();
+    Ok(Reply::Json(StatusCode::CREATED, body.into()))
+}
+
+fn remove_fault(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
+    let id = input.id.parse::<u64>();
+    if id.is_ok_and(|id| admin.faults.remove(id)) {
+        return Ok(Reply::Nothing);
+    }
+    Err(Refusal::new(
+        Kind::UNKNOWN_FAULT,
+        "It was never added, or has happened as often as it should. GET /__sandbox/faults lists those that there are.",
+    ))
+}
+
+fn agents(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
+    let query = Query::parse(input.query, &["after", "limit"])?;
+    let after = match query.get("after") {
+        None => 0,
+        Some(after) => after
+            .strip_prefix("a_")
+            .and_then(|number| number.parse().ok())
+            .ok_or_else(|| invalid_query("after: expected the id of an agent, such as a_100"))?,
+    };
+    let (page, is_more) = admin.store.agents_after(after, query.limit()?);
+    let next = page
+        .last()
+        .filter(|_| is_more)
+        .map(|(number, _)| format!("a_{number}"));
+    #[derive(Serialize)]
+    struct Created<'p> {
+        agent: Agent,
+        /// As it was sent, to the letter.
+        sent: &'p RawValue,
+    }
+    let agents: Vec<Created<'_>> = page
+        .iter()
+        .filter_map(|(number, sent)| {
+            Some(Created {
+                agent: CreatedAgent::read(*number, sent)?.agent,
+                sent: serde_json::from_slice(sent).ok()?,
+            })
+        })
+        .collect();
+    #[derive(Serialize)]
+    struct Page<'p> {
+        agents: Vec<Created<'p>>,
+        next: Option<String>,
+    }
+    Ok(Reply::json(&Page { agents, next }))
+}
+
+fn deals(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
+    let query = Query::parse(input.query, &["after", "limit"])?;
+    let (page, is_more) = admin.store.deals_after(query.get("after"), query.limit()?);
+    let next = page.last().filter(|_| is_more).map(|(id, _)| &**id);
+    // Byte for byte as they are stored.
+    let deals: Vec<&RawValue> = page
+        .iter()
+        .filter_map(|(_, text)| serde_json::from_slice(text).ok())
+        .collect();
+    #[derive(Serialize)]
+    struct Page<'p> {
+        deals: Vec<&'p RawValue>,
+        next: Option<&'p str>,
+    }
+    Ok(Reply::json(&Page { deals, next }))
+}
+
+fn deal(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
+    let deal = admin.store.deal(input.id);
+    let deal = deal.ok_or_else(unknown_deal)?;
+    Ok(Reply::Json(StatusCode::OK, deal))
+}
+
+fn put_deal(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
+    let invalid = |detail: String| Refusal::new(Kind::INVALID_DEAL, detail);
+    let deal = SeedDeal::from(input.body)
+        .check("the deal")
+        .map_err(|error| invalid(error.to_string()))?;
+    if *deal.0 != *input.id {
+        return Err(invalid(
+            "the deal: /id: expected the id that the path ends with".to_owned(),
+        ));
+    }
+    admin.store.insert_deal(deal).map_err(no_room)?;
+    Ok(Reply::Nothing)
+}
+
+fn remove_deal(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
+    if admin.store.remove_deal(input.id) {
+        Ok(Reply::Nothing)
+    } else {
+        Err(unknown_deal())
+    }
+}
+
+impl Reply {
+    fn json(value: &impl Serialize) -> Self {
+        // Strings, numbers, lists and maps with string keys, which JSON always takes.
+        let body = serde_json::to_vec(value).unwrap_or_default();
+        Self::Json(StatusCode::OK, body.into())
+    }
+}
+
+fn unknown_deal() -> Refusal {
+    Refusal::new(
+        Kind::UNKNOWN_DEAL,
+        "This server has no deal with the id in the path. GET /__sandbox/deals lists those that there are.",
+    )
+}
+
+fn described(request: &RecordedRequest) -> Value {
+    let headers: Vec<_> = request
+        .headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())))
+        .collect();
+    let at = chrono::DateTime::<chrono::Utc>::from(request.at);
+    json!({
+        "number": request.number,
+        "at": at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
+        "method": request.method.as_str(),
+        "path": request.path,
+        "query": request.query,
+        "headers": headers,
+        "body": String::from_utf8_lossy(&request.body),
+        "body_bytes": request.body_bytes,
+        "status": request.status.map(|status| status.as_u16()),
+        "duration": request.duration.as_secs_f64(),
+        "request_id": request.request_id,
+        "fault": request.fault,
+        "curl": curl(request),
+    })
+}
+
+/// The parameters of a query.
+struct Query(Vec<(String, String)>);
+
+impl Query {
+    fn parse(query: &str, known: &[&str]) -> Result<Self, Refusal> {
+        let decode = |text: &str| {
+            percent_decode_str(&text.replace('+', " "))
+                .decode_utf8_lossy()
+                .into_owned()
+        };
+        let pairs: Vec<(String, String)> = query
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+            // A form sends what was left empty, too.
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(name, value)| (decode(name), decode(value)))
+            .collect();
+        if pairs
+            .iter()
+            .any(|(name, _)| !known.contains(&name.as_str()))
+        {
+            let known = known.join(", ");
+            return Err(invalid_query(format!(
+                "This path takes the parameters {known}."
+            )));
+        }
+        Ok(Self(pairs))
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(found, _)| found == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    fn number(&self, name: &str) -> Result<Option<u64>, Refusal> {
+        self.get(name)
+            .map(str::parse)
+            .transpose()
+            .map_err(|_| invalid_query(format!("{name}: expected a whole number")))
+    }
+
+    fn limit(&self) -> Result<usize, Refusal> {
+        match self.number("limit")? {
+            None => Ok(PAGE),
+            Some(limit) => usize::try_from(limit)
+                .ok()
+                .filter(|limit| (1..=MAX_PAGE).contains(limit))
+                .ok_or_else(|| {
+                    invalid_query(format!("limit: expected a number from 1 to {MAX_PAGE}"))
+                }),
+        }
+    }
+}
+
+fn invalid_query(detail: impl Into<String>) -> Refusal {
+    Refusal::new(Kind::INVALID_QUERY, detail)
+}

@@ -1,0 +1,255 @@
+//! How a connection, or over HTTP/2 a stream, breaks off: exactly the bytes that a fault names, and then a reset, an end
+//! or silence.
+//!
+//! hyper writes nothing but whole responses. Over HTTP/1.1 a connection that is to break off is therefore taken from
+//! it, and what is left to write is written here. Over HTTP/2, where a connection carries other responses, a stream is
+//! broken off by its body, and only what ends the whole connection takes it.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Response, header};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::Notify,
+    time::{Sleep, sleep, timeout},
+};
+
+use super::fault::{Cut, Effect, How};
+
+/// Bytes that are no response of HTTP/1.1, and no frame of HTTP/2.
+const GARBAGE: &[u8] = b"\x00\xff\xfe\xfd this is not HTTP \r\n\r\n";
+
+/// How many bytes follow the status line of a response that is cut in its head: the beginning of the first header.
+const OF_THE_FIRST_HEADER: usize = 4;
+
+/// How long bytes that were sent get to arrive before a reset, which would overtake what the system still holds.
+const ARRIVAL: Duration = Duration::from_millis(20);
+
+/// How long the caller gets to read what was sent before the end, and to close as well.
+const CLOSING: Duration = Duration::from_secs(1);
+
+/// How long a connection stays open on which nothing more comes. Most callers give up long before.
+const LONGEST_STALL: Duration = Duration::from_secs(3_600);
+
+/// What is left of a connection: bytes to be sent, and what then happens to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BreakOff {
+    bytes: Bytes,
+    how: How,
+}
+
+impl BreakOff {
+    /// A connection that ends before a response, for effects that need none.
+    pub(crate) fn before_response(effect: &Effect) -> Option<Self> {
+        let (bytes, how) = match *effect {
+            Effect::Cut {
+                at: Cut::BeforeHead,
+                how,
+            } => (&b""[..], how),
+            Effect::Garbage => (GARBAGE, How::Eof),
+            _ => return None,
+        };
+        Some(Self {
+            bytes: Bytes::from_static(bytes),
+            how,
+        })
+    }
+
+    /// A connection of HTTP/1.1 that ends within a response.
+    pub(crate) fn within(response: &Response<Bytes>, effect: &Effect) -> Self {
+        let (length, how) = match *effect {
+            Effect::Cut { at, how } => (Some(at), how),
+            _ => (None, How::Reset),
+        };
+        let bytes = match length {
+            Some(Cut::InHead) => {
+                let mut head = head(response);
+                let status_line = head.iter().position(|byte| *byte == b'\n');
+                head.truncate(status_line.map_or(0, |end| end + 1 + OF_THE_FIRST_HEADER));
+                head
+            }
+            Some(Cut::AfterBytes(bytes)) => {
+                let mut sent = head(response);
+                sent.extend_from_slice(&first(response.body(), bytes));
+                sent
+            }
+            Some(Cut::BeforeHead) | None => Vec::new(),
+        };
+        Self {
+            bytes: bytes.into(),
+            how,
+        }
+    }
+
+    pub(crate) fn how(&self) -> How {
+        self.how
+    }
+
+    /// Sends what is to be sent, within `limit`, and breaks off.
+    pub(crate) async fn carry_out(self, mut stream: TcpStream, limit: Duration) {
+        let sent = timeout(limit, stream.write_all(&self.bytes)).await;
+        if !matches!(sent, Ok(Ok(()))) {
+            return;
+        }
+        match self.how {
+            How::Reset => {
+                if !self.bytes.is_empty() {
+                    sleep(ARRIVAL).await;
+                }
+                // Closing then resets.
+                let _ = stream.set_zero_linger();
+            }
+            How::Eof => {
+                let _ = timeout(CLOSING, async {
+                    stream.shutdown().await?;
+                    discard(&mut stream).await
+                })
+                .await;
+            }
+            How::Stall => {
+                let _ = timeout(LONGEST_STALL, discard(&mut stream)).await;
+            }
+        }
+    }
+}
+
+/// Reads until the caller closes.
+async fn discard(stream: &mut TcpStream) -> std::io::Result<u64> {
+    tokio::io::copy(&mut stream.take(u64::MAX), &mut tokio::io::sink()).await
+}
+
+/// As many bytes of a body.
+pub(crate) fn first(body: &Bytes, bytes: u64) -> Bytes {
+    let length = usize::try_from(bytes).map_or(body.len(), |bytes| bytes.min(body.len()));
+    body.slice(..length)
+}
+
+/// The head of a response as HTTP/1.1 writes it, with the length of the whole body.
+fn head(response: &Response<Bytes>) -> Vec<u8> {
+    let status = response.status();
+    let reason = status.canonical_reason().unwrap_or("Unknown");
+    let mut head = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).into_bytes();
+    let mut put = |name: &str, value: &[u8]| {
+        head.extend_from_slice(name.as_bytes());
+        head.extend_from_slice(b": ");
+        head.extend_from_slice(value);
+        head.extend_from_slice(b"\r\n");
+    };
+    for (name, value) in response.headers() {
+        put(name.as_str(), value.as_bytes());
+    }
+    if !response.headers().contains_key(header::CONTENT_LENGTH) {
+        put(
+            "content-length",
+            response.body().len().to_string().as_bytes(),
+        );
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// Where an exchange says that its whole connection is to break off.
+#[derive(Debug, Default)]
+pub(crate) struct BreakSwitch {
+    is_on: AtomicBool,
+    what: Mutex<Option<BreakOff>>,
+    turned: Notify,
+}
+
+impl BreakSwitch {
+    pub(crate) fn turn_on(&self, what: BreakOff) {
+        *self.what.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
+        self.is_on.store(true, Ordering::Release);
+        self.turned.notify_one();
+    }
+
+    /// Turns it on, and never comes back: the connection takes the exchange with it.
+    pub(crate) async fn end_here<T>(&self, what: BreakOff) -> T {
+        self.turn_on(what);
+        std::future::pending().await
+    }
+
+    /// What is left of the connection, once it is turned on. For a task that runs the exchanges itself, too: a look is
+    /// one load.
+    pub(crate) fn poll_on(&self) -> Poll<BreakOff> {
+        if !self.is_on.load(Ordering::Acquire) {
+            return Poll::Pending;
+        }
+        let mut what = self.what.lock().unwrap_or_else(PoisonError::into_inner);
+        what.take().map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// The same for a task that does not run the exchanges.
+    pub(crate) async fn on(&self) -> BreakOff {
+        loop {
+            let turned = self.turned.notified();
+            if let Poll::Ready(what) = self.poll_on() {
+                return what;
+            }
+            turned.await;
+        }
+    }
+}
+
+/// A stream of HTTP/2 that is to be reset. hyper resets it when it is told of an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ResetStream;
+
+impl fmt::Display for ResetStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the stream is to be reset")
+    }
+}
+
+impl std::error::Error for ResetStream {}
+
+/// What comes after the last byte of a body over HTTP/2 that breaks off.
+pub(crate) struct StreamEnd {
+    how: How,
+    switch: std::sync::Arc<BreakSwitch>,
+    arrival: Pin<Box<Sleep>>,
+}
+
+impl fmt::Debug for StreamEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StreamEnd").field(&self.how).finish()
+    }
+}
+
+impl StreamEnd {
+    pub(crate) fn new(how: How, switch: std::sync::Arc<BreakSwitch>) -> Self {
+        Self {
+            how,
+            switch,
+            arrival: Box::pin(sleep(ARRIVAL)),
+        }
+    }
+
+    /// Resolves when the stream is to be reset, once the bytes before have had time to go out.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ResetStream> {
+        if self.how == How::Stall || self.arrival.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        match self.how {
+            How::Eof => {
+                self.switch.turn_on(BreakOff {
+                    bytes: Bytes::new(),
+                    how: How::Eof,
+                });
+                Poll::Pending
+            }
+            _ => Poll::Ready(ResetStream),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A request of the journal as a curl command that repeats it.
+
+use dealkit::wire;
+
+use super::journal::RecordedRequest;
+use crate::auth::ServiceKey;
+
+/// What curl says by itself, and what would not be true of the repeated request.
+const OWN: [&str; 7] = [
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "accept",
+    "user-agent",
+    "accept-encoding",
+];
+
+/// A command for a POSIX shell, in one line; `None` where the body is not text, or is not kept whole. Of the secrets
+/// that the journal does not keep, it has the service key that everybody knows.
+pub(super) fn curl(request: &RecordedRequest) -> Option<String> {
+    let host = request
+        .headers
+        .get("host")
+        .map_or(Ok("127.0.0.1:8080"), |host| host.to_str());
+    let query = request.query.as_ref().map(|query| format!("?{query}"));
+    let url = format!(
+        "http://{}{}{}",
+        host.ok()?,
+        request.path,
+        query.unwrap_or_default()
+    );
+    // With -X, curl would wait for the body that a response to HEAD does not have.
+    let method = match request.method.as_str() {
+        "HEAD" => "--head".to_owned(),
+        method => format!("-i -X {}", quoted(method)),
+    };
+    let mut command = format!("curl --path-as-is {method} {}", quoted(&url));
+    for (name, value) in &request.headers {
+        if OWN.contains(&name.as_str()) {
+            continue;
+        }
+        let value = match (name.as_str(), value.to_str().ok()?) {
+            (wire::SERVICE_KEY_HEADER, _) => ServiceKey::DEFAULT,
+            (_, "<redacted>") => continue,
+            (_, value) => value,
+        };
+        command += &format!(" -H {}", quoted(&format!("{name}: {value}")));
+    }
+    if request.body_bytes > 0 {
+        let body = std::str::from_utf8(&request.body).ok()?;
+        let is_whole = request.body.len() as u64 == request.body_bytes && !body.contains('\0');
+        command += &format!(" --data-raw {}", is_whole.then(|| quoted(body))?);
+    }
+    Some(command)
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderValue, Method};
+
+    use super::*;
+
+    fn seen(
+        method: Method,
+        headers: &[(&'static str, &'static str)],
+        body: &'static [u8],
+    ) -> RecordedRequest {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, HeaderValue::from_static(value));
+        }
+        RecordedRequest {
+            number: 1,
+            at: std::time::SystemTime::UNIX_EPOCH,
+            method,
+            path: "/v1/deals/it's".to_owned(),
+            query: Some("a=b".to_owned()),
+            headers: map,
+            body: body.into(),
+            body_bytes: body.len() as u64,
+            status: None,
+            duration: std::time::Duration::ZERO,
+            request_id: String::new(),
+            fault: None,
+        }
+    }
+
+    #[test]
+    fn it_is_quoted_for_a_shell() {
+        let headers = [
+            ("host", "h:1"),
+            ("x-service-key", "<redacted>"),
+            ("cookie", "<redacted>"),
+            ("x-a", "'$b'"),
+        ];
+        assert_eq!(
+            curl(&seen(Method::POST, &headers, br#"{"a": "it's"}"#)).unwrap(),
+            concat!(
+                r"curl --path-as-is -i -X 'POST' 'http://h:1/v1/deals/it'\''s?a=b' ",
+                r"-H 'x-service-key: sandbox-key' -H 'x-a: '\''$b'\''' ",
+                r#"--data-raw '{"a": "it'\''s"}'"#
+            )
+        );
+        assert_eq!(curl(&seen(Method::POST, &[], b"\xff")), None);
+        let head = curl(&seen(Method::HEAD, &[], b"")).unwrap();
+        assert!(
+            head.starts_with("curl --path-as-is --head 'http://127.0.0.1:8080/v1/"),
+            "{head}"
+        );
+    }
+}
