@@ -387,7 +387,10 @@ async fn fail(
             });
         }
     }
-    sleep(fault.delay).await;
+    if !fault.delay.is_zero() {
+        seen.announce();
+        sleep(fault.delay).await;
+    }
 
     let is_http2 = seen.head.version == Version::HTTP_2;
     if let Some(what) = BreakOff::before_response(&fault.effect) {

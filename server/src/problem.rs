@@ -172,18 +172,13 @@ impl Refusal {
     }
 }
 
-/// An error that is of no kind of the server's own.
-pub(crate) fn response(
-    status: StatusCode,
-    title: &str,
-    detail: &str,
-    request_id: &RequestId,
-) -> Response<Bytes> {
-    written(
-        Problem::new(status.as_u16(), title, detail),
-        status,
-        request_id,
-    )
+/// An error that a fault makes up.
+pub(crate) fn made_up(status: StatusCode, request_id: &RequestId) -> Response<Bytes> {
+    let title = status.canonical_reason().unwrap_or("Error");
+    let detail = "A fault of the sandbox, which was asked for.";
+    let mut problem = Problem::new(status.as_u16(), title, detail);
+    problem.problem_type = Some("urn:dealkit:problem:fault".to_owned());
+    written(problem, status, request_id)
 }
 
 fn written(mut problem: Problem, status: StatusCode, request_id: &RequestId) -> Response<Bytes> {

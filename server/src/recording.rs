@@ -24,6 +24,8 @@ pub(crate) struct Recording<'s> {
     pub(crate) body: Bytes,
     /// The fault that happens to it.
     pub(crate) fault: Option<Arc<Play>>,
+    /// Its number in the journal, once it is there.
+    number: Option<u64>,
     is_done: bool,
 }
 
@@ -36,7 +38,17 @@ impl<'s> Recording<'s> {
             fault: service.fault(&head),
             head,
             body: Bytes::new(),
+            number: None,
             is_done: false,
+        }
+    }
+
+    /// Has the journal show it although there is no response yet.
+    pub(crate) fn announce(&mut self) {
+        if !service::is_admin(&self.head) {
+            let request_id = self.head.headers.get(wire::REQUEST_ID_HEADER);
+            let request_id = request_id.map_or(&b""[..], |id| id.as_bytes());
+            self.number = Some(self.service.journal().record(&self.seen(None, request_id)));
         }
     }
 
@@ -61,15 +73,25 @@ impl<'s> Recording<'s> {
             .map_or(&b""[..], |id| id.as_bytes());
         self.log
             .record(&self.head, status, request_id, self.began.elapsed());
-        if !service::is_admin(&self.head) {
-            self.service.journal().record(&Seen {
-                began: self.began,
-                head: &self.head,
-                body: &self.body,
-                status,
-                request_id,
-                fault: self.fault.as_ref(),
-            });
+        match self.number {
+            Some(number) => self.service.journal().amend(number, status, request_id),
+            None if service::is_admin(&self.head) => {}
+            None => {
+                self.service
+                    .journal()
+                    .record(&self.seen(status, request_id));
+            }
+        }
+    }
+
+    fn seen<'r>(&'r self, status: Option<StatusCode>, request_id: &'r [u8]) -> Seen<'r> {
+        Seen {
+            began: self.began,
+            head: &self.head,
+            body: &self.body,
+            status,
+            request_id,
+            fault: self.fault.as_ref(),
         }
     }
 }

@@ -221,13 +221,7 @@ impl Service {
                 response
             }
             None if status.is_client_error() || status.is_server_error() => {
-                let title = status.canonical_reason().unwrap_or("Error");
-                problem::response(
-                    status,
-                    title,
-                    "A fault of the sandbox that was asked for.",
-                    &form.request_id,
-                )
+                problem::made_up(status, &form.request_id)
             }
             None => Response::new(Bytes::new()),
         };

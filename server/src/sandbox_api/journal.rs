@@ -53,7 +53,7 @@ pub struct RecordedRequest {
     pub body: Bytes,
     /// How long the body was, in bytes.
     pub body_bytes: u64,
-    /// The status of the response, or `None` where none was sent: the connection was cut before, or the caller went.
+    /// The status of the response, or `None` where none was sent: not yet, or the connection was cut before.
     pub status: Option<StatusCode>,
     /// From the request's head to the response, which has yet to be sent.
     pub duration: Duration,
@@ -133,7 +133,8 @@ impl Default for Journal {
 }
 
 impl Journal {
-    pub(crate) fn record(&self, seen: &Seen<'_>) {
+    /// Records a request, and returns its number.
+    pub(crate) fn record(&self, seen: &Seen<'_>) -> u64 {
         let mut entry = Entry::of(seen);
         let mut ring = self.lock();
         ring.recorded += 1;
@@ -145,12 +146,32 @@ impl Journal {
             old = ring.entries.pop_front();
             ring.bytes -= old.as_ref().map_or(0, |old| old.bytes.len());
         }
+        let number = ring.recorded;
         drop(ring);
         // Freed without the lock.
         drop(old);
+        number
     }
 
-    /// The requests that are kept, in the order in which they were responded to.
+    /// Adds to a recorded request what became of it.
+    pub(crate) fn amend(&self, number: u64, status: Option<StatusCode>, request_id: &[u8]) {
+        let mut ring = self.lock();
+        let first = ring.entries.front().map_or(0, |first| first.number);
+        let index = number
+            .checked_sub(first)
+            .and_then(|index| usize::try_from(index).ok());
+        let entry = index.and_then(|index| ring.entries.get_mut(index));
+        // One that is too old is gone.
+        let Some(entry) = entry else { return };
+        entry.status = status;
+        entry.duration = entry.at.elapsed();
+        let old = entry.bytes.len();
+        entry.set_request_id(request_id);
+        let new = entry.bytes.len();
+        ring.bytes = ring.bytes + new - old;
+    }
+
+    /// The requests that are kept, in the order in which they were responded to; one that is delayed, in which it came.
     pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
         let ring = self.lock();
         ring.entries.iter().map(|entry| self.read(entry)).collect()
@@ -271,6 +292,17 @@ impl Entry {
         }
     }
 
+    fn set_request_id(&mut self, request_id: &[u8]) {
+        let id = self.headers_end as usize..self.id_end as usize;
+        if self.part(id.start, id.end) == request_id {
+            return;
+        }
+        let mut bytes = std::mem::take(&mut self.bytes).into_vec();
+        bytes.splice(id.clone(), request_id.iter().copied());
+        self.bytes = bytes.into();
+        self.id_end = u32::try_from(id.start + request_id.len()).unwrap_or(u32::MAX);
+    }
+
     fn part(&self, from: usize, to: usize) -> &[u8] {
         self.bytes.get(from..to).unwrap_or_default()
     }
@@ -375,10 +407,27 @@ mod tests {
             !shown.contains("secret") && !shown.contains("tenant"),
             "{shown}"
         );
+        journal.amend(1, None, b"another id");
+        let amended = &journal.requests()[0];
+        assert_eq!(
+            (amended.status, amended.request_id.as_str()),
+            (None, "another id")
+        );
+        assert_eq!(
+            (&amended.headers, &amended.body[..]),
+            (&seen.headers, &b"{}"[..])
+        );
+        let length = journal.lock().entries[0].bytes.len();
+        assert_eq!(journal.lock().bytes, length);
         journal.clear();
+        journal.amend(1, None, b"");
         assert!(journal.requests().is_empty());
         record(&journal, &request("/v1/agents", Vec::new()), None);
-        assert_eq!(journal.requests()[0].number, 2);
+        journal.amend(1, Some(StatusCode::OK), b"");
+        assert_eq!(
+            (journal.requests()[0].number, journal.requests()[0].status),
+            (2, None)
+        );
     }
 
     #[test]

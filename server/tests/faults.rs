@@ -1,0 +1,584 @@
+//! Faults on demand: the bytes on the wire, and how the connection ends, are exactly what a fault's name says.
+
+mod support;
+
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::TcpStream,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use dealkit_server::{Cut, Fault, How, Sandbox};
+use http::Request;
+use support::{
+    AGENT, KEY, Received, connect, create_agent, get_deal, process::Running, read_response, send,
+};
+
+/// How long a test listens to a silence.
+const SILENCE: Duration = Duration::from_millis(150);
+
+/// How a connection ended.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    Reset,
+    Eof,
+    /// It is still open.
+    Silence,
+}
+
+/// Everything that comes, and how it ends.
+fn listen(stream: &mut TcpStream) -> (Vec<u8>, End) {
+    let mut bytes = Vec::new();
+    stream.set_read_timeout(Some(SILENCE)).unwrap();
+    let mut buffer = [0; 65_536];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return (bytes, End::Eof),
+            Ok(read) => bytes.extend_from_slice(&buffer[..read]),
+            Err(error) => match error.kind() {
+                ErrorKind::ConnectionReset => return (bytes, End::Reset),
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => return (bytes, End::Silence),
+                ErrorKind::Interrupted => {}
+                _ => panic!("{error}"),
+            },
+        }
+    }
+}
+
+fn exchange(sandbox: &Sandbox, request: &str) -> (String, End) {
+    let mut stream = connect(sandbox.address());
+    stream.write_all(request.as_bytes()).unwrap();
+    let (bytes, end) = listen(&mut stream);
+    (String::from_utf8_lossy(&bytes).into_owned(), end)
+}
+
+fn with_fault(request: &str, fault: &str) -> String {
+    request.replacen(
+        "host: h\r\n",
+        &format!("host: h\r\nx-sandbox-fault: {fault}\r\n"),
+        1,
+    )
+}
+
+fn start() -> Sandbox {
+    Sandbox::builder()
+        .deals([r#"{"id":"d","status":"CLOSED"}"#])
+        .start()
+        .unwrap()
+}
+
+const DEAL: &str = r#"{"id":"d","status":"CLOSED"}"#;
+
+#[test]
+fn a_status_is_made_up_with_what_it_says() {
+    let sandbox = start();
+    let get = || send(sandbox.address(), get_deal("d").as_bytes());
+    sandbox
+        .fail_next(Fault::status(503).retry_after(7).times(2))
+        .unwrap();
+    sandbox
+        .fail_next(Fault::status(404).body("oops\n"))
+        .unwrap();
+    let problem = serde_json::json!({"title": "Custom", "status": 422});
+    sandbox.fail_next(Fault::status(422).json(problem)).unwrap();
+    sandbox
+        .fail_next(Fault::status(200).json(serde_json::json!({"id": 5})))
+        .unwrap();
+    sandbox.fail_next(Fault::status(302)).unwrap();
+    for _ in 0..2 {
+        let response = get();
+        response.check_invariants("503", false);
+        assert_eq!(
+            (response.status, response.header("retry-after")),
+            (503, Some("7"))
+        );
+    }
+    let typed = |response: &Received| {
+        let media_type = response.header("content-type").map(str::to_owned);
+        (
+            response.status,
+            media_type.unwrap_or_default(),
+            String::from_utf8(response.body.to_vec()).unwrap(),
+        )
+    };
+    assert_eq!(
+        typed(&get()),
+        (404, "text/plain; charset=utf-8".into(), "oops\n".into())
+    );
+    let problem = r#"{"status":422,"title":"Custom"}"#;
+    assert_eq!(
+        typed(&get()),
+        (422, "application/problem+json".into(), problem.into())
+    );
+    assert_eq!(
+        typed(&get()),
+        (200, "application/json".into(), r#"{"id":5}"#.into())
+    );
+    assert_eq!(typed(&get()), (302, String::new(), String::new()));
+    assert_eq!(get().body, DEAL);
+    let faults: Vec<_> = sandbox
+        .requests()
+        .into_iter()
+        .map(|seen| seen.fault)
+        .collect();
+    let shown = [
+        "status=503; retry_after=7",
+        "status=503; retry_after=7",
+        "status=404",
+        "status=422",
+        "status=200",
+        "status=302",
+    ];
+    let shown = shown.map(|fault| Some(fault.to_owned()));
+    assert_eq!(faults, [&shown[..], &[None]].concat());
+}
+
+/// A made-up response is one of the connection, which goes on; the create it replaces did nothing.
+#[test]
+fn a_status_keeps_the_connection_and_acts_on_nothing() {
+    let sandbox = start();
+    let mut stream = connect(sandbox.address());
+    for fault in ["status=500", "status=429; retry_after=0"] {
+        stream
+            .write_all(with_fault(&create_agent(AGENT), fault).as_bytes())
+            .unwrap();
+        let response = read_response(&mut stream, false);
+        assert!(matches!(response.status, 500 | 429));
+    }
+    assert!(sandbox.agents().is_empty());
+    // A fault happens to HEAD as well, without a body.
+    let head = with_fault(&get_deal("d"), "status=503").replace("GET", "HEAD");
+    stream.write_all(head.as_bytes()).unwrap();
+    assert_eq!(read_response(&mut stream, true).status, 503);
+    stream.write_all(get_deal("d").as_bytes()).unwrap();
+    assert_eq!(read_response(&mut stream, false).body, DEAL);
+}
+
+#[test]
+fn a_delay_comes_before_the_response_it_delays() {
+    let sandbox = start();
+    sandbox.fail_next(Fault::delay(SILENCE * 3)).unwrap();
+    let began = Instant::now();
+    let mut stream = connect(sandbox.address());
+    stream.write_all(get_deal("d").as_bytes()).unwrap();
+    assert_eq!(listen(&mut stream), (vec![], End::Silence));
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    assert_eq!(read_response(&mut stream, false).body, DEAL);
+    assert!(began.elapsed() >= SILENCE * 3);
+    assert!(sandbox.requests()[0].duration >= SILENCE * 3);
+}
+
+#[test]
+fn a_cut_is_where_and_how_it_says() {
+    let sandbox = start();
+    let whole = {
+        let (text, _) = exchange(&sandbox, &get_deal("d"));
+        assert!(text.ends_with(DEAL), "{text}");
+        text.split_once("\r\n\r\n").unwrap().1.to_owned()
+    };
+    for (how, expected) in [
+        (How::Reset, End::Reset),
+        (How::Eof, End::Eof),
+        (How::Stall, End::Silence),
+    ] {
+        let cut = |cut: Cut| {
+            sandbox.fail_next(Fault::cut(cut).how(how)).unwrap();
+            let (text, end) = exchange(&sandbox, &get_deal("d"));
+            assert_eq!(end, expected, "{cut} {how}: {text}");
+            text
+        };
+        assert_eq!(cut(Cut::BeforeHead), "");
+        assert_eq!(cut(Cut::InHead), "HTTP/1.1 200 OK\r\ncont");
+        for bytes in [0_u64, 1, 10, 27, 28, 29, u64::MAX] {
+            let text = cut(Cut::AfterBytes(bytes));
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+            assert!(
+                head.contains("content-type: application/json\r\n"),
+                "{head}"
+            );
+            assert!(head.contains("x-request-id: req_"), "{head}");
+            assert!(head.contains("content-length: 28"), "{head}");
+            let length = usize::try_from(bytes)
+                .unwrap_or(usize::MAX)
+                .min(whole.len());
+            assert_eq!(body, &whole[..length]);
+        }
+    }
+}
+
+/// What was done, by where the response is cut.
+#[test]
+fn a_cut_says_whether_the_agent_is_created() {
+    let sandbox = start();
+    for (fault, created, status) in [
+        ("cut=before-head", 0, None),
+        ("garbage", 0, None),
+        ("act_then_reset", 1, None),
+        ("cut=in-head; how=eof", 1, Some(201)),
+        ("cut=after-bytes:5", 1, Some(201)),
+        ("delay=0.01", 1, Some(201)),
+    ] {
+        sandbox.reset();
+        let (text, end) = exchange(&sandbox, &with_fault(&create_agent(AGENT), fault));
+        assert_eq!(sandbox.agents().len(), created, "{fault}: {text}");
+        let expected = match fault {
+            "garbage" | "cut=in-head; how=eof" => End::Eof,
+            "delay=0.01" => End::Silence,
+            _ => End::Reset,
+        };
+        assert_eq!(end, expected, "{fault}");
+        let [seen] = sandbox.requests().try_into().unwrap();
+        assert_eq!(seen.status.map(|status| status.as_u16()), status, "{fault}");
+        assert_eq!(seen.body, AGENT);
+        let shown = seen.fault.unwrap();
+        assert!(shown.starts_with(fault), "{shown}");
+        assert_eq!(
+            status.is_some(),
+            text.starts_with("HTTP/1.1 201 Created\r\n"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn garbage_is_no_http() {
+    let sandbox = start();
+    sandbox.fail_next(Fault::garbage()).unwrap();
+    let mut stream = connect(sandbox.address());
+    stream.write_all(get_deal("d").as_bytes()).unwrap();
+    let (bytes, end) = listen(&mut stream);
+    assert_eq!(
+        (&bytes[..], end),
+        (&b"\x00\xff\xfe\xfd this is not HTTP \r\n\r\n"[..], End::Eof)
+    );
+}
+
+/// A large body arrives as far as it should, also when the caller reads late.
+#[test]
+fn a_large_body_is_cut_to_the_byte() {
+    let text = serde_json::json!({"id": "large", "external_id": "x".repeat(1_000_000)}).to_string();
+    let sandbox = Sandbox::builder().deals([text.as_str()]).start().unwrap();
+    for how in [How::Reset, How::Eof, How::Stall] {
+        sandbox
+            .fail_next(Fault::cut(Cut::AfterBytes(400_000)).how(how))
+            .unwrap();
+        let (response, _) = exchange(&sandbox, &get_deal("large"));
+        let (_, body) = response.split_once("\r\n\r\n").unwrap();
+        assert_eq!(body.len(), 400_000, "{how}");
+        assert!(text.starts_with(body));
+    }
+}
+
+#[test]
+fn the_rules_choose_requests() {
+    let sandbox = start();
+    sandbox
+        .fail_next(
+            Fault::status(418)
+                .path("/v1/deals/{id}")
+                .method("GET")
+                .after(1)
+                .times(2),
+        )
+        .unwrap();
+    let statuses: Vec<u16> = (0..5)
+        .map(|_| {
+            assert_eq!(
+                send(sandbox.address(), create_agent(AGENT).as_bytes()).status,
+                201
+            );
+            send(sandbox.address(), get_deal("d").as_bytes()).status
+        })
+        .collect();
+    assert_eq!(statuses, [200, 418, 418, 200, 200]);
+    // The same seed hits the same requests, in another server, too.
+    let hits = || {
+        let sandbox = start();
+        sandbox
+            .fail_next(Fault::status(500).forever().probability(0.3).seed(11))
+            .unwrap();
+        (0..40)
+            .map(|_| send(sandbox.address(), get_deal("d").as_bytes()).status)
+            .collect::<Vec<_>>()
+    };
+    let first = hits();
+    assert_eq!(first, hits());
+    let failed = first.iter().filter(|status| **status == 500).count();
+    assert!((3..25).contains(&failed), "{failed}");
+    // Unknown paths and refused keys are requests, too; those of the sandbox itself are not.
+    sandbox.fail_next(Fault::status(500)).unwrap();
+    let health = "GET /__sandbox/health HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    assert_eq!(send(sandbox.address(), health.as_bytes()).status, 200);
+    assert_eq!(
+        send(
+            sandbox.address(),
+            b"GET /nowhere HTTP/1.1\r\nhost: h\r\n\r\n"
+        )
+        .status,
+        500
+    );
+    sandbox.fail_next(Fault::status(500)).unwrap();
+    sandbox.clear_faults();
+    assert_eq!(
+        send(sandbox.address(), get_deal("d").as_bytes()).status,
+        200
+    );
+    sandbox.fail_next(Fault::status(500)).unwrap();
+    sandbox.reset();
+    assert_eq!(
+        send(sandbox.address(), get_deal("d").as_bytes()).status,
+        200
+    );
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_what_does() {
+    let sandbox = start();
+    let error = sandbox.fail_next(Fault::status(99)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "status: expected a status from 200 to 599"
+    );
+    let response = send(
+        sandbox.address(),
+        with_fault(&get_deal("d"), "cut=tail").as_bytes(),
+    );
+    response.check_invariants("header", false);
+    assert_eq!(response.status, 400);
+    assert_eq!(response.json()["type"], "urn:dealkit:problem:invalid-fault");
+    assert_eq!(
+        response.json()["detail"],
+        "The header x-sandbox-fault: cut: expected before-head, in-head or after-bytes:N."
+    );
+}
+
+#[test]
+fn without_the_interface_the_header_means_nothing() {
+    let sandbox = Sandbox::builder().admin(false).start().unwrap();
+    for fault in ["status=503", "nonsense"] {
+        let request = with_fault(&get_deal("d_1"), fault);
+        assert_eq!(send(sandbox.address(), request.as_bytes()).status, 200);
+    }
+    // What the program itself asks for does happen.
+    sandbox.fail_next(Fault::status(503)).unwrap();
+    assert_eq!(
+        send(sandbox.address(), get_deal("d_1").as_bytes()).status,
+        503
+    );
+}
+
+/// A body that never comes whole is refused as ever, and costs the fault its turn.
+#[test]
+fn a_request_that_fails_by_itself_is_not_failed() {
+    let sandbox = Sandbox::builder().max_body_bytes(100).start().unwrap();
+    sandbox.fail_next(Fault::garbage()).unwrap();
+    let long = create_agent(&" ".repeat(200));
+    assert_eq!(send(sandbox.address(), long.as_bytes()).status, 413);
+    assert_eq!(sandbox.requests()[0].status.unwrap().as_u16(), 413);
+}
+
+/// Stalled and delayed connections end with the server.
+#[test]
+fn a_silence_does_not_hold_up_the_end() {
+    for fault in [
+        Fault::cut(Cut::BeforeHead).how(How::Stall),
+        Fault::delay(Duration::from_secs(60)),
+    ] {
+        let sandbox = Sandbox::builder()
+            .shutdown_timeout(SILENCE)
+            .start()
+            .unwrap();
+        sandbox.fail_next(fault.clone()).unwrap();
+        let mut stream = connect(sandbox.address());
+        stream.write_all(get_deal("d_1").as_bytes()).unwrap();
+        assert_eq!(listen(&mut stream), (vec![], End::Silence));
+        let began = Instant::now();
+        sandbox.shutdown();
+        assert!(began.elapsed() < Duration::from_secs(5), "{fault:?}");
+    }
+}
+
+/// What a caller gives up on is in the journal all the same.
+#[test]
+fn a_request_that_waits_for_its_response_is_recorded() {
+    let sandbox = start();
+    sandbox.fail_next(Fault::delay(SILENCE * 3)).unwrap();
+    let mut stream = connect(sandbox.address());
+    let request = get_deal("d").replace("\r\n\r\n", "\r\nx-request-id: mine\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    assert_eq!(listen(&mut stream), (vec![], End::Silence));
+    let [seen] = sandbox.requests().try_into().unwrap();
+    assert_eq!((seen.status, seen.request_id.as_str()), (None, "mine"));
+    assert_eq!(seen.fault.as_deref(), Some("delay=0.45"));
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    read_response(&mut stream, false);
+    let [seen] = sandbox.requests().try_into().unwrap();
+    assert_eq!(seen.status.unwrap().as_u16(), 200);
+    assert!(seen.duration >= SILENCE * 3);
+}
+
+/// The binary does the same.
+#[test]
+fn the_command_fails_on_demand() {
+    let server = Running::quiet(&[]);
+    let response = send(
+        server.address,
+        with_fault(&get_deal("d_1"), "status=503; retry_after=2").as_bytes(),
+    );
+    assert_eq!(
+        (response.status, response.header("retry-after")),
+        (503, Some("2"))
+    );
+}
+
+// ---- HTTP/2 ------------------------------------------------------------------------------------------------
+
+/// A caller over HTTP/2, one request after the other.
+struct Http2 {
+    sender: h2::client::SendRequest<Bytes>,
+}
+
+/// What came of a request: the status, the body, and the error that ended it.
+#[derive(Debug, Default)]
+struct Came {
+    status: Option<u16>,
+    body: Vec<u8>,
+    error: Option<h2::Error>,
+}
+
+impl Http2 {
+    async fn connect(sandbox: &Sandbox) -> Self {
+        let stream = tokio::net::TcpStream::connect(sandbox.address())
+            .await
+            .unwrap();
+        let (sender, connection) = h2::client::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        Self { sender }
+    }
+
+    async fn send(&mut self, method: &str, path: &str, body: &str) -> Came {
+        let mut came = Came::default();
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("http://h{path}"))
+            .header("x-service-key", KEY)
+            .header("content-type", "application/json")
+            .body(())
+            .unwrap();
+        let mut sender = match self.sender.clone().ready().await {
+            Ok(sender) => sender,
+            Err(error) => {
+                came.error = Some(error);
+                return came;
+            }
+        };
+        let (response, mut sending) = sender.send_request(request, body.is_empty()).unwrap();
+        if !body.is_empty() {
+            sending
+                .send_data(Bytes::copy_from_slice(body.as_bytes()), true)
+                .unwrap();
+        }
+        let mut response = match response.await {
+            Ok(response) => response,
+            Err(error) => {
+                came.error = Some(error);
+                return came;
+            }
+        };
+        came.status = Some(response.status().as_u16());
+        while let Some(data) = response.body_mut().data().await {
+            match data {
+                Ok(data) => came.body.extend_from_slice(&data),
+                Err(error) => {
+                    came.error = Some(error);
+                    break;
+                }
+            }
+        }
+        came
+    }
+}
+
+#[tokio::test]
+async fn over_http2_a_reset_is_of_the_stream() {
+    let sandbox = start();
+    let mut caller = Http2::connect(&sandbox).await;
+    for (fault, created, body) in [
+        (Fault::cut(Cut::BeforeHead), 0, None),
+        (Fault::cut(Cut::InHead), 1, None),
+        (Fault::act_then_reset(), 2, None),
+        (Fault::cut(Cut::AfterBytes(7)), 3, Some(r#"{"id":""#)),
+    ] {
+        sandbox.fail_next(fault.clone()).unwrap();
+        let came = caller.send("POST", "/v1/agents", AGENT).await;
+        let error = came.error.unwrap();
+        assert!(error.is_reset() && error.is_remote(), "{fault:?}: {error}");
+        assert_eq!(came.status, body.map(|_| 201));
+        assert_eq!(came.body, body.unwrap_or_default().as_bytes());
+        assert_eq!(sandbox.agents().len(), created, "{fault:?}");
+        // The connection goes on.
+        assert_eq!(
+            caller.send("GET", "/v1/deals/d", "").await.body,
+            DEAL.as_bytes()
+        );
+    }
+}
+
+#[tokio::test]
+async fn over_http2_an_end_and_garbage_are_of_the_connection() {
+    let sandbox = start();
+    for (fault, status) in [
+        (Fault::cut(Cut::BeforeHead).how(How::Eof), None),
+        (Fault::garbage(), None),
+        (Fault::cut(Cut::AfterBytes(9)).how(How::Eof), Some(200)),
+    ] {
+        let mut caller = Http2::connect(&sandbox).await;
+        sandbox.fail_next(fault.clone()).unwrap();
+        let came = caller.send("GET", "/v1/deals/d", "").await;
+        assert_eq!(came.status, status, "{fault:?}");
+        assert_eq!(
+            came.body,
+            if status.is_some() {
+                &DEAL.as_bytes()[..9]
+            } else {
+                b""
+            }
+        );
+        assert!(!came.error.unwrap().is_reset(), "{fault:?}");
+        assert!(caller.send("GET", "/v1/deals/d", "").await.error.is_some());
+    }
+}
+
+#[tokio::test]
+async fn over_http2_a_stall_is_of_the_stream() {
+    let sandbox = start();
+    let mut caller = Http2::connect(&sandbox).await;
+    for cut in [Cut::BeforeHead, Cut::AfterBytes(9)] {
+        sandbox.fail_next(Fault::cut(cut).how(How::Stall)).unwrap();
+        let stalled = tokio::time::timeout(SILENCE, caller.send("GET", "/v1/deals/d", "")).await;
+        assert!(stalled.is_err(), "{stalled:?}");
+        assert_eq!(
+            caller.send("GET", "/v1/deals/d", "").await.body,
+            DEAL.as_bytes()
+        );
+    }
+}
+
+#[tokio::test]
+async fn over_http2_a_status_is_a_status() {
+    let sandbox = start();
+    let mut caller = Http2::connect(&sandbox).await;
+    sandbox.fail_next(Fault::status(503)).unwrap();
+    assert_eq!(
+        caller.send("GET", "/v1/deals/d", "").await.status,
+        Some(503)
+    );
+    let [seen] = sandbox.requests().try_into().unwrap();
+    assert_eq!(seen.headers["host"], "h");
+}
