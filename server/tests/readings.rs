@@ -1,0 +1,322 @@
+//! The contract's vectors through the SDK against every other reading of the specification: nothing breaks, and what is
+//! read is what the reference says wherever the reading carries the same.
+
+mod support;
+
+use std::io::{Read as _, Write as _};
+
+use dealkit::{Agent, Client, CreateAgent, Deal, Error, ErrorKind, Json, UnknownFields};
+use dealkit_server::{Reading, Sandbox};
+use serde_json::Value;
+use support::{
+    AGENT, agent_cases, connect, create_agent, get_deal, process::Running, read_response, send,
+    vectors::vectors,
+};
+
+fn client(sandbox: &Sandbox) -> Client {
+    Client::builder()
+        .base_url(sandbox.url())
+        .service_key(sandbox.service_key())
+        .build()
+        .unwrap()
+}
+
+fn start(reading: Reading) -> Sandbox {
+    let builder = Sandbox::builder().reading(reading);
+    builder.deals(Vec::<String>::new()).start().unwrap()
+}
+
+/// 2^53 + 1: what the reading `numbers` puts in place of every third integer.
+const PAST_FLOATS: i64 = 9_007_199_254_740_993;
+
+/// What stands in place of a string of an open set in the reading `extra`.
+const NEW: &str = "SOMETHING_NEW";
+
+/// A model as JSON in which numbers are their normalised decimals: of `10.10` and `1010e-2` the same text.
+fn tree(model: &impl serde::Serialize) -> Value {
+    serde_json::from_str(&serde_json::to_string(model).unwrap()).unwrap()
+}
+
+/// Whether `read` is what a reading makes of `reference`.
+fn compare(reading: Reading, read: &Value, reference: &Value, place: &str) {
+    match (read, reference) {
+        (Value::Object(read), Value::Object(reference)) => {
+            for (name, value) in reference {
+                let place = format!("{place}/{name}");
+                match (read.get(name), reading) {
+                    (Some(read), _) => compare(reading, read, value, &place),
+                    // Left out, or null, which reads the same; only what need not be there.
+                    (None, Reading::Sparse | Reading::Nulls) => {
+                        assert!(
+                            !place.ends_with("/id") || place.matches('/').count() > 1,
+                            "{place}"
+                        );
+                    }
+                    (None, _) => panic!("{reading}: {place} is missing"),
+                }
+            }
+            let new = read.keys().filter(|name| !reference.contains_key(*name));
+            for name in new {
+                assert!(
+                    reading == Reading::Extra && name.starts_with("x_"),
+                    "{reading}: {place}/{name} is new"
+                );
+            }
+        }
+        (Value::Array(read), Value::Array(reference)) => {
+            assert_eq!(read.len(), reference.len(), "{reading}: {place}");
+            for (index, (read, reference)) in read.iter().zip(reference).enumerate() {
+                compare(reading, read, reference, &format!("{place}/{index}"));
+            }
+        }
+        (Value::Number(read), Value::Number(_))
+            if reading == Reading::Numbers && read.as_i64() == Some(PAST_FLOATS) => {}
+        (Value::String(read), Value::String(_)) if reading == Reading::Extra && read == NEW => {}
+        (Value::Null, _) if matches!(reading, Reading::Sparse | Reading::Nulls) => {}
+        _ => assert_eq!(read, reference, "{reading}: {place}"),
+    }
+}
+
+/// Whether a reading changes nothing of what a success says.
+fn carries_all(reading: Reading) -> bool {
+    !matches!(
+        reading,
+        Reading::Sparse | Reading::Nulls | Reading::Extra | Reading::Numbers
+    )
+}
+
+#[tokio::test]
+async fn every_deal_of_the_vectors_is_read_in_every_reading() {
+    let cases = vectors::<Value>("deals.json", 200);
+    for reading in Reading::ALL {
+        let sandbox = start(reading);
+        let client = client(&sandbox);
+        let mut read = 0;
+        for case in &cases {
+            let text = match (case.get("text"), case.get("json")) {
+                (Some(text), _) => text.as_str().unwrap().to_owned(),
+                (None, Some(json)) => json.to_string(),
+                _ => continue,
+            };
+            if case["expect"].get("values").is_none() || sandbox.insert_deal(text.as_str()).is_err()
+            {
+                continue;
+            }
+            let reference = Deal::from_json(&text).unwrap();
+            match client.deals().retrieve(&reference.id).await {
+                Ok(deal) if carries_all(reading) => {
+                    assert_eq!(deal, reference, "{reading}: {}", case["name"])
+                }
+                Ok(deal) => {
+                    assert_eq!(deal.id, reference.id);
+                    compare(reading, &tree(&deal), &tree(&reference), "");
+                }
+                // An identifier that no path can have.
+                Err(error) => {
+                    assert!(
+                        !error.violations().is_empty(),
+                        "{reading}: {}: {error}",
+                        case["name"]
+                    );
+                    continue;
+                }
+            }
+            read += 1;
+        }
+        assert!(read >= 80, "{reading}: only {read}");
+    }
+}
+
+#[tokio::test]
+async fn every_agent_of_the_vectors_is_read_in_every_reading() {
+    for reading in Reading::ALL {
+        let sandbox = start(reading);
+        let client = client(&sandbox);
+        let mut created = 0;
+        for case in agent_cases() {
+            let bytes = case.bytes();
+            let body = std::str::from_utf8(&bytes)
+                .ok()
+                .and_then(|text| Json::parse(text).ok());
+            let Some(body) = body.filter(|_| case.expects(201) && !case.strict) else {
+                continue;
+            };
+            let request = CreateAgent::from_json(&body, UnknownFields::Ignore).unwrap();
+            let response = client.agents().create(request).with_response().await;
+            let response =
+                response.unwrap_or_else(|error| panic!("{reading}: {}: {error}", case.name));
+            let status = if reading == Reading::Ok { 200 } else { 201 };
+            assert_eq!(response.status(), status, "{reading}");
+            let agent: Agent = response.into_value();
+            // What is stored is what the reference would have responded.
+            let reference = sandbox.agents().pop().unwrap().agent;
+            if carries_all(reading) || reading == Reading::Numbers {
+                assert_eq!(agent, reference, "{reading}: {}", case.name);
+            } else {
+                assert_eq!((&agent.id, &agent.email), (&reference.id, &reference.email));
+                compare(reading, &tree(&agent), &tree(&reference), "");
+            }
+            created += 1;
+        }
+        assert!(created >= 80, "{reading}: only {created}");
+    }
+}
+
+/// What the SDK says of a request that is refused, in every reading of what errors look like.
+#[tokio::test]
+async fn every_refusal_is_understood_in_every_reading() {
+    for reading in Reading::ALL {
+        let sandbox = start(reading);
+        let error = client(&sandbox).deals().retrieve("none").await.unwrap_err();
+        assert!(error.is_not_found(), "{reading}: {error}");
+        let body = Json::parse("{}").unwrap();
+        let call = client(&sandbox)
+            .request(dealkit::Method::POST, ["agents"])
+            .json(&body);
+        let invalid = call.send().await.unwrap_err();
+        assert_eq!(
+            (invalid.kind(), invalid.status().unwrap().as_u16()),
+            (ErrorKind::Status, 422),
+            "{reading}"
+        );
+        assert_eq!(invalid.outcome(), dealkit::Outcome::Rejected, "{reading}");
+        assert!(invalid.request_id().is_some(), "{reading}");
+        let shown = |error: &Error| error.to_string();
+        let has_problem = !matches!(
+            reading,
+            Reading::ErrorsText
+                | Reading::ErrorsHtml
+                | Reading::ErrorsEmpty
+                | Reading::ErrorsForeign
+        );
+        assert_eq!(
+            invalid.violations().len(),
+            if has_problem { 4 } else { 0 },
+            "{reading}: {}",
+            shown(&invalid)
+        );
+        assert_eq!(
+            error
+                .problem()
+                .is_some_and(|problem| problem.title.is_some()),
+            has_problem,
+            "{reading}"
+        );
+        let text = shown(&error);
+        assert!(
+            text.starts_with("GET /v1/deals/{id}: 404 Not Found"),
+            "{reading}: {text}"
+        );
+        assert!(
+            !text.contains('<') && !text.contains('\n'),
+            "{reading}: {text}"
+        );
+    }
+}
+
+/// Generated deals, over HTTP/2 and by the header of a single request, too.
+#[tokio::test]
+async fn a_reading_can_be_asked_for() {
+    let sandbox = Sandbox::builder().generate(20, 5).start().unwrap();
+    let http2 = Client::builder().http2_prior_knowledge(true);
+    let http2 = http2
+        .base_url(sandbox.url())
+        .service_key(sandbox.service_key())
+        .build()
+        .unwrap();
+    for client in [client(&sandbox), http2] {
+        for reading in Reading::ALL {
+            for index in 0..20 {
+                let id = format!("g_{index}");
+                let reference = client.deals().retrieve(&id).await.unwrap();
+                let call = client
+                    .deals()
+                    .retrieve(&id)
+                    .header("x-sandbox-reading", reading.name());
+                let deal = call.await.unwrap();
+                compare(reading, &tree(&deal), &tree(&reference), "");
+                assert_eq!(deal == reference, carries_all(reading), "{reading}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unknown_reading_is_refused_with_those_that_are_known() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let request = get_deal("d_1").replace("host: h", "host: h\r\nx-sandbox-reading: sparsely");
+    let response = send(sandbox.address(), request.as_bytes());
+    response.check_invariants("reading", false);
+    let detail = response.json()["detail"].as_str().unwrap().to_owned();
+    assert!(
+        detail.starts_with("The header x-sandbox-reading: expected one of reference, ok, "),
+        "{detail}"
+    );
+    let plain = Sandbox::builder().admin(false).start().unwrap();
+    assert_eq!(send(plain.address(), request.as_bytes()).status, 200);
+}
+
+/// Chunks on the wire: no length, and odd borders.
+#[test]
+fn chunks_have_odd_borders() {
+    let sandbox = Sandbox::builder()
+        .reading(Reading::Chunked)
+        .deals([r#"{"id":"d","external_id":"ä€😀"}"#])
+        .start()
+        .unwrap();
+    let mut stream = connect(sandbox.address());
+    let request = get_deal("d").replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).unwrap();
+    let text = String::from_utf8_lossy(&response).into_owned();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    assert!(
+        head.contains("transfer-encoding: chunked") && !head.contains("content-length"),
+        "{head}"
+    );
+    assert!(
+        body.starts_with("1\r\n{\r\n2\r\n\"i\r\n3\r\nd\":\r\n5\r\n"),
+        "{body}"
+    );
+    assert!(response.ends_with(b"\r\n0\r\n\r\n"));
+    // A head has no length then, either, and the connection goes on.
+    let mut stream = connect(sandbox.address());
+    stream
+        .write_all(get_deal("d").replace("GET", "HEAD").as_bytes())
+        .unwrap();
+    assert_eq!(
+        read_response(&mut stream, true).header("content-length"),
+        None
+    );
+}
+
+#[test]
+fn a_reading_is_a_flag_and_a_variable() {
+    let server = Running::quiet(&["--reading", "ok"]);
+    assert_eq!(
+        send(server.address, create_agent(AGENT).as_bytes()).status,
+        200
+    );
+    let mut command = support::process::command(&["--listen", "127.0.0.1:0", "--log", "off"]);
+    command.env("DEALKIT_SERVER_READING", "errors-empty");
+    let server = Running::start(command);
+    let response = send(server.address, get_deal("none").as_bytes());
+    assert_eq!(
+        (
+            response.status,
+            response.body.len(),
+            response.header("content-type")
+        ),
+        (404, 0, None)
+    );
+    let wrong = support::process::command(&["--reading", "fancy"])
+        .output()
+        .unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    let said = String::from_utf8(wrong.stderr).unwrap();
+    assert!(
+        said.contains("expected one of reference, ok, sparse,"),
+        "{said}"
+    );
+}
