@@ -9,7 +9,7 @@ use support::{AGENT, KEY, Received, create_agent, get_deal, send};
 
 /// A request of somebody on this machine.
 fn ask(sandbox: &Sandbox, method: &str, path: &str, headers: &str, body: &str) -> Received {
-    let host = if headers.contains("host:") {
+    let host = if format!("\n{headers}").contains("\nhost:") {
         ""
     } else {
         "host: localhost\r\n"
