@@ -20,7 +20,7 @@ BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
 # How many examples of each operation and phase schemathesis tries.
 SCHEMATHESIS_EXAMPLES ?= 400
 
-.PHONY: demo test test-rust test-contract test-python lint lint-openapi docs fmt wheel bench bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-contract soak-python soak-network test-network
+.PHONY: demo test test-rust test-contract test-python lint lint-openapi docs fmt wheel bench bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-network test-network
 
 ## The project's main job, shown: a sandbox on a free port, an agent created, a deal read.
 demo: $(VENV)/package
@@ -91,11 +91,14 @@ fmt: $(VENV)/package
 	cargo fmt --all
 	$(VENV)/bin/ruff format
 
-## About 15 minutes of schemathesis, and half an hour of what is a matter of chance: processes that end in the
-## middle of every native function, signals in the middle of every delivery, documents made up from openapi.json, and a
+## A minute of calls in faults of the sandbox, about 15 minutes of schemathesis, and half an hour of what is a matter of
+## chance: processes that end in the middle of every native function, signals in the middle of every delivery, documents made up from openapi.json, and a
 ## million mutated ones;
 ## and 20 minutes (DEALKIT_SOAK_SECONDS) of calls through a network that delays, cuts, resets and throttles.
-soak: soak-contract soak-python soak-network
+soak: soak-faults soak-contract soak-python soak-network
+
+soak-faults:
+	cargo test --package dealkit-server --test soak -- --ignored --nocapture
 
 soak-contract: $(TOOLS)/installed
 	cargo build --package dealkit-server
