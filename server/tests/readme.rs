@@ -1,0 +1,130 @@
+//! README.md against the server: every flag, fault, reading and path of the interface stands there, and nothing else.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use dealkit_server::{Fault, Reading, Sandbox};
+use support::{process::command, send};
+
+const README: &str = include_str!("../README.md");
+
+/// The first cells of the table in a section: what stands there in backticks.
+fn table(section: &str) -> BTreeSet<String> {
+    let (_, rest) = README.split_once(&format!("\n## {section}\n")).unwrap();
+    let section = rest.split("\n## ").next().unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let cells = rows.map(|row| row.split('`').next().unwrap().to_owned());
+    cells.collect()
+}
+
+fn set<T: Into<String>>(of: impl IntoIterator<Item = T>) -> BTreeSet<String> {
+    of.into_iter().map(Into::into).collect()
+}
+
+#[test]
+fn every_flag_is_there() {
+    let help = command(&["--help"]).output().unwrap().stdout;
+    let help = String::from_utf8(help).unwrap();
+    let flags = help.lines().filter_map(|line| {
+        let line = line.trim_start();
+        let line = line
+            .strip_prefix("-h, ")
+            .or(line.strip_prefix("-V, "))
+            .unwrap_or(line);
+        line.starts_with("--").then_some(line.trim_end())
+    });
+    let mut flags = set(flags);
+    assert!(
+        flags.remove("--help") && flags.remove("--version"),
+        "{flags:?}"
+    );
+    // In words in the table, as clap writes them in the help.
+    assert_eq!(
+        table("Flags"),
+        flags
+            .iter()
+            .map(|flag| flag.replace(['<', '>'], ""))
+            .collect()
+    );
+    for flag in flags {
+        let name = flag.trim_start_matches("--").split(' ').next().unwrap();
+        let variable = format!("DEALKIT_SERVER_{}", name.to_uppercase().replace('-', "_"));
+        assert!(help.contains(&variable), "{variable}");
+    }
+}
+
+#[test]
+fn every_reading_is_there() {
+    assert_eq!(
+        table("Other readings"),
+        set(Reading::ALL.map(Reading::name))
+    );
+    let help = command(&["--help"]).output().unwrap().stdout;
+    let help = String::from_utf8(help).unwrap();
+    for reading in Reading::ALL {
+        assert!(help.contains(reading.name()), "{reading}");
+    }
+}
+
+#[test]
+fn every_field_of_a_fault_is_there() {
+    let error = Fault::from_json(r#"{"unknown": 1}"#)
+        .unwrap_err()
+        .to_string();
+    let (_, fields) = error.split_once("expected ").unwrap();
+    assert_eq!(
+        table("Faults on demand"),
+        set(fields
+            .split([',', ' '])
+            .filter(|name| !name.is_empty() && *name != "or"))
+    );
+}
+
+#[test]
+fn every_path_of_the_interface_is_there() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let unknown = send(
+        sandbox.address(),
+        b"GET /__sandbox/ HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    );
+    let detail = unknown.json()["detail"].as_str().unwrap().to_owned();
+    let routes = detail
+        .strip_prefix("The sandbox has ")
+        .unwrap()
+        .trim_end_matches('.')
+        .replace(" and ", ", ");
+    assert_eq!(table("A look inside"), set(routes.split(", ")));
+}
+
+/// The commands of the README are run as they stand there.
+#[cfg(unix)]
+#[test]
+fn the_curl_commands_work() {
+    if std::process::Command::new("curl")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        return;
+    }
+    let server = support::process::Running::quiet(&[]);
+    let commands: Vec<String> = README
+        .lines()
+        .filter(|line| line.starts_with("curl "))
+        .map(|line| line.replace("127.0.0.1:8080", &server.address.to_string()))
+        .collect();
+    assert_eq!(commands.len(), 3);
+    let run = |command: &str| {
+        let output = std::process::Command::new("sh")
+            .args(["-c", command])
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(run(&commands[0]).contains("\"d_1\""));
+    assert_eq!(run(&commands[1]), r#"{"id":1}"#);
+    assert!(run(&commands[0]).contains("\"status\":503"));
+    assert!(run(&commands[0]).contains("urn:dealkit:problem:fault"));
+    assert_eq!(run(&commands[2]).len(), 10);
+}
