@@ -82,6 +82,15 @@ fn blocking() {
 }
 
 #[test]
+fn failures() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    assert_eq!(
+        run("failures", &sandbox),
+        "the program handles what goes wrong\n"
+    );
+}
+
+#[test]
 fn testing() {
     let sandbox = Sandbox::builder().start().unwrap();
     assert_eq!(run("testing", &sandbox), "the sandbox holds 1 agent\n");
