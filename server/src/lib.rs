@@ -6,7 +6,8 @@
 //! [`Sandbox`] is the server as a value, [`Service`] the same without a socket, and [`cli`] the command. Inside,
 //! `listener` accepts connections, `conn` serves one and ends it in time (`idle_timer`), and `service` checks
 //! one request and answers it: `route` is the table of what there is, `operations` does it, and `store`
-//! remembers. `seed` and [`generate`] bring deals.
+//! remembers. `seed` and [`generate`] bring deals. `sandbox_api` is what exists for developers: faults, readings, the
+//! journal, and the interface under `/__sandbox/`.
 
 mod access_log;
 mod agent;
@@ -31,7 +32,6 @@ mod sandbox;
 mod sandbox_api;
 mod seed;
 mod service;
-
 mod split_mix;
 mod store;
 mod worker;

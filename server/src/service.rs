@@ -197,10 +197,11 @@ impl Service {
         if is_admin(head) {
             return None;
         }
-        match self.sandbox_header(head, FAULT_HEADER) {
+        match self.asked_fault(head) {
+            Ok(None) => self.faults().pick(&head.method, head.uri.path()),
+            Ok(Some(fault)) => Some(Arc::new(fault)),
             // What is no fault is refused by `check_head`.
-            Some(header) => Play::from_header(header.as_bytes()).ok().map(Arc::new),
-            None => self.faults().pick(&head.method, head.uri.path()),
+            Err(_) => None,
         }
     }
 
@@ -235,29 +236,32 @@ impl Service {
 
     /// A header that means something to a sandbox that has not been told otherwise.
     fn sandbox_header<'r>(&self, head: &'r Parts, name: &str) -> Option<&'r HeaderValue> {
-        // The look is short where, as nearly always, there is none.
-        let value = head.headers.get(name)?;
-        (!self.0.access.is_off()).then_some(value)
+        // Looking one up costs more than going through the few that there are: nearly always there is none.
+        let mut names = head.headers.keys();
+        if !names.any(|name| name.as_str().starts_with("x-sandbox-")) || self.0.access.is_off() {
+            return None;
+        }
+        head.headers.get(name)
     }
 
-    fn reading(&self, head: &Parts) -> Result<Reading, UnknownReading> {
-        match self.sandbox_header(head, READING_HEADER) {
-            Some(name) => name.to_str().map_err(|_| UnknownReading)?.parse(),
-            None => Ok(self.0.reading),
-        }
-    }
-
-    /// Whether the headers of the sandbox say something that makes sense.
-    fn check_sandbox_headers(&self, head: &Parts) -> Result<(), Refusal> {
-        if let Some(fault) = self.sandbox_header(head, FAULT_HEADER)
-            && let Err(error) = Play::from_header(fault.as_bytes())
-        {
-            let detail = format!("The header {FAULT_HEADER}: {error}.");
-            return Err(Refusal::new(Kind::INVALID_FAULT, detail));
-        }
-        self.reading(head).map(drop).map_err(|error| {
+    fn reading(&self, head: &Parts) -> Result<Reading, Refusal> {
+        let Some(name) = self.sandbox_header(head, READING_HEADER) else {
+            return Ok(self.0.reading);
+        };
+        let reading = name.to_str().map_err(|_| UnknownReading);
+        reading.and_then(str::parse).map_err(|error| {
             let detail = format!("The header {READING_HEADER}: {error}.");
             Refusal::new(Kind::INVALID_READING, detail)
+        })
+    }
+
+    /// The fault that the header of a request asks for.
+    fn asked_fault(&self, head: &Parts) -> Result<Option<Play>, Refusal> {
+        let fault = self.sandbox_header(head, FAULT_HEADER);
+        let fault = fault.map(|fault| Play::from_header(fault.as_bytes()));
+        fault.transpose().map_err(|error| {
+            let detail = format!("The header {FAULT_HEADER}: {error}.");
+            Refusal::new(Kind::INVALID_FAULT, detail)
         })
     }
 
@@ -271,12 +275,13 @@ impl Service {
 
     /// Checks 1 to 6: everything that can be told from the head.
     pub(crate) fn check_head<'r>(&self, head: &'r Parts) -> HeadCheck<'r> {
+        let reading = self.reading(head);
         let form = Form {
             request_id: RequestId::of(&head.headers),
             is_head: head.method == Method::HEAD,
-            reading: self.reading(head).unwrap_or(self.0.reading),
+            reading: *reading.as_ref().unwrap_or(&self.0.reading),
         };
-        let response = match self.admit(head) {
+        let response = match reading.and_then(|_| self.admit(head)) {
             Ok(Admission::Operation(asked)) => {
                 return HeadCheck::Admitted(Admitted { asked, form });
             }
@@ -301,7 +306,7 @@ impl Service {
             self.check_length(head)?;
             return Ok(Admission::Operation(Asked::Admin(call)));
         }
-        self.check_sandbox_headers(head)?;
+        self.asked_fault(head)?;
         let path = Path::parse(route::ROUTES, head.uri.path()).ok_or_else(|| {
             let detail = format!(
                 "This server has {}. Check the base URL and the path.",

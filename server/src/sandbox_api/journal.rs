@@ -1,7 +1,7 @@
 //! What the server saw: its latest requests of /v1, and what became of each.
 //!
-//! Every request is recorded, so recording one must cost next to nothing: the bytes that are kept are copied into one
-//! allocation, and everything else waits until somebody looks. (Keeping hyper's own bytes would be no copy, but would
+//! Every request is recorded, so recording one must cost next to nothing: the bytes that are kept are copied into the
+//! memory of the oldest, and everything else waits until somebody looks. (Keeping hyper's own bytes would be no copy, but would
 //! hold on to its whole buffers, a hundred times of what was sent.)
 
 use std::{
@@ -26,6 +26,9 @@ const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// How much of one body is kept.
 const MAX_BODY: usize = 1024 * 1024;
+
+/// How much memory an entry may have to spare.
+const MAX_SPARE: usize = 4 * 1024;
 
 /// What stands in place of a secret.
 const REDACTED: &[u8] = b"<redacted>";
@@ -103,7 +106,7 @@ struct Entry {
     headers_end: u32,
     id_end: u32,
     body_bytes: u64,
-    bytes: Box<[u8]>,
+    bytes: Vec<u8>,
 }
 
 impl fmt::Debug for Entry {
@@ -135,21 +138,22 @@ impl Default for Journal {
 impl Journal {
     /// Records a request, and returns its number.
     pub(crate) fn record(&self, seen: &Seen<'_>) -> u64 {
-        let mut entry = Entry::of(seen);
         let mut ring = self.lock();
-        ring.recorded += 1;
-        entry.number = ring.recorded;
-        ring.bytes += entry.bytes.len();
-        ring.entries.push_back(entry);
-        let mut old = None;
-        while ring.entries.len() > MAX_ENTRIES || ring.bytes > MAX_BYTES {
-            old = ring.entries.pop_front();
-            ring.bytes -= old.as_ref().map_or(0, |old| old.bytes.len());
+        // Once there are as many as are kept, the memory of the oldest is that of the next.
+        let mut bytes = Vec::new();
+        if ring.entries.len() >= MAX_ENTRIES {
+            bytes = ring.pop().unwrap_or_default();
         }
-        let number = ring.recorded;
-        drop(ring);
-        // Freed without the lock.
-        drop(old);
+        bytes.clear();
+        bytes.shrink_to(MAX_SPARE);
+        let number = ring.recorded + 1;
+        let entry = Entry::of(seen, number, bytes);
+        ring.recorded = number;
+        ring.bytes += entry.bytes.capacity();
+        ring.entries.push_back(entry);
+        while ring.bytes > MAX_BYTES {
+            ring.pop();
+        }
         number
     }
 
@@ -165,9 +169,9 @@ impl Journal {
         let Some(entry) = entry else { return };
         entry.status = status;
         entry.duration = entry.at.elapsed();
-        let old = entry.bytes.len();
+        let old = entry.bytes.capacity();
         entry.set_request_id(request_id);
-        let new = entry.bytes.len();
+        let new = entry.bytes.capacity();
         ring.bytes = ring.bytes + new - old;
     }
 
@@ -237,8 +241,18 @@ impl Journal {
     }
 }
 
+impl Ring {
+    /// Forgets the oldest, and returns its memory.
+    fn pop(&mut self) -> Option<Vec<u8>> {
+        let oldest = self.entries.pop_front()?;
+        self.bytes -= oldest.bytes.capacity();
+        Some(oldest.bytes)
+    }
+}
+
 impl Entry {
-    fn of(seen: &Seen<'_>) -> Self {
+    /// Writes what is kept of a request into `bytes`.
+    fn of(seen: &Seen<'_>, number: u64, mut bytes: Vec<u8>) -> Self {
         let Parts {
             method,
             uri,
@@ -247,12 +261,6 @@ impl Entry {
         } = seen.head;
         let target = uri.path_and_query().map_or("", |target| target.as_str());
         let body = seen.body.get(..MAX_BODY).unwrap_or(seen.body);
-        let of_headers: usize = headers
-            .iter()
-            .map(|(name, value)| name.as_str().len() + shown(name, value).len() + 2)
-            .sum();
-        let length = target.len() + of_headers + seen.request_id.len() + body.len();
-        let mut bytes = Vec::with_capacity(length);
         // All of it is far shorter: hyper bounds what a head holds.
         let end = |bytes: &Vec<u8>| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         bytes.extend_from_slice(target.as_bytes());
@@ -274,11 +282,15 @@ impl Entry {
             bytes.push(b'\n');
         }
         let headers_end = end(&bytes);
+        // No more than that: of what grows by itself, up to a half would be to spare.
+        if body.len() > MAX_SPARE {
+            bytes.reserve_exact(seen.request_id.len() + body.len());
+        }
         bytes.extend_from_slice(seen.request_id);
         let id_end = end(&bytes);
         bytes.extend_from_slice(body);
         Self {
-            number: 0,
+            number,
             at: seen.began,
             duration: seen.began.elapsed(),
             method: method.clone(),
@@ -288,7 +300,7 @@ impl Entry {
             headers_end,
             id_end,
             body_bytes: seen.body.len() as u64,
-            bytes: bytes.into(),
+            bytes,
         }
     }
 
@@ -297,9 +309,7 @@ impl Entry {
         if self.part(id.start, id.end) == request_id {
             return;
         }
-        let mut bytes = std::mem::take(&mut self.bytes).into_vec();
-        bytes.splice(id.clone(), request_id.iter().copied());
-        self.bytes = bytes.into();
+        self.bytes.splice(id.clone(), request_id.iter().copied());
         self.id_end = u32::try_from(id.start + request_id.len()).unwrap_or(u32::MAX);
     }
 
@@ -329,16 +339,13 @@ impl Entry {
 
 /// What is kept of a header's value.
 fn shown<'v>(name: &HeaderName, value: &'v HeaderValue) -> &'v [u8] {
-    // The standard names are compared as numbers, the others as strings.
-    let is_secret = *name == header::AUTHORIZATION
-        || *name == header::PROXY_AUTHORIZATION
-        || *name == header::COOKIE
-        || name == wire::SERVICE_KEY_HEADER
-        || name == TOKEN_HEADER;
-    if is_secret {
-        REDACTED
-    } else {
-        value.as_bytes()
+    match name.as_str() {
+        wire::SERVICE_KEY_HEADER
+        | TOKEN_HEADER
+        | "authorization"
+        | "proxy-authorization"
+        | "cookie" => REDACTED,
+        _ => value.as_bytes(),
     }
 }
 
@@ -417,7 +424,7 @@ mod tests {
             (&amended.headers, &amended.body[..]),
             (&seen.headers, &b"{}"[..])
         );
-        let length = journal.lock().entries[0].bytes.len();
+        let length = journal.lock().entries[0].bytes.capacity();
         assert_eq!(journal.lock().bytes, length);
         journal.clear();
         journal.amend(1, None, b"");
