@@ -14,6 +14,9 @@ use dashmap::DashMap;
 /// A deal, ready to be served: its id and its exact text.
 pub(crate) type StoredDeal = (Box<str>, Bytes);
 
+/// An agent: its number, and the JSON that was sent.
+pub(crate) type StoredAgent = (u64, Box<[u8]>);
+
 /// Agents and deals. One million agents are a legitimate load, so an agent is kept as JSON of exactly its
 /// size: that takes 40 % of what the same agent takes as a struct of strings. It is what was sent, from which what was
 /// responded follows, and not the other way round.
@@ -147,12 +150,12 @@ impl Store {
     }
 
     /// What was sent for each agent, by its number.
-    pub(crate) fn agents(&self) -> Vec<(u64, Box<[u8]>)> {
+    pub(crate) fn agents(&self) -> Vec<StoredAgent> {
         self.agents_after(0, usize::MAX).0
     }
 
     /// The same of the agents after the one of this number, no more than `limit`, and whether there are more.
-    pub(crate) fn agents_after(&self, number: u64, limit: usize) -> (Vec<(u64, Box<[u8]>)>, bool) {
+    pub(crate) fn agents_after(&self, number: u64, limit: usize) -> (Vec<StoredAgent>, bool) {
         let agents = Arc::clone(&self.read().agents);
         let numbers = agents.by_number.iter().map(|entry| *entry.key());
         let (page, is_more) = smallest(numbers.filter(|found| *found > number), limit);

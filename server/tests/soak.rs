@@ -57,7 +57,7 @@ fn add_faults(sandbox: &Sandbox, round: u64) {
         }
     }
     // A service that has had enough slows its client down: in some rounds only.
-    if round % 4 == 0 {
+    if round.is_multiple_of(4) {
         faults.push(Fault::status(429).retry_after(0));
         faults.push(Fault::status(503).retry_after(0));
     }
