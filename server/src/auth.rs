@@ -3,7 +3,11 @@
 use std::fmt;
 
 use dealkit::wire;
+use http::HeaderName;
 use subtle::ConstantTimeEq;
+
+/// The header, parsed once: looking up a text parses it each time.
+pub(crate) static HEADER: HeaderName = HeaderName::from_static(wire::SERVICE_KEY_HEADER);
 
 /// The key that a request must carry in `x-service-key`. Never shown by `Debug`.
 #[derive(Clone)]

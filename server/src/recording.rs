@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dealkit::wire;
 use http::{Response, StatusCode, request::Parts};
 use tokio::time::Instant;
 
 use crate::{
     access_log::AccessLog,
+    request_id,
     sandbox_api::{fault::Play, journal::Seen},
     service::{self, Service},
 };
@@ -46,7 +46,7 @@ impl<'s> Recording<'s> {
     /// Has the journal show it although there is no response yet.
     pub(crate) fn announce(&mut self) {
         if !service::is_admin(&self.head) {
-            let request_id = self.head.headers.get(wire::REQUEST_ID_HEADER);
+            let request_id = self.head.headers.get(&request_id::HEADER);
             let request_id = request_id.map_or(&b""[..], |id| id.as_bytes());
             self.number = Some(self.service.journal().record(&self.seen(None, request_id)));
         }
@@ -56,20 +56,20 @@ impl<'s> Recording<'s> {
     pub(crate) fn responded(&mut self, response: &Response<Bytes>) {
         self.record(
             Some(response.status()),
-            response.headers().get(wire::REQUEST_ID_HEADER),
+            response.headers().get(&request_id::HEADER),
         );
     }
 
     /// Records that there is no response, although there would have been `lost`, if any.
     pub(crate) fn lost(&mut self, lost: Option<&Response<Bytes>>) {
-        let request_id = lost.and_then(|lost| lost.headers().get(wire::REQUEST_ID_HEADER));
+        let request_id = lost.and_then(|lost| lost.headers().get(&request_id::HEADER));
         self.record(None, request_id);
     }
 
     fn record(&mut self, status: Option<StatusCode>, request_id: Option<&http::HeaderValue>) {
         self.is_done = true;
         let request_id = request_id
-            .or_else(|| self.head.headers.get(wire::REQUEST_ID_HEADER))
+            .or_else(|| self.head.headers.get(&request_id::HEADER))
             .map_or(&b""[..], |id| id.as_bytes());
         self.log
             .record(&self.head, status, request_id, self.began.elapsed());

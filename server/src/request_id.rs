@@ -10,7 +10,10 @@ use std::{
 };
 
 use dealkit::wire;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// The header, parsed once: looking up a text parses it each time.
+pub(crate) static HEADER: HeaderName = HeaderName::from_static(wire::REQUEST_ID_HEADER);
 
 /// The longest id that is taken over from a caller.
 const MAX_LEN: usize = 128;
@@ -22,7 +25,7 @@ pub(crate) struct RequestId(HeaderValue);
 impl RequestId {
     /// The caller's own id, if it sent exactly one of 1 to 128 visible ASCII characters, else a fresh one.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
-        let mut sent = headers.get_all(wire::REQUEST_ID_HEADER).iter();
+        let mut sent = headers.get_all(&HEADER).iter();
         match (sent.next(), sent.next()) {
             (Some(id), None) if is_sane(id.as_bytes()) => Self(id.clone()),
             _ => Self::fresh(),

@@ -12,13 +12,13 @@ use http::{
 
 use crate::{
     agent::CreatedAgent,
-    auth::ServiceKey,
+    auth::{self, ServiceKey},
     body::BodyError,
     config::Config,
     media_type::is_json,
     operations::{Input, Operations},
     problem::{self, Kind, Refusal},
-    request_id::RequestId,
+    request_id::{self, RequestId},
     route::{self, Endpoint, Path},
     sandbox_api::{
         Reading, UnknownReading,
@@ -342,7 +342,7 @@ impl Service {
     }
 
     fn check_key(&self, head: &Parts) -> Result<(), Refusal> {
-        let mut sent = head.headers.get_all(wire::SERVICE_KEY_HEADER).iter();
+        let mut sent = head.headers.get_all(&auth::HEADER).iter();
         let detail = match (sent.next(), sent.next()) {
             (Some(key), None) if self.0.key.matches(key.as_bytes()) => return Ok(()),
             (Some(_), None) => "The key in the header x-service-key is not the key of this server.",
@@ -454,7 +454,7 @@ fn finish(mut response: Response<Bytes>, form: &Form, success: Option<&Shape>) -
     }
     response
         .headers_mut()
-        .insert(wire::REQUEST_ID_HEADER, form.request_id.header());
+        .insert(request_id::HEADER.clone(), form.request_id.header());
     if form.is_head {
         let length = std::mem::take(response.body_mut()).len();
         // What comes in chunks has no length.
