@@ -37,7 +37,8 @@ pub(super) fn curl(request: &RecordedRequest) -> Option<String> {
     };
     let mut command = format!("curl --path-as-is {method} {}", quoted(&url));
     for (name, value) in &request.headers {
-        if OWN.contains(&name.as_str()) {
+        // What begins with `sec-` only a browser says.
+        if OWN.contains(&name.as_str()) || name.as_str().starts_with("sec-") {
             continue;
         }
         let value = match (name.as_str(), value.to_str().ok()?) {
@@ -96,6 +97,7 @@ mod tests {
             ("host", "h:1"),
             ("x-service-key", "<redacted>"),
             ("cookie", "<redacted>"),
+            ("sec-fetch-site", "same-origin"),
             ("x-a", "'$b'"),
         ];
         assert_eq!(
