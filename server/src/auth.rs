@@ -41,6 +41,11 @@ impl ServiceKey {
         &self.0
     }
 
+    /// Whether it is [`ServiceKey::DEFAULT`], which is no secret.
+    pub(crate) fn is_default(&self) -> bool {
+        *self.0 == *Self::DEFAULT
+    }
+
     /// Whether `candidate` is the key. The time that this takes depends on the lengths, not on how many
     /// characters agree.
     pub fn matches(&self, candidate: &[u8]) -> bool {

@@ -186,6 +186,7 @@ impl Service {
 
     fn admin(&self) -> Admin<'_> {
         Admin {
+            key: &self.0.key,
             store: self.store(),
             faults: self.faults(),
             journal: self.journal(),

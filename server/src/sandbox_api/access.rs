@@ -38,7 +38,7 @@ impl Access {
             return Self::Closed;
         }
         match &config.service_key {
-            Some(key) if !key.matches(ServiceKey::DEFAULT.as_bytes()) => Self::Token(key.clone()),
+            Some(key) if !key.is_default() => Self::Token(key.clone()),
             _ => Self::Open,
         }
     }
@@ -48,22 +48,27 @@ impl Access {
         matches!(self, Self::Off)
     }
 
+    /// Whether there is an interface at all: what a page shows that has no token yet.
+    pub(crate) fn check_page(&self) -> Result<(), Refusal> {
+        match self {
+            Self::Off => Err(Refusal::new(
+                Kind::UNKNOWN_PATH,
+                "This server was started with --no-admin.",
+            )),
+            Self::Closed => Err(Refusal::new(
+                Kind::ADMIN_REFUSED,
+                "This server can be reached from other machines. Start it with --admin-token, and send the token in \
+                 the header x-sandbox-token.",
+            )),
+            Self::Open | Self::Token(_) => Ok(()),
+        }
+    }
+
     /// Whether a request may go on.
     pub(crate) fn check(&self, head: &Parts) -> Result<(), Refusal> {
+        self.check_page()?;
         let refuse = |detail: &'static str| Err(Refusal::new(Kind::ADMIN_REFUSED, detail));
         match self {
-            Self::Off => {
-                return Err(Refusal::new(
-                    Kind::UNKNOWN_PATH,
-                    "This server was started with --no-admin.",
-                ));
-            }
-            Self::Closed => {
-                return refuse(
-                    "This server can be reached from other machines. Start it with --admin-token, and send the \
-                     token in the header x-sandbox-token.",
-                );
-            }
             Self::Token(token) => check_token(token, head)?,
             // A page that has its own name resolve to this machine is stopped by the name.
             Self::Open if !host(head).is_some_and(|host| is_this_machine(&host)) => {
@@ -71,7 +76,7 @@ impl Access {
                     "Use the host localhost, 127.0.0.1 or [::1], or start the server with --admin-token.",
                 );
             }
-            Self::Open => {}
+            Self::Open | Self::Closed | Self::Off => {}
         }
         if !is_same_origin(head) {
             return refuse("The request comes from a web page of another origin.");

@@ -12,12 +12,14 @@ use serde_json::{Value, json, value::RawValue};
 use super::{
     access::Access,
     curl::curl,
+    docs::File,
     fault::Fault,
     faults::Faults,
     journal::{Journal, RecordedRequest},
 };
 use crate::{
     agent::CreatedAgent,
+    auth::ServiceKey,
     json,
     operations::no_room,
     problem::{Kind, Refusal},
@@ -36,6 +38,8 @@ const MAX_PAGE: usize = 1_000;
 /// What the operations work on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admin<'a> {
+    /// The service key, for what may be said of it.
+    pub(crate) key: &'a ServiceKey,
     pub(crate) store: &'a Store,
     pub(crate) faults: &'a Faults,
     pub(crate) journal: &'a Journal,
@@ -50,30 +54,44 @@ struct Input<'r> {
     body: &'r [u8],
 }
 
-/// An operation, and whether everybody may use it.
+/// An operation, and who may use it.
 #[derive(Clone, Copy, Debug)]
 struct Operation {
-    run: fn(Admin<'_>, &Input<'_>) -> Result<Reply, Refusal>,
-    is_open: bool,
+    run: Run,
+    check: fn(&Access, &Parts) -> Result<(), Refusal>,
 }
+
+type Run = fn(Admin<'_>, &Input<'_>) -> Result<Reply, Refusal>;
 
 /// What an operation responds.
 enum Reply {
     Json(StatusCode, Bytes),
+    File(File),
     Nothing,
 }
 
 /// An operation for those who are let in.
-const fn guarded(run: fn(Admin<'_>, &Input<'_>) -> Result<Reply, Refusal>) -> Operation {
+const fn guarded(run: Run) -> Operation {
     Operation {
         run,
-        is_open: false,
+        check: Access::check,
     }
 }
 
 /// An operation for everybody who can reach the server: it tells nothing about requests and changes nothing.
-const fn open(run: fn(Admin<'_>, &Input<'_>) -> Result<Reply, Refusal>) -> Operation {
-    Operation { run, is_open: true }
+const fn open(run: Run) -> Operation {
+    Operation {
+        run,
+        check: |_, _| Ok(()),
+    }
+}
+
+/// What a browser loads before it can send a token. It tells nothing either.
+const fn page(run: Run) -> Operation {
+    Operation {
+        run,
+        check: |access, _| access.check_page(),
+    }
 }
 
 macro_rules! routes {
@@ -91,6 +109,8 @@ routes! {
     GET "/__sandbox/openapi.json" open(|_, _| {
         Ok(Reply::Json(StatusCode::OK, Bytes::from_static(wire::OPENAPI.as_bytes())))
     });
+    GET "/__sandbox/docs" page(|admin, _| Ok(Reply::File(File::page(admin.key))));
+    GET "/__sandbox/docs/{id}" page(file);
     GET "/__sandbox/requests" guarded(requests);
     DELETE "/__sandbox/requests" guarded(|admin, _| {
         admin.journal.clear();
@@ -133,8 +153,9 @@ impl<'r> AdminCall<'r> {
         let path = Path::parse(ROUTES, head.uri.path());
         let route = path.as_ref().and_then(|path| path.route(&head.method));
         // What there is besides is nobody's business who is not let in.
-        if !route.is_some_and(|route| route.operation.is_open) {
-            access.check(head)?;
+        match route {
+            Some(route) => (route.operation.check)(access, head)?,
+            None => access.check(head)?,
         }
         let path = path.ok_or_else(|| {
             let detail = format!("The sandbox has {}.", route::overview(ROUTES));
@@ -176,6 +197,11 @@ impl<'r> AdminCall<'r> {
                 response.headers_mut().insert(header::CONTENT_TYPE, json);
                 response
             }
+            Reply::File(file) => {
+                let mut response = Response::new(file.text.clone());
+                file.write_headers(response.headers_mut());
+                response
+            }
             Reply::Nothing => {
                 let mut response = Response::new(Bytes::new());
                 *response.status_mut() = StatusCode::NO_CONTENT;
@@ -197,6 +223,15 @@ impl Admin<'_> {
         self.faults.clear();
         self.journal.clear();
     }
+}
+
+fn file(_: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
+    File::named(input.id).map(Reply::File).ok_or_else(|| {
+        Refusal::new(
+            Kind::UNKNOWN_PATH,
+            "The page is at /__sandbox/docs, and is not made of such a file.",
+        )
+    })
 }
 
 fn requests(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {

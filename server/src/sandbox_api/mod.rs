@@ -5,6 +5,7 @@ pub(crate) mod access;
 pub(crate) mod admin;
 pub(crate) mod break_off;
 mod curl;
+mod docs;
 pub(crate) mod fault;
 pub(crate) mod fault_text;
 pub(crate) mod faults;

@@ -1,0 +1,73 @@
+// Elements, made here and nowhere else. What a request sent becomes text, never markup; the page's
+// Content-Security-Policy refuses every other way (require-trusted-types-for).
+
+/** An element with attributes (those that are false or null are left out) and children: elements or text. */
+export function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [attribute, value] of Object.entries(attributes)) {
+    if (value === true) made.setAttribute(attribute, "");
+    else if (value !== false && value != null) made.setAttribute(attribute, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+/** A label and what it is for, with a hint below. */
+export function field(label, control, hint) {
+  const made = element("div", { class: "field" }, element("label", { for: control.id }, label), control);
+  if (hint) {
+    const id = `${control.id}-hint`;
+    control.setAttribute("aria-describedby", id);
+    made.append(element("div", { class: "hint", id }, ...prose(hint)));
+  }
+  return made;
+}
+
+/** Paragraphs of text with `code` and **bold**: as much of Markdown as openapi.json has. */
+export function prose(text = "") {
+  return text.split("\n\n").map((paragraph) => element("p", {}, ...inline(paragraph)));
+}
+
+/** The same within a line. */
+export function inline(text) {
+  return text.split(/(`[^`]+`|\*\*[^*]+\*\*)/).map((part) => {
+    if (part.startsWith("`")) return element("code", {}, part.slice(1, -1));
+    if (part.startsWith("**")) return element("strong", {}, part.slice(2, -2));
+    return part;
+  });
+}
+
+/** Text in which nothing disguises the rest: characters that turn the direction of writing are shown as `\\u202e`. */
+export function plain(text) {
+  const disguising = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+  return text.replace(disguising, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+/** A button that copies what `text()` returns; nothing where the browser has no clipboard (plain http elsewhere). */
+export function copyButton(label, text) {
+  if (!navigator.clipboard) return "";
+  const button = element("button", { type: "button" }, label);
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text());
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Not allowed";
+    }
+  });
+  button.addEventListener("blur", () => (button.textContent = label));
+  return button;
+}
+
+/** Names and values, such as headers. */
+export function pairs(entries) {
+  const rows = entries.map(([name, value]) =>
+    element("div", {}, element("dt", {}, name), element("dd", {}, plain(value))),
+  );
+  return element("dl", { class: "pairs" }, ...rows);
+}
+
+/** The class that colours a status. */
+export function statusClass(status) {
+  return `status s${status ? Math.floor(status / 100) : "0"}`;
+}

@@ -1,0 +1,132 @@
+//! The page at /__sandbox/docs, as it comes over the wire. `make test-browser` uses it.
+
+mod support;
+
+use dealkit_server::{Sandbox, SandboxBuilder};
+use support::{Received, send};
+
+fn get(sandbox: &Sandbox, path: &str, headers: &str) -> Received {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
+    send(sandbox.address(), request.as_bytes())
+}
+
+fn start(configure: impl Fn(SandboxBuilder) -> SandboxBuilder) -> Sandbox {
+    configure(Sandbox::builder()).start().unwrap()
+}
+
+/// The files that a text names after `before`, up to the next quotation mark.
+fn named<'t>(text: &'t str, before: &'t str) -> impl Iterator<Item = &'t str> {
+    text.split(before)
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+}
+
+#[test]
+fn the_page_and_its_files_come_with_a_strict_policy() {
+    let sandbox = start(|builder| builder);
+    let mut wanted = vec!["/__sandbox/docs".to_owned()];
+    let mut seen = Vec::new();
+    while let Some(path) = wanted.pop() {
+        if seen.contains(&path) {
+            continue;
+        }
+        let response = get(&sandbox, &path, "");
+        assert_eq!(response.status, 200, "{path}");
+        let media_type = match path.rsplit_once('.') {
+            None => "text/html; charset=utf-8",
+            Some((_, "css")) => "text/css; charset=utf-8",
+            Some((_, "js")) => "text/javascript; charset=utf-8",
+            Some((_, "svg")) => "image/svg+xml",
+            Some(_) => panic!("{path}"),
+        };
+        assert_eq!(response.header("content-type"), Some(media_type), "{path}");
+        let policy = response.header("content-security-policy").unwrap();
+        let directives: Vec<&str> = policy.split("; ").collect();
+        for directive in [
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "connect-src 'self'",
+            "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'",
+        ] {
+            assert!(directives.contains(&directive), "{path}: {policy}");
+        }
+        assert!(
+            !policy.contains("unsafe") && !policy.contains("http"),
+            "{policy}"
+        );
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("referrer-policy", "no-referrer"),
+            ("cross-origin-resource-policy", "same-origin"),
+            ("cache-control", "no-store"),
+        ] {
+            assert_eq!(response.header(name), Some(value), "{path}: {name}");
+        }
+        let text = String::from_utf8(response.body.to_vec()).unwrap();
+        // Where an SVG names its format it asks nobody for anything.
+        let asks = text.replace("http://www.w3.org/2000/svg", "");
+        assert!(
+            !asks.contains("http:") && !asks.contains("https:"),
+            "{path}"
+        );
+        assert!(!text.contains(" style=") && !text.contains("{{"), "{path}");
+        wanted.extend(named(&text, "\"docs/").map(|name| format!("/__sandbox/docs/{name}")));
+        wanted.extend(named(&text, "from \"./").map(|name| format!("/__sandbox/docs/{name}")));
+        seen.push(path);
+    }
+    assert!(seen.len() > 8, "{seen:?}");
+    assert_eq!(get(&sandbox, "/__sandbox/docs/main.rs", "").status, 404);
+}
+
+#[test]
+fn the_page_has_the_key_that_everybody_knows_and_no_other() {
+    let page = |sandbox: Sandbox| {
+        let response = get(&sandbox, "/__sandbox/docs", "");
+        assert_eq!(response.status, 200);
+        String::from_utf8(response.body.to_vec()).unwrap()
+    };
+    let well_known = page(start(|builder| builder));
+    assert!(
+        well_known.contains(r#"id="service-key" value="sandbox-key""#),
+        "{well_known}"
+    );
+    let spelt_out = page(start(|builder| {
+        builder.service_key("sandbox-key").admin_token("a-token")
+    }));
+    assert!(spelt_out.contains(r#"value="sandbox-key""#), "{spelt_out}");
+    assert!(!spelt_out.contains("a-token"), "{spelt_out}");
+    let chosen = page(start(|builder| builder.service_key("chosen-key")));
+    assert!(chosen.contains(r#"id="service-key" value="""#), "{chosen}");
+    assert!(
+        !chosen.contains("chosen-key") && !chosen.contains("sandbox-key"),
+        "{chosen}"
+    );
+}
+
+#[test]
+fn it_is_there_before_a_token_is_and_not_where_nobody_is_let_in() {
+    let sandbox = start(|builder| builder.admin_token("a-token"));
+    // As from a link on another page: nothing in it is a secret.
+    assert_eq!(
+        get(
+            &sandbox,
+            "/__sandbox/docs",
+            "sec-fetch-site: cross-site\r\n"
+        )
+        .status,
+        200
+    );
+    assert_eq!(get(&sandbox, "/__sandbox/requests", "").status, 401);
+
+    let off = start(|builder| builder.admin(false));
+    let elsewhere = start(|builder| builder.listen(([0, 0, 0, 0], 0)).service_key("chosen-key"));
+    for path in ["/__sandbox/docs", "/__sandbox/docs/main.js"] {
+        assert_eq!(get(&off, path, "").status, 404, "{path}");
+        let mut address = elsewhere.address();
+        address.set_ip([127, 0, 0, 1].into());
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        assert_eq!(send(address, request.as_bytes()).status, 403, "{path}");
+    }
+}
