@@ -1,11 +1,12 @@
 # Everything here runs the same on a developer's machine and in CI. Needs Rust, Python 3.11+ and make.
 
 PYTHON ?= python3
-# The package and what tests it, and apart from them the tools that check the contract, and the peers that
-# the package is measured beside.
+# The package and what tests it, and apart from them the tools that check the contract, the peers that the package is
+# measured beside, and what drives a browser.
 VENV := target/venv
 TOOLS := target/tools
 BENCH := target/bench
+BROWSER := target/browser-tools
 PIP_OPTIONS := --quiet --disable-pip-version-check
 
 # What a test may do and the product may not.
@@ -20,7 +21,7 @@ BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
 # How many examples of each operation and phase schemathesis tries.
 SCHEMATHESIS_EXAMPLES ?= 400
 
-.PHONY: demo test test-rust test-contract test-python lint lint-openapi docs fmt wheel bench bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-network test-network
+.PHONY: demo test test-rust test-contract test-python lint lint-openapi docs fmt wheel bench bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-network test-network test-browser needs-chromium
 
 ## The project's main job, shown: a sandbox on a free port, an agent created, a deal read.
 demo: $(VENV)/package
@@ -61,6 +62,18 @@ test-network: $(VENV)/package
 		DEALKIT_INTERMEDIARY=$$name PYTHONPATH=bindings/network $(VENV)/bin/python -m pytest -p through --quiet \
 			bindings/network $(THROUGH); \
 	done
+
+# The browser that looks at the page of the sandbox: Debian's, or another of the family.
+CHROMIUM ?= chromium
+
+## The page at /__sandbox/docs in Chromium without a window; screenshots go to target/browser. Not part of `test`, because
+## Chromium is not on every machine.
+test-browser: needs-chromium $(BROWSER)/installed
+	cargo build --package dealkit-server
+	CHROMIUM=$(CHROMIUM) DEALKIT_SERVER=$(abspath $(BUILT))/dealkit-server $(BROWSER)/bin/python -m pytest server/tests/browser
+
+needs-chromium:
+	@command -v $(CHROMIUM) >/dev/null || { echo "make: test-browser needs Chromium: apt-get install chromium (or CHROMIUM=google-chrome)" >&2; exit 1; }
 
 ## Formatting, clippy, documentation; warnings are errors. Types are checked by the tests of Python.
 lint: $(VENV)/package
@@ -198,7 +211,7 @@ $(BENCH)/peers: $(BENCH)/bin/python $(BENCHES)/requirements.txt
 	$< -m pip install $(PIP_OPTIONS) --requirement $(BENCHES)/requirements.txt
 	@touch $@
 
-$(VENV)/bin/python $(TOOLS)/bin/python $(BENCH)/bin/python:
+$(VENV)/bin/python $(TOOLS)/bin/python $(BENCH)/bin/python $(BROWSER)/bin/python:
 	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	  || { echo "make: Python 3.11 or newer with the module venv is needed (Debian: apt-get install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(dir $(@D))
@@ -208,8 +221,12 @@ $(TOOLS)/installed: $(TOOLS)/bin/python
 	$< -m pip install $(PIP_OPTIONS) "openapi-spec-validator==0.9.0" "schemathesis==4.32.5"
 	@touch $@
 
+$(BROWSER)/installed: $(BROWSER)/bin/python server/tests/browser/requirements.txt
+	$< -m pip install $(PIP_OPTIONS) --requirement server/tests/browser/requirements.txt
+	@touch $@
+
 # The package as pip installs it, but compiled as tests are: a release build takes many minutes.
-$(VENV)/package: $(VENV)/bin/python pyproject.toml Cargo.lock $(shell find bindings/src bindings/python sdk/src server/src -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.json')
+$(VENV)/package: $(VENV)/bin/python pyproject.toml Cargo.lock $(shell find bindings/src bindings/python sdk/src server/src -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.json' -o -path '*/docs/*')
 	$< -m pip install $(PIP_OPTIONS) --group test
 	$< -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps --config-settings=build-args="--profile dev" .
 	@touch $@

@@ -1,0 +1,158 @@
+"""A sandbox as a process, and Debian's Chromium without a window, which reaches nothing but this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
+
+ROOT = Path(__file__).parents[3]
+SERVER = os.environ.get("DEALKIT_SERVER", str(ROOT / "target/debug/dealkit-server"))
+CHROMIUM = shutil.which(os.environ.get("CHROMIUM", "chromium"))
+
+# A busy machine takes its time.
+expect.set_options(timeout=20_000)
+
+
+class Sandbox:
+    """A running `dealkit-server`."""
+
+    def __init__(self, *flags: str, port: int = 0) -> None:
+        command = [SERVER, "--listen", f"127.0.0.1:{port}", "--log", "off", *flags]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("DEALKIT_")}
+        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout
+        self.url = self.process.stdout.readline().split()[-1]
+
+    def call(self, method: str, path: str, body: str | None = None, **headers: str) -> Any:
+        """Sends a request as another program would, and returns the body of the response as JSON."""
+        headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        if body is not None:
+            headers["content-type"] = "application/json"
+        request = urllib.request.Request(self.url + path, body and body.encode(), headers, method=method)
+        # Never through a proxy, whatever the environment says.
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as response:
+            text = response.read()
+        return json.loads(text) if text else None
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+class Visit:
+    """A page that is watched: whatever it says to the console, and whatever it asks another host for, is kept."""
+
+    def __init__(self, page: Page, sandbox: Sandbox) -> None:
+        self.page = page
+        self.sandbox = sandbox
+        self.complaints: list[str] = []
+        self.elsewhere: list[str] = []
+        page.on("console", self._on_console)
+        page.on("pageerror", lambda error: self.complaints.append(f"exception: {error}"))
+        page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
+        page.on("request", self._on_request)
+        page.goto(f"{sandbox.url}/__sandbox/docs")
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        # That a request of /v1 was responded to with an error, or not at all, is what a test asked for.
+        provoked = message.text.startswith("Failed to load resource") and "/v1/" in message.location["url"]
+        if message.type in ("error", "warning") and not provoked:
+            self.complaints.append(f"{message.type}: {message.text} ({message.location['url']})")
+
+    def _on_request(self, request: Request) -> None:
+        if not request.url.startswith(self.sandbox.url):
+            self.elsewhere.append(request.url)
+
+    def options(self, operation: str) -> None:
+        """Unfolds what a form has besides."""
+        self.page.locator(f"#{operation}").get_by_text("Options: ").click()
+
+    def send(self, operation: str) -> str:
+        """Sends the form of an operation, and returns what the page then says of the response."""
+        article = self.page.locator(f"#{operation}")
+        article.get_by_role("button", name="Send").click()
+        return self.outcome(operation)
+
+    def outcome(self, operation: str) -> str:
+        outcome = self.page.locator(f"#{operation} .outcome")
+        outcome.get_by_text(" ms").wait_for()
+        return outcome.inner_text()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.exit("Chromium is missing: apt-get install chromium (or CHROMIUM=google-chrome)", returncode=1)
+    # A sandbox of its own Chromium only has where it is not root, as it is in containers.
+    arguments = ["--no-sandbox"] if os.getuid() == 0 else []
+    arguments.append("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Sandbox]]:
+    """Starts sandboxes, which end with the test."""
+    started: list[Sandbox] = []
+
+    def start(*flags: str, port: int = 0) -> Sandbox:
+        started.append(Sandbox(*flags, port=port))
+        return started[-1]
+
+    yield start
+    for sandbox in started:
+        sandbox.stop()
+
+
+@pytest.fixture
+def sandbox(start: Callable[..., Sandbox]) -> Sandbox:
+    return start()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Callable[..., Visit]]:
+    """Opens the page of a sandbox. When the test ends, no page may have complained or asked anyone else."""
+    contexts: list[BrowserContext] = []
+    visits: list[Visit] = []
+
+    def open_page(sandbox: Sandbox, **options: Any) -> Visit:
+        options = {"viewport": {"width": 1280, "height": 900}, **options}
+        contexts.append(browser.new_context(permissions=["clipboard-read", "clipboard-write"], **options))
+        visits.append(Visit(contexts[-1].new_page(), sandbox))
+        return visits[-1]
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert [visit.complaints for visit in visits if visit.complaints] == []
+    assert [visit.elsewhere for visit in visits if visit.elsewhere] == []
+
+
+@pytest.fixture
+def visit(open_page: Callable[..., Visit], sandbox: Sandbox) -> Visit:
+    return open_page(sandbox)
+
+
+@pytest.fixture
+def page(visit: Visit) -> Page:
+    return visit.page
+
+
+@pytest.fixture(scope="session")
+def screenshots() -> Path:
+    """Where screenshots go, for people to look at."""
+    folder = ROOT / "target/browser"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

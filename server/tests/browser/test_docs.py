@@ -1,0 +1,395 @@
+"""The page at /__sandbox/docs, as somebody uses it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from conftest import Sandbox, Visit
+from playwright.sync_api import Error, Page, expect
+
+HOSTILE = '<img src=x onerror="alert(1)">'
+
+
+def rows(page: Page) -> list[str]:
+    """What the journal shows, each request in a line."""
+    return [" ".join(row.split()) for row in page.locator("#requests summary").all_inner_texts()]
+
+
+def test_it_shows_what_openapi_json_says(page: Page) -> None:
+    expect(page.get_by_role("heading", name="POST /v1/agents")).to_be_visible()
+    expect(page.get_by_role("heading", name="GET /v1/deals/{id}")).to_be_visible()
+    create = page.locator("#createAgent")
+    create.get_by_text("Fields of the body").click()
+    first_name = create.locator(".fields > div", has=page.get_by_text("first_name", exact=True)).first
+    expect(first_name).to_contain_text("required")
+    expect(first_name).to_contain_text("string, 1 to 255 characters")
+    role = create.locator(".fields > div", has=page.get_by_text("role", exact=True)).first
+    expect(role).to_contain_text("one of COLLECTIVE_ADMIN, BROKER_ADMIN, OFFICE_ADMIN, ADMIN, AGENT")
+    expect(create.get_by_text("profile.onboardingComplete")).to_be_visible()
+
+    retrieve = page.locator("#retrieveDeal")
+    retrieve.get_by_text("Responses", exact=True).click()
+    retrieve.locator("summary", has_text="200").click()
+    price = retrieve.locator(".fields > div", has=page.get_by_text("listing_contract.sale_price"))
+    expect(price).to_contain_text("integer (int64) or null")
+    expect(retrieve.get_by_text("application.offers[].percent_of_commission")).to_be_visible()
+    for status in ("400", "401", "404"):
+        expect(retrieve.locator("summary", has_text=status)).to_be_visible()
+
+
+def test_it_creates_an_agent(visit: Visit, sandbox: Sandbox) -> None:
+    page = visit.page
+    page.locator("#createAgent-sample").select_option("With a role and its scope")
+    assert visit.send("createAgent").startswith("201 Created, ")
+    expect(page.get_by_label("Body of the response")).to_contain_text('"id": "a_1"')
+    expect(page.locator("#requests summary")).to_have_count(1)
+    assert rows(page)[0].startswith("POST /v1/agents 201 ")
+    [agent] = sandbox.call("GET", "/__sandbox/agents")["agents"]
+    assert (agent["agent"]["id"], agent["sent"]["email"]) == ("a_1", "grace@example.com")
+
+    body = page.locator("#createAgent-body")
+    body.fill('{"email": "no"}')
+    body.press("Control+Enter")
+    expect(page.locator("#createAgent .outcome")).to_contain_text("422")
+    expect(page.get_by_label("Body of the response")).to_contain_text('"pointer": "/first_name"')
+
+
+def test_it_reads_a_deal_to_the_last_digit(visit: Visit, sandbox: Sandbox) -> None:
+    page = visit.page
+    assert visit.send("retrieveDeal").startswith("200 OK, ")
+    expect(page.get_by_label("Body of the response")).to_contain_text('"id": "d_1"')
+
+    deal = '{"id":"a/b é","application":{"requested_amount":10.10},"quotes":[],"x":123456789012345678901234567.0,"y":"\\u00e9{[,"}'
+    sandbox.call("PUT", "/__sandbox/deals/a%2Fb%20%C3%A9", deal)
+    page.locator("#retrieveDeal-id").fill("a/b é")
+    assert visit.send("retrieveDeal").startswith(f"200 OK, {len(deal.encode())} bytes, ")
+    assert page.get_by_label("Body of the response").inner_text() == (
+        '{\n  "id": "a/b é",\n  "application": {\n    "requested_amount": 10.10\n  },\n  "quotes": [],\n'
+        '  "x": 123456789012345678901234567.0,\n  "y": "\\u00e9{[,"\n}'
+    )
+
+    visit.options("retrieveDeal")
+    page.locator("#retrieveDeal-x-request-id").fill("mine-1")
+    page.locator("#retrieveDeal-reading").select_option("errors-html")
+    page.locator("#retrieveDeal-id").fill("nobody")
+    assert visit.send("retrieveDeal").startswith("404 Not Found, ")
+    response = page.locator("#retrieveDeal .response")
+    expect(response.get_by_label("Body of the response")).to_contain_text("<html")
+    response.get_by_text("Headers").click()
+    expect(response.locator(".pairs > div", has_text="x-request-id")).to_contain_text("mine-1")
+
+
+def test_the_journal_is_filtered_repeated_and_cleared(visit: Visit, sandbox: Sandbox) -> None:
+    page = visit.page
+    visit.send("createAgent")
+    visit.send("retrieveDeal")
+    # What another program does shows up by itself.
+    sandbox.call("GET", "/v1/deals/d_2?from=elsewhere", x_service_key="sandbox-key", x_tenant="7")
+    expect(page.locator("#requests summary")).to_have_count(3)
+    assert [row.rsplit(" ", 2)[0] for row in rows(page)] == [
+        "GET /v1/deals/d_2?from=elsewhere 200",
+        "GET /v1/deals/d_1 200",
+        "POST /v1/agents 201",
+    ]
+    opened = page.locator("#requests li").first
+    opened.locator("summary").click()
+    command = opened.get_by_label("Command that repeats it")
+    expect(command).to_contain_text(f"'{sandbox.url}/v1/deals/d_2?from=elsewhere'")
+    expect(command).to_contain_text("-H 'x-service-key: sandbox-key' -H 'x-tenant: 7'")
+    opened.get_by_role("button", name="Copy curl command").click()
+    expect(opened.get_by_role("button", name="Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == command.inner_text()
+    expect(opened.locator(".pairs > div", has_text="x-service-key")).to_contain_text("<redacted>")
+
+    filter = page.get_by_label("Filter")
+    filter.fill("POST 201")
+    expect(page.get_by_text("1 of 3 requests")).to_be_visible()
+    assert rows(page)[0].startswith("POST /v1/agents 201")
+    visit.send("createAgent")
+    expect(page.get_by_text("2 of 4 requests")).to_be_visible()
+    filter.fill("d_2 elsewhere")
+    expect(page.locator("#requests summary")).to_have_count(1)
+    filter.fill("")
+    expect(page.locator("#requests summary")).to_have_count(4)
+
+    page.get_by_role("button", name="Clear").click()
+    expect(page.locator("#requests summary")).to_have_count(0)
+    assert sandbox.call("GET", "/__sandbox/requests")["requests"] == []
+    # Cleared by another program, too.
+    visit.send("retrieveDeal")
+    expect(page.locator("#requests summary")).to_have_count(1)
+    sandbox.call("POST", "/__sandbox/reset", "{}")
+    expect(page.locator("#requests summary")).to_have_count(0)
+
+
+def test_of_many_requests_the_newest_are_shown(visit: Visit, sandbox: Sandbox) -> None:
+    page = visit.page
+    for number in range(105):
+        sandbox.call("GET", f"/v1/deals/d_1?number={number}", x_service_key="sandbox-key")
+    expect(page.get_by_text("105 requests, the newest 100 shown")).to_be_visible()
+    expect(page.locator("#requests summary")).to_have_count(100)
+    assert "number=104 " in rows(page)[0]
+    page.get_by_label("Filter").fill("number=0")
+    expect(page.get_by_text("1 of 105 requests")).to_be_visible()
+    assert "number=0 " in rows(page)[0]
+
+
+def test_faults_are_added_played_and_removed(visit: Visit, sandbox: Sandbox) -> None:
+    page = visit.page
+    faults = page.get_by_role("region", name="Faults to come")
+    faults.get_by_label("What goes wrong").select_option("503, Retry-After 1")
+    faults.get_by_label("For").select_option("POST /v1/agents")
+    faults.get_by_label("Times").fill("2")
+    faults.get_by_role("button", name="Add fault").click()
+    listed = faults.get_by_role("listitem")
+    for text in ("status=503", "method=POST", "path=/v1/agents", "times=2", "played 0"):
+        expect(listed).to_contain_text(text)
+    assert visit.send("retrieveDeal").startswith("200 OK")
+    assert visit.send("createAgent").startswith("503 Service Unavailable")
+    expect(page.locator("#requests summary").first).to_contain_text("status=503; retry_after=1")
+    expect(listed).to_contain_text("played 1")
+    listed.get_by_role("button", name="Remove").click()
+    expect(listed).to_have_count(0)
+    expect(page.locator("#faults-heading")).to_be_focused()
+    assert sandbox.call("GET", "/__sandbox/faults")["faults"] == []
+
+    faults.get_by_label("Times").fill("")
+    faults.get_by_role("button", name="Add fault").click()
+    expect(listed).to_contain_text("times without end")
+    # A seed that no JavaScript number holds.
+    sandbox.call("POST", "/__sandbox/faults", '{"garbage": true, "probability": 0.5, "seed": 18446744073709551615}')
+    expect(faults.get_by_text("seed=18446744073709551615")).to_be_visible()
+
+
+def test_what_becomes_of_a_delayed_request_is_shown(visit: Visit, sandbox: Sandbox) -> None:
+    page = visit.page
+    visit.options("retrieveDeal")
+    page.locator("#retrieveDeal-fault").select_option("2 seconds late")
+    page.locator("#retrieveDeal").get_by_role("button", name="Send").click()
+    expect(page.locator("#requests summary")).to_contain_text(["no response"])
+    visit.send("createAgent")
+    assert "200" in visit.outcome("retrieveDeal")
+    expect(page.locator("#requests summary").last).to_contain_text("200")
+    assert [row.split()[2] for row in rows(page)] == ["201", "200"]
+
+
+def test_every_fault_of_the_page_is_one(visit: Visit, sandbox: Sandbox) -> None:
+    page = visit.page
+    presets = page.locator("#fault-preset option").all_inner_texts()
+    for preset in presets:
+        page.get_by_label("What goes wrong").select_option(preset)
+        page.get_by_role("button", name="Add fault").click()
+    expect(page.locator("#fault-list li")).to_have_count(len(presets))
+    sandbox.call("DELETE", "/__sandbox/faults")
+    visit.options("retrieveDeal")
+    options = page.locator("#retrieveDeal-fault option").evaluate_all("all => all.map(option => option.value)")
+    for fault in filter(None, options):
+        if "stall" not in fault and "delay" not in fault:  # they have tests of their own
+            page.locator("#retrieveDeal-fault").select_option(fault)
+            assert not visit.send("retrieveDeal").startswith(("200", "400")) or "after-bytes" in fault, fault
+
+
+def test_a_response_that_breaks_off_shows_what_came(visit: Visit) -> None:
+    page = visit.page
+    retrieve = page.locator("#retrieveDeal")
+    visit.options("retrieveDeal")
+    fault = page.locator("#retrieveDeal-fault")
+    fault.select_option("connection reset after 10 bytes of the body")
+    outcome = visit.send("retrieveDeal")
+    assert outcome.startswith("200 OK, broke off after 10 bytes. The browser says: "), outcome
+    assert len(retrieve.get_by_label("Body of the response").inner_text()) == 10
+
+    fault.select_option("stalls after 10 bytes of the body")
+    retrieve.get_by_role("button", name="Send").click()
+    expect(retrieve.get_by_text("Waiting for the response")).to_be_visible()
+    # The journal has it once the response began.
+    expect(page.locator("#requests summary").first).to_contain_text("stall")
+    retrieve.get_by_role("button", name="Cancel").click()
+    assert "Cancelled" in visit.outcome("retrieveDeal")
+    expect(retrieve.get_by_role("button", name="Cancel")).to_be_hidden()
+
+    fault.select_option("bytes that are no HTTP")
+    assert visit.send("retrieveDeal").startswith("No response The browser says: ")
+
+
+def test_hostile_text_is_shown_as_text(visit: Visit, sandbox: Sandbox, screenshots: Path) -> None:
+    page = visit.page
+    agent = {
+        "email": "eve@example.com",
+        "first_name": HOSTILE,
+        "last_name": "\u202e</pre><script>alert(2)</script>",
+        "profile": {},
+    }
+    page.locator("#createAgent-body").fill(json.dumps(agent, ensure_ascii=False))
+    assert visit.send("createAgent").startswith("201")
+    response = page.get_by_label("Body of the response")
+    expect(response).to_contain_text("<img src=x onerror=")
+    # What would turn the direction of writing, and disguise what follows, is shown.
+    expect(response).to_contain_text('"last_name": "\\u202e</pre><script>alert(2)</script>"')
+    hostile = {"x-service-key": "sandbox-key", "x-tenant": HOSTILE, "x-request-id": "<b>id</b>"}
+    sandbox.call("GET", "/v1/deals/d_1?'onload=alert(3)&long=" + "x" * 3_000, **hostile)
+    expect(page.locator("#requests summary")).to_have_count(2)
+    for row in page.locator("#requests summary").all():
+        row.click()
+    expect(page.get_by_label("Command that repeats it").last).to_contain_text("\\u202e</pre>")
+    expect(page.locator("#requests .pairs > div", has_text="x-tenant")).to_contain_text(HOSTILE)
+    expect(page.get_by_label("Body of the request")).to_contain_text("<script>alert(2)</script>")
+    sandbox.call("POST", "/__sandbox/faults", json.dumps({"status": 500, "body": HOSTILE, "path": "/<b>bold</b>"}))
+    expect(page.locator("#fault-list")).to_contain_text(HOSTILE)
+    assert page.locator("main img, main b, main script").count() == 0
+    screenshot(page, screenshots, "hostile")
+
+
+def test_the_policy_forbids_markup_and_other_hosts(
+    open_page: Callable[..., Visit], start: Callable[..., Sandbox]
+) -> None:
+    visit, other = open_page(start()), start()
+    with pytest.raises(Error, match="TrustedHTML"):
+        visit.page.evaluate("document.body.innerHTML = '<b>bold</b>'")
+    with pytest.raises(Error, match="Failed to fetch"):
+        visit.page.evaluate("url => fetch(url, {mode: 'no-cors'})", f"{other.url}/v1/deals/d_1")
+    visit.page.evaluate(
+        "document.body.append(Object.assign(new Image(), {src: 'data:image/gif;base64,R0lGODlhAQABAAAAACw='}))"
+    )
+    assert other.call("GET", "/__sandbox/requests")["requests"] == []
+    expect(visit.page.locator("h1")).to_be_visible()
+    assert sum("Content Security Policy" in text for text in visit.complaints) >= 2, visit.complaints
+    visit.complaints.clear()
+    visit.elsewhere.clear()
+
+
+def test_the_keyboard_is_enough(visit: Visit) -> None:
+    page = visit.page
+
+    def tab_to(name: str, key: str = "Tab") -> None:
+        """Goes on until what is so named has focus; wherever focus is, it can be seen."""
+        for _ in range(60):
+            page.keyboard.press(key)
+            focused = page.evaluate(
+                """() => {
+                    const { outlineStyle, outlineWidth } = getComputedStyle(document.activeElement);
+                    const { width, top, bottom } = document.activeElement.getBoundingClientRect();
+                    const element = document.activeElement;
+                    return {
+                        name: element.getAttribute("aria-label") ?? element.labels?.[0]?.innerText ?? element.innerText,
+                        outline: outlineStyle !== "none" && outlineWidth !== "0px",
+                        inView: width > 0 && bottom > 0 && top < innerHeight,
+                    };
+                }"""
+            )
+            assert focused["outline"] and focused["inView"], focused
+            if focused["name"].startswith(name):
+                return
+        raise AssertionError(f"the keyboard does not reach {name}")
+
+    page.locator("#retrieveDeal").wait_for()
+    tab_to("Service key")
+    tab_to("Sample")
+    page.keyboard.press("ArrowDown")
+    tab_to("Body")
+    page.keyboard.press("Control+a")
+    page.keyboard.type('{"email": "kay@example.com", "first_name": "Kay", "last_name": "Board", "profile": {}}')
+    tab_to("Send")
+    page.keyboard.press("Enter")
+    assert visit.outcome("createAgent").startswith("201")
+    tab_to("Headers")
+    page.keyboard.press("Enter")
+    expect(page.locator("#createAgent .response dd").first).to_be_visible()
+    tab_to("Body of the response")
+    tab_to("id")
+    page.keyboard.type("d_2")
+    page.keyboard.press("Enter")
+    assert visit.outcome("retrieveDeal").startswith("200")
+    tab_to("Filter")
+    page.keyboard.type("post")
+    expect(page.locator("#requests summary")).to_have_count(1)
+    tab_to("POST")
+    page.keyboard.press("Space")
+    expect(page.get_by_label("Body of the request")).to_contain_text("Kay")
+    tab_to("What goes wrong")
+    tab_to("Add fault")
+    page.keyboard.press("Enter")
+    expect(page.locator("#fault-list li")).to_have_count(1)
+    tab_to("Remove", "Shift+Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#fault-list li")).to_have_count(0)
+    expect(page.locator("#faults-heading")).to_be_focused()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 360])
+def test_it_reads_well(
+    open_page: Callable[..., Visit], sandbox: Sandbox, screenshots: Path, scheme: str, width: int
+) -> None:
+    visit = open_page(sandbox, viewport={"width": width, "height": 900 if width > 360 else 740}, color_scheme=scheme)
+    page = visit.page
+    visit.send("createAgent")
+    page.locator("#retrieveDeal-id").fill("d_404")
+    visit.send("retrieveDeal")
+    page.get_by_role("button", name="Add fault").click()
+    expect(page.locator("#fault-list li")).to_have_count(1)
+    page.locator("#requests summary").first.click()
+    screenshot(page, screenshots, f"{scheme}-{width}")
+    # Everything unfolded, but of the many responses only the successes: the others are all alike.
+    page.evaluate(
+        "for (const it of document.querySelectorAll('details')) it.open = !it.querySelector(':scope > summary > .s4, :scope > summary > .s5')"
+    )
+    screenshot(page, screenshots, f"{scheme}-{width}-open")
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+    findings = Axe().run(page)
+    assert findings.violations_count == 0, findings.generate_report()
+
+
+def test_a_chosen_key_is_never_in_the_page(
+    open_page: Callable[..., Visit], start: Callable[..., Sandbox], screenshots: Path
+) -> None:
+    sandbox = start("--service-key", "chosen-key")
+    visit = open_page(sandbox)
+    page = visit.page
+    expect(page.get_by_label("Service key")).to_have_value("")
+    assert "chosen-key" not in page.content()
+    assert visit.send("retrieveDeal").startswith("401 Unauthorized")
+    # The journal is not open to everybody then.
+    expect(page.get_by_text("Send the token in the header x-sandbox-token")).to_be_visible()
+    screenshot(page, screenshots, "token")
+    page.get_by_label("Service key").fill("chosen-key")
+    page.get_by_label("Sandbox token").fill("chosen-key")
+    page.get_by_label("Sandbox token").press("Enter")
+    expect(page.locator("#requests summary")).to_have_count(1)
+    assert visit.send("retrieveDeal").startswith("200 OK")
+    # What is on purpose: the sandbox refused twice, once for the page and once after the request that failed.
+    assert all("401 (Unauthorized)" in text and "/__sandbox/requests" in text for text in visit.complaints)
+    visit.complaints.clear()
+
+
+def test_it_finds_a_sandbox_that_started_anew(visit: Visit, start: Callable[..., Sandbox]) -> None:
+    page = visit.page
+    for _ in range(3):
+        visit.send("retrieveDeal")
+    expect(page.locator("#requests summary")).to_have_count(3)
+    port = int(visit.sandbox.url.rsplit(":", 1)[1])
+    visit.sandbox.stop()
+    expect(page.get_by_text("The sandbox does not respond.")).to_be_visible()
+    again = start(port=port)
+    again.call("GET", "/v1/deals/d_2", x_service_key="sandbox-key")
+    expect(page.locator("#requests summary")).to_have_count(1)
+    assert rows(page)[0].startswith("GET /v1/deals/d_2 200")
+    visit.complaints = [text for text in visit.complaints if "ERR_CONNECTION_REFUSED" not in text]
+
+
+@pytest.mark.parametrize("reading", ["extra", "nulls", "chunked", "errors-empty"])
+def test_it_works_whatever_the_reading(
+    open_page: Callable[..., Visit], start: Callable[..., Sandbox], reading: str
+) -> None:
+    visit = open_page(start("--reading", reading))
+    assert visit.send("retrieveDeal").startswith("200 OK")
+    expect(visit.page.locator("#requests summary")).to_have_count(1)
+
+
+def screenshot(page: Page, folder: Path, name: str) -> None:
+    page.evaluate("scrollTo(0, 0)")
+    page.screenshot(path=folder / f"{name}.png", full_page=True)
