@@ -287,21 +287,32 @@ impl Arguments {
         builder
     }
 
-    /// A first command to copy, where the key is no secret.
-    fn hint(&self) -> Option<&'static str> {
+    /// A first thing to try, where the key is no secret.
+    fn hint(&self) -> Option<Hint> {
         let is_plain = self.service_key.is_none()
             && self.deals.is_none()
             && matches!(self.log, LogArgument::Text);
-        let id = if self.generate.is_none() {
+        let deal = if self.generate.is_none() {
             "d_1"
         } else {
             "g_0"
         };
-        (is_plain && self.generate != Some(0)).then_some(id)
+        (is_plain && self.generate != Some(0)).then_some(Hint {
+            deal,
+            page: !self.no_admin,
+        })
     }
 }
 
-fn serve(sandbox: Sandbox, hint: Option<&str>) -> ExitCode {
+/// What the first lines on standard error propose.
+struct Hint {
+    /// A deal that there is.
+    deal: &'static str,
+    /// Whether there is a page to open.
+    page: bool,
+}
+
+fn serve(sandbox: Sandbox, hint: Option<Hint>) -> ExitCode {
     let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&StartError::System(error)),
@@ -316,11 +327,16 @@ fn serve(sandbox: Sandbox, hint: Option<&str>) -> ExitCode {
         let mut stdout = io::stdout();
         let _ = writeln!(stdout, "dealkit-server listening on {}", sandbox.url());
         let _ = stdout.flush();
-        if let Some(id) = hint {
+        if let Some(Hint { deal, page }) = hint {
             let (key, url) = (ServiceKey::DEFAULT, sandbox.url());
-            let _ = writeln!(
+            let page = if page {
+                format!("or open {url}/__sandbox/docs\n")
+            } else {
+                String::new()
+            };
+            let _ = write!(
                 io::stderr(),
-                "try: curl -H 'x-service-key: {key}' {url}/v1/deals/{id}"
+                "try: curl -H 'x-service-key: {key}' {url}/v1/deals/{deal}\n{page}"
             );
         }
         signals.next().await;

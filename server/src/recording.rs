@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Response, StatusCode, request::Parts};
+use http::{Method, Response, StatusCode, request::Parts};
 use tokio::time::Instant;
 
 use crate::{
@@ -71,8 +71,10 @@ impl<'s> Recording<'s> {
         let request_id = request_id
             .or_else(|| self.head.headers.get(&request_id::HEADER))
             .map_or(&b""[..], |id| id.as_bytes());
-        self.log
-            .record(&self.head, status, request_id, self.began.elapsed());
+        if !self.is_look(status) {
+            self.log
+                .record(&self.head, status, request_id, self.began.elapsed());
+        }
         match self.number {
             Some(number) => self.service.journal().amend(number, status, request_id),
             None if service::is_admin(&self.head) => {}
@@ -82,6 +84,14 @@ impl<'s> Recording<'s> {
                     .record(&self.seen(status, request_id));
             }
         }
+    }
+
+    /// Whether somebody merely looked at the sandbox: its page does all the time, and would bury in the log what
+    /// programs do.
+    fn is_look(&self, status: Option<StatusCode>) -> bool {
+        service::is_admin(&self.head)
+            && matches!(self.head.method, Method::GET | Method::HEAD)
+            && status == Some(StatusCode::OK)
     }
 
     fn seen<'r>(&'r self, status: Option<StatusCode>, request_id: &'r [u8]) -> Seen<'r> {

@@ -90,6 +90,35 @@ fn the_log_shows_no_id_and_no_key() {
     );
 }
 
+/// The page looks every two seconds.
+#[cfg(unix)]
+#[test]
+fn the_log_has_what_is_done_to_the_sandbox_and_not_who_looks() {
+    let mut server = Running::start(command(&["--listen", "127.0.0.1:0"]));
+    for (method, path) in [
+        ("GET", "requests"),
+        ("GET", "docs"),
+        ("DELETE", "requests"),
+        ("GET", "nothing"),
+    ] {
+        let request = format!("{method} /__sandbox/{path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        send(server.address, request.as_bytes());
+    }
+    server.signal(rustix::process::Signal::TERM);
+    let log = server.stderr();
+    let [curl, page, cleared, missed] = &log.lines().collect::<Vec<_>>()[..] else {
+        panic!("{log}");
+    };
+    assert!(curl.starts_with("try: curl "), "{log}");
+    let url = format!("http://{}/__sandbox/docs", server.address);
+    assert_eq!(*page, format!("or open {url}"));
+    assert!(
+        cleared.starts_with("DELETE /__sandbox/requests 204 "),
+        "{log}"
+    );
+    assert!(missed.starts_with("GET (unknown) 404 "), "{log}");
+}
+
 /// Nobody reads the log: requests must be answered all the same.
 #[test]
 fn an_unread_log_holds_nothing_up() {
