@@ -28,6 +28,7 @@ from dealkit._headers import Headers
 from dealkit.enums import Role
 
 __version__: Final[str]
+READINGS: Final[tuple[str, ...]]
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
@@ -256,8 +257,20 @@ class NativeSandbox:
     def service_key(self) -> str:
         """{NativeSandbox.service_key}"""
 
-    def agents(self) -> list[Agent] | Failure:
+    def agents(self) -> list[tuple[Agent, dict[str, Any]]] | Failure:
         """{NativeSandbox.agents}"""
+
+    def requests(self) -> list[dict[str, Any]] | Failure:
+        """{NativeSandbox.requests}"""
+
+    def clear_requests(self) -> Failure | None:
+        """{NativeSandbox.clear_requests}"""
+
+    def fail_next(self, fault: str) -> Failure | None:
+        """{NativeSandbox.fail_next}"""
+
+    def clear_faults(self) -> Failure | None:
+        """{NativeSandbox.clear_faults}"""
 
     def insert_deal(self, json: str) -> Failure | None:
         """{NativeSandbox.insert_deal}"""

@@ -91,6 +91,7 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("READINGS", crate::sandbox::readings(module.py())?)?;
         crate::watch::install();
         Ok(())
     }

@@ -3,21 +3,28 @@
 use std::{
     process,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::UNIX_EPOCH,
 };
 
-use dealkit_server::Sandbox;
+use dealkit::Json;
+use dealkit_server::{CreatedAgent, Fault, Reading, RecordedRequest, Sandbox};
 use pyo3::{
     prelude::*,
-    types::{PyDict, PyList},
+    types::{PyBytes, PyDict, PyList, PyTuple},
 };
 
 use crate::{
     arguments::{Expected, Settings},
     document::Document,
-    failure::{Failure, Outcome, entry},
-    gil, model,
+    failure::{Failure, Outcome, entry, header_pairs},
+    gil, json, model,
     models::Agent,
 };
+
+/// The names of the readings of the specification.
+pub(crate) fn readings(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
+    PyTuple::new(py, Reading::ALL.map(Reading::name))
+}
 
 /// A running server.
 #[pyclass(frozen, module = "dealkit._native")]
@@ -61,6 +68,17 @@ pub(crate) fn start_sandbox<'py>(
         if let Some(key) = settings.text("service_key")? {
             builder = builder.service_key(key);
         }
+        if let Some(name) = settings.text("reading")? {
+            let reading = name.parse::<Reading>();
+            builder = builder
+                .reading(reading.map_err(|error| Failure::Config(format!("reading: {error}")))?);
+        }
+        if let Some(admin) = settings.number("admin", Expected::Bool)? {
+            builder = builder.admin(admin);
+        }
+        if let Some(token) = settings.text("admin_token")? {
+            builder = builder.admin_token(token);
+        }
         Ok(builder)
     };
     let configured = gil::uncollected(py, || Ok(configure()))?;
@@ -93,17 +111,41 @@ impl NativeSandbox {
         &self.service_key
     }
 
-    /// The agents created so far, in the order of creation.
+    /// The agents created so far, in the order of creation: each as the response showed it, and what was sent.
     fn agents<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || {
             let agents = self.with(Sandbox::agents)?;
-            let agents = agents.iter().map(|agent| {
-                let json = serde_json::to_string(&agent.agent)
-                    .map_err(|error| Failure::Runtime(error.to_string()))?;
-                model::read_document::<Agent>(py, &Document::Text(&json), Failure::Decode)
-            });
+            let agents = agents.iter().map(|agent| created(py, agent));
             Ok(PyList::new(py, agents.collect::<Outcome<Vec<_>>>()?)?)
         })
+    }
+
+    /// The latest requests of /v1, in the order in which they were responded to, each by attribute; `at` in seconds
+    /// since 1970.
+    fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || {
+            let requests = self.with(Sandbox::requests)?;
+            let requests = requests.iter().map(|request| recorded(py, request));
+            Ok(PyList::new(py, requests.collect::<PyResult<Vec<_>>>()?)?)
+        })
+    }
+
+    /// Forgets the requests so far.
+    fn clear_requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || self.with(Sandbox::clear_requests))
+    }
+
+    /// Has something go wrong with requests to come: a fault, as JSON.
+    fn fail_next<'py>(&self, py: Python<'py>, fault: &str) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || {
+            self.with(|sandbox| Fault::from_json(fault).and_then(|fault| sandbox.fail_next(fault)))?
+                .map_err(|error| Failure::Value(error.to_string()))
+        })
+    }
+
+    /// Removes every fault that has not happened as often as it should.
+    fn clear_faults<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || self.with(Sandbox::clear_faults))
     }
 
     /// Adds a deal, a JSON text; one with the same id is replaced.
@@ -114,7 +156,7 @@ impl NativeSandbox {
         })
     }
 
-    /// Drops every agent, and every deal but those that the server started with.
+    /// Brings back the beginning: no agents, the deals that the server started with, no faults and no requests.
     fn reset<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || self.with(Sandbox::reset))
     }
@@ -144,6 +186,41 @@ impl NativeSandbox {
             None => Err(Failure::Runtime("this sandbox is closed".to_owned())),
         }
     }
+}
+
+/// An agent as the response showed it, and what was sent.
+fn created<'py>(
+    py: Python<'py>,
+    created: &CreatedAgent,
+) -> Outcome<(Bound<'py, Agent>, Bound<'py, PyAny>)> {
+    let internal = |error: serde_json::Error| Failure::Runtime(error.to_string());
+    let agent = serde_json::to_string(&created.agent).map_err(internal)?;
+    let sent = serde_json::to_string(&created.sent).map_err(internal)?;
+    let sent = Json::parse(sent).map_err(|error| Failure::Runtime(error.to_string()))?;
+    Ok((
+        model::read_document::<Agent>(py, &Document::Text(&agent), Failure::Decode)?,
+        json::value(py, &sent)?,
+    ))
+}
+
+fn recorded<'py>(py: Python<'py>, request: &RecordedRequest) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("number", request.number)?;
+    // Nothing was recorded before 1970.
+    let at = request.at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    fields.set_item("at", at.as_secs_f64())?;
+    fields.set_item("method", request.method.as_str())?;
+    fields.set_item("path_template", request.path_template())?;
+    fields.set_item("path", &request.path)?;
+    fields.set_item("query", &request.query)?;
+    fields.set_item("headers", header_pairs(&request.headers))?;
+    fields.set_item("body", PyBytes::new(py, &request.body))?;
+    fields.set_item("body_bytes", request.body_bytes)?;
+    fields.set_item("status", request.status.map(|status| status.as_u16()))?;
+    fields.set_item("duration", request.duration.as_secs_f64())?;
+    fields.set_item("request_id", &request.request_id)?;
+    fields.set_item("fault", &request.fault)?;
+    Ok(fields)
 }
 
 impl Drop for NativeSandbox {

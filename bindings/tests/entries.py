@@ -207,12 +207,22 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "NativeSandbox.url": [partial(attrgetter("url"), server)],
         "NativeSandbox.service_key": [partial(attrgetter("service_key"), server)],
         "NativeSandbox.agents": [server.agents],
+        "NativeSandbox.requests": [server.requests],
+        "NativeSandbox.clear_requests": [native.start_sandbox([], {}).clear_requests],
+        "NativeSandbox.fail_next": [
+            # One that happens to nothing here.
+            partial(server.fail_next, '{"status": 503, "retry_after": 1, "body": {"a": 1}, "path": "/none"}'),
+            partial(server.fail_next, '{"status": 1}'),
+        ],
+        "NativeSandbox.clear_faults": [server.clear_faults],
         "NativeSandbox.insert_deal": [partial(server.insert_deal, '{"id": "x"}'), partial(server.insert_deal, "{}")],
         "NativeSandbox.reset": [server.reset],
         "NativeSandbox.close": [native.start_sandbox([], {}).close],
         "start_sandbox": [
             partial(native.start_sandbox, ['{"id": "x"}'], {}),
             partial(native.start_sandbox, ["{}"], {}),
+            partial(native.start_sandbox, [], {"reading": "sparse", "admin": False, "max_agents": 5}),
+            partial(native.start_sandbox, [], {"reading": "none"}),
         ],
     }
 

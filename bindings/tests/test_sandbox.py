@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import sysconfig
+import urllib.error
+import urllib.request
+from datetime import UTC, datetime
+from decimal import Decimal
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import untyped
 
-from dealkit import AsyncClient, Client, ConfigError, Deal, InternalServerError, NotFoundError, Side
-from dealkit.testing import Sandbox
+from dealkit import (
+    APIConnectionError,
+    APIStatusError,
+    APITimeoutError,
+    AsyncClient,
+    Client,
+    ConfigError,
+    Deal,
+    DecodeError,
+    Headers,
+    InternalServerError,
+    NotFoundError,
+    Side,
+)
+from dealkit.testing import READINGS, CreatedAgent, Sandbox
 
 ADA: Any = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
 
@@ -63,7 +84,7 @@ def test_generated_deals_and_settings() -> None:
 
 
 def test_a_full_store() -> None:
-    for settings in ({"max_agents": 1}, {"max_store_bytes": 500}):
+    for settings in ({"max_agents": 1}, {"max_store_bytes": 150}):
         with Sandbox(**untyped(settings)) as sandbox, of(sandbox) as client:
             client.agents.create(**ADA)
             with pytest.raises(InternalServerError) as caught:
@@ -94,6 +115,11 @@ def test_async_use() -> None:
         ({"deals": '{"id": "a"}'}, TypeError, "not one str"),
         ({"deals": 5}, TypeError, "int"),
         ({"service_key": "a b"}, ConfigError, "service key"),
+        ({"reading": "sparsely"}, ConfigError, "^reading: expected one of reference, ok, sparse, "),
+        ({"reading": 5}, TypeError, "reading must be a str, not int"),
+        ({"admin": 1}, TypeError, "admin must be a bool, not int"),
+        ({"admin_token": "a b"}, ConfigError, "token of the sandbox"),
+        ({"generate": 10**12}, ConfigError, "generate: expected at most 1000000 deals"),
         ({"generate": -1}, (OverflowError, TypeError, ValueError), "-1|negative|convert"),
         ({"nonsense": 1}, TypeError, "nonsense"),
     ],
@@ -108,9 +134,201 @@ def test_closed() -> None:
     sandbox = Sandbox()
     sandbox.close()
     sandbox.close()
-    for use in (lambda: sandbox.agents, lambda: sandbox.reset(), lambda: sandbox.insert_deal({"id": "a"})):
+    for use in (
+        lambda: sandbox.agents,
+        lambda: sandbox.requests,
+        lambda: sandbox.clear_requests(),
+        lambda: sandbox.fail_next(garbage=True),
+        lambda: sandbox.clear_faults(),
+        lambda: sandbox.reset(),
+        lambda: sandbox.insert_deal({"id": "a"}),
+    ):
         with pytest.raises(RuntimeError, match="closed"):
             use()
+
+
+def test_agents_show_what_was_sent() -> None:
+    with Sandbox() as sandbox, of(sandbox) as client:
+        given: Any = {**ADA, "phone": "+15555550100", "image_url": None, "role": "AGENT"}
+        given["profile"] = {"onboarding_complete": True, "client_metadata": {"rate": Decimal("1.10")}}
+        agent = client.agents.create(**given)
+        assert sandbox.agents == [agent] and agent == sandbox.agents[0]
+        (created,) = sandbox.agents
+        assert isinstance(created, CreatedAgent) and created.agent == agent
+        assert created.sent == {
+            **given,
+            "profile": {"onboardingComplete": True, "clientMetadata": {"rate": Decimal("1.10")}},
+        }
+        with pytest.raises(TypeError):
+            created.sent["phone"] = "+1"  # type: ignore[index]
+        assert (created.email, created.role_assignments[0].role) == ("ada@example.com", "AGENT")
+        assert "first_name" in dir(created) and hash(created) == hash(agent)
+        with pytest.raises(AttributeError, match="nothing"):
+            getattr(created, "nothing")  # noqa: B009
+        assert "ada@" not in repr(created) and "555" not in repr(created) and repr(agent) in repr(created)
+        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+            assert pickle.loads(pickle.dumps(created, protocol)) == created
+        assert created != CreatedAgent(agent, {}) and created != 5
+
+
+def test_requests_are_shown() -> None:
+    with Sandbox(service_key="sesame") as sandbox, of(sandbox) as client:
+        sandbox.insert_deal({"id": "personal"})
+        before = datetime.now(UTC)
+        agent = client.agents.create(**ADA, extra_headers={"x-request-id": "import-42", "x-tenant": "7"})
+        with pytest.raises(NotFoundError):
+            client.request("GET", "deals", "a/b", query={"x": "1"})
+        sandbox.fail_next(cut="before-head", path="/v1/deals/personal")
+        assert client.deals.retrieve("personal").id == "personal"
+        created, missing, cut, read = sandbox.requests
+        assert (created.number, created.method, created.path, created.query) == (1, "POST", "/v1/agents", None)
+        assert (created.path_template, created.status, created.request_id) == ("/v1/agents", 201, "import-42")
+        assert json.loads(created.body) == ADA and created.body_bytes == len(created.body)
+        assert isinstance(created.headers, Headers)
+        assert (created.headers["X-Tenant"], created.headers["x-service-key"]) == ("7", "<redacted>")
+        assert before <= created.at <= datetime.now(UTC) and 0 < created.duration < 10
+        assert (missing.path, missing.path_template, missing.query) == ("/v1/deals/a%2Fb", "/v1/deals/{id}", "x=1")
+        assert (missing.status, missing.fault, missing.body) == (404, None, b"")
+        assert (cut.status, cut.fault, read.status) == (None, "cut=before-head; how=reset", 200)
+        for request in sandbox.requests:
+            shown = repr(request)
+            assert shown.startswith(
+                f"RecordedRequest(number={request.number}, method='{request.method}', path_template="
+            )
+            for secret in ("sesame", "ada", "Lovelace", "personal", "a%2Fb", "x-tenant"):
+                assert secret not in shown
+            with pytest.raises(AttributeError):
+                request.status = 500  # type: ignore[misc]
+            assert pickle.loads(pickle.dumps(request)) == request and hash(request) == hash(request)
+        assert "sesame" not in str([vars_of(request) for request in sandbox.requests])
+        sandbox.clear_requests()
+        assert [*sandbox.requests] == [] and sandbox.agents == [agent]
+        client.deals.retrieve("d_1")
+        assert [request.number for request in sandbox.requests] == [5]
+        sandbox.reset()
+        assert sandbox.requests == ()
+
+
+def vars_of(request: Any) -> dict[str, Any]:
+    """Every attribute."""
+    return {name: getattr(request, name) for name in request.__slots__}
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "text"),
+    [
+        ({"status": 503, "body": "<p>no</p>"}, APIStatusError, "503 Service Unavailable"),
+        ({"status": 418, "body": {"title": "Teapot", "detail": "Short."}}, APIStatusError, "Teapot - Short"),
+        ({"status": 200, "body": [1]}, DecodeError, "expected"),
+        ({"delay": 60}, APITimeoutError, "timed out"),
+        ({"cut": "before-head"}, APIConnectionError, "reset"),
+        ({"cut": "before-head", "how": "eof"}, APIConnectionError, "closed"),
+        ({"cut": "in-head", "how": "reset"}, APIConnectionError, "reset"),
+        ({"cut": "after-bytes:5", "how": "eof"}, APIConnectionError, "end of file|early|body"),
+        ({"cut": "in-head", "how": "stall"}, APITimeoutError, "timed out"),
+        ({"garbage": True}, APIConnectionError, "HTTP"),
+        ({"act_then_reset": True}, APIConnectionError, "reset"),
+    ],
+)
+def test_faults(fault: Any, error: type[Exception], text: str) -> None:
+    with Sandbox() as sandbox, of(sandbox) as client:
+        sandbox.fail_next(**fault)
+        with pytest.raises(error, match=text):
+            client.deals.retrieve("d_1", timeout=1, max_retries=0)
+        assert client.deals.retrieve("d_1").id == "d_1"
+        assert sandbox.requests[0].fault is not None and sandbox.requests[-1].fault is None
+
+
+def test_which_requests_a_fault_happens_to() -> None:
+    with Sandbox() as sandbox, of(sandbox) as client:
+
+        def statuses(count: int) -> list[int]:
+            sandbox.clear_requests()
+            for _ in range(count):
+                with contextlib.suppress(APIStatusError):
+                    client.deals.retrieve("d_1", max_retries=0)
+            return [request.status or 0 for request in sandbox.requests]
+
+        sandbox.fail_next(status=HTTPStatus.IM_A_TEAPOT, path="/v1/deals/{id}", after=1, times=2)
+        sandbox.fail_next(status=500, method="POST", times=None)
+        assert statuses(4) == [200, 418, 418, 200]
+        for _ in range(3):
+            with pytest.raises(InternalServerError):
+                client.agents.create(**ADA)
+        assert sandbox.agents == []
+        sandbox.clear_faults()
+        client.agents.create(**ADA)
+
+        hits = []
+        for seed in (7, 7, 8):
+            sandbox.clear_faults()
+            sandbox.fail_next(status=404, times=None, probability=0.5, seed=seed)
+            hits.append(statuses(40))
+        assert hits[0] == hits[1] != hits[2] and 5 < hits[0].count(404) < 35
+        sandbox.reset()
+        assert statuses(3) == [200, 200, 200]
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "text"),
+    [
+        ({}, ValueError, "nothing goes wrong: expected status, delay, cut, garbage or act_then_reset"),
+        ({"status": 99}, ValueError, "status: expected a status from 200 to 599"),
+        ({"status": "503"}, ValueError, "status: expected a status from 200 to 599"),
+        ({"delay": -1}, ValueError, "delay: expected seconds, from 0 to 3600"),
+        ({"delay": float("nan")}, ValueError, "/delay: must be a finite number"),
+        ({"cut": "after-head"}, ValueError, "cut: expected before-head, in-head or after-bytes:N"),
+        ({"cut": "in-head", "how": "gone"}, ValueError, "how: expected reset, eof or stall"),
+        ({"how": "eof"}, ValueError, "how belongs to a cut"),
+        ({"retry_after": 1}, ValueError, "retry_after and body belong to a status"),
+        ({"status": 500, "garbage": True}, ValueError, "several things go wrong"),
+        ({"status": 500, "times": 0}, ValueError, "times: expected at least 1"),
+        ({"status": 500, "after": -1}, ValueError, "after: expected a whole number, 0 or more"),
+        ({"status": 500, "probability": 2}, ValueError, "probability: expected a number from 0 to 1"),
+        ({"status": 500, "method": "a b"}, ValueError, "method: expected a method, such as POST"),
+        ({"status": 500, "path": "deals"}, ValueError, "path: expected a path that begins with a slash"),
+        ({"status": 500, "body": b"x"}, ValueError, "/body: .* got bytes"),
+        ({"staus": 500}, TypeError, "did you mean 'status'"),
+    ],
+)
+def test_wrong_faults(fault: Any, error: type[Exception], text: str) -> None:
+    with Sandbox() as sandbox:
+        with pytest.raises(error, match=text):
+            sandbox.fail_next(**fault)
+        with of(sandbox) as client:
+            assert client.with_raw_response.deals.retrieve("d_1").attempts == 1
+
+
+def test_readings() -> None:
+    assert len(READINGS) >= 12 and READINGS[0] == "reference"
+    with Sandbox(reading="sparse") as sandbox, of(sandbox) as client:
+        assert client.deals.retrieve("d_1") == Deal(id="d_1")
+        response = client.request("GET", "deals", "d_1", headers={"x-sandbox-reading": "reference"})
+        assert "status" in response.json()
+    with Sandbox(reading="errors-html") as sandbox, of(sandbox) as client:
+        with pytest.raises(NotFoundError) as caught:
+            client.deals.retrieve("none")
+        assert caught.value.problem is None and caught.value.body.startswith(b"<")
+
+
+def test_the_interface_over_http() -> None:
+    def status(sandbox: Sandbox, **headers: str) -> int:
+        request = urllib.request.Request(f"{sandbox.url}/__sandbox/requests", headers=headers)
+        try:
+            with urllib.request.urlopen(request) as response:
+                return int(response.status)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
+
+    with Sandbox() as sandbox:
+        assert status(sandbox) == 200
+    with Sandbox(admin=False) as sandbox, of(sandbox) as client:
+        assert status(sandbox) == 404
+        assert client.deals.retrieve("d_1", extra_headers={"x-sandbox-fault": "status=503"}).id == "d_1"
+    with Sandbox(admin_token="open-sesame") as sandbox:
+        assert status(sandbox) in (401, 403)
+        assert status(sandbox, **{"x-sandbox-token": "open-sesame"}) == 200
 
 
 def test_the_port_can_be_chosen() -> None:

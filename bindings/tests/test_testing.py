@@ -22,6 +22,9 @@ from dealkit import (
     DealkitError,
     DecodeError,
     Timeout,
+    _made_errors,
+    _recorded,
+    _sandbox,
     testing,
 )
 from dealkit.testing import connection_error, decode_error, status_error, timeout_error
@@ -38,7 +41,9 @@ PROBLEM = {
 
 def test_the_examples() -> None:
     names = {name: getattr(testing, name) for name in testing.__all__}
-    assert doctest.testmod(testing, extraglobs={**names, "Client": Client}).failed == 0
+    for module in (testing, _made_errors, _recorded, _sandbox):
+        result = doctest.testmod(module, extraglobs={**names, "Client": Client})
+        assert result.failed == 0 and result.attempted > 0
 
 
 def raised(url: str, **options: Any) -> DealkitError:

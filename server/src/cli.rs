@@ -68,7 +68,7 @@ struct Arguments {
     )]
     deals: Option<PathBuf>,
 
-    /// Serve N generated deals, g_0, g_1 and so on, instead of the samples
+    /// Serve N generated deals (a million at most), g_0, g_1 and so on, instead of the samples
     #[arg(
         long,
         value_name = "N",

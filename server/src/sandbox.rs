@@ -226,8 +226,8 @@ impl SandboxBuilder {
         self
     }
 
-    /// Seeds `count` generated deals instead of the samples, `g_0`, `g_1` and so on. The same seed gives the
-    /// same deals, today and with any later version.
+    /// Seeds `count` generated deals instead of the samples, a million at most: `g_0`, `g_1` and so on. The same seed
+    /// gives the same deals, today and with any later version.
     pub fn generate(mut self, count: usize, seed: u64) -> Self {
         self.generate = Some((count, seed));
         self

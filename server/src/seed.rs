@@ -22,6 +22,9 @@ const SAMPLES: &str = include_str!("samples.json");
 const SINGLE_VALUE: &str = "is only a part of a JSON value that spans several lines; \
     a file is a JSON array of deals, or one deal per line: put [ ] around the value";
 
+/// How many deals can be generated: so many take five gigabytes.
+const MAX_GENERATED: usize = 1_000_000;
+
 /// What errors name when deals come from standard input: it has no path.
 const STANDARD_INPUT: &str = "standard input";
 
@@ -169,6 +172,12 @@ pub enum SeedError {
         /// Where the first one came from.
         first: String,
     },
+    /// There are more deals to generate than a server can hold.
+    #[error("generate: expected at most {limit} deals")]
+    TooManyGenerated {
+        /// The limit.
+        limit: usize,
+    },
     /// The store of a running server has no room for another deal. See
     /// [`Config::max_store_bytes`](crate::Config::max_store_bytes).
     #[error("deal: the store holds as many bytes as it may; raise max_store_bytes, or reset it")]
@@ -303,6 +312,11 @@ impl Seeds {
 
     /// `count` generated deals.
     pub(crate) fn add_generated(&mut self, count: usize, seed: u64) -> Result<(), SeedError> {
+        if count > MAX_GENERATED {
+            return Err(SeedError::TooManyGenerated {
+                limit: MAX_GENERATED,
+            });
+        }
         for index in 0..count {
             // Not checked again: that every generated deal is one is what the generator's tests are for.
             let deal = (

@@ -8,6 +8,7 @@ from dealkit._headers import Headers
 from dealkit.enums import Role
 
 __version__: Final[str]
+READINGS: Final[tuple[str, ...]]
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
@@ -1719,14 +1720,27 @@ class NativeSandbox:
     def service_key(self) -> str:
         """The key that requests must carry."""
 
-    def agents(self) -> list[Agent] | Failure:
-        """The agents created so far, in the order of creation."""
+    def agents(self) -> list[tuple[Agent, dict[str, Any]]] | Failure:
+        """The agents created so far, in the order of creation: each as the response showed it, and what was sent."""
+
+    def requests(self) -> list[dict[str, Any]] | Failure:
+        """The latest requests of /v1, in the order in which they were responded to, each by attribute; `at` in seconds
+        since 1970."""
+
+    def clear_requests(self) -> Failure | None:
+        """Forgets the requests so far."""
+
+    def fail_next(self, fault: str) -> Failure | None:
+        """Has something go wrong with requests to come: a fault, as JSON."""
+
+    def clear_faults(self) -> Failure | None:
+        """Removes every fault that has not happened as often as it should."""
 
     def insert_deal(self, json: str) -> Failure | None:
         """Adds a deal, a JSON text; one with the same id is replaced."""
 
     def reset(self) -> Failure | None:
-        """Drops every agent, and every deal but those that the server started with."""
+        """Brings back the beginning: no agents, the deals that the server started with, no faults and no requests."""
 
     def close(self) -> None:
         """Stops the server at once."""

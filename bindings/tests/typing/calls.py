@@ -26,7 +26,7 @@ from dealkit import (
     Violation,
 )
 from dealkit.params import RoleName, untyped_profile
-from dealkit.testing import Sandbox
+from dealkit.testing import CreatedAgent, RecordedRequest, Sandbox
 
 
 def ids() -> Iterator[str]:
@@ -155,7 +155,13 @@ def errors(client: Client) -> None:
 def sandbox() -> None:
     with Sandbox([{"id": "d_1"}, '{"id": "d_2"}', b'{"id": "d_3"}', Deal(id="d_4")], strict=True) as server:
         assert_type(server.url, str)
-        assert_type(server.agents, list[Agent])
+        assert_type(server.agents, list[CreatedAgent])
+        assert_type(server.agents[0].agent, Agent)
+        assert_type(server.requests, tuple[RecordedRequest, ...])
+        assert_type(server.requests[0].status, int | None)
+        assert_type(server.requests[0].headers, Headers)
+        server.fail_next(status=503, times=2, retry_after=1)
+        server.fail_next(cut="after-bytes:10", how="eof", times=None, probability=0.1, seed=7)
         server.insert_deal({"id": "d_5"})
 
 

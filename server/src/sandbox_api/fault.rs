@@ -273,12 +273,12 @@ impl Fault {
             (None, None, false, false) if self.delay.is_some() => Effect::None,
             (None, None, false, false) => {
                 return Err(InvalidFault::new(
-                    "says nothing that goes wrong: expected status, delay, cut, garbage or act_then_reset",
+                    "nothing goes wrong: expected status, delay, cut, garbage or act_then_reset",
                 ));
             }
             _ => {
                 return Err(InvalidFault::new(
-                    "says several things that go wrong: expected one of status, cut, garbage and act_then_reset, \
+                    "several things go wrong: expected one of status, cut, garbage and act_then_reset, \
                      each with or without a delay",
                 ));
             }

@@ -352,11 +352,11 @@ mod tests {
             ("[]", "expected a fault, as a JSON object"),
             (
                 "{}",
-                "says nothing that goes wrong: expected status, delay, cut, garbage or act_then_reset",
+                "nothing goes wrong: expected status, delay, cut, garbage or act_then_reset",
             ),
             (
                 r#"{"status": 503, "garbage": true}"#,
-                "says several things that go wrong: expected one of",
+                "several things go wrong: expected one of",
             ),
             (
                 r#"{"status": 101}"#,

@@ -66,12 +66,19 @@ pub struct RecordedRequest {
     pub fault: Option<String>,
 }
 
+impl RecordedRequest {
+    /// The path with placeholders, such as `/v1/deals/{id}`: it names nobody. `(unknown)` where there is nothing.
+    pub fn path_template(&self) -> &'static str {
+        crate::route::template(&self.path)
+    }
+}
+
 impl fmt::Debug for RecordedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecordedRequest")
             .field("number", &self.number)
             .field("method", &self.method)
-            .field("path", &crate::route::template(&self.path))
+            .field("path_template", &self.path_template())
             .field("status", &self.status)
             .field("duration", &self.duration)
             .field("fault", &self.fault)
