@@ -62,7 +62,7 @@ def test_bulk_without_tqdm(dealkit_sandbox: Sandbox) -> None:
 def test_the_example_of_a_test() -> None:
     """The fixture and the plugin work in a run of pytest that knows nothing else."""
     run_pytest = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
-    options = ["-q", "-p", "no:cacheprovider", "-W", "error", "--rootdir", str(EXAMPLES)]
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error", "--rootdir", str(EXAMPLES)]
     shown = ended(python(run_pytest, str(EXAMPLES / "test_reward.py"), *options, flags=()))
     assert "1 passed" in shown
 

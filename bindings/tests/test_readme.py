@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from processes import ended, python
 
-from dealkit.testing import Sandbox
+from dealkit.testing import READINGS, Sandbox
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 SNIPPETS = [
@@ -29,8 +29,10 @@ def test_snippet(snippet: str, tmp_path: Path, dealkit_sandbox: Sandbox) -> None
         script = tmp_path / "test_snippet.py"
         script.write_text(snippet)
         run_pytest = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
-        shown = ended(python(run_pytest, str(script), "-q", "-p", "no:cacheprovider", "-W", "error", flags=()))
-        assert "1 passed" in shown
+        options = ["-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error"]
+        shown = ended(python(run_pytest, str(script), *options, flags=()))
+        tests = len(READINGS) if "READINGS" in snippet else snippet.count("def test_")
+        assert f"{tests} passed" in shown
         return
     process = python(snippet, url=dealkit_sandbox.url)
     if "progress=True" not in snippet:

@@ -1,4 +1,9 @@
-"""The pytest plugin: loaded by itself wherever dealkit is installed."""
+"""The pytest plugin: loaded by itself wherever dealkit is installed.
+
+The fixtures ``dealkit_sandbox``, ``dealkit_client`` and ``dealkit_async_client`` are there in every test, and
+``dealkit_sandbox_session`` is one sandbox for all tests. With ``dealkit_strict = true`` in pytest's configuration the
+sandboxes refuse undocumented fields.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +14,59 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from dealkit import AsyncClient, Client
     from dealkit.testing import Sandbox
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the option of the configuration file."""
+    parser.addini(
+        "dealkit_strict",
+        "whether the sandboxes of dealkit's fixtures refuse undocumented fields, to catch typing mistakes",
+        type="bool",
+        default=False,
+    )
+
+
+def _start(config: pytest.Config) -> Sandbox:
+    from dealkit.testing import Sandbox
+
+    return Sandbox(strict=config.getini("dealkit_strict"))
 
 
 @pytest.fixture
-def dealkit_sandbox() -> Iterator[Sandbox]:
+def dealkit_sandbox(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
     """A running sandbox server with the sample deals d_1, d_2 and d_3; every test has its own."""
-    from dealkit.testing import Sandbox
-
-    with Sandbox() as sandbox:
+    with _start(pytestconfig) as sandbox:
         yield sandbox
+
+
+@pytest.fixture(scope="session")
+def dealkit_sandbox_session(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
+    """One sandbox server for all tests, with the sample deals: what a test leaves in it, the next one finds."""
+    with _start(pytestconfig) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def dealkit_client(dealkit_sandbox: Sandbox) -> Iterator[Client]:
+    """A client of the test's own sandbox, ``dealkit_sandbox``."""
+    from dealkit import Client
+
+    with Client(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key) as client:
+        yield client
+
+
+@pytest.fixture
+def dealkit_async_client(dealkit_sandbox: Sandbox) -> Iterator[AsyncClient]:
+    """An async client of the test's own sandbox, ``dealkit_sandbox``.
+
+    It is made and closed without an event loop, so it works with pytest-asyncio, with anyio's plugin on its backend
+    ``asyncio``, and in a test that calls ``asyncio.run``.
+    """
+    from dealkit import AsyncClient
+
+    client = AsyncClient(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key)
+    yield client
+    # As aclose does, which would have to be awaited.
+    client._service.engine = None
