@@ -817,12 +817,26 @@ SANDBOX: dict[str, list[tuple[Any, type[Exception], str]]] = {
         ([{"id": "d", "created_at": "soon"}], ConfigError, "/created_at: expected an RFC 3339 timestamp"),
         ([{"id": "d", "a": {1}}], ConfigError, "/a: must be"),
     ],
-    "generate": [(-1, ConfigError, "generate"), ("5", TypeError, "generate"), (1.5, TypeError, "generate")],
+    "generate": [
+        (-1, ConfigError, "generate"),
+        ("5", TypeError, "generate"),
+        (1.5, TypeError, "generate"),
+        (10**12, ConfigError, "generate: expected at most 1000000 deals"),
+    ],
     "seed": [(-1, ConfigError, "seed"), ("x", TypeError, "seed")],
     "service_key": [(5, TypeError, "service_key"), ("a b", ConfigError, "key is 1 to 1,024 visible ASCII")],
     "strict": [("yes", TypeError, "strict")],
     "port": [(-1, ConfigError, "port"), (70_000, ConfigError, "port"), ("1", TypeError, "port")],
-    "reading": [(1, TypeError, "unexpected keyword argument 'reading'")],
+    "reading": [
+        (1, TypeError, "reading must be a str, not int"),
+        ("sparsely", ConfigError, "reading: expected one of reference, ok, sparse, "),
+    ],
+    "admin": [(1, TypeError, "admin must be a bool, not int")],
+    "admin_token": [
+        (5, TypeError, "admin_token"),
+        ("a b", ConfigError, "token of the sandbox is 1 to 1,024 visible ASCII"),
+    ],
+    "raeding": [("sparse", TypeError, "did you mean 'reading'?")],
 }
 
 
