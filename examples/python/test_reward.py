@@ -1,6 +1,6 @@
 """Test your own code against the sandbox: a real server inside of the test, with the deals it needs.
 
-Run it with ``pytest examples/python/test_reward.py``. The fixture comes with dealkit.
+Run it with ``pytest examples/python/test_reward.py``. The fixtures come with dealkit.
 """
 
 import pytest
@@ -17,14 +17,13 @@ def reward(client: Client, deal_id: str) -> bool:
     return True
 
 
-def test_only_a_closed_deal_is_rewarded(dealkit_sandbox: Sandbox) -> None:
+def test_only_a_closed_deal_is_rewarded(dealkit_sandbox: Sandbox, dealkit_client: Client) -> None:
     dealkit_sandbox.insert_deal({"id": "won", "status": "CLOSED"})
     dealkit_sandbox.insert_deal({"id": "open", "status": "OPEN"})
 
-    with Client(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key) as client:
-        assert reward(client, "won")
-        assert not reward(client, "open")
-        with pytest.raises(NotFoundError):
-            reward(client, "no-such-deal")
+    assert reward(dealkit_client, "won")
+    assert not reward(dealkit_client, "open")
+    with pytest.raises(NotFoundError):
+        reward(dealkit_client, "no-such-deal")
 
     assert [agent.first_name for agent in dealkit_sandbox.agents] == ["Grace"]
