@@ -69,6 +69,7 @@ def test_threads_read_what_is_theirs() -> None:
     def read(thread: int) -> list[Deal]:
         documents = [document(thread, number) for number in range(DEALS)]
         start.wait()
+        deals: list[Deal] = []
         for _ in range(ROUNDS):
             deals = []
             for text in documents:
