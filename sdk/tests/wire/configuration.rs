@@ -13,6 +13,7 @@ use std::{
 use dealkit::{Client, ClientBuilder, Error, ErrorKind, Method, Outcome, blocking};
 
 use crate::{
+    child::{CHILD, child},
     mock::{AGENT, DEAL, Service, builder, client, header, target},
     peer::{KEY, ada},
 };
@@ -579,49 +580,6 @@ fn a_blocking_client_may_be_made_and_dropped_inside_a_runtime() {
 }
 
 // The environment is the process's: what reads it runs in a child.
-
-/// Set for a child: the children's halves do nothing in a run of all tests.
-pub(crate) const CHILD: &str = "DEALKIT_TEST_CHILD";
-
-/// Every variable that could change what a child does.
-const CLEARED: [&str; 11] = [
-    "DEALKIT_BASE_URL",
-    "DEALKIT_SERVICE_KEY",
-    "HTTP_PROXY",
-    "http_proxy",
-    "HTTPS_PROXY",
-    "https_proxy",
-    "ALL_PROXY",
-    "all_proxy",
-    "NO_PROXY",
-    "no_proxy",
-    "REQUEST_METHOD",
-];
-
-/// Runs one test of this binary alone in a child process, and hands back what it tells.
-pub(crate) fn child(test: &str, variables: &[(&str, &str)]) -> String {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([test, "--exact", "--nocapture"]);
-    for name in CLEARED {
-        command.env_remove(name);
-    }
-    let output = command
-        .env(CHILD, "1")
-        .envs(variables.iter().copied())
-        .output()
-        .unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && told.contains("1 passed"),
-        "{told}\n{errors}"
-    );
-    assert!(
-        !told.contains(KEY) && !errors.contains(KEY),
-        "{told}\n{errors}"
-    );
-    told
-}
 
 #[test]
 fn child_from_env() {

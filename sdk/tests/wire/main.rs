@@ -11,6 +11,8 @@
 
 mod blocking;
 mod bounds;
+#[cfg(feature = "rustls")]
+mod child;
 mod configuration;
 mod dns;
 mod error_answers;

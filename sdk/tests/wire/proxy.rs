@@ -6,7 +6,7 @@ use std::{error::Error as _, time::Duration};
 use dealkit::{Client, ClientBuilder, Error, ErrorKind, Outcome};
 
 use crate::{
-    configuration::{CHILD, child},
+    child::{CHILD, child},
     mock::Service,
     peer::{
         Blackhole, FINE, Http1, Http2, Peer, Protocol, Step, ada, answer, builder,
