@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use bytes::Bytes;
 use http::Method;
 
 use crate::{
@@ -52,6 +53,12 @@ impl Agents {
     /// Creates an agent from a body that is sent as it is: no rule is checked. For what
     /// [`CreateAgent`] cannot say, and for services that accept more than the rules.
     pub fn create_json(&self, body: Json) -> Call<Agent> {
+        self.create_written(body.into_text().into())
+    }
+
+    /// As [`create_json`](Self::create_json), of the text of a JSON value: for bindings, which write it themselves.
+    #[doc(hidden)]
+    pub fn create_written(&self, body: Bytes) -> Call<Agent> {
         let operation = Operation {
             method: Method::POST,
             template: wire::AGENTS_PATH.into(),
@@ -61,7 +68,7 @@ impl Agents {
             Agent::from_json(&response.body)
                 .map_err(|error| Error::decode(error).with_response(response))
         })
-        .with_json(body)
+        .with_body(body)
     }
 }
 

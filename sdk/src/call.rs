@@ -101,10 +101,10 @@ impl<T> Call<T> {
         }
     }
 
-    /// Sends `body` as JSON.
-    pub(crate) fn with_json(mut self, body: Json) -> Self {
+    /// Sends `body`, which is JSON.
+    pub(crate) fn with_body(mut self, body: Bytes) -> Self {
         if let Ok(parts) = &mut self.parts {
-            parts.body = Some(Bytes::from(body.into_text()));
+            parts.body = Some(body);
         }
         self
     }
@@ -304,7 +304,7 @@ impl Call<RawResponse> {
     /// Sends `body` as JSON.
     pub fn json(mut self, body: &(impl Serialize + ?Sized)) -> Self {
         match Json::from_serialize(body) {
-            Ok(body) => self.with_json(body),
+            Ok(body) => self.with_body(body.into_text().into()),
             Err(error) => {
                 self.parts = self.parts.and(Err(Error::config(format!(
                     "the body cannot be written as JSON: {error}"

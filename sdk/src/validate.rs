@@ -274,10 +274,58 @@ impl fmt::Debug for Fields<'_> {
     }
 }
 
-/// A rule on the text of a field: the code and the detail when it is broken.
-pub(crate) type Rule = fn(&str) -> Result<(), (ViolationCode, String)>;
+/// The code and the detail of a broken rule.
+type Broken = (ViolationCode, String);
+
+/// A field that is text, and the rule on it.
+pub(crate) struct Text {
+    pub(crate) name: &'static str,
+    pub(crate) rule: fn(&str) -> Result<(), Broken>,
+}
+
+impl Text {
+    /// Checks the rule on a field of the request itself, if it is there.
+    pub(crate) fn check(&self, text: Option<&str>, out: &mut Vec<Violation>) {
+        if let Some(Err((code, detail))) = text.map(self.rule) {
+            out.push(Violation::new(pointer("", self.name), code, detail));
+        }
+    }
+}
+
+/// The pointer of a field of the object at `at`.
+pub(crate) fn pointer(at: &str, name: &str) -> String {
+    format!("{at}/{}", pointer_token(name))
+}
+
+/// Checks the type of a field.
+pub(crate) fn of_kind(found: Kind, kind: Kind, null: Null) -> Result<(), Broken> {
+    let expected = kind.name();
+    match found {
+        _ if found == kind => Ok(()),
+        Kind::Null if null == Null::Allowed => Ok(()),
+        Kind::Null => Err((
+            ViolationCode::NullNotAllowed,
+            match null {
+                Null::Required => format!("must be {expected}, got null"),
+                _ => format!("must be {expected}, got null; leave it out instead"),
+            },
+        )),
+        found => Err((
+            ViolationCode::WrongType,
+            format!("must be {expected}, got {}", found.name()),
+        )),
+    }
+}
 
 impl<'a> Fields<'a> {
+    /// None yet, with room for so many.
+    pub fn with_capacity(fields: usize) -> Self {
+        Self {
+            fields: Vec::with_capacity(fields),
+            at: "",
+        }
+    }
+
     /// Adds a field, its name without escapes.
     pub fn push(&mut self, name: Cow<'a, str>, value: Value<'a>) {
         self.fields.push(Field {
@@ -301,17 +349,26 @@ impl<'a> Fields<'a> {
     }
 
     /// All of them, by name.
-    pub(crate) fn to_map(&self) -> BTreeMap<String, Json> {
-        let fields = self.fields.iter();
-        let read = |field: &Field<'a>| {
+    pub(crate) fn into_map(self) -> BTreeMap<Cow<'static, str>, Json> {
+        let fields = self.fields.into_iter();
+        let read = |field: Field<'a>| {
             let value = Json::parse(field.value.text).ok()?;
-            Some((field.name.clone().into_owned(), value))
+            Some((Cow::Owned(field.name.into_owned()), value))
         };
         fields.filter_map(read).collect()
     }
 
-    fn pointer(&self, name: &str) -> String {
-        format!("{}/{}", self.at, pointer_token(name))
+    /// Takes a field out, whatever it is.
+    fn take_any(&mut self, name: &str) -> Option<Value<'a>> {
+        let mut named = None;
+        // One that was taken has another name.
+        let left = self.fields.iter_mut().filter(|field| !field.is_taken);
+        for field in left.filter(|field| field.name == name) {
+            field.is_taken = true;
+            named = Some(field);
+        }
+        let Value { text, fields } = &mut named?.value;
+        Some(Value::new(text, fields.take()))
     }
 
     /// Takes a field out and checks its type: `None` when there is none, or none of this type.
@@ -322,33 +379,27 @@ impl<'a> Fields<'a> {
         null: Null,
         out: &mut Vec<Violation>,
     ) -> Option<Nullable<Value<'a>>> {
-        let mut named = None;
-        for field in self.fields.iter_mut().filter(|field| field.name == name) {
-            field.is_taken = true;
-            named = Some(field);
-        }
-        let field = named?;
-        let Value { text, fields } = &mut field.value;
-        match Kind::of(text) {
-            found if found == kind => {
-                return Some(Nullable::Value(Value::new(text, fields.take())));
+        let value = self.take_any(name)?;
+        self.of_kind(name, value, kind, null, out)
+    }
+
+    fn of_kind(
+        &self,
+        name: &str,
+        value: Value<'a>,
+        kind: Kind,
+        null: Null,
+        out: &mut Vec<Violation>,
+    ) -> Option<Nullable<Value<'a>>> {
+        let found = Kind::of(value.text);
+        match of_kind(found, kind, null) {
+            Ok(()) if found == Kind::Null => Some(Nullable::Null),
+            Ok(()) => Some(Nullable::Value(value)),
+            Err((code, detail)) => {
+                out.push(Violation::new(pointer(self.at, name), code, detail));
+                None
             }
-            Kind::Null if null == Null::Allowed => return Some(Nullable::Null),
-            Kind::Null => out.push(Violation::new(
-                self.pointer(name),
-                ViolationCode::NullNotAllowed,
-                match null {
-                    Null::Required => format!("must be {}, got null", kind.name()),
-                    _ => format!("must be {}, got null; leave it out instead", kind.name()),
-                },
-            )),
-            found => out.push(Violation::new(
-                self.pointer(name),
-                ViolationCode::WrongType,
-                format!("must be {}, got {}", kind.name(), found.name()),
-            )),
         }
-        None
     }
 
     /// Takes a field out that must be there.
@@ -358,82 +409,74 @@ impl<'a> Fields<'a> {
         kind: Kind,
         out: &mut Vec<Violation>,
     ) -> Option<Value<'a>> {
-        if !self.fields.iter().any(|field| field.name == name) {
+        let Some(value) = self.take_any(name) else {
             out.push(Violation::new(
-                self.pointer(name),
+                pointer(self.at, name),
                 ViolationCode::Required,
                 "is required and missing",
             ));
-        }
-        self.take(name, kind, Null::Required, out)?.value()
+            return None;
+        };
+        self.of_kind(name, value, kind, Null::Required, out)?
+            .value()
     }
 
     pub(crate) fn required_text(
         &mut self,
-        name: &str,
-        rule: Rule,
+        field: &Text,
         out: &mut Vec<Violation>,
-    ) -> String {
-        let value = self.required(name, Kind::String, out);
-        value
-            .and_then(|value| self.checked(name, value, rule, out))
-            .unwrap_or_default()
+    ) -> Option<Cow<'a, str>> {
+        let value = self.required(field.name, Kind::String, out)?;
+        self.checked(field, value, out)
     }
 
     /// Takes out a field that may be left out, and must not be null.
-    pub(crate) fn text(
-        &mut self,
-        name: &str,
-        rule: Rule,
-        out: &mut Vec<Violation>,
-    ) -> Option<String> {
+    pub(crate) fn text(&mut self, field: &Text, out: &mut Vec<Violation>) -> Option<Cow<'a, str>> {
         let value = self
-            .take(name, Kind::String, Null::Forbidden, out)?
+            .take(field.name, Kind::String, Null::Forbidden, out)?
             .value()?;
-        self.checked(name, value, rule, out)
+        self.checked(field, value, out)
     }
 
     /// Takes out a field that may be left out or null.
     pub(crate) fn nullable_text(
         &mut self,
-        name: &str,
-        rule: Rule,
+        field: &Text,
         out: &mut Vec<Violation>,
-    ) -> Option<Nullable<String>> {
-        match self.take(name, Kind::String, Null::Allowed, out)? {
-            Nullable::Value(value) => self.checked(name, value, rule, out).map(Nullable::Value),
+    ) -> Option<Nullable<Cow<'a, str>>> {
+        match self.take(field.name, Kind::String, Null::Allowed, out)? {
+            Nullable::Value(value) => self.checked(field, value, out).map(Nullable::Value),
             Nullable::Null => Some(Nullable::Null),
         }
     }
 
     /// Identifiers are opaque: every string is one.
-    pub(crate) fn identifier<Id: From<String>>(
+    pub(crate) fn identifier(
         &mut self,
-        name: &str,
+        name: &'static str,
         out: &mut Vec<Violation>,
-    ) -> Option<Nullable<Id>> {
-        let text = self.nullable_text(name, |_| Ok(()), out)?;
-        Some(text.map(Id::from))
+    ) -> Option<Nullable<Cow<'a, str>>> {
+        let rule = |_: &str| Ok(());
+        self.nullable_text(&Text { name, rule }, out)
     }
 
     fn checked(
         &self,
-        name: &str,
-        value: Value<'_>,
-        rule: Rule,
+        field: &Text,
+        value: Value<'a>,
         out: &mut Vec<Violation>,
-    ) -> Option<String> {
+    ) -> Option<Cow<'a, str>> {
         let checked = unescaped(value.text)
             .ok_or_else(|| {
                 // The one JSON string that is not a Rust string holds half of a surrogate pair.
                 let detail = "must be Unicode text, got half of a surrogate pair";
                 (ViolationCode::WrongType, detail.to_owned())
             })
-            .and_then(|text| rule(&text).map(|()| text.into_owned()));
+            .and_then(|text| (field.rule)(&text).map(|()| text));
         match checked {
             Ok(text) => Some(text),
             Err((code, detail)) => {
-                out.push(Violation::new(self.pointer(name), code, detail));
+                out.push(Violation::new(pointer(self.at, field.name), code, detail));
                 None
             }
         }
@@ -447,7 +490,7 @@ impl<'a> Fields<'a> {
             let left: BTreeSet<&str> = left.map(|field| &*field.name).collect();
             out.extend(left.into_iter().map(|name| {
                 Violation::new(
-                    self.pointer(name),
+                    pointer(self.at, name),
                     ViolationCode::UnknownField,
                     "is not a documented field; check the spelling",
                 )
@@ -486,7 +529,7 @@ fn unescaped(json: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-pub(crate) fn email(text: &str) -> Result<(), (ViolationCode, String)> {
+pub(crate) fn email(text: &str) -> Result<(), Broken> {
     let bare_mailbox = Options::default()
         .without_display_text()
         .with_domain_literal()
@@ -500,7 +543,7 @@ pub(crate) fn email(text: &str) -> Result<(), (ViolationCode, String)> {
     }
 }
 
-pub(crate) fn name(text: &str) -> Result<(), (ViolationCode, String)> {
+pub(crate) fn name(text: &str) -> Result<(), Broken> {
     let length = text.chars().count();
     let code = match length {
         NAME_MIN..=NAME_MAX => return Ok(()),
@@ -511,7 +554,7 @@ pub(crate) fn name(text: &str) -> Result<(), (ViolationCode, String)> {
     Err((code, detail))
 }
 
-pub(crate) fn role(text: &str) -> Result<(), (ViolationCode, String)> {
+pub(crate) fn role(text: &str) -> Result<(), Broken> {
     match text.parse::<Role>() {
         Ok(_) => Ok(()),
         Err(_) => {
@@ -524,7 +567,7 @@ pub(crate) fn role(text: &str) -> Result<(), (ViolationCode, String)> {
     }
 }
 
-pub(crate) fn phone(text: &str) -> Result<(), (ViolationCode, String)> {
+pub(crate) fn phone(text: &str) -> Result<(), Broken> {
     let digits = text.strip_prefix('+').unwrap_or_default();
     if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(());
@@ -535,7 +578,7 @@ pub(crate) fn phone(text: &str) -> Result<(), (ViolationCode, String)> {
     ))
 }
 
-pub(crate) fn absolute_url(text: &str) -> Result<(), (ViolationCode, String)> {
+pub(crate) fn absolute_url(text: &str) -> Result<(), Broken> {
     // A URL parser trims and drops white space; a URL that holds some is a mistake all the same.
     let clean = !text.contains(|c: char| c.is_whitespace() || c.is_control());
     if clean && Url::parse(text).is_ok() {
@@ -548,7 +591,7 @@ pub(crate) fn absolute_url(text: &str) -> Result<(), (ViolationCode, String)> {
     ))
 }
 
-pub(crate) fn date(text: &str) -> Result<(), (ViolationCode, String)> {
+pub(crate) fn date(text: &str) -> Result<(), Broken> {
     match parse_date(text) {
         Some(_) => Ok(()),
         None => Err((

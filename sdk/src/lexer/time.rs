@@ -3,7 +3,10 @@
 use chrono::{DateTime, Datelike, NaiveDate, Timelike, Utc};
 
 use super::cursor::{Lexed, Lexer, Refused};
-use crate::scalar;
+use crate::{
+    scalar,
+    value::{day_of, two_digits},
+};
 
 /// A day of the years 0001 to 9999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,29 +113,11 @@ impl Lexer<'_> {
     }
 }
 
-/// Two digits.
-#[inline(always)]
-fn pair(tens: u8, ones: u8) -> Option<u8> {
-    let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
-    (tens < 10 && ones < 10).then(|| tens * 10 + ones)
-}
-
 /// `YYYY-MM-DD`.
 #[inline]
 fn date_of(text: &[u8; 10]) -> Option<Date> {
-    let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = text else {
-        return None;
-    };
-    let year = u16::from(pair(y1, y2)?) * 100 + u16::from(pair(y3, y4)?);
-    let (month, day) = (pair(m1, m2)?, pair(d1, d2)?);
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days = match month {
-        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
-        4 | 6 | 9 | 11 => 30,
-        2 => 28 + u8::from(is_leap),
-        _ => return None,
-    };
-    (year != 0 && (1..=days).contains(&day)).then_some(Date { year, month, day })
+    let (year, month, day) = day_of(text)?;
+    Some(Date { year, month, day })
 }
 
 /// `"YYYY-MM-DDTHH:MM:SSZ"`, perhaps with a fraction, and what follows it; any other form is rare.
@@ -143,7 +128,11 @@ fn timestamp_in(text: &[u8]) -> Option<(Timestamp, &[u8])> {
         return None;
     };
     let date = date_of(date)?;
-    let (hour, minute, second) = (pair(*h1, *h2)?, pair(*m1, *m2)?, pair(*s1, *s2)?);
+    let (hour, minute, second) = (
+        two_digits(*h1, *h2)?,
+        two_digits(*m1, *m2)?,
+        two_digits(*s1, *s2)?,
+    );
     let mut nano = 0;
     if let [b'.', fraction @ ..] = rest {
         let mut digit = 1_000_000_000;

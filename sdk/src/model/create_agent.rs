@@ -1,12 +1,15 @@
 //! The request "Create agent": what is sent, its builder, and its reading from JSON.
 
-use std::{collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::{
     names::{self, create_agent as field},
-    validate::{self, Fields, Null, UnknownFields, ValidationError, Value, Violation},
+    validate::{
+        self, Fields, Null, Text, UnknownFields, ValidationError, Value, Violation, of_kind,
+        pointer,
+    },
     value::{AssignedRole, BrokerageId, CollectiveId, Json, Kind, Nullable, OfficeId},
 };
 
@@ -162,27 +165,13 @@ impl CreateAgent {
     /// As [`from_json`](Self::from_json), of a body that was read already.
     #[doc(hidden)]
     pub fn from_value(body: Value<'_>, unknown: UnknownFields) -> Result<Self, ValidationError> {
-        let mut fields = Fields::of_body(body)?;
-        let mut violations = Vec::new();
-        let out = &mut violations;
-        let request = CreateAgent {
-            email: fields.required_text(field::EMAIL, validate::email, out),
-            first_name: fields.required_text(field::FIRST_NAME, validate::name, out),
-            last_name: fields.required_text(field::LAST_NAME, validate::name, out),
-            profile: AgentProfile::take(&mut fields, unknown, out),
-            role: fields
-                .text(field::ROLE, validate::role, out)
-                .map(AssignedRole::from),
-            phone: fields.text(field::PHONE, validate::phone, out),
-            image_url: fields.nullable_text(field::IMAGE_URL, validate::absolute_url, out),
-            date_of_birth: fields.nullable_text(field::DATE_OF_BIRTH, validate::date, out),
-            brokerage_id: fields.identifier(field::BROKERAGE_ID, out),
-            office_id: fields.identifier(field::OFFICE_ID, out),
-            collective_id: fields.identifier(field::COLLECTIVE_ID, out),
-        };
-        fields.rest(unknown, out);
-        ValidationError::check(violations)?;
-        Ok(request)
+        Parts::read(body, unknown).map(Self::from)
+    }
+
+    /// Checks every rule on a body that was read already, without making a request of it.
+    #[doc(hidden)]
+    pub fn check_value(body: Value<'_>, unknown: UnknownFields) -> Result<(), ValidationError> {
+        Parts::read(body, unknown).map(drop)
     }
 
     /// Checks every rule on what would be sent.
@@ -190,7 +179,18 @@ impl CreateAgent {
     /// # Errors
     /// [`ValidationError`] holds every violation.
     pub fn validate(&self) -> Result<(), ValidationError> {
-        Self::from_json(&self.to_json(), UnknownFields::Ignore).map(drop)
+        let mut violations = Vec::new();
+        let out = &mut violations;
+        // The types say the rest.
+        EMAIL.check(Some(&self.email), out);
+        FIRST_NAME.check(Some(&self.first_name), out);
+        LAST_NAME.check(Some(&self.last_name), out);
+        self.profile.check(out);
+        ROLE.check(self.role.as_ref().map(AssignedRole::as_str), out);
+        PHONE.check(self.phone(), out);
+        IMAGE_URL.check(self.image_url(), out);
+        DATE_OF_BIRTH.check(self.date_of_birth(), out);
+        ValidationError::check(violations)
     }
 
     /// The JSON body that is sent.
@@ -256,6 +256,102 @@ impl CreateAgent {
     }
 }
 
+const EMAIL: Text = Text {
+    name: field::EMAIL,
+    rule: validate::email,
+};
+const FIRST_NAME: Text = Text {
+    name: field::FIRST_NAME,
+    rule: validate::name,
+};
+const LAST_NAME: Text = Text {
+    name: field::LAST_NAME,
+    rule: validate::name,
+};
+const ROLE: Text = Text {
+    name: field::ROLE,
+    rule: validate::role,
+};
+const PHONE: Text = Text {
+    name: field::PHONE,
+    rule: validate::phone,
+};
+const IMAGE_URL: Text = Text {
+    name: field::IMAGE_URL,
+    rule: validate::absolute_url,
+};
+const DATE_OF_BIRTH: Text = Text {
+    name: field::DATE_OF_BIRTH,
+    rule: validate::date,
+};
+
+/// Where the profile stands in a request.
+const PROFILE_AT: &str = "/profile";
+
+/// The fields of a body that keeps every rule, as they stand in it: a check alone copies nothing.
+struct Parts<'a> {
+    email: Cow<'a, str>,
+    first_name: Cow<'a, str>,
+    last_name: Cow<'a, str>,
+    profile: Fields<'a>,
+    role: Option<Cow<'a, str>>,
+    phone: Option<Cow<'a, str>>,
+    image_url: Option<Nullable<Cow<'a, str>>>,
+    date_of_birth: Option<Nullable<Cow<'a, str>>>,
+    brokerage_id: Option<Nullable<Cow<'a, str>>>,
+    office_id: Option<Nullable<Cow<'a, str>>>,
+    collective_id: Option<Nullable<Cow<'a, str>>>,
+}
+
+impl<'a> Parts<'a> {
+    fn read(body: Value<'a>, unknown: UnknownFields) -> Result<Self, ValidationError> {
+        let mut fields = Fields::of_body(body)?;
+        let mut violations = Vec::new();
+        let out = &mut violations;
+        // What is missing is a violation, and its place is not looked at.
+        let parts = Parts {
+            email: fields.required_text(&EMAIL, out).unwrap_or_default(),
+            first_name: fields.required_text(&FIRST_NAME, out).unwrap_or_default(),
+            last_name: fields.required_text(&LAST_NAME, out).unwrap_or_default(),
+            profile: fields
+                .required(field::PROFILE, Kind::Object, out)
+                .and_then(|profile| profile.fields(PROFILE_AT))
+                .map(|fields| checked_profile(fields, unknown, out))
+                .unwrap_or_default(),
+            role: fields.text(&ROLE, out),
+            phone: fields.text(&PHONE, out),
+            image_url: fields.nullable_text(&IMAGE_URL, out),
+            date_of_birth: fields.nullable_text(&DATE_OF_BIRTH, out),
+            brokerage_id: fields.identifier(field::BROKERAGE_ID, out),
+            office_id: fields.identifier(field::OFFICE_ID, out),
+            collective_id: fields.identifier(field::COLLECTIVE_ID, out),
+        };
+        fields.rest(unknown, out);
+        ValidationError::check(violations)?;
+        Ok(parts)
+    }
+}
+
+impl From<Parts<'_>> for CreateAgent {
+    fn from(parts: Parts<'_>) -> Self {
+        Self {
+            email: parts.email.into_owned(),
+            first_name: parts.first_name.into_owned(),
+            last_name: parts.last_name.into_owned(),
+            profile: AgentProfile::of(parts.profile),
+            role: parts.role.map(|role| role.into_owned().into()),
+            phone: parts.phone.map(Cow::into_owned),
+            image_url: parts.image_url.map(|url| url.map(Cow::into_owned)),
+            date_of_birth: parts.date_of_birth.map(|day| day.map(Cow::into_owned)),
+            brokerage_id: parts.brokerage_id.map(|id| id.map(|id| id.as_ref().into())),
+            office_id: parts.office_id.map(|id| id.map(|id| id.as_ref().into())),
+            collective_id: parts
+                .collective_id
+                .map(|id| id.map(|id| id.as_ref().into())),
+        }
+    }
+}
+
 /// The value of a field that may be null or absent.
 fn value<T>(field: &Option<Nullable<T>>) -> Option<&T> {
     field.as_ref()?.as_ref().value()
@@ -305,7 +401,7 @@ impl fmt::Debug for CreateAgent {
 #[serde(transparent)]
 pub struct AgentProfile {
     /// By wire name. One map for all, so that a field is never sent twice.
-    fields: BTreeMap<String, Json>,
+    fields: BTreeMap<Cow<'static, str>, Json>,
 }
 
 /// The setters of each field.
@@ -316,7 +412,7 @@ macro_rules! setters {
             #[must_use]
             pub fn $setter(self, value: impl Into<$type>) -> Self {
                 let value: $type = value.into();
-                self.extra($wire, value)
+                self.with(Cow::Borrowed($wire), value.into())
             }
 
             #[doc = concat!("Sets `", $wire, "`, or leaves it out when there is none.")]
@@ -342,8 +438,12 @@ impl AgentProfile {
     /// Sets a field by its wire name, also an undocumented one. Setting a known
     /// field this way replaces it, and the rules check its type.
     #[must_use]
-    pub fn extra(mut self, name: impl Into<String>, value: impl Into<Json>) -> Self {
-        self.fields.insert(name.into(), value.into());
+    pub fn extra(self, name: impl Into<String>, value: impl Into<Json>) -> Self {
+        self.with(Cow::Owned(name.into()), value.into())
+    }
+
+    fn with(mut self, name: Cow<'static, str>, value: Json) -> Self {
+        self.fields.insert(name, value);
         self
     }
 
@@ -358,44 +458,48 @@ impl AgentProfile {
     /// [`ValidationError`] holds every violation, its pointers those within the profile.
     pub fn from_json(profile: &Json, unknown: UnknownFields) -> Result<Self, ValidationError> {
         let mut violations = Vec::new();
-        let profile = Self::checked(
-            Fields::of_body(Value::new(profile.as_str(), None))?,
-            unknown,
-            &mut violations,
-        );
+        let fields = Fields::of_body(Value::new(profile.as_str(), None))?;
+        let fields = checked_profile(fields, unknown, &mut violations);
         ValidationError::check(violations)?;
-        Ok(profile)
-    }
-
-    /// Takes the profile out of the fields of a request.
-    fn take(
-        fields: &mut Fields<'_>,
-        unknown: UnknownFields,
-        out: &mut Vec<Violation>,
-    ) -> AgentProfile {
-        fields
-            .required(field::PROFILE, Kind::Object, out)
-            .and_then(|profile| profile.fields("/profile"))
-            .map(|fields| Self::checked(fields, unknown, out))
-            .unwrap_or_default()
+        Ok(Self::of(fields))
     }
 
     /// What is not known is kept all the same: the request is the caller's.
-    fn checked(mut fields: Fields<'_>, unknown: UnknownFields, out: &mut Vec<Violation>) -> Self {
-        let profile = Self {
-            fields: fields.to_map(),
-        };
-        for &(name, kind) in names::PROFILE {
-            fields.take(name, kind, Null::Forbidden, out);
+    fn of(fields: Fields<'_>) -> Self {
+        Self {
+            fields: fields.into_map(),
         }
-        fields.rest(unknown, out);
-        profile
+    }
+
+    /// Checks the types of the documented fields.
+    fn check(&self, out: &mut Vec<Violation>) {
+        for &(name, kind) in names::PROFILE {
+            let checked = self
+                .get(name)
+                .map(|value| of_kind(value.kind(), kind, Null::Forbidden));
+            if let Some(Err((code, detail))) = checked {
+                out.push(Violation::new(pointer(PROFILE_AT, name), code, detail));
+            }
+        }
     }
 
     /// A field by its wire name, if it is set.
     pub fn get(&self, name: &str) -> Option<&Json> {
         self.fields.get(name)
     }
+}
+
+/// Checks the types of the documented fields of a profile.
+fn checked_profile<'a>(
+    mut fields: Fields<'a>,
+    unknown: UnknownFields,
+    out: &mut Vec<Violation>,
+) -> Fields<'a> {
+    for &(name, kind) in names::PROFILE {
+        fields.take(name, kind, Null::Forbidden, out);
+    }
+    fields.rest(unknown, out);
+    fields
 }
 
 /// Checks the types of the fields; undocumented ones are kept, as [`AgentProfile::extra`] does.

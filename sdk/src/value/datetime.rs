@@ -3,20 +3,36 @@
 use chrono::{DateTime, Datelike, NaiveDate, SecondsFormat, Utc};
 
 /// Reads exactly four, two and two ASCII digits that name a day that exists.
-///
-/// The shape is checked by hand because date libraries also take `2024-2-9` or `+2024-02-09`.
 pub(crate) fn parse_date(text: &str) -> Option<NaiveDate> {
-    let shape_is_right = text.len() == 10
-        && text.bytes().enumerate().all(|(at, byte)| match at {
-            4 | 7 => byte == b'-',
-            _ => byte.is_ascii_digit(),
-        });
-    if !shape_is_right {
+    let (year, month, day) = day_of(text.as_bytes().try_into().ok()?)?;
+    NaiveDate::from_ymd_opt(year.into(), month.into(), day.into())
+}
+
+/// The year, month and day of `YYYY-MM-DD`, if there is such a day.
+///
+/// By hand, because date libraries also take `2024-2-9` or `+2024-02-09`, and take longer.
+#[inline]
+pub(crate) fn day_of(text: &[u8; 10]) -> Option<(u16, u8, u8)> {
+    let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = text else {
         return None;
-    }
-    NaiveDate::parse_from_str(text, "%Y-%m-%d")
-        .ok()
-        .filter(|date| year_is_in_range(date.year()))
+    };
+    let year = u16::from(two_digits(y1, y2)?) * 100 + u16::from(two_digits(y3, y4)?);
+    let (month, day) = (two_digits(m1, m2)?, two_digits(d1, d2)?);
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+        4 | 6 | 9 | 11 => 30,
+        2 => 28 + u8::from(is_leap),
+        _ => return None,
+    };
+    (year != 0 && (1..=days).contains(&day)).then_some((year, month, day))
+}
+
+/// The number that two digits write.
+#[inline(always)]
+pub(crate) fn two_digits(tens: u8, ones: u8) -> Option<u8> {
+    let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
+    (tens < 10 && ones < 10).then(|| tens * 10 + ones)
 }
 
 /// Reads an RFC 3339 timestamp; any offset is converted to UTC, and none means UTC.
@@ -43,7 +59,8 @@ fn year_is_in_range(year: i32) -> bool {
 
 /// `YYYY-MM-DD`.
 pub(crate) fn format_date(date: NaiveDate) -> String {
-    date.format("%Y-%m-%d").to_string()
+    // As chrono shows it; its formats are read anew each time.
+    date.to_string()
 }
 
 /// RFC 3339 in UTC with `Z` and as many of nine fraction digits as the value needs, in steps of three.

@@ -143,7 +143,8 @@ macro_rules! from_scalar {
     ($($scalar:ty),+) => {$(
         impl From<$scalar> for Json {
             fn from(value: $scalar) -> Self {
-                Value::from(value).into()
+                // Writing a scalar cannot fail.
+                Self::from_serialize(&value).unwrap_or_else(|_| Self(RawValue::NULL.to_owned()))
             }
         }
     )+};

@@ -281,6 +281,7 @@ async fn a_body_that_drips_over_http2_is_a_timeout_that_keeps_what_came() {
         () = some_has_come => tokio::time::advance(SHORT).await,
     }
     let error = sent.await.unwrap_err();
+    tokio::time::resume();
     assert_eq!(
         (error.kind(), error.outcome()),
         (ErrorKind::Timeout, Outcome::Succeeded),
