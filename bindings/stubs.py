@@ -100,7 +100,9 @@ class Call(Generic[_T_co]):
 def retrieve_deal(id: str) -> Call[Deal] | Failure:
     """{retrieve_deal}"""
 
-def create_agent(given: dict[str, Any], validate: bool) -> Call[Agent] | Failure:
+def create_agent(
+    given: dict[str, Any], omitted: object, validate: bool, is_converted: bool
+) -> Call[Agent] | Failure | None:
     """{create_agent}"""
 
 def raw_request(

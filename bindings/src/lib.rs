@@ -14,6 +14,7 @@
 
 use pyo3::prelude::*;
 
+mod agent_body;
 mod argument;
 mod arguments;
 mod ascii;

@@ -1,5 +1,7 @@
 //! Writing Python objects as JSON: models with their wire names, and anything that a request may hold.
 
+use std::ops::Range;
+
 use dealkit::{Json, Violation, ViolationCode, document::MAX_VALUES, scalar};
 use pyo3::{
     exceptions::PyRuntimeError,
@@ -116,10 +118,11 @@ fn internal() -> PyErr {
 
 /// Writes a string.
 fn text(text: &str, out: &mut String) {
-    if text
-        .bytes()
-        .any(|byte| matches!(byte, b'"' | b'\\' | 0..b' '))
-    {
+    // Without a way out in the middle, which costs more than it saves.
+    let needs_escapes = text.bytes().fold(false, |found, byte| {
+        found | matches!(byte, b'"' | b'\\' | 0..b' ')
+    });
+    if needs_escapes {
         // A string always has a JSON text.
         out.push_str(&serde_json::to_string(text).unwrap_or_default());
     } else {
@@ -133,8 +136,8 @@ fn text(text: &str, out: &mut String) {
 pub(crate) fn any(value: &Bound<'_, PyAny>) -> PyResult<Result<Json, Violation>> {
     let mut writer = Writer::default();
     writer.value(value);
-    let (json, wrong) = writer.finish()?;
-    Ok(match (wrong.into_iter().next(), json) {
+    let (text, wrong) = writer.finish()?;
+    Ok(match (wrong.into_iter().next(), Json::parse(text).ok()) {
         (None, Some(json)) => Ok(json),
         (Some(violation), _) => Err(violation),
         (None, None) => Err(Violation::new(
@@ -146,8 +149,7 @@ pub(crate) fn any(value: &Bound<'_, PyAny>) -> PyResult<Result<Json, Violation>>
 }
 
 /// Writes the parts of a request, and notes what cannot be written with its place. Mappings of other
-/// classes than dict, and the like, were converted by Python code.
-#[derive(Default)]
+/// classes than dict, and the like, Python code has to convert first.
 pub(crate) struct Writer {
     out: String,
     /// The pointer of the value that is being written.
@@ -158,88 +160,145 @@ pub(crate) struct Writer {
     values: usize,
     /// Whether there is more than may be written.
     is_full: bool,
+    is_foreign: bool,
     wrong: Vec<Violation>,
     /// What a signal handler raised while Python wrote a long number.
     raised: Option<PyErr>,
 }
 
+impl Default for Writer {
+    fn default() -> Self {
+        Self {
+            // An agent needs no more.
+            out: String::with_capacity(512),
+            pointer: String::with_capacity(64),
+            containers: Vec::with_capacity(8),
+            values: 0,
+            is_full: false,
+            is_foreign: false,
+            wrong: Vec::new(),
+            raised: None,
+        }
+    }
+}
+
 impl Writer {
     /// What was written, and what could not be: in its place stands null.
-    pub(crate) fn finish(self) -> PyResult<(Option<Json>, Vec<Violation>)> {
+    pub(crate) fn finish(self) -> PyResult<(String, Vec<Violation>)> {
         match self.raised {
             Some(error) => Err(error),
-            None => Ok((Json::parse(self.out).ok(), self.wrong)),
+            None => Ok((self.out, self.wrong)),
         }
+    }
+
+    /// Whether there is something that Python code has to convert before it can be written, or refused.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.is_foreign
     }
 
     fn refuse(&mut self, detail: String) {
+        self.null();
+        self.wrong.push(self.violation(detail));
+    }
+
+    fn violation(&self, detail: String) -> Violation {
+        Violation::new(self.pointer.clone(), ViolationCode::WrongType, detail)
+    }
+
+    pub(crate) fn null(&mut self) {
         self.out.push_str("null");
-        self.wrong.push(Violation::new(
-            self.pointer.clone(),
-            ViolationCode::WrongType,
-            detail,
-        ));
     }
 
-    /// Writes an object of named values.
-    pub(crate) fn object<'py>(
-        &mut self,
-        members: impl IntoIterator<Item = (Bound<'py, PyAny>, Bound<'py, PyAny>)>,
-    ) {
-        self.out.push('{');
-        let mut separator = "";
-        for (name, value) in members {
-            let text = name.cast::<PyString>().ok();
-            let Some(name) = text.as_ref().and_then(|name| name.to_str().ok()) else {
-                let begun = self.out.len();
-                let found = builtin::type_name(&name);
-                self.refuse(format!(
-                    "must have names that are Unicode text, got {found}"
-                ));
-                self.out.truncate(begun);
-                continue;
-            };
-            self.out.push_str(separator);
-            separator = ",";
-            self.member(name, &value);
+    pub(crate) fn text(&mut self, text: &str) {
+        self::text(text, &mut self.out);
+    }
+
+    pub(crate) fn begin(&mut self, bracket: char) {
+        self.out.push(bracket);
+    }
+
+    pub(crate) fn end(&mut self, bracket: char) {
+        self.out.push(bracket);
+    }
+
+    /// The name of a field, if it is one.
+    pub(crate) fn name<'a>(&mut self, name: &'a Bound<'_, PyAny>) -> Option<&'a str> {
+        // Two names of a class of the caller's can be one text.
+        self.is_foreign |= !name.is_exact_instance_of::<PyString>();
+        let text = name.cast::<PyString>().ok();
+        let text = text.and_then(|name| name.to_str().ok());
+        if text.is_none() {
+            let found = builtin::type_name(name);
+            let wrong = self.violation(format!(
+                "must have names that are Unicode text, got {found}"
+            ));
+            self.wrong.push(wrong);
         }
-        self.out.push('}');
+        text
     }
 
-    fn member(&mut self, name: &str, value: &Bound<'_, PyAny>) {
-        text(name, &mut self.out);
+    /// Writes a field of the object that was begun, and says where its value stands in the text.
+    pub(crate) fn field(&mut self, name: &str, write: impl FnOnce(&mut Self)) -> Range<usize> {
+        // No value ends so.
+        if !self.out.ends_with('{') {
+            self.out.push(',');
+        }
+        self.text(name);
         self.out.push(':');
+        let start = self.out.len();
         if name.contains(['~', '/']) {
-            self.inside(&name.replace('~', "~0").replace('/', "~1"), value);
+            self.inside(&name.replace('~', "~0").replace('/', "~1"), write);
         } else {
-            self.inside(name, value);
+            self.inside(name, write);
         }
+        start..self.out.len()
     }
 
-    fn inside(&mut self, token: &str, value: &Bound<'_, PyAny>) {
+    fn inside(&mut self, token: &str, write: impl FnOnce(&mut Self)) {
         let outer = self.pointer.len();
         self.pointer.push('/');
         self.pointer.push_str(token);
-        self.value(value);
+        write(self);
         self.pointer.truncate(outer);
     }
 
+    fn object(&mut self, dict: &Bound<'_, PyDict>) {
+        // A copy, since another thread may change the caller's.
+        match dict.copy() {
+            Ok(copy) => {
+                self.begin('{');
+                for (name, value) in copy {
+                    if let Some(name) = self.name(&name) {
+                        self.field(name, |writer| writer.value(&value));
+                    }
+                }
+                self.end('}');
+            }
+            Err(error) => self.raised = Some(error),
+        }
+    }
+
     fn items<'py>(&mut self, items: impl Iterator<Item = Bound<'py, PyAny>>) {
-        self.out.push('[');
+        self.begin('[');
         for (at, item) in items.enumerate() {
             if at > 0 {
                 self.out.push(',');
             }
-            self.inside(&at.to_string(), &item);
+            self.inside(&at.to_string(), |writer| writer.value(&item));
         }
-        self.out.push(']');
+        self.end(']');
     }
 
     /// Writes any value.
     pub(crate) fn value(&mut self, value: &Bound<'_, PyAny>) {
+        self.container(value, |writer| writer.value_here(value));
+    }
+
+    /// Writes a value that may hold others, if there is room for it.
+    pub(crate) fn container(&mut self, value: &Bound<'_, PyAny>, write: impl FnOnce(&mut Self)) {
         self.values += 1;
         if self.is_full || self.raised.is_some() {
-            self.out.push_str("null");
+            self.null();
         } else if self.out.len() > LONGEST {
             self.is_full = true;
             self.refuse(format!("must not be longer than {LONGEST} bytes as JSON"));
@@ -252,17 +311,17 @@ impl Writer {
             self.refuse("must not contain itself".to_owned());
         } else {
             self.containers.push(value.as_ptr());
-            self.value_here(value);
+            write(self);
             self.containers.pop();
         }
     }
 
     fn value_here(&mut self, value: &Bound<'_, PyAny>) {
         if value.is_none() {
-            self.out.push_str("null");
+            self.null();
         } else if let Ok(text) = value.cast::<PyString>() {
             match text.to_str() {
-                Ok(text) => self::text(text, &mut self.out),
+                Ok(text) => self.text(text),
                 Err(_) => {
                     self.refuse("must be Unicode text, got half of a surrogate pair".to_owned());
                 }
@@ -284,13 +343,14 @@ impl Writer {
                 }
                 _ => self.refuse("must be a finite number".to_owned()),
             }
-        } else if let Ok(dict) = value.cast::<PyDict>() {
-            self.object(dict.iter());
-        } else if let Ok(list) = value.cast::<PyList>() {
+        } else if let Ok(dict) = value.cast_exact::<PyDict>() {
+            self.object(dict);
+        } else if let Ok(list) = value.cast_exact::<PyList>() {
             self.items(list.iter());
-        } else if let Ok(tuple) = value.cast::<PyTuple>() {
+        } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
             self.items(tuple.iter());
         } else {
+            self.is_foreign = true;
             let found = builtin::type_name(value);
             let hint = if value.is_instance_of::<PyDateTime>() || value.is_instance_of::<PyDate>() {
                 "; write it as text with isoformat()"
@@ -309,8 +369,13 @@ impl Writer {
             self.raised = Some(error);
             None
         });
-        // Of what Python writes, NaN and infinities are not JSON.
-        match digits.filter(|digits| digits.ends_with(|last: char| last.is_ascii_digit())) {
+        // Of what Python writes, NaN, which can have a number of its own, and infinities are not JSON.
+        let is_number = |digits: &String| {
+            let whole = digits.strip_prefix('-').unwrap_or(digits);
+            whole.starts_with(|first: char| first.is_ascii_digit())
+                && whole.ends_with(|last: char| last.is_ascii_digit())
+        };
+        match digits.filter(is_number) {
             Some(digits) => self.out.push_str(&digits),
             None => self.refuse("must be a finite number with at most 4,300 digits".to_owned()),
         }

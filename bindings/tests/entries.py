@@ -105,7 +105,7 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
     """The entries that need no server."""
     raw, other = native.raw_json("[1, 2]"), native.raw_json("[1, 3]")
     failure: Any = dealkit.Deal._read('{"id": 5}')
-    invalid = native.create_agent({**FIELDS, "email": "no"}, True)
+    invalid = native.create_agent({**FIELDS, "email": "no"}, None, True, True)
     settings = {"base_url": "http://127.0.0.1:9", "service_key": "k"}
     comparisons = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
     return {
@@ -116,9 +116,10 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
         "raw_json": [partial(native.raw_json, '{"a": 1}'), partial(native.raw_json, "{")],
         "Failure.parts": [failure.parts, invalid.parts],
         "create_agent": [
-            partial(native.create_agent, FIELDS, True),
-            partial(native.create_agent, {**FIELDS, "email": "no", "phone": {1}}, True),
-            partial(native.create_agent, {**FIELDS, "profile": {"user_id": "a", "userId": "b"}}, True),
+            partial(native.create_agent, FIELDS, None, True, False),
+            partial(native.create_agent, {**FIELDS, "email": "no", "phone": {1}}, None, True, True),
+            partial(native.create_agent, {**FIELDS, "phone": {1}}, None, True, False),
+            partial(native.create_agent, {**FIELDS, "profile": {"user_id": "a", "userId": "b"}}, None, True, False),
         ],
         "Call.id": [partial(attrgetter("id"), native.retrieve_deal("d"))],
         "retrieve_deal": [partial(native.retrieve_deal, "d"), partial(native.retrieve_deal, 5)],

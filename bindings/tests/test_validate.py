@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from datetime import date
+from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, get_args
 
 import pytest
@@ -85,3 +87,16 @@ def test_every_field_of_the_profile_is_the_specifications() -> None:
 def test_the_roles_are_the_specifications() -> None:
     schemas = json.loads((CONTRACT / "openapi.json").read_text())["components"]["schemas"]
     assert list(get_args(RoleName)) == [role.value for role in Role] == schemas["Role"]["enum"]
+
+
+def test_a_nan_with_a_number_is_no_number(client: Any) -> None:
+    [violation] = client.agents.validate(
+        email="a@example.com", first_name="A", last_name="L", profile={"clientMetadata": {"rate": Decimal("NaN123")}}
+    )
+    assert (violation.pointer, violation.code) == ("/profile/clientMetadata/rate", "wrong_type")
+
+
+def test_what_python_code_converts_is_checked_as_the_rest(client: Any) -> None:
+    profile: Any = MappingProxyType({"tier": 5, "client_metadata": MappingProxyType({"a": [1]})})
+    found = client.agents.validate(email="no", first_name="A", last_name="L", profile=profile)
+    assert [violation.pointer for violation in found] == ["/email", "/profile/tier"]

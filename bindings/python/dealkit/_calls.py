@@ -7,7 +7,7 @@ from typing import Any
 
 from dealkit import _native
 from dealkit._failure import exception, unwrap
-from dealkit._options import OMITTED, check_names, pairs
+from dealkit._options import OMITTED, pairs
 from dealkit._plain import plain
 from dealkit._private import private
 
@@ -23,14 +23,13 @@ def create_agent(given: dict[str, Any]) -> _native.Call[_native.Agent]:
     validate = given.pop("validate")
     if not isinstance(validate, bool):
         raise TypeError(f"validate must be a bool, not {type(validate).__name__}")
-    return unwrap(_native.create_agent(_fields(given), validate))
+    return unwrap(_create_agent(given, validate))
 
 
 @private
-def agent_violations(given: dict[str, Any], known: type[Any]) -> list[Violation]:
-    """Every way in which the arguments of ``create``, which are those of a TypedDict, break the rules."""
-    check_names("validate()", given, known)
-    outcome = _native.create_agent(_fields(given), True)
+def agent_violations(given: dict[str, Any]) -> list[Violation]:
+    """Every way in which arguments of ``create`` break the rules."""
+    outcome = _create_agent(given, True)
     if not isinstance(outcome, _native.Failure):
         return []
     from dealkit.exceptions import ValidationError
@@ -41,8 +40,12 @@ def agent_violations(given: dict[str, Any], known: type[Any]) -> list[Violation]
     raise error
 
 
-def _fields(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: _argument(value) for name, value in given.items() if value is not OMITTED}
+def _create_agent(given: dict[str, Any], validate: bool) -> _native.Call[_native.Agent] | _native.Failure:
+    outcome = _native.create_agent(given, OMITTED, validate, False)
+    if outcome is None:
+        converted = {name: _argument(value) for name, value in given.items()}
+        outcome = _native.create_agent(converted, OMITTED, validate, True)
+    return outcome  # type: ignore[return-value]
 
 
 def _argument(value: Any) -> Any:

@@ -29,6 +29,7 @@ def keywords(function: F) -> F:
     positional = code.co_varnames[1 : code.co_argcount]
     named_only = [*code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount], *_options(function)]
     known = frozenset((*positional, *named_only))
+    knows = known.issuperset
 
     def refusal(owner: Any, count: int, names: set[str]) -> TypeError:
         what, shown = _label(function, owner), ", ".join(f"{name}=" for name in named_only[:_SHOWN])
@@ -49,7 +50,7 @@ def keywords(function: F) -> F:
     @wraps(function)
     def call(*given: Any, **named: Any) -> Any:
         try:
-            if len(given) > most or (named and not named.keys() <= known):
+            if len(given) > most or (named and not knows(named)):
                 raise refusal(given[0], len(given), {*named})
             return function(*given, **named)
         finally:
@@ -58,7 +59,7 @@ def keywords(function: F) -> F:
     @wraps(function)
     async def awaited(*given: Any, **named: Any) -> Any:
         try:
-            if len(given) > most or (named and not named.keys() <= known):
+            if len(given) > most or (named and not knows(named)):
                 raise refusal(given[0], len(given), {*named})
             return await function(*given, **named)
         finally:

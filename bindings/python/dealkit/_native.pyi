@@ -1552,8 +1552,11 @@ class Call(Generic[_T_co]):
 def retrieve_deal(id: str) -> Call[Deal] | Failure:
     """The call that retrieves a deal."""
 
-def create_agent(given: dict[str, Any], validate: bool) -> Call[Agent] | Failure:
-    """The call that creates an agent of the fields of the request, by name."""
+def create_agent(
+    given: dict[str, Any], omitted: object, validate: bool, is_converted: bool
+) -> Call[Agent] | Failure | None:
+    """The call that creates an agent of the fields of the request, by name; those that are `omitted` are not sent.
+    None where there is something that Python code has to convert first, unless it has."""
 
 def raw_request(
     method: str,

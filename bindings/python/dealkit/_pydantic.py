@@ -279,7 +279,7 @@ def _checked(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:
         ("extra_forbidden", "Extra inputs are not permitted", (str(name),)) for name in value if name not in known
     ]
     try:
-        violations = agent_violations({**known}, typed_dict)
+        violations = agent_violations({**known})
     except (TypeError, ValueError) as error:
         problems.append(("dealkit_invalid", str(error), ()))
     else:
