@@ -20,6 +20,7 @@ mod crowd;
 pub mod generate;
 mod idle_timer;
 pub mod json;
+mod json_error;
 mod listener;
 mod media_type;
 mod operations;

@@ -4,7 +4,8 @@
 //! does not take, it refuses without saying why: a slower reader then reads the document again, and has the last
 //! word. So it may refuse too much, but must never take what that reader would not.
 //!
-//! It is public for the bindings, which build objects of their own, and not for use by others.
+//! It is public for the bindings, which build objects of their own, and for the sandbox server, whose reader of request
+//! bodies is stricter; not for use by others.
 
 mod cursor;
 mod number;
