@@ -65,7 +65,7 @@ impl<'j> Reader<'j> {
         let mut reader = Reader {
             text,
             lexer: Lexer::new(text),
-            keys: Vec::new(),
+            keys: Vec::with_capacity(MANY),
             kept_depth,
         };
         let fields = reader.value(0)?;
