@@ -143,14 +143,13 @@ pub(crate) async fn discard(mut body: Incoming, limit: usize, deadline: Instant)
 }
 
 /// The body of a response, handed to the connection piece by piece. Each piece taken shows that the caller
-/// still reads, which is what keeps a long download over a slow line from being cut as idle. Between two pieces the
-/// other connections of the thread have their turn: a system takes megabytes at once.
+/// still reads, which is what keeps a long download over a slow line from being cut as idle.
 #[derive(Debug)]
 pub(crate) struct ResponseBody {
     left: Bytes,
     request: InFlight,
-    /// Whether others are to have their turn before the next piece.
-    gives_way: bool,
+    /// Whether the last piece is to be sent by itself, before the next.
+    is_apart: bool,
     pieces: Pieces,
     /// What comes after the last byte of a body that breaks off.
     end: Option<StreamEnd>,
@@ -176,7 +175,7 @@ impl ResponseBody {
         Self {
             left: body,
             request,
-            gives_way: false,
+            is_apart: false,
             pieces: Pieces::Large,
             end: None,
         }
@@ -220,15 +219,15 @@ impl Body for ResponseBody {
                 Some(end) => end.poll(cx).map(|reset| Some(Err(reset))),
             };
         }
-        if self.gives_way {
-            self.gives_way = false;
+        if self.is_apart {
+            self.is_apart = false;
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         self.request.progress();
         let piece = self.next_size().min(self.left.len());
         let piece = self.left.split_to(piece);
-        self.gives_way = true;
+        self.is_apart = matches!(self.pieces, Pieces::Odd(_));
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 

@@ -36,6 +36,7 @@ use crate::{
         reading::InChunks,
     },
     service::{Admitted, HeadCheck, Service},
+    turns::{InTurns, Turns},
 };
 
 /// How much of a body that nobody wants is read, so that its sender gets to read the response.
@@ -80,6 +81,7 @@ struct Connection {
 pub(crate) async fn serve(
     stream: TcpStream,
     shared: Arc<Shared>,
+    turns: Turns,
     place: Arc<Place>,
     mut stopping: watch::Receiver<bool>,
 ) {
@@ -89,7 +91,10 @@ pub(crate) async fn serve(
         unread_until: OnceLock::new(),
         shared,
     });
-    let detecting = timeout(connection.shared.head_timeout, preface::detect(stream));
+    let detecting = timeout(
+        connection.shared.head_timeout,
+        preface::detect(InTurns::new(stream, turns)),
+    );
     let detected = tokio::select! {
         biased;
         detected = detecting => detected,
@@ -129,7 +134,7 @@ async fn idle_for_too_long(place: &Place, limit: Duration) {
 }
 
 async fn http1(
-    io: Replay<TcpStream>,
+    io: Replay<InTurns>,
     connection: Arc<Connection>,
     mut stopping: watch::Receiver<bool>,
 ) {
@@ -150,7 +155,7 @@ async fn http1(
             ended = poll_fn(|cx| serving.poll_without_shutdown(cx)) => break ended,
             // An exchange runs within `serving`, which was polled just now.
             what = poll_fn(|_| connection.breaks.poll_on()) => {
-                let stream = serving.into_parts().io.into_inner().into_inner();
+                let stream = tcp(serving.into_parts().io.into_inner());
                 return break_off(what, stream, shared, &mut stopping).await;
             }
             () = place.idle.expired(shared.head_timeout) => return,
@@ -167,12 +172,17 @@ async fn http1(
         }
     };
     let parts = serving.into_parts();
-    let stream = parts.io.into_inner().into_inner();
+    let stream = tcp(parts.io.into_inner());
     // The caller may still be sending: the rest of a refused request, whatever follows a head that hyper found
     // malformed, or more requests than it was told will be answered. One that is idle is not, or it would show.
     if ended.is_err() || !is_idle || has_unread(&stream) {
         lingering_close(stream, connection.unread_until.get().copied()).await;
     }
+}
+
+/// The connection itself.
+fn tcp(io: Replay<InTurns>) -> TcpStream {
+    io.into_inner().into_inner()
 }
 
 /// Breaks the connection off, or ends it when the server stops meanwhile.
@@ -217,7 +227,7 @@ async fn lingering_close(mut stream: TcpStream, deadline: Option<Instant>) {
 }
 
 async fn http2(
-    mut io: Replay<TcpStream>,
+    mut io: Replay<InTurns>,
     connection: Arc<Connection>,
     mut stopping: watch::Receiver<bool>,
 ) {
@@ -250,10 +260,10 @@ async fn http2(
         }
     };
     if let Some(what) = breaks {
-        return break_off(what, io.into_inner(), shared, &mut stopping).await;
+        return break_off(what, tcp(io), shared, &mut stopping).await;
     }
     // A caller that is still receiving a response goes on sending window updates.
-    lingering_close(io.into_inner(), None).await;
+    lingering_close(tcp(io), None).await;
 }
 
 /// Ends the HTTP/1.1 connection after `response`, and says so in it.

@@ -35,6 +35,7 @@ mod seed;
 mod service;
 mod split_mix;
 mod store;
+mod turns;
 mod worker;
 
 pub use agent::CreatedAgent;

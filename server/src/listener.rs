@@ -13,6 +13,7 @@ use tokio::{
 use crate::{
     conn::{self, Shared},
     crowd::{self, Place},
+    turns::Turns,
 };
 
 /// How long to wait when the system cannot give us a descriptor or a buffer. Connections that end free some.
@@ -36,7 +37,9 @@ pub(crate) async fn serve(
         open: JoinSet::new(),
         places: HashMap::new(),
         shared,
+        turns: Turns::default(),
         second,
+        turns_of_second: Turns::default(),
         is_seconds_turn: false,
         asked_to_stop,
     };
@@ -76,7 +79,9 @@ struct Connections {
     open: JoinSet<()>,
     places: HashMap<task::Id, Arc<Place>>,
     shared: Arc<Shared>,
+    turns: Turns,
     second: Handle,
+    turns_of_second: Turns,
     is_seconds_turn: bool,
     asked_to_stop: watch::Receiver<bool>,
 }
@@ -95,14 +100,16 @@ impl Connections {
             let Ok(stream) = stream.into_std() else {
                 return;
             };
+            let turns = self.turns_of_second.clone();
             let serving = async move {
                 if let Ok(stream) = TcpStream::from_std(stream) {
-                    conn::serve(stream, shared, its_place, stopping).await;
+                    conn::serve(stream, shared, turns, its_place, stopping).await;
                 }
             };
             self.open.spawn_on(serving, &self.second)
         } else {
-            let serving = conn::serve(stream, shared, its_place, stopping);
+            let turns = self.turns.clone();
+            let serving = conn::serve(stream, shared, turns, its_place, stopping);
             self.open.spawn(serving)
         };
         self.places.insert(task.id(), place);
