@@ -20,7 +20,7 @@ use crate::{
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long an idle connection takes to leave, with time to spare. One that takes longer has half of a request.
-const LEAVING: Duration = Duration::from_millis(20);
+const LEAVING: Duration = Duration::from_millis(100);
 
 /// Accepts connections until `stop` is sent, then lets the open ones end within `shutdown_timeout`. When
 /// `stop` is dropped instead, everything ends at once. Every other connection is served on the runtime `second`.
@@ -53,12 +53,13 @@ pub(crate) async fn serve(
             stream = accept(&listener), if waiting.is_none() => waiting = Some(stream),
             () = make_room(&connections.places), if waiting.is_some() => {}
         }
-        if connections.open.len() < max_connections
-            && let Some(stream) = waiting.take()
-        {
+        let has_room = connections.open.len() < max_connections;
+        let admitted = waiting.take_if(|_| has_room);
+        // First, or another thread could end what it is just given.
+        connections.shared.crowd.set_waiting(waiting.is_some());
+        if let Some(stream) = admitted {
             connections.add(stream);
         }
-        connections.shared.crowd.set_waiting(waiting.is_some());
     };
     if stopped.is_ok() {
         // Callers that the system has let in already may have sent their requests.
