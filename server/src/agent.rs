@@ -2,7 +2,9 @@
 
 use std::ops::Deref;
 
-use dealkit::{Agent, AgentProfileResponse, CreateAgent, Json, RoleAssignment, UnknownFields};
+use dealkit::{
+    Agent, AgentProfileResponse, CreateAgent, Json, RoleAssignment, UnknownFields, scalar,
+};
 
 /// An agent that was created. It can be used as the [`Agent`] that the response showed.
 ///
@@ -94,7 +96,7 @@ pub(crate) fn made(request: &CreateAgent, id: String) -> Agent {
         .first_name(request.first_name())
         .last_name(request.last_name())
         // The rules have seen to it that a date which is there is one.
-        .maybe_date_of_birth(request.date_of_birth().and_then(|date| date.parse().ok()))
+        .maybe_date_of_birth(request.date_of_birth().and_then(scalar::date))
         .maybe_current_brokerage_id(request.brokerage_id())
         .profile(profile)
         .role_assignments([assignment])

@@ -131,16 +131,20 @@ pub(crate) fn overview<O>(table: &[Route<O>]) -> String {
 /// not end it. An escape that is not one (`%zz`) stands for itself. A segment that is not UTF-8 after decoding
 /// fits nothing.
 fn id_in<'p>(path: &'p str, template: &str) -> Option<Cow<'p, str>> {
+    // Nearly every path is plain: then there is nothing to split and to decode.
+    let is_plain = |id: &&str| !id.is_empty() && !id.contains(['/', '%']);
+    let plain = match template.strip_suffix("{id}") {
+        Some(before) => path.strip_prefix(before).filter(is_plain),
+        None => (path == template).then_some(""),
+    };
+    if let Some(id) = plain {
+        return Some(Cow::Borrowed(id));
+    }
     let mut id = Cow::Borrowed("");
     let mut expected = template.split('/');
     for segment in path.split('/') {
         let expected = expected.next()?;
-        // Nearly every segment is plain, and decoding costs as much as the rest of finding the route.
-        let segment = if segment.contains('%') {
-            percent_decode_str(segment).decode_utf8().ok()?
-        } else {
-            Cow::Borrowed(segment)
-        };
+        let segment = percent_decode_str(segment).decode_utf8().ok()?;
         if expected == "{id}" {
             if segment.is_empty() {
                 return None;
