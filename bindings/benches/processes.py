@@ -30,12 +30,12 @@ class Urls:
 
 
 @contextmanager
-def fixed_service(program: Path) -> Iterator[Urls]:
+def fixed_service(program: Path, threads: int = 1) -> Iterator[Urls]:
     """The service with fixed responses of the benchmarks in Rust: bare hyper."""
     with tempfile.TemporaryDirectory() as folder:
         certificate = str(Path(folder, "certificate.pem"))
         with subprocess.Popen(
-            [program, certificate], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [program, certificate, "--threads", str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as service:
             assert service.stdout is not None and service.stdin is not None
             try:

@@ -17,11 +17,14 @@ use dealkit_benches::{distance, service::Service};
 struct Arguments {
     /// Where to write the certificate
     certificate: PathBuf,
+    /// How many threads serve HTTP/1.1 without TLS
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
 }
 
 fn main() {
     let arguments = Arguments::parse();
-    let service = Service::start();
+    let service = Service::start_on(arguments.threads);
     fs::write(&arguments.certificate, &service.certificate).unwrap();
     let far = distance::to(service.tls_http1, distance::ROUND_TRIP);
     println!(

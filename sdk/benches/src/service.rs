@@ -14,7 +14,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
+    runtime::{self, Handle, Runtime},
 };
 use tokio_rustls::{
     TlsAcceptor,
@@ -51,8 +52,13 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts the service.
+    /// Starts the service, on one thread.
     pub fn start() -> Self {
+        Self::start_on(1)
+    }
+
+    /// The same, with the connections of HTTP/1.1 without TLS on so many threads, in turn.
+    pub fn start_on(threads: usize) -> Self {
         let CertifiedKey { cert, signing_key } =
             generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let key = signing_key.serialize_der();
@@ -73,18 +79,16 @@ impl Service {
         });
         let [http1, http2, tls_http1, tls_http2] =
             [0, 1, 2, 3].map(|n: usize| listeners[n].local_addr().unwrap());
+        let others = (1..threads).map(|_| runtime_of_a_thread()).collect();
         std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
+            let runtime = current_thread();
             let [http1, http2, tls_http1, tls_http2] = listeners;
             runtime.block_on(async {
                 tokio::join!(
-                    serve(http1, Protocol::Http1, None),
-                    serve(http2, Protocol::Http2, None),
-                    serve(tls_http1, Protocol::Http1, over_http1),
-                    serve(tls_http2, Protocol::Http2, over_http2),
+                    serve(http1, Protocol::Http1, None, others),
+                    serve(http2, Protocol::Http2, None, Vec::new()),
+                    serve(tls_http1, Protocol::Http1, over_http1, Vec::new()),
+                    serve(tls_http2, Protocol::Http2, over_http2, Vec::new()),
                 );
             });
         });
@@ -98,13 +102,39 @@ impl Service {
     }
 }
 
-async fn serve(listener: std::net::TcpListener, protocol: Protocol, acceptor: Option<TlsAcceptor>) {
+fn current_thread() -> Runtime {
+    runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+/// A runtime that a thread of its own runs.
+fn runtime_of_a_thread() -> Handle {
+    let runtime = current_thread();
+    let handle = runtime.handle().clone();
+    std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
+    handle
+}
+
+/// Serves on this runtime and on the others in turn.
+async fn serve(
+    listener: std::net::TcpListener,
+    protocol: Protocol,
+    acceptor: Option<TlsAcceptor>,
+    mut runtimes: Vec<Handle>,
+) {
     let listener = TcpListener::from_std(listener).unwrap();
     let deal = Bytes::from(deal(TYPICAL));
+    runtimes.push(Handle::current());
+    let mut turns = runtimes.iter().cycle();
     while let Ok((stream, _)) = listener.accept().await {
         stream.set_nodelay(true).unwrap();
         let (acceptor, deal) = (acceptor.clone(), deal.clone());
-        tokio::spawn(async move {
+        // A socket belongs to the runtime that it was made in.
+        let stream = stream.into_std().unwrap();
+        turns.next().unwrap().spawn(async move {
+            let stream = TcpStream::from_std(stream).unwrap();
             match acceptor {
                 None => serve_one(stream, protocol, deal).await,
                 Some(acceptor) => {
