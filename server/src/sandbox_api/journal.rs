@@ -145,20 +145,16 @@ impl Default for Journal {
 impl Journal {
     /// Records a request, and returns its number.
     pub(crate) fn record(&self, seen: &Seen<'_>) -> u64 {
+        let spare = self.lock().spare();
+        // Outside of the lock, so that no thread waits for another's copying.
+        let mut entry = Entry::of(seen, spare);
         let mut ring = self.lock();
-        // Once there are as many as are kept, the memory of the oldest is that of the next.
-        let mut bytes = Vec::new();
-        if ring.entries.len() >= MAX_ENTRIES {
-            bytes = ring.pop().unwrap_or_default();
-        }
-        bytes.clear();
-        bytes.shrink_to(MAX_SPARE);
         let number = ring.recorded + 1;
-        let entry = Entry::of(seen, number, bytes);
+        entry.number = number;
         ring.recorded = number;
         ring.bytes += entry.bytes.capacity();
         ring.entries.push_back(entry);
-        while ring.bytes > MAX_BYTES {
+        while ring.bytes > MAX_BYTES || ring.entries.len() > MAX_ENTRIES {
             ring.pop();
         }
         number
@@ -249,6 +245,17 @@ impl Journal {
 }
 
 impl Ring {
+    /// Memory to write the next entry into: once there are as many as are kept, that of the oldest.
+    fn spare(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if self.entries.len() >= MAX_ENTRIES {
+            bytes = self.pop().unwrap_or_default();
+        }
+        bytes.clear();
+        bytes.shrink_to(MAX_SPARE);
+        bytes
+    }
+
     /// Forgets the oldest, and returns its memory.
     fn pop(&mut self) -> Option<Vec<u8>> {
         let oldest = self.entries.pop_front()?;
@@ -258,8 +265,8 @@ impl Ring {
 }
 
 impl Entry {
-    /// Writes what is kept of a request into `bytes`.
-    fn of(seen: &Seen<'_>, number: u64, mut bytes: Vec<u8>) -> Self {
+    /// Writes what is kept of a request into `bytes`. It has no number yet.
+    fn of(seen: &Seen<'_>, mut bytes: Vec<u8>) -> Self {
         let Parts {
             method,
             uri,
@@ -297,7 +304,7 @@ impl Entry {
         let id_end = end(&bytes);
         bytes.extend_from_slice(body);
         Self {
-            number,
+            number: 0,
             at: seen.began,
             duration: seen.began.elapsed(),
             method: method.clone(),
