@@ -139,7 +139,7 @@ impl<'j> Reader<'j> {
         while has_more {
             let key_start = self.lexer.position();
             let key = self.key(key_start)?;
-            if !names.insert(&mut self.keys, &key) {
+            if !names.insert(&mut self.keys, key.clone()) {
                 return Err(Fault {
                     reason: "a key that this object already has",
                     at: key_start,
@@ -195,15 +195,15 @@ impl<'j> Names<'j> {
     }
 
     /// Whether `key` is new to the object, after unescaping.
-    fn insert(&mut self, keys: &mut Vec<Cow<'j, str>>, key: &Cow<'j, str>) -> bool {
+    fn insert(&mut self, keys: &mut Vec<Cow<'j, str>>, key: Cow<'j, str>) -> bool {
         if let Some(many) = &mut self.many {
-            return many.insert(key.clone());
+            return many.insert(key);
         }
         let known = keys.get(self.first..).unwrap_or_default();
-        if known.contains(key) {
+        if known.contains(&key) {
             return false;
         }
-        keys.push(key.clone());
+        keys.push(key);
         if keys.len() - self.first > MANY {
             self.many = Some(keys.drain(self.first..).collect());
         }
