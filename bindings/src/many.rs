@@ -23,8 +23,7 @@ use crate::{
     gil,
     pending::{Inbox, Mailbox},
     response::{self, ReadAs},
-    runtime,
-    waiting::SIGNAL_POLL_INTERVAL,
+    runtime::{self, SIGNAL_POLL_INTERVAL},
     watch::{Told, Watch},
 };
 

@@ -11,12 +11,9 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::{AbortHandle, abortable};
 use pyo3::{intern, prelude::*};
-use tokio::{
-    runtime::Handle,
-    task::{AbortHandle, yield_now},
-    time::sleep,
-};
+use tokio::{runtime::Handle, task::yield_now, time::sleep};
 
 use crate::{
     failure::{Failure, Outcome, entry},
@@ -221,7 +218,7 @@ impl Inbox {
 /// A call in flight on the thread in the background.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Pending {
-    task: AbortHandle,
+    call: AbortHandle,
     process: u32,
 }
 
@@ -234,22 +231,26 @@ impl Pending {
         inbox: Arc<Inbox>,
         future: Py<PyAny>,
     ) -> Outcome<Self> {
-        let runtime = runtime::background()?;
-        let mut promise = Promise {
-            runtime: runtime.clone(),
-            inbox,
-            future: Some(future),
-        };
-        let task = runtime.spawn(async move {
-            let result = Box::new(sent.await.map_err(Arc::new));
-            promise.keep(Content::Outcome {
-                result,
-                read_as,
-                raw,
-            });
-        });
+        let (sent, call) = abortable(sent);
+        runtime::spawn(|runtime| {
+            let mut promise = Promise {
+                runtime,
+                inbox,
+                future: Some(future),
+            };
+            Box::pin(async move {
+                // Where it was aborted, the promise ends without.
+                if let Ok(result) = sent.await {
+                    promise.keep(Content::Outcome {
+                        result: Box::new(result.map_err(Arc::new)),
+                        read_as,
+                        raw,
+                    });
+                }
+            })
+        })?;
         Ok(Self {
-            task: task.abort_handle(),
+            call,
             process: process::id(),
         })
     }
@@ -261,7 +262,7 @@ impl Pending {
     fn abort(&self) {
         // A call of the parent's is not the child's to abort.
         if self.process == process::id() {
-            self.task.abort();
+            self.call.abort();
         }
     }
 }

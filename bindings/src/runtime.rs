@@ -5,16 +5,25 @@
 //! its sockets are the parent's, its threads are not there, and its locks may be held by nobody.
 
 use std::{
-    io, process,
+    future::Future,
+    io,
+    pin::Pin,
+    process,
     sync::{Arc, Mutex, PoisonError},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use pyo3::prelude::*;
 use tokio::{
     runtime::{Builder, Handle, Runtime},
-    sync::oneshot,
+    sync::{
+        Notify,
+        mpsc::{self, UnboundedReceiver, UnboundedSender},
+        oneshot,
+    },
     task::yield_now,
+    time::{MissedTickBehavior, interval},
 };
 
 use crate::{
@@ -77,22 +86,58 @@ impl<T> Drop for PerProcess<T> {
     }
 }
 
-static CALLERS: PerProcess<&'static Runtime> = PerProcess::new();
+/// How long a waiting call leaves signals such as Ctrl-C unattended at most: Python looks for them
+/// whenever its code runs.
+pub(crate) const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// What calling threads drive.
+pub(crate) struct Callers {
+    pub(crate) runtime: Runtime,
+    /// Told twice in each [`SIGNAL_POLL_INTERVAL`], as long as somebody drives the runtime.
+    ticks: Arc<Notify>,
+}
+
+impl Callers {
+    fn new() -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let ticks = Arc::<Notify>::default();
+        runtime.spawn(tick(Arc::clone(&ticks)));
+        Ok(Self { runtime, ticks })
+    }
+
+    /// Waits until it is time to look for signals.
+    ///
+    /// All calls share one timer. A timer of each call's own would be the next to run down whenever one begins, of
+    /// which the runtime has to tell the system.
+    pub(crate) async fn signals_are_due(&self) {
+        // The first may come at once, since the timer has run on while nobody drove the runtime.
+        self.ticks.notified().await;
+        self.ticks.notified().await;
+    }
+}
+
+async fn tick(ticks: Arc<Notify>) {
+    let mut interval = interval(SIGNAL_POLL_INTERVAL / 2);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        ticks.notify_waiters();
+    }
+}
+
+static CALLERS: PerProcess<&'static Callers> = PerProcess::new();
 
 /// The runtime that calling threads drive. It is never dropped: there is one in a process.
-pub(crate) fn of_callers() -> Outcome<&'static Runtime> {
-    let runtime = CALLERS.get_or_make(|| {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        Ok(&*Box::leak(Box::new(runtime)))
-    });
-    runtime.map_err(cannot_start)
+pub(crate) fn of_callers() -> Outcome<&'static Callers> {
+    let callers = CALLERS.get_or_make(|| Ok(&*Box::leak(Box::new(Callers::new()?))));
+    callers.map_err(cannot_start)
 }
 
 /// Drops what calling threads have used, and lets its connections close now: later, nobody may look
 /// after them. That takes microseconds, so the GIL is kept.
 pub(crate) fn drop_of_callers<T>(value: T) {
     let is_on_runtime = Handle::try_current().is_ok();
-    let Some(runtime) = CALLERS.get().filter(|_| !is_on_runtime) else {
+    let Some(Callers { runtime, .. }) = CALLERS.get().filter(|_| !is_on_runtime) else {
         return;
     };
     let entered = runtime.enter();
@@ -112,9 +157,13 @@ fn cannot_start(error: io::Error) -> Failure {
     Failure::Config(format!("the runtime cannot be started: {error}"))
 }
 
+/// A call that is made on the thread in the background.
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// The thread in the background.
 struct Background {
     handle: Handle,
+    tasks: UnboundedSender<Task>,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -126,14 +175,36 @@ static BACKGROUND: PerProcess<Slot> = PerProcess::new();
 
 /// The runtime in the background, started when it is first asked for.
 pub(crate) fn background() -> Outcome<Handle> {
+    of_background(|background| background.handle.clone())
+}
+
+/// Has the thread in the background work on what `make` makes, which is told of its runtime.
+///
+/// The thread has to be woken, which takes longer than all else here, for the first of those that come together
+/// alone: the others are found with it.
+pub(crate) fn spawn(make: impl FnOnce(Handle) -> Task) -> Outcome<()> {
+    let (handle, tasks) =
+        of_background(|background| (background.handle.clone(), background.tasks.clone()))?;
+    // What the thread does not take any more, because it ends, is dropped as what it has.
+    let _ = tasks.send(make(handle));
+    Ok(())
+}
+
+fn of_background<T>(take: impl FnOnce(&Background) -> T) -> Outcome<T> {
     let slot = BACKGROUND
         .get_or_make(|| Ok(Arc::new(Mutex::new(Some(start()?)))))
         .map_err(cannot_start)?;
     match &*slot.lock().unwrap_or_else(PoisonError::into_inner) {
-        Some(background) => Ok(background.handle.clone()),
+        Some(background) => Ok(take(background)),
         None => Err(Failure::Runtime(
             "the interpreter is ending: no further calls can be made".to_owned(),
         )),
+    }
+}
+
+async fn spawn_all(mut tasks: UnboundedReceiver<Task>) {
+    while let Some(task) = tasks.recv().await {
+        tokio::spawn(task);
     }
 }
 
@@ -141,6 +212,8 @@ fn start() -> io::Result<Background> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
     let (stop, stopped) = oneshot::channel();
+    let (tasks, sent) = mpsc::unbounded_channel();
+    runtime.spawn(spawn_all(sent));
     let thread = thread::Builder::new()
         .name("dealkit".to_owned())
         .spawn(move || {
@@ -151,6 +224,7 @@ fn start() -> io::Result<Background> {
         })?;
     Ok(Background {
         handle,
+        tasks,
         stop,
         thread,
     })

@@ -1,13 +1,14 @@
 //! Calls that are waited for, on the calling thread.
 
 use std::{
+    pin::pin,
     process,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
+use futures_util::future::{Either, select};
 use pyo3::prelude::*;
-use tokio::{runtime::Handle, task::yield_now, time::timeout};
+use tokio::{runtime::Handle, task::yield_now};
 
 use crate::{
     failure::{Failure, Outcome, entry},
@@ -16,10 +17,6 @@ use crate::{
     runtime,
     watch::InFlight,
 };
-
-/// How long a waiting call leaves signals such as Ctrl-C unattended at most: Python looks for them
-/// whenever its code runs.
-pub(crate) const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A call that has taken longer than a moment, and moves on while it is waited for.
 #[pyclass(frozen, module = "dealkit._native")]
@@ -92,25 +89,20 @@ impl Waiting {
 
 /// Moves a call on for as long as signals may be left unattended: what it came to, or the call again if it is still
 /// in flight.
-fn drive(
-    py: Python<'_>,
-    mut call: InFlight,
-    is_first: bool,
-) -> Outcome<Result<CallResult, InFlight>> {
-    let runtime = runtime::of_callers()?;
+fn drive(py: Python<'_>, call: InFlight, is_first: bool) -> Outcome<Result<CallResult, InFlight>> {
+    let callers = runtime::of_callers()?;
     Ok(gil::release(py, move || {
-        let ended = runtime.block_on(async {
+        callers.runtime.block_on(async {
             if is_first {
                 // Between calls nobody looks after the idle connections. Letting the runtime look once
                 // finds those that the service has closed, before a request goes out on one.
                 yield_now().await;
             }
-            timeout(SIGNAL_POLL_INTERVAL, call.as_mut()).await
-        });
-        match ended {
-            Ok(result) => Ok(result.map_err(Arc::new)),
-            Err(_) => Err(call),
-        }
+            match select(call, pin!(callers.signals_are_due())).await {
+                Either::Left((result, _)) => Ok(result.map_err(Arc::new)),
+                Either::Right(((), call)) => Err(call),
+            }
+        })
     }))
 }
 
