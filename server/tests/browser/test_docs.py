@@ -167,8 +167,8 @@ def test_faults_are_added_played_and_removed(visit: Visit, sandbox: Sandbox) -> 
 
 def test_what_becomes_of_a_delayed_request_is_shown(visit: Visit, sandbox: Sandbox) -> None:
     page = visit.page
-    visit.options("retrieveDeal")
-    page.locator("#retrieveDeal-fault").select_option("2 seconds late")
+    # Late enough for the page, which reads the journal every other second, to see it in flight.
+    sandbox.call("POST", "/__sandbox/faults", '{"delay": 8, "method": "GET", "path": "/v1/deals/{id}"}')
     page.locator("#retrieveDeal").get_by_role("button", name="Send").click()
     expect(page.locator("#requests summary")).to_contain_text(["no response"])
     visit.send("createAgent")
