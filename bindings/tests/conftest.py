@@ -6,6 +6,7 @@ import asyncio
 import base64
 import copy
 import json
+import signal
 import socket
 import threading
 import time
@@ -19,6 +20,10 @@ from processes import shut_down
 from dealkit import Agent, AsyncClient, Client, Deal, DecodeError
 from dealkit._failure import unwrap
 from dealkit.testing import Sandbox
+
+# Ctrl-C may be ignored here, as in what a shell runs in the background, and processes inherit that: those of the
+# tests are to be interrupted.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CONTRACT = Path(__file__).parents[2] / "sdk" / "contract"
 

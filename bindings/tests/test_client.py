@@ -541,8 +541,9 @@ def test_signals_are_not_taken_for_wrong_values(client: Client) -> None:
     former = signal.signal(signal.SIGALRM, now)
     try:
         for _ in range(20):
-            signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0005, 0.01))
             with pytest.raises(Now):
+                # In here: it may be over before the next line.
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0005, 0.01))
                 while True:
                     client.agents.create(
                         **untyped({**ADA, "email": "no", "profile": {"client_metadata": {"n": [7**4000] * 100}}})
