@@ -7,6 +7,7 @@ use http::Method;
 
 use crate::{
     call::Call,
+    create_many::{CreateMany, CreateRow},
     error::{Error, Operation},
     model::{Agent, CreateAgent},
     service::Service,
@@ -48,6 +49,16 @@ impl Agents {
     /// See [`Error`](crate::Error).
     pub fn create(&self, request: CreateAgent) -> Call<Agent> {
         self.create_json(request.to_json())
+    }
+
+    /// Creates many agents, some at a time, as a stream; see [`CreateMany`].
+    pub fn create_many<I>(&self, rows: I) -> CreateMany<I::IntoIter>
+    where
+        I: IntoIterator,
+        I::Item: Into<CreateRow>,
+    {
+        let agents = self.clone();
+        CreateMany::new(rows.into_iter(), move |body| agents.create_written(body))
     }
 
     /// Creates an agent from a body that is sent as it is: no rule is checked. For what

@@ -1,7 +1,8 @@
 //! The same client for programs without an async runtime (feature `blocking`).
 //!
 //! Every name is that of the async client; a call is made with `send()`, where the other is awaited.
-//! The calling thread does the work; only while deals are iterated over is there a thread in the background.
+//! The calling thread does the work; only while the results of many calls are iterated over is there a thread in the
+//! background.
 //!
 //! ```no_run
 //! use dealkit::blocking::Client;
@@ -31,7 +32,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures_util::StreamExt as _;
+use futures_util::{Stream, StreamExt as _};
 use serde::Serialize;
 use tokio::{
     runtime::{Builder, Handle, Runtime},
@@ -39,8 +40,10 @@ use tokio::{
 };
 
 use crate::{
-    CreateAgent, Error, InFlight, Method, RawResponse, Response, Retrieved, RetryPolicy,
+    CreateAgent, CreateRow, Creation, CreationsInFlight, Error, InFlight, Method, RawResponse,
+    Response, Retrieved, RetryPolicy,
     model::{Agent, Deal},
+    window::Source,
 };
 
 /// The blocking client. Cheap to clone, and made to be shared between threads.
@@ -220,6 +223,18 @@ impl Agents {
     #[doc = include_str!("create_outcomes.md")]
     pub fn create(&self, request: CreateAgent) -> Call<Agent> {
         self.driver.call(self.agents.create(request))
+    }
+
+    /// Creates many agents, some at a time, as an iterator; see [`dealkit::CreateMany`](crate::CreateMany).
+    pub fn create_many<I>(&self, rows: I) -> CreateMany<I::IntoIter>
+    where
+        I: IntoIterator,
+        I::Item: Into<CreateRow>,
+    {
+        CreateMany {
+            many: self.agents.create_many(rows),
+            driver: self.driver.clone(),
+        }
     }
 }
 
@@ -403,13 +418,10 @@ where
     type IntoIter = Iter<I>;
 
     fn into_iter(self) -> Iter<I> {
-        let concurrency = self.many.at_a_time();
-        let (ids, in_flight) = self.many.into_parts();
+        let (ids, in_flight) = self.many.into_source();
         Iter {
-            ids: Some(ids),
-            concurrency,
-            in_flight: 0,
-            worker: Worker::Caller(in_flight, self.driver),
+            ids,
+            worker: Worker::new(in_flight, self.driver),
         }
     }
 }
@@ -418,12 +430,8 @@ where
 /// while the caller works on those it has; it ends with the iterator.
 #[derive(Debug)]
 pub struct Iter<I> {
-    /// `None` once the iterator has ended: it is not asked again.
-    ids: Option<I>,
-    concurrency: usize,
-    /// How many deals the worker has not handed over.
-    in_flight: usize,
-    worker: Worker,
+    ids: Source<I>,
+    worker: Worker<InFlight>,
 }
 
 impl<I> Iterator for Iter<I>
@@ -434,114 +442,294 @@ where
     type Item = Retrieved;
 
     fn next(&mut self) -> Option<Retrieved> {
-        while self.in_flight < self.concurrency {
-            let Some(id) = self.ids.as_mut().and_then(Iterator::next) else {
-                self.ids = None;
-                break;
-            };
+        while let Some(id) = self.ids.next(self.worker.out) {
             self.worker.push(id.into());
-            self.in_flight += 1;
         }
-        if self.in_flight == 0 {
-            return None;
-        }
-        self.in_flight -= 1;
         self.worker.next()
     }
 }
 
-/// Who looks after the deals in flight of an iterator.
-enum Worker {
-    /// The calling thread: as long as nothing is in flight, and where the system refuses a thread.
-    Caller(InFlight, Driver),
-    /// A thread of their own.
+/// Creates many agents: a value to adjust and iterate over; see [`dealkit::CreateMany`](crate::CreateMany).
+///
+/// ```no_run
+/// # fn example(client: dealkit::blocking::Client, rows: Vec<dealkit::CreateAgent>) {
+/// for creation in client.agents().create_many(rows).concurrency(4) {
+///     match &creation.result {
+///         Ok(agent) => println!("row {}: created {}", creation.index, agent.id),
+///         Err(error) => eprintln!("row {}: {}: {error}", creation.index, creation.outcome()),
+///     }
+/// }
+/// # }
+/// ```
+#[must_use = "nothing is created until it is iterated over"]
+#[derive(Debug)]
+pub struct CreateMany<I> {
+    many: crate::CreateMany<I>,
+    driver: Driver,
+}
+
+impl<I> CreateMany<I>
+where
+    I: Iterator,
+    I::Item: Into<CreateRow>,
+{
+    /// See [`dealkit::CreateMany::concurrency`](crate::CreateMany::concurrency).
+    pub fn concurrency(mut self, concurrency: usize) -> Self {
+        self.many = self.many.concurrency(concurrency);
+        self
+    }
+
+    /// See [`dealkit::CreateMany::header`](crate::CreateMany::header).
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.many = self.many.header(name, value);
+        self
+    }
+
+    /// See [`dealkit::CreateMany::as_completed`](crate::CreateMany::as_completed).
+    pub fn as_completed(mut self) -> Self {
+        self.many = self.many.as_completed();
+        self
+    }
+
+    /// See [`dealkit::CreateMany::timeout`](crate::CreateMany::timeout).
+    pub fn timeout(mut self, total: Duration) -> Self {
+        self.many = self.many.timeout(total);
+        self
+    }
+
+    /// See [`dealkit::CreateMany::retry`](crate::CreateMany::retry).
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.many = self.many.retry(policy);
+        self
+    }
+}
+
+impl<I> IntoIterator for CreateMany<I>
+where
+    I: Iterator,
+    I::Item: Into<CreateRow>,
+{
+    type Item = Creation;
+    type IntoIter = Creations<I>;
+
+    fn into_iter(self) -> Creations<I> {
+        let (rows, in_flight) = self.many.into_source();
+        Creations {
+            rows,
+            worker: Worker::new(in_flight, self.driver),
+        }
+    }
+}
+
+/// The agents of a [`CreateMany`], each as one [`Creation`]. A thread in the background looks after those in flight;
+/// it ends with the iterator.
+#[derive(Debug)]
+pub struct Creations<I> {
+    rows: Source<I>,
+    worker: Worker<CreationsInFlight>,
+}
+
+impl<I> Creations<I> {
+    /// See [`dealkit::CreateStream::stop`](crate::CreateStream::stop).
+    pub fn stop(&mut self) {
+        self.rows.end();
+    }
+
+    /// See [`dealkit::CreateStream::cancel`](crate::CreateStream::cancel).
+    pub fn cancel(self) -> Vec<Creation> {
+        self.worker.end(CreationsInFlight::cancel)
+    }
+}
+
+impl<I> Iterator for Creations<I>
+where
+    I: Iterator,
+    I::Item: Into<CreateRow>,
+{
+    type Item = Creation;
+
+    fn next(&mut self) -> Option<Creation> {
+        while let Some(row) = self.rows.next(self.worker.out) {
+            self.worker.push(row.into());
+        }
+        self.worker.next()
+    }
+}
+
+/// Calls in flight that a worker looks after.
+trait Calls: Stream<Item: Send> + Unpin + Send + 'static {
+    /// What is pushed to them.
+    type Input: Send + 'static;
+
+    fn push(&mut self, input: Self::Input);
+}
+
+impl Calls for InFlight {
+    type Input = String;
+
+    fn push(&mut self, id: String) {
+        InFlight::push(self, id);
+    }
+}
+
+impl Calls for CreationsInFlight {
+    type Input = CreateRow;
+
+    fn push(&mut self, row: CreateRow) {
+        CreationsInFlight::push(self, row);
+    }
+}
+
+/// Looks after the calls in flight of an iterator.
+struct Worker<C: Calls> {
+    /// How many calls were pushed and not handed over.
+    out: usize,
+    state: WorkerState<C>,
+}
+
+enum WorkerState<C: Calls> {
+    /// On the calling thread: as long as nothing is in flight, and where the system refuses a thread.
+    Caller(C, Driver),
+    /// On a thread of its own.
     Background {
-        ids: UnboundedSender<String>,
-        items: Receiver<Retrieved>,
-        thread: JoinHandle<()>,
+        inputs: UnboundedSender<C::Input>,
+        items: Receiver<C::Item>,
+        /// What is left in flight when no more can be pushed.
+        thread: JoinHandle<Option<(C, Driver)>>,
     },
     /// It has panicked.
     Gone,
 }
 
-impl Worker {
-    /// Adds a deal to those in flight.
-    fn push(&mut self, id: String) {
-        let mut worker = match std::mem::replace(self, Self::Gone) {
-            Self::Caller(in_flight, driver) => Self::start(in_flight, driver),
-            worker => worker,
-        };
-        match &mut worker {
-            Self::Caller(in_flight, _) => in_flight.push(id),
-            // Where nobody takes it, `next` finds out why.
-            Self::Background { ids, .. } => drop(ids.send(id)),
-            Self::Gone => {}
+impl<C: Calls> Worker<C> {
+    fn new(calls: C, driver: Driver) -> Self {
+        Self {
+            out: 0,
+            state: WorkerState::Caller(calls, driver),
         }
-        *self = worker;
     }
 
-    fn start(in_flight: InFlight, driver: Driver) -> Self {
-        let (ids, pushed) = unbounded_channel();
+    /// Adds a call to those in flight.
+    fn push(&mut self, input: C::Input) {
+        self.out += 1;
+        let mut state = match self.take() {
+            WorkerState::Caller(calls, driver) => WorkerState::start(calls, driver),
+            state => state,
+        };
+        match &mut state {
+            WorkerState::Caller(calls, _) => calls.push(input),
+            // Where nobody takes it, `next` finds out why.
+            WorkerState::Background { inputs, .. } => drop(inputs.send(input)),
+            WorkerState::Gone => {}
+        }
+        self.state = state;
+    }
+
+    /// Waits for what the next of the calls in flight comes to, if there is one.
+    fn next(&mut self) -> Option<C::Item> {
+        if self.out == 0 {
+            return None;
+        }
+        self.out -= 1;
+        match &mut self.state {
+            WorkerState::Caller(calls, driver) => return driver.run(calls.next()).ok().flatten(),
+            WorkerState::Background { items, .. } => {
+                if let Ok(item) = items.recv() {
+                    return Some(item);
+                }
+            }
+            WorkerState::Gone => {}
+        }
+        if let WorkerState::Background { thread, .. } = self.take() {
+            joined(thread);
+        }
+        None
+    }
+
+    /// Looks after them no longer: what has come and was not handed over, and what `finish` makes of the others.
+    fn end(mut self, finish: impl FnOnce(&mut C) -> Vec<C::Item> + Send) -> Vec<C::Item> {
+        let (mut came, left) = match self.take() {
+            WorkerState::Caller(calls, driver) => (Vec::new(), Some((calls, driver))),
+            WorkerState::Background {
+                inputs,
+                items,
+                thread,
+            } => {
+                drop(inputs);
+                let left = joined(thread);
+                (items.into_iter().collect(), left)
+            }
+            WorkerState::Gone => (Vec::new(), None),
+        };
+        if let Some((mut calls, driver)) = left {
+            // On the runtime: responses may have come.
+            let finished = driver.run(async { finish(&mut calls) });
+            came.extend(finished.unwrap_or_default());
+        }
+        came
+    }
+
+    fn take(&mut self) -> WorkerState<C> {
+        std::mem::replace(&mut self.state, WorkerState::Gone)
+    }
+}
+
+impl<C: Calls> WorkerState<C> {
+    fn start(calls: C, driver: Driver) -> Self {
+        let (inputs, pushed) = unbounded_channel();
         let (came, items) = channel();
         // It gets them once it is there, so that they are not lost where the system refuses a thread.
-        let (hand_over, handed_over) = channel::<(InFlight, Driver)>();
+        let (hand_over, handed_over) = channel::<(C, Driver)>();
         let work = move || {
-            if let Ok((in_flight, driver)) = handed_over.recv() {
-                let _ = driver.run(retrieve(in_flight, pushed, came));
-            }
+            let (mut calls, driver) = handed_over.recv().ok()?;
+            driver.run(make(&mut calls, pushed, came)).ok()?;
+            Some((calls, driver))
         };
         match thread::Builder::new()
             .name("dealkit".to_owned())
             .spawn(work)
         {
             Ok(thread) => {
-                let _ = hand_over.send((in_flight, driver));
-                Self::Background { ids, items, thread }
-            }
-            Err(_) => Self::Caller(in_flight, driver),
-        }
-    }
-
-    /// Waits for the next deal of those in flight.
-    fn next(&mut self) -> Option<Retrieved> {
-        match self {
-            Self::Caller(in_flight, driver) => return driver.run(in_flight.next()).ok().flatten(),
-            Self::Background { items, .. } => {
-                if let Ok(item) = items.recv() {
-                    return Some(item);
+                let _ = hand_over.send((calls, driver));
+                Self::Background {
+                    inputs,
+                    items,
+                    thread,
                 }
             }
-            Self::Gone => {}
+            Err(_) => Self::Caller(calls, driver),
         }
-        if let Self::Background { thread, .. } = std::mem::replace(self, Self::Gone)
-            && let Err(panic) = thread.join()
-        {
-            std::panic::resume_unwind(panic);
-        }
-        None
     }
 }
 
-impl fmt::Debug for Worker {
+/// What a thread has come to; a panic goes on here.
+fn joined<T>(thread: JoinHandle<T>) -> T {
+    match thread.join() {
+        Ok(output) => output,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+impl<C: Calls> fmt::Debug for Worker<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Worker").finish_non_exhaustive()
     }
 }
 
-/// Retrieves what is pushed, until nobody can push any more.
-async fn retrieve(
-    mut in_flight: InFlight,
-    mut pushed: UnboundedReceiver<String>,
-    came: Sender<Retrieved>,
+/// Makes the calls that are pushed, until nobody can push any more.
+async fn make<C: Calls>(
+    calls: &mut C,
+    mut pushed: UnboundedReceiver<C::Input>,
+    came: Sender<C::Item>,
 ) {
     poll_fn(|context| {
         loop {
             match pushed.poll_recv(context) {
-                Poll::Ready(Some(id)) => in_flight.push(id),
+                Poll::Ready(Some(input)) => calls.push(input),
                 Poll::Ready(None) => return Poll::Ready(()),
-                Poll::Pending => match in_flight.poll_next_unpin(context) {
+                Poll::Pending => match calls.poll_next_unpin(context) {
                     Poll::Ready(Some(item)) => drop(came.send(item)),
-                    // Where nothing is in flight, the next identifier is waited for.
+                    // Where nothing is in flight, the next to be pushed is waited for.
                     Poll::Ready(None) | Poll::Pending => return Poll::Pending,
                 },
             }

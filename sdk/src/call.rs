@@ -17,6 +17,7 @@ use url::Url;
 use crate::{
     error::{Error, Operation},
     http::{
+        call_progress::CallProgress,
         headers::{add_trace, extra_header},
         retry::RetryPolicy,
         send::HttpRequest,
@@ -50,6 +51,8 @@ pub struct Call<T> {
     parts: Result<Parts, Error>,
     options: CallOptions,
     read: Read<T>,
+    /// How far it has come once it is sent.
+    progress: Arc<CallProgress>,
 }
 
 /// Reads what a call comes back with.
@@ -98,6 +101,7 @@ impl<T> Call<T> {
             parts,
             options: CallOptions::default(),
             read,
+            progress: Arc::default(),
         }
     }
 
@@ -119,6 +123,11 @@ impl<T> Call<T> {
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.options.retry = Some(policy);
         self
+    }
+
+    /// How far the call has come: for one who may give it up.
+    pub(crate) fn progress(&self) -> Arc<CallProgress> {
+        Arc::clone(&self.progress)
     }
 
     pub(crate) fn options(mut self, options: CallOptions) -> Self {
@@ -247,6 +256,7 @@ impl<T> Call<T> {
             parts: self.parts,
             options: self.options,
             read: read_nothing,
+            progress: self.progress,
         }
     }
 
@@ -269,13 +279,16 @@ impl<T> Call<T> {
             operation,
             parts,
             options,
+            progress,
             ..
         } = self;
-        let mut trace = CallTrace::begin(&operation, &service.base_url);
+        let mut trace = CallTrace::begin(&operation, &service.base_url, &progress);
         let span = trace.span.clone();
         let outcome = async {
             let request = prepare(&service, &operation, parts)?;
-            let response = service.exchange(&operation, &request, options).await?;
+            let response = service
+                .exchange(&operation, &request, options, &progress)
+                .await?;
             trace.responded(&response);
             read(response, &operation)
         }

@@ -123,9 +123,21 @@ enum Cause {
     Status,
     #[error("the service redirects to {0}, which is never followed: the key would go along")]
     Redirect(String),
+    #[error("cancelled {}", when_cancelled(*.0))]
+    Cancelled(Outcome),
 }
 
 type Source = Box<dyn StdError + Send + Sync>;
+
+/// How far a call that was cancelled had come.
+fn when_cancelled(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::NotSent => "before it was sent",
+        Outcome::Rejected => "before it was sent again",
+        Outcome::Unknown => "after it was sent, before the whole response had arrived",
+        Outcome::Succeeded => "while the response to its success arrived",
+    }
+}
 
 /// `1.5 s`, for error texts.
 fn seconds(duration: Duration) -> String {
@@ -165,6 +177,9 @@ pub enum ErrorKind {
     Decode,
     /// The status of the response is not a success.
     Status,
+    /// The call was given up before its end, with others of [`CreateMany`](crate::CreateMany). Troubleshooting:
+    /// [`Error::outcome`] says whether the service may have acted.
+    Cancelled,
 }
 
 /// Whether any of a request for which no response came was sent.
@@ -244,6 +259,13 @@ impl Error {
     /// The service has said that it did not look at the request.
     pub(crate) fn not_taken(source: impl Into<Source>) -> Self {
         Self::new(Cause::NotTaken(source.into()))
+    }
+
+    /// The call was given up, as far as it had come.
+    pub(crate) fn cancelled(outcome: Outcome, attempts: u32) -> Self {
+        let mut error = Self::new(Cause::Cancelled(outcome));
+        error.0.attempts = attempts;
+        error
     }
 
     pub(crate) fn too_large(limit: u64) -> Self {
@@ -386,6 +408,7 @@ impl Error {
             Cause::TooLarge(_) => ErrorKind::TooLarge,
             Cause::Decode(_) => ErrorKind::Decode,
             Cause::Status | Cause::Redirect(_) => ErrorKind::Status,
+            Cause::Cancelled(_) => ErrorKind::Cancelled,
         }
     }
 
@@ -457,6 +480,7 @@ impl Error {
             | (Cause::Decode(_), None) => Outcome::NotSent,
             (Cause::Timeout(_, Sent::Perhaps) | Cause::Interrupted(_), None)
             | (Cause::TooLarge(_) | Cause::Status | Cause::Redirect(_), None) => Outcome::Unknown,
+            (Cause::Cancelled(outcome), None) => *outcome,
         };
         of_last.after(self.0.earlier_may_have_acted)
     }

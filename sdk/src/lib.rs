@@ -112,6 +112,8 @@ mod call;
 #[cfg(feature = "client")]
 mod client;
 #[cfg(feature = "client")]
+mod create_many;
+#[cfg(feature = "client")]
 mod deals;
 mod decode;
 mod decode_error;
@@ -143,6 +145,8 @@ mod service;
 pub mod test_util;
 pub mod validate;
 mod value;
+#[cfg(feature = "client")]
+mod window;
 pub mod wire;
 
 /// The crate behind dates and timestamps, in the version that dealkit uses.
@@ -172,6 +176,7 @@ pub use {
     agents::Agents,
     call::{Call, CallDescription, CallWithResponse},
     client::{BASE_URL_VARIABLE, Client, ClientBuilder, SERVICE_KEY_VARIABLE},
+    create_many::{CreateMany, CreateRow, CreateStream, Creation, CreationsInFlight},
     deals::Deals,
     error::{Error, ErrorKind},
     http::{retry::RetryPolicy, retry_after::parse_retry_after},

@@ -2,22 +2,22 @@
 
 use std::{
     fmt,
-    num::NonZeroUsize,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
-use futures_util::{
-    Stream, StreamExt,
-    future::BoxFuture,
-    stream::{FuturesOrdered, FuturesUnordered},
-};
+use futures_util::{Stream, StreamExt, future::BoxFuture};
 
 use crate::{
-    call::Call, error::Error, http::retry::RetryPolicy, model::Deal, response::RawResponse,
+    call::Call,
+    error::Error,
+    http::retry::RetryPolicy,
+    model::Deal,
+    response::RawResponse,
     service::CallOptions,
+    window::{Plan, Source, Window},
 };
 
 /// How many deals are fetched at the same time unless the caller says otherwise.
@@ -43,9 +43,7 @@ const CONCURRENCY: usize = 16;
 #[must_use = "nothing is retrieved until the stream is read"]
 pub struct RetrieveMany<I, T = Deal> {
     ids: I,
-    concurrency: NonZeroUsize,
-    as_completed: bool,
-    options: CallOptions,
+    plan: Plan,
     call: MakeCall<T>,
 }
 
@@ -68,9 +66,7 @@ impl<I> RetrieveMany<I> {
     pub(crate) fn new(ids: I, call: impl Fn(&str) -> Call<Deal> + Send + Sync + 'static) -> Self {
         Self {
             ids,
-            concurrency: NonZeroUsize::new(CONCURRENCY).unwrap_or(NonZeroUsize::MIN),
-            as_completed: false,
-            options: CallOptions::default(),
+            plan: Plan::new(CONCURRENCY),
             call: Arc::new(call),
         }
     }
@@ -81,9 +77,7 @@ impl<I> RetrieveMany<I> {
         let call = self.call;
         RetrieveMany {
             ids: self.ids,
-            concurrency: self.concurrency,
-            as_completed: self.as_completed,
-            options: self.options,
+            plan: self.plan,
             call: Arc::new(move |id| call(id).raw_response()),
         }
     }
@@ -102,57 +96,54 @@ impl<I, T> RetrieveMany<I, T> {
     /// How many deals are fetched at the same time, at least one. Default: 16. Deals that were fetched
     /// and wait for their turn count too, so memory is bounded.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
-        self.concurrency = NonZeroUsize::new(concurrency).unwrap_or(NonZeroUsize::MIN);
+        self.plan.concurrency(concurrency);
         self
-    }
-
-    /// What [`concurrency`](Self::concurrency) says.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn at_a_time(&self) -> usize {
-        self.concurrency.get()
     }
 
     /// Hands the deals over as they come, in place of the order in which they were asked for.
     pub fn as_completed(mut self) -> Self {
-        self.as_completed = true;
+        self.plan.as_completed = true;
         self
     }
 
     /// The most time that each deal may take, in place of the client's.
     pub fn timeout(mut self, total: Duration) -> Self {
-        self.options.timeout = Some(total);
+        self.plan.options.timeout = Some(total);
         self
     }
 
     /// What is retried, in place of the client's policy.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.options.retry = Some(policy);
+        self.plan.retry(policy);
         self
     }
 
     /// Starts a stream; the first requests go out when it is first read.
-    pub fn stream(self) -> RetrieveStream<I, T> {
-        let concurrency = self.concurrency.get();
+    pub fn stream(self) -> RetrieveStream<I, T>
+    where
+        I: Iterator,
+    {
+        let (ids, in_flight) = self.into_source();
+        RetrieveStream { ids, in_flight }
+    }
+
+    /// The identifiers, taken only while there is room for them, and what they are pushed to.
+    pub(crate) fn into_source(self) -> (Source<I>, InFlight<T>)
+    where
+        I: Iterator,
+    {
+        let concurrency = self.plan.concurrency;
         let (ids, in_flight) = self.into_parts();
-        RetrieveStream {
-            ids: Some(ids),
-            concurrency,
-            in_flight,
-        }
+        (Source::new(ids, concurrency), in_flight)
     }
 
     /// The identifiers, and what they can be pushed to one at a time; for a caller that cannot hand all
     /// of them over as an iterator.
     pub fn into_parts(self) -> (I, InFlight<T>) {
         let in_flight = InFlight {
-            next_index: 0,
-            options: self.options,
+            options: self.plan.options,
             call: self.call,
-            window: if self.as_completed {
-                Window::Unordered(FuturesUnordered::new())
-            } else {
-                Window::Ordered(FuturesOrdered::new())
-            },
+            window: Window::new(self.plan.as_completed),
         };
         (self.ids, in_flight)
     }
@@ -161,8 +152,8 @@ impl<I, T> RetrieveMany<I, T> {
 impl<I, T> fmt::Debug for RetrieveMany<I, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RetrieveMany")
-            .field("concurrency", &self.concurrency)
-            .field("as_completed", &self.as_completed)
+            .field("concurrency", &self.plan.concurrency)
+            .field("as_completed", &self.plan.as_completed)
             .finish_non_exhaustive()
     }
 }
@@ -170,9 +161,7 @@ impl<I, T> fmt::Debug for RetrieveMany<I, T> {
 /// The deals of a [`RetrieveMany`], each as one [`Retrieved`].
 #[must_use = "nothing is retrieved until the stream is read"]
 pub struct RetrieveStream<I, T = Deal> {
-    /// `None` once the iterator has ended: it is not asked again.
-    ids: Option<I>,
-    concurrency: usize,
+    ids: Source<I>,
     in_flight: InFlight<T>,
 }
 
@@ -185,14 +174,6 @@ where
     /// The next deal, or `None` after the last.
     pub async fn next(&mut self) -> Option<Retrieved<T>> {
         StreamExt::next(self).await
-    }
-
-    fn next_id(&mut self) -> Option<String> {
-        let id = self.ids.as_mut()?.next();
-        if id.is_none() {
-            self.ids = None;
-        }
-        id.map(Into::into)
     }
 }
 
@@ -209,11 +190,8 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Retrieved<T>>> {
         let this = &mut *self;
-        while this.in_flight.len() < this.concurrency {
-            match this.next_id() {
-                Some(id) => this.in_flight.push(id),
-                None => break,
-            }
+        while let Some(id) = this.ids.next(this.in_flight.len()) {
+            this.in_flight.push(id);
         }
         this.in_flight.poll_next_unpin(context)
     }
@@ -233,16 +211,9 @@ impl<I, T> fmt::Debug for RetrieveStream<I, T> {
 /// It is a stream that ends whenever nothing is in flight, and goes on after the next `push`.
 #[must_use = "nothing is retrieved until it is read"]
 pub struct InFlight<T = Deal> {
-    next_index: usize,
     options: CallOptions,
     call: MakeCall<T>,
-    window: Window<T>,
-}
-
-/// What is in flight.
-enum Window<T> {
-    Ordered(FuturesOrdered<BoxFuture<'static, Retrieved<T>>>),
-    Unordered(FuturesUnordered<BoxFuture<'static, Retrieved<T>>>),
+    window: Window<BoxFuture<'static, Retrieved<T>>>,
 }
 
 impl<T: Send + 'static> InFlight<T> {
@@ -256,16 +227,12 @@ impl<T: Send + 'static> InFlight<T> {
     where
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
-        let (index, id) = (self.next_index(), id.into());
+        let (index, id) = (self.window.next_index(), id.into());
         let sent = send((self.call)(&id).options(self.options));
-        let retrieval = Box::pin(async move {
+        self.window.push(Box::pin(async move {
             let result = sent.await;
             Retrieved { index, id, result }
-        });
-        match &mut self.window {
-            Window::Ordered(window) => window.push_back(retrieval),
-            Window::Unordered(window) => window.push(retrieval),
-        }
+        }));
     }
 
     /// The next deal, or `None` when nothing is in flight.
@@ -277,21 +244,12 @@ impl<T: Send + 'static> InFlight<T> {
 impl<T> InFlight<T> {
     /// How many deals were pushed and not yet handed over.
     pub fn len(&self) -> usize {
-        match &self.window {
-            Window::Ordered(window) => window.len(),
-            Window::Unordered(window) => window.len(),
-        }
+        self.window.len()
     }
 
     /// Whether nothing is in flight.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    fn next_index(&mut self) -> usize {
-        let index = self.next_index;
-        self.next_index += 1;
-        index
     }
 }
 
@@ -302,10 +260,7 @@ impl<T: Send + 'static> Stream for InFlight<T> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Retrieved<T>>> {
-        match &mut self.window {
-            Window::Ordered(window) => window.poll_next_unpin(context),
-            Window::Unordered(window) => window.poll_next_unpin(context),
-        }
+        self.window.poll_next_unpin(context)
     }
 }
 

@@ -9,6 +9,7 @@ use url::Url;
 use crate::{
     error::{Error, Operation},
     http::{
+        call_progress::CallProgress,
         clock::Clock as _,
         pools::Pools,
         retry::{self, RetryPolicy, is_safe},
@@ -61,6 +62,7 @@ impl Service {
         operation: &Operation,
         request: &HttpRequest,
         options: CallOptions,
+        progress: &CallProgress,
     ) -> Result<HttpResponse, Error> {
         let runtime = Handle::try_current().map_err(|_| {
             Error::config(
@@ -90,8 +92,11 @@ impl Service {
                 (limits.attempt, limits.attempt)
             };
             let deadline = Deadline::after(time, limit);
-            let outcome = send::attempt(pool, request, deadline, limits, &self.redactor).await;
+            let attempt = progress.begin_attempt();
+            let outcome =
+                send::attempt(pool, request, deadline, limits, &self.redactor, &attempt).await;
             if let Err(error) = &outcome {
+                progress.attempt_failed(error.outcome());
                 traffic.learn(&clock, departed, error);
             }
             outcome

@@ -477,6 +477,7 @@ async fn a_call_that_is_dropped_has_ended() {
         ("url.template", "/v1/agents"),
         ("error.type", "cancelled"),
         ("dealkit.outcome", "unknown"),
+        ("dealkit.attempts", "1"),
     ];
     assert_eq!(*event, fields(&expected));
     capture.is_discreet();

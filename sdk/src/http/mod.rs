@@ -1,6 +1,7 @@
 //! Sending a request and reading its response. Knows no agent and no deal.
 
 mod backoff;
+pub(crate) mod call_progress;
 mod cause;
 pub(crate) mod clock;
 mod connect_failure;

@@ -5,20 +5,24 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU16, Ordering},
     },
     task::{Context, Poll},
 };
 
+use http::StatusCode;
 use tower_layer::Layer;
 use tower_service::Service;
+
+use crate::outcome::Outcome;
 
 tokio::task_local! {
     /// What the connector tells the request that it is polled for.
     static CONNECTING: Arc<Connecting>;
 }
 
-/// Knows of one request whether it still waits for its connection, and whether the connection is a kept one.
+/// Knows of one request whether it still waits for its connection, whether the connection is a kept one, and what
+/// status the response has.
 #[derive(Clone, Default)]
 pub(crate) struct Progress {
     connecting: Arc<Connecting>,
@@ -26,6 +30,8 @@ pub(crate) struct Progress {
 
 #[derive(Default)]
 struct Connecting {
+    /// The status of the response, or 0 as long as none has come.
+    status: AtomicU16,
     /// Whether the connector was at work when the request was last polled.
     now: AtomicBool,
     /// Whether it ever was.
@@ -62,6 +68,22 @@ impl Progress {
     /// Whether the request still waited for a connection when it was last polled: nothing of it was sent.
     pub(crate) fn is_connecting(&self) -> bool {
         self.connecting.now.load(Ordering::Relaxed)
+    }
+
+    /// Takes note of the response, of which only the head has come.
+    pub(crate) fn responded(&self, status: StatusCode) {
+        self.connecting
+            .status
+            .store(status.as_u16(), Ordering::Relaxed);
+    }
+
+    /// What the request has done so far, or may have.
+    pub(crate) fn outcome(&self) -> Outcome {
+        match StatusCode::from_u16(self.connecting.status.load(Ordering::Relaxed)) {
+            Ok(status) => Outcome::of_status(status),
+            Err(_) if self.is_connecting() => Outcome::NotSent,
+            Err(_) => Outcome::Unknown,
+        }
     }
 
     /// Whether the request found a kept connection, so that none was begun for it.

@@ -60,19 +60,20 @@ pub(crate) async fn attempt(
     deadline: Deadline,
     limits: Limits,
     redactor: &Redactor,
+    progress: &Progress,
 ) -> Result<HttpResponse, Error> {
-    let progress = Progress::default();
     let sent = progress.watch(pool.of(&request.method).send(request.to_reqwest()));
     let mut incoming = match deadline.bound(sent).await {
         Some(Ok(incoming)) => incoming,
         Some(Err(error)) => {
             return Err(transport_error(
-                error, request, &progress, pool, limits, redactor,
+                error, request, progress, pool, limits, redactor,
             ));
         }
         None if progress.is_connecting() => return Err(deadline.missed(Sent::Nothing)),
         None => return Err(deadline.missed(Sent::Perhaps)),
     };
+    progress.responded(incoming.status());
     let mut response = HttpResponse {
         status: incoming.status(),
         headers: std::mem::take(incoming.headers_mut()),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tracing::{Level, Span, field::Empty, level_filters::LevelFilter};
 use url::Url;
 
+use super::call_progress::CallProgress;
 use crate::{
     error::{Error, ErrorKind, Operation},
     http_response::HttpResponse,
@@ -20,6 +21,7 @@ pub(crate) struct CallTrace<'a> {
     /// The span of the call, with all its attempts.
     pub(crate) span: Span,
     operation: &'a Operation,
+    progress: &'a CallProgress,
     began: Instant,
     /// The response that the call came to, if it came to one.
     response: Option<Seen>,
@@ -44,7 +46,7 @@ struct End<'a> {
 }
 
 impl<'a> CallTrace<'a> {
-    pub(crate) fn begin(operation: &'a Operation, base: &Url) -> Self {
+    pub(crate) fn begin(operation: &'a Operation, base: &Url, progress: &'a CallProgress) -> Self {
         let span = tracing::info_span!(
             target: "dealkit",
             "dealkit.call",
@@ -62,6 +64,7 @@ impl<'a> CallTrace<'a> {
         Self {
             span,
             operation,
+            progress,
             began: Instant::now(),
             response: None,
             has_ended: false,
@@ -144,10 +147,9 @@ impl Drop for CallTrace<'_> {
                 message: "call cancelled",
                 status: None,
                 error_type: Some("cancelled".to_owned()),
-                // How far it had got by then, nobody knows.
-                outcome: Outcome::Unknown,
+                outcome: self.progress.outcome(),
                 request_id: None,
-                attempts: None,
+                attempts: Some(self.progress.attempts()),
             });
         }
     }
@@ -194,6 +196,7 @@ fn error_type(error: &Error) -> String {
         ErrorKind::Interrupted => "interrupted",
         ErrorKind::TooLarge => "too_large",
         ErrorKind::Decode => "decode",
+        ErrorKind::Cancelled => "cancelled",
     };
     kind.to_owned()
 }

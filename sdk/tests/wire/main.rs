@@ -14,6 +14,7 @@ mod bounds;
 #[cfg(feature = "rustls")]
 mod child;
 mod configuration;
+mod create_many;
 mod dns;
 mod error_answers;
 mod faults;

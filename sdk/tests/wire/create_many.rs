@@ -1,0 +1,774 @@
+//! Many agents at a time: every row comes back once, whatever becomes of it and wherever the job is broken off.
+#![cfg(feature = "blocking")]
+
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use dealkit::{
+    AgentProfile, CreateAgent, Creation, Error, ErrorKind, Json, Outcome, RawResponse, RetryPolicy,
+    ValidationError, blocking,
+};
+use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
+use serde_json::Value;
+
+use crate::{
+    mock::{AGENT, Service, builder, client},
+    peer::{Blackhole, FINE, Heard, Http1, KEY, Peer, Step, at_once},
+};
+
+/// Lets everything run that can run: both ends share the test's one thread.
+async fn settle() {
+    for _ in 0..500 {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn row(number: usize) -> CreateAgent {
+    CreateAgent::builder()
+        .email(format!("row{number}@example.com"))
+        .first_name("Ada")
+        .last_name("Lovelace")
+        .profile(AgentProfile::new())
+        .build()
+        .unwrap()
+}
+
+fn rows(range: std::ops::Range<usize>) -> Vec<CreateAgent> {
+    range.map(row).collect()
+}
+
+/// A row that breaks the rules, and was not checked when it was built.
+fn broken_row() -> CreateAgent {
+    CreateAgent::builder()
+        .email("CANARY")
+        .first_name("")
+        .last_name("Lovelace")
+        .profile(AgentProfile::new())
+        .build_unvalidated()
+}
+
+/// The number of the row that was heard.
+fn number(heard: &Heard) -> usize {
+    let body: Value = serde_json::from_slice(&heard.body).unwrap();
+    let email = body["email"].as_str().unwrap();
+    let number = email.strip_prefix("row").unwrap();
+    number
+        .strip_suffix("@example.com")
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+fn agent(number: usize) -> String {
+    FINE.replace("x_1", &format!("a_{number}"))
+}
+
+fn create(heard: Heard) {
+    let agent = agent(number(&heard));
+    heard.answer(201, &agent);
+}
+
+/// What is heard, `count` times, in the order of the rows.
+async fn hear(peer: &mut Peer, count: usize) -> Vec<Heard> {
+    let mut heard = Vec::new();
+    for _ in 0..count {
+        heard.push(peer.next().await);
+    }
+    heard.sort_by_key(number);
+    heard
+}
+
+fn outcomes(creations: &[Creation]) -> Vec<(usize, Outcome)> {
+    let outcomes = creations.iter();
+    outcomes
+        .map(|creation| (creation.index, creation.outcome()))
+        .collect()
+}
+
+/// The agents of the creations, each of which must be one.
+fn ids(creations: Vec<Creation>) -> Vec<String> {
+    let agents = creations.into_iter().map(|creation| creation.result);
+    agents.map(|agent| agent.unwrap().id.to_string()).collect()
+}
+
+#[tokio::test]
+async fn agents_come_in_the_order_of_the_rows() {
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    let mut creations = client
+        .agents()
+        .create_many(rows(0..6))
+        .concurrency(6)
+        .stream();
+    let serve = async {
+        for heard in hear(&mut peer, 6).await.into_iter().rev() {
+            create(heard);
+            settle().await;
+        }
+    };
+    let read = async {
+        let mut came = Vec::new();
+        while let Some(creation) = creations.next().await {
+            assert_eq!(creation.index, came.len());
+            came.push(creation);
+        }
+        came
+    };
+    let ((), came) = tokio::join!(serve, read);
+    assert_eq!(ids(came), ["a_0", "a_1", "a_2", "a_3", "a_4", "a_5"]);
+    assert!(creations.next().await.is_none());
+}
+
+#[tokio::test]
+async fn agents_come_as_they_are_completed() {
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    let many = client.agents().create_many(rows(0..3)).concurrency(3);
+    let mut creations = many.as_completed().stream();
+    let serve = async {
+        for heard in hear(&mut peer, 3).await.into_iter().rev() {
+            create(heard);
+            settle().await;
+        }
+    };
+    let read = async {
+        let mut came = Vec::new();
+        while let Some(creation) = creations.next().await {
+            came.push(creation.index);
+        }
+        came
+    };
+    let ((), came) = tokio::join!(serve, read);
+    assert_eq!(came, [2, 1, 0]);
+}
+
+#[tokio::test]
+async fn eight_are_in_flight_unless_it_is_said_otherwise() {
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    let taken = Cell::new(0);
+    let endless = (0..).map(|number| {
+        taken.set(number + 1);
+        row(number)
+    });
+    let mut creations = client.agents().create_many(endless).stream();
+    settle().await;
+    assert_eq!(taken.get(), 0, "nothing is taken before the stream is read");
+    let serve = async {
+        let held = hear(&mut peer, 8).await;
+        settle().await;
+        assert!(peer.waiting().is_none());
+        held
+    };
+    tokio::select! {
+        _ = creations.next() => panic!("nothing was answered"),
+        held = serve => assert_eq!(held.len(), 8),
+    }
+    assert_eq!(taken.get(), 8);
+}
+
+#[tokio::test]
+async fn a_row_that_fails_is_one_item_and_one_that_breaks_the_rules_is_not_sent() {
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    let built: Result<CreateAgent, ValidationError> = CreateAgent::builder()
+        .email("CANARY")
+        .first_name("Ada")
+        .last_name("Lovelace")
+        .profile(AgentProfile::new())
+        .build();
+    let unchecked = Json::parse(r#"{"email":"row4@example.com"}"#).unwrap();
+    for as_completed in [false, true] {
+        let rows: Vec<Result<dealkit::CreateRow, Error>> = vec![
+            Ok(row(0).into()),
+            Ok(built.clone().into()),
+            Ok(row(2).into()),
+            Ok(broken_row().into()),
+            Ok(unchecked.clone().into()), // It is sent as it is.
+            Ok(row(5).into()),
+            Ok(row(6).into()),
+        ];
+        let mut many = client.agents().create_many(rows).concurrency(3);
+        if as_completed {
+            many = many.as_completed();
+        }
+        let mut creations = many.stream();
+        let serve = async {
+            loop {
+                let heard = peer.next().await;
+                match number(&heard) {
+                    2 => heard.answer(422, r#"{"errors":[{"pointer":"/email","code":"taken"}]}"#),
+                    5 => drop(heard),
+                    6 => heard.answer(201, "[]"),
+                    _ => create(heard),
+                }
+            }
+        };
+        let read = async {
+            let mut came = Vec::new();
+            while let Some(creation) = creations.next().await {
+                came.push(creation);
+            }
+            came
+        };
+        let mut came = tokio::select! {
+            came = read => came,
+            () = serve => unreachable!("it serves for ever"),
+        };
+        came.sort_by_key(|creation| creation.index);
+        use Outcome::{NotSent, Rejected, Succeeded, Unknown};
+        let expected = [
+            Succeeded, NotSent, Rejected, NotSent, Succeeded, Unknown, Succeeded,
+        ];
+        assert_eq!(
+            outcomes(&came),
+            Vec::from_iter(expected.into_iter().enumerate())
+        );
+        let errors: Vec<_> = came
+            .iter()
+            .map(|creation| creation.result.as_ref().err())
+            .collect();
+        assert!(errors[0].is_none() && errors[4].is_none());
+        assert_eq!(errors[6].unwrap().kind(), ErrorKind::Decode);
+        assert_eq!(errors[1].unwrap().violations().len(), 1);
+        let broken = errors[3].unwrap();
+        let pointers: Vec<_> = broken
+            .violations()
+            .iter()
+            .map(|wrong| &wrong.pointer)
+            .collect();
+        assert_eq!(pointers, ["/email", "/first_name"]);
+        assert!(
+            broken.to_string().starts_with("POST /v1/agents: "),
+            "{broken}"
+        );
+        assert!(!format!("{came:?}").contains("CANARY"));
+        assert!(!format!("{came:?}").contains("Lovelace"));
+    }
+}
+
+#[tokio::test]
+async fn the_raw_responses_can_be_had_and_headers_sent() {
+    let service = Service::answering(201, &[("x-mark", "7")], AGENT).await;
+    let client = service.client();
+    let many = client
+        .agents()
+        .create_many(rows(0..2))
+        .header("x-team", "blue");
+    let mut creations = many.raw_responses().stream();
+    while let Some(creation) = creations.next().await {
+        let response: RawResponse = creation.result.unwrap();
+        assert_eq!(response.headers()["x-mark"], "7");
+        assert_eq!(&response.body()[..], AGENT.as_bytes());
+    }
+    let arrived = service.arrived();
+    assert_eq!(arrived.len(), 2);
+    for request in arrived {
+        assert_eq!(crate::mock::header(&request, "x-team"), ["blue"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_row_has_its_own_time() {
+    let peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    let many = client.agents().create_many(rows(0..2)).concurrency(1);
+    let mut creations = many.timeout(Duration::from_secs(2)).stream();
+    let before = tokio::time::Instant::now();
+    for _ in 0..2 {
+        let creation = creations.next().await.unwrap();
+        assert_eq!(creation.result.unwrap_err().kind(), ErrorKind::Timeout);
+    }
+    let taken = before.elapsed();
+    assert!(
+        taken >= Duration::from_secs(4) && taken < Duration::from_secs(5),
+        "{taken:?}"
+    );
+    drop(peer);
+}
+
+#[tokio::test]
+async fn a_row_is_retried_only_where_the_service_did_not_act() {
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    let many = client.agents().create_many(rows(0..2)).concurrency(1);
+    let mut creations = many.retry(at_once()).stream();
+    let serve = async {
+        peer.next().await.answer(429, "");
+        create(peer.next().await);
+        peer.next().await.answer(503, "");
+        settle().await;
+        assert!(peer.waiting().is_none());
+    };
+    let (first, ()) = tokio::join!(
+        async {
+            [
+                creations.next().await.unwrap(),
+                creations.next().await.unwrap(),
+            ]
+        },
+        serve
+    );
+    assert_eq!(
+        outcomes(&first),
+        [(0, Outcome::Succeeded), (1, Outcome::Unknown)]
+    );
+}
+
+#[tokio::test]
+async fn after_stop_what_is_in_flight_still_comes() {
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    let mut creations = client
+        .agents()
+        .create_many((0..).map(row))
+        .concurrency(3)
+        .stream();
+    let held = tokio::select! {
+        _ = creations.next() => panic!("nothing was answered"),
+        held = hear(&mut peer, 3) => held,
+    };
+    creations.stop();
+    for heard in held {
+        create(heard);
+    }
+    let mut came = Vec::new();
+    while let Some(creation) = creations.next().await {
+        came.push(creation);
+    }
+    assert_eq!(ids(came), ["a_0", "a_1", "a_2"]);
+    assert!(creations.cancel().is_empty());
+    settle().await;
+    assert!(peer.waiting().is_none());
+}
+
+#[tokio::test]
+async fn cancelling_hands_over_every_row_with_what_is_known_of_it() {
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    let mut creations = client
+        .agents()
+        .create_many(rows(0..9))
+        .concurrency(5)
+        .stream();
+    // The future of `next` is dropped: nothing is lost with it.
+    let held = tokio::select! {
+        _ = creations.next() => panic!("nothing was answered"),
+        held = hear(&mut peer, 5) => held,
+    };
+    let mut held = held.into_iter();
+    let slow = held.next().unwrap();
+    create(held.next().unwrap());
+    // It comes before its turn.
+    tokio::select! {
+        _ = creations.next() => panic!("the first was not answered"),
+        () = settle() => {}
+    }
+    // These come while nobody reads.
+    create(held.next().unwrap());
+    held.next().unwrap().answer(422, "");
+    held.next()
+        .unwrap()
+        .answer_and_close("HTTP/1.1 201 Created\r\nContent-Length: 500\r\n\r\n{");
+    settle().await;
+    let left = creations.cancel();
+    use Outcome::{Rejected, Succeeded, Unknown};
+    let expected = [
+        (0, Unknown),
+        (1, Succeeded),
+        (2, Succeeded),
+        (3, Rejected),
+        (4, Succeeded),
+    ];
+    assert_eq!(outcomes(&left), expected);
+    let [unknown, early, came, rejected, cut]: [Creation; 5] = left.try_into().unwrap();
+    let unknown = unknown.result.unwrap_err();
+    assert_eq!(unknown.kind(), ErrorKind::Cancelled);
+    assert_eq!(unknown.attempts(), 1);
+    assert_eq!(
+        unknown.to_string(),
+        "POST /v1/agents: cancelled after it was sent, before the whole response had arrived"
+    );
+    assert_eq!(ids(vec![early, came]), ["a_1", "a_2"]);
+    assert!(rejected.result.unwrap_err().is_unprocessable());
+    assert!(cut.result.is_err());
+    slow.gone().await;
+    settle().await;
+    assert!(peer.waiting().is_none(), "more was sent");
+}
+
+#[tokio::test]
+async fn a_success_whose_agent_is_on_its_way_is_one() {
+    let peer = Peer::start(
+        Http1,
+        vec![vec![
+            Step::Hear,
+            Step::Head(201, vec![("Content-Length", "500".to_owned())]),
+            Step::Silence,
+        ]],
+    );
+    let client = client(peer.url.as_str());
+    let mut creations = client.agents().create_many(rows(0..1)).stream();
+    let error = loop {
+        tokio::select! {
+            _ = creations.next() => panic!("it has no end"),
+            () = settle() => {}
+        }
+        if peer.so_far().requests == 0 {
+            continue;
+        }
+        // The head may be on its way still: then the outcome is unknown, and never that there is no agent.
+        let left = creations.cancel();
+        assert!(left[0].outcome().may_have_acted());
+        if left[0].outcome() == Outcome::Succeeded {
+            break left.into_iter().next().unwrap().result.unwrap_err();
+        }
+        creations = client.agents().create_many(rows(0..1)).stream();
+    };
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    assert!(
+        error
+            .to_string()
+            .ends_with("cancelled while the response to its success arrived")
+    );
+}
+
+#[tokio::test]
+async fn rows_that_did_not_go_out_are_not_sent() {
+    // Waiting for a connection.
+    let blackhole = Blackhole::start().await;
+    let connecting = client(blackhole.url.as_str());
+    let mut creations = connecting.agents().create_many(rows(0..2)).stream();
+    tokio::select! {
+        _ = creations.next() => panic!("nobody listens"),
+        () = settle() => {}
+    }
+    let left = creations.cancel();
+    assert_eq!(
+        outcomes(&left),
+        [(0, Outcome::NotSent), (1, Outcome::NotSent)]
+    );
+    let error = left.into_iter().next().unwrap().result.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "POST /v1/agents: cancelled before it was sent"
+    );
+    assert_eq!(error.attempts(), 1);
+
+    // Waiting for their turn.
+    let mut peer = Peer::by_hand();
+    let limited = builder(peer.url.as_str())
+        .rate_limit(0.001)
+        .build()
+        .unwrap();
+    let waits = Duration::from_secs(100_000);
+    let many = limited.agents().create_many(rows(0..3)).timeout(waits);
+    let mut creations = many.stream();
+    let held = tokio::select! {
+        _ = creations.next() => panic!("nothing was answered"),
+        held = hear(&mut peer, 1) => held,
+    };
+    // Which goes first is not said.
+    let sent = number(&held[0]);
+    for creation in creations.cancel() {
+        let is_sent = creation.index == sent;
+        let expected = [Outcome::NotSent, Outcome::Unknown][usize::from(is_sent)];
+        assert_eq!(creation.outcome(), expected);
+        let attempts = creation.result.unwrap_err().attempts();
+        assert_eq!(attempts, u32::from(is_sent));
+    }
+    drop(held);
+
+    // Waiting to be sent again.
+    let patient = builder(peer.url.as_str())
+        .retry(RetryPolicy::new())
+        .build()
+        .unwrap();
+    let mut creations = patient
+        .agents()
+        .create_many(rows(0..1))
+        .timeout(waits)
+        .stream();
+    tokio::select! {
+        _ = creations.next() => panic!("it is asked to wait"),
+        () = async {
+            peer.next().await.answer_and_close("HTTP/1.1 429 Wait\r\nRetry-After: 50\r\nContent-Length: 0\r\n\r\n");
+            settle().await;
+        } => {}
+    }
+    let left = creations.cancel();
+    assert_eq!(outcomes(&left), [(0, Outcome::Rejected)]);
+    let error = left.into_iter().next().unwrap().result.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "POST /v1/agents: cancelled before it was sent again"
+    );
+
+    // Never polled.
+    let (rows, mut in_flight) = patient.agents().create_many(rows(0..2)).into_parts();
+    rows.for_each(|row| in_flight.push(row));
+    assert_eq!(in_flight.len(), 2);
+    assert_eq!(
+        outcomes(&in_flight.cancel()),
+        [(0, Outcome::NotSent), (1, Outcome::NotSent)]
+    );
+    assert!(in_flight.is_empty() && in_flight.cancel().is_empty());
+    // It goes on with the next index.
+    in_flight.push(broken_row());
+    assert_eq!(in_flight.next().await.unwrap().index, 2);
+    assert!(peer.waiting().is_none());
+}
+
+#[test]
+fn a_stream_that_has_outlived_its_runtime_is_cancelled_without() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().build().unwrap()
+    };
+    let first = runtime();
+    let (creations, held) = first.block_on(async {
+        let mut peer = Peer::by_hand();
+        let client = client(peer.url.as_str());
+        let mut creations = client.agents().create_many(rows(0..2)).stream();
+        let held = tokio::select! {
+            _ = creations.next() => panic!("nothing was answered"),
+            held = hear(&mut peer, 2) => held,
+        };
+        (creations, held)
+    });
+    drop(first);
+    let left = creations.cancel();
+    assert_eq!(
+        outcomes(&left),
+        [(0, Outcome::Unknown), (1, Outcome::Unknown)]
+    );
+    drop(held);
+}
+
+#[tokio::test]
+async fn what_is_shown_holds_no_key_and_nobody() {
+    let client = client("http://127.0.0.1:9");
+    let many = client.agents().create_many([broken_row()]);
+    let (_, in_flight) = client.agents().create_many([broken_row()]).into_parts();
+    let row = dealkit::CreateRow::from(broken_row());
+    let stream = client.agents().create_many([broken_row()]).stream();
+    let shown = format!("{many:?} {stream:?} {in_flight:?} {row:?}");
+    assert!(!shown.contains(KEY) && !shown.contains("CANARY"), "{shown}");
+}
+
+#[test]
+fn the_blocking_iterator_has_the_same_names() {
+    let service = Service::answering_blocking(201, AGENT);
+    let client = blocking::Client::new(service.client()).unwrap();
+    let many = client
+        .agents()
+        .create_many([Ok(row(0)), row_error(), Ok(row(2))]);
+    let many = many
+        .concurrency(2)
+        .timeout(Duration::from_secs(30))
+        .retry(at_once());
+    let came: Vec<_> = many.header("x-team", "blue").into_iter().collect();
+    use Outcome::{NotSent, Succeeded};
+    assert_eq!(
+        outcomes(&came),
+        [(0, Succeeded), (1, NotSent), (2, Succeeded)]
+    );
+    assert_eq!(service.arrived().len(), 2);
+
+    let many = client.agents().create_many(rows(0..20)).as_completed();
+    let indexes: BTreeSet<usize> = many.into_iter().map(|creation| creation.index).collect();
+    assert_eq!(indexes, BTreeSet::from_iter(0..20));
+}
+
+fn row_error() -> Result<CreateAgent, ValidationError> {
+    broken_row().validate()?;
+    Ok(broken_row())
+}
+
+#[test]
+fn the_blocking_iterator_hands_over_what_is_left() {
+    let client = |url: &str| blocking::Client::new(client(url)).unwrap();
+    let fine = || vec![Step::Hear, Step::Answer(201, Vec::new(), FINE.into())];
+    let silent = vec![Step::Hear, Step::Silence];
+    let peer = Peer::start(Http1, vec![fine()]);
+    let many = client(&peer.url).agents().create_many((0..).map(row));
+    let mut creations = many.concurrency(1).into_iter();
+    assert_eq!(creations.next().unwrap().outcome(), Outcome::Succeeded);
+    creations.stop();
+    assert!(creations.next().is_none());
+    assert!(creations.cancel().is_empty());
+
+    let peer = Peer::start(Http1, vec![fine(), silent]);
+    let many = client(&peer.url).agents().create_many(rows(0..2));
+    let mut creations = many.as_completed().concurrency(2).into_iter();
+    let first = creations.next().unwrap();
+    let left = creations.cancel();
+    let indexes = BTreeSet::from([first.index, left[0].index]);
+    assert_eq!((left.len(), indexes), (1, BTreeSet::from([0, 1])));
+    // It may not have gone out by then.
+    assert_ne!(left[0].outcome(), Outcome::Succeeded);
+    let error = left[0].result.as_ref().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+}
+
+/// What the service does with a row.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Create,
+    CreateAndBreak,
+    CreateUnreadably,
+    Reject,
+    BusyOnce,
+    Break,
+    Fail,
+    Ignore,
+    /// It breaks the rules.
+    Broken,
+}
+
+use Fate::*;
+
+/// What the service did.
+#[derive(Default)]
+struct Served {
+    agents: BTreeMap<usize, usize>,
+    heard: BTreeMap<usize, usize>,
+    held: Vec<Heard>,
+}
+
+impl Served {
+    fn serve(&mut self, fates: &[Fate], heard: Heard) {
+        let row = number(&heard);
+        let times = self.heard.entry(row).or_default();
+        *times += 1;
+        let mut act = || *self.agents.entry(row).or_default() += 1;
+        match fates[row] {
+            BusyOnce if *times == 1 => heard.answer(429, ""),
+            Create | BusyOnce => {
+                act();
+                create(heard);
+            }
+            CreateAndBreak => {
+                act();
+                drop(heard);
+            }
+            CreateUnreadably => {
+                act();
+                heard.answer(200, "{}");
+            }
+            Reject => heard.answer(422, ""),
+            Break => drop(heard),
+            Fail => {
+                act();
+                heard.answer(503, "");
+            }
+            Ignore => {
+                act();
+                self.held.push(heard);
+            }
+            Broken => panic!("it was sent"),
+        }
+    }
+}
+
+/// Reads until the job is over, or so many have come and the rest is cancelled.
+async fn run(fates: Vec<Fate>, concurrency: usize, as_completed: bool, cancelled_after: usize) {
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    let taken = Cell::new(0);
+    let rows = fates.iter().enumerate().map(|(at, fate)| {
+        taken.set(at + 1);
+        match fate {
+            Broken => broken_row(),
+            _ => row(at),
+        }
+    });
+    let mut many = client
+        .agents()
+        .create_many(rows)
+        .concurrency(concurrency)
+        .retry(at_once());
+    if as_completed {
+        many = many.as_completed();
+    }
+    let mut creations = many.stream();
+    let mut served = Served::default();
+    let mut came = Vec::new();
+    // What is ignored never comes: the job is cancelled once nothing moves any more.
+    while came.len() < cancelled_after {
+        let next = tokio::select! {
+            biased;
+            creation = creations.next() => Some(creation),
+            heard = peer.next(), if served.held.len() < concurrency => { served.serve(&fates, heard); None }
+            () = settle() => break,
+        };
+        match next {
+            Some(Some(creation)) => came.push(creation),
+            Some(None) => break,
+            None => {}
+        }
+        let out = taken.get() - came.len();
+        assert!(out <= concurrency, "{out} in flight");
+    }
+    let order: Vec<_> = came.iter().map(|creation| creation.index).collect();
+    if !as_completed {
+        assert!(order.is_sorted());
+    }
+    came.extend(creations.cancel());
+    while let Some(heard) = peer.waiting() {
+        served.serve(&fates, heard);
+    }
+    came.sort_by_key(|creation| creation.index);
+    let indexes: Vec<_> = came.iter().map(|creation| creation.index).collect();
+    assert_eq!(
+        indexes,
+        Vec::from_iter(0..taken.get()),
+        "every row that was taken, once"
+    );
+    for creation in came {
+        let agents = served.agents.get(&creation.index).copied().unwrap_or(0);
+        assert!(agents <= 1);
+        match (creation.outcome(), &creation.result) {
+            (Outcome::NotSent | Outcome::Rejected, _) => assert_eq!(agents, 0, "{creation:?}"),
+            (Outcome::Succeeded, result) => {
+                assert_eq!(agents, 1, "{creation:?}");
+                if let Ok(agent) = result {
+                    assert_eq!(agent.id, format!("a_{}", creation.index));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn every_row_comes_once_whatever_becomes_of_it() {
+    let fate = select(vec![
+        Create,
+        CreateAndBreak,
+        CreateUnreadably,
+        Reject,
+        BusyOnce,
+        Break,
+        Fail,
+        Ignore,
+        Broken,
+    ]);
+    let job = (vec(fate, 0..24), 1..6_usize, any::<bool>(), 0..30_usize);
+    TestRunner::new(ProptestConfig::with_cases(100))
+        .run(
+            &job,
+            |(fates, concurrency, as_completed, cancelled_after)| {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .unwrap();
+                runtime.block_on(run(fates, concurrency, as_completed, cancelled_after));
+                Ok(())
+            },
+        )
+        .unwrap();
+}
