@@ -61,11 +61,14 @@ def derived(source: str, is_async: bool, is_raw: bool) -> str:
 
 def method(text: str, is_async: bool, is_raw: bool) -> str:
     """One method in another way of calling."""
-    if "DealIterator" in text:
+    if "raw=False" in text or ") -> DealIterator[" in text:
         if is_raw:
-            text = text.replace("DealIterator[Deal", "DealIterator[RawResponse[Deal]").replace("raw=False", "raw=True")
+            text = re.sub(r"Iterator\[(Agent|Deal)\b", r"Iterator[RawResponse[\1]", text).replace(
+                "raw=False", "raw=True"
+            )
         if is_async:
-            text = text.replace("DealIterator", "AsyncDealIterator").replace("as an iterator", "as an async iterator")
+            text = re.sub(r"\b(Creation|Deal)Iterator", r"Async\1Iterator", text)
+            text = text.replace("as an iterator", "as an async iterator").replace(">>> for ", ">>> async for ")
         return text
     if "_service.send(" not in text:
         # What brings no response has no raw form.
@@ -131,6 +134,7 @@ def calls(source: str) -> str:
     start = source.index("from __future__")
     first = source.index("\n\nclass ")
     imports = source[start:first].replace("import DealIterator", "import AsyncDealIterator, DealIterator")
+    imports = imports.replace("import CreationIterator", "import AsyncCreationIterator, CreationIterator")
     imports = imports.replace("import Agent, Deal\n", "import Agent, Deal, RawResponse\n")
     classes = re.split(r"^(?=class )", source[first:], flags=re.MULTILINE)[1:]
     text = HEAD + "\n" + imports.rstrip() + "\n"

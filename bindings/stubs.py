@@ -195,6 +195,9 @@ class Engine:
     def many(self, ordered: bool, options: Options | None, raw: bool) -> Many | Failure:
         """{Engine.many}"""
 
+    def create_many(self, ordered: bool, options: Options | None, raw: bool) -> Many | Failure:
+        """{Engine.create_many}"""
+
 @final
 class Waiting:
     """{Waiting}"""
@@ -229,10 +232,21 @@ class Pending:
 class Many:
     """{Many}"""
 
-    def push(self, ids: list[tuple[str, Watch | None]], index: int) -> Failure | None:
+    def push(self, inputs: list[tuple[Any, Watch | None]], index: int) -> Failure | None:
         """{Many.push}"""
 
-    def take(self) -> list[tuple[int, str, Any]] | Failure:
+    def cancel(self, inputs: list[tuple[Any, Watch | None]], index: int) -> Failure | None:
+        """{Many.cancel}"""
+
+    @property
+    def pushed(self) -> int:
+        """{Many.pushed}"""
+
+    @property
+    def in_flight(self) -> int:
+        """{Many.in_flight}"""
+
+    def take(self, ready: list[tuple[int, str | None, Any]]) -> Failure | None:
         """{Many.take}"""
 
     def wait(self) -> Failure | None:

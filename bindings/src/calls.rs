@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use dealkit::{Json, Method, RawResponse, RetrieveMany, RetryPolicy, ValidationError};
+use dealkit::{CreateMany, Json, Method, RawResponse, RetrieveMany, RetryPolicy, ValidationError};
 use pyo3::{
     prelude::*,
     types::{PyDict, PyList, PyTuple},
@@ -27,6 +27,8 @@ pub(crate) struct Call {
     pub(crate) read_as: ReadAs,
     /// What is asked for, if the call has one identifier.
     id: Option<String>,
+    /// What is sent, if the call creates an agent.
+    pub(crate) body: Option<Bytes>,
 }
 
 #[pymethods]
@@ -48,6 +50,7 @@ impl Call {
             make: Box::new(make),
             read_as,
             id: None,
+            body: None,
         }
     }
 
@@ -83,11 +86,28 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Many calls with these options.
-    pub(crate) fn on_many<I, T: 'static>(
+    /// Many retrievals with these options.
+    pub(crate) fn on_retrieve_many<I, T: 'static>(
         &self,
         mut many: RetrieveMany<I, T>,
     ) -> RetrieveMany<I, T> {
+        if let Some(timeout) = self.timeout {
+            many = many.timeout(timeout);
+        }
+        if let Some(policy) = self.retry() {
+            many = many.retry(policy);
+        }
+        for (name, value) in &self.headers {
+            many = many.header(name, value);
+        }
+        many
+    }
+
+    /// Many creates with these options.
+    pub(crate) fn on_create_many<I, T: 'static>(
+        &self,
+        mut many: CreateMany<I, T>,
+    ) -> CreateMany<I, T> {
         if let Some(timeout) = self.timeout {
             many = many.timeout(timeout);
         }
@@ -149,9 +169,14 @@ pub(crate) fn create_agent<'py>(
         let body = agent_body::written(given, omitted, validate, is_converted)?;
         Ok(body.map(|body| {
             let body = Bytes::from(body);
-            Call::new(ReadAs::Agent, move |client| {
-                client.agents().create_written(body.clone()).raw_response()
-            })
+            let sent = body.clone();
+            let call = Call::new(ReadAs::Agent, move |client| {
+                client.agents().create_written(sent.clone()).raw_response()
+            });
+            Call {
+                body: Some(body),
+                ..call
+            }
         }))
     })
 }

@@ -270,7 +270,22 @@ impl Engine {
         gil::end_if_left_behind(py);
         entry(py, || {
             let options = options.map(|options| options.get());
-            Many::start(&self.made()?, ordered, options, raw)
+            Many::retrieve(&self.made()?, ordered, options, raw)
+        })
+    }
+
+    /// Begins to create many agents, whose calls are pushed one at a time.
+    fn create_many<'py>(
+        &self,
+        py: Python<'py>,
+        ordered: bool,
+        options: Option<&Bound<'py, Options>>,
+        raw: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        gil::end_if_left_behind(py);
+        entry(py, || {
+            let options = options.map(|options| options.get());
+            Many::create(&self.made()?, ordered, options, raw)
         })
     }
 }

@@ -207,6 +207,7 @@ fn kind(kind: ErrorKind) -> &'static str {
         ErrorKind::Timeout => "timeout",
         ErrorKind::Decode => "decode",
         ErrorKind::Status => "status",
+        ErrorKind::Cancelled => "cancelled",
         // No connection, a response that is too large or broke off, and what the core may add.
         _ => "connection",
     }

@@ -1,14 +1,22 @@
-//! Many deals: retrieved on the thread in the background, a bounded number at a time, so that they come
-//! in while the caller works on those it has.
+//! Many calls: made on the thread in the background, a bounded number at a time, so that they come in while the caller
+//! works on what it has.
+//!
+//! Of creates nothing may be lost, wherever a signal handler of Python's raises: what has come is appended to a list of
+//! the caller's, what was pushed is counted, and what is given up comes like the rest.
 
 use std::{
     collections::VecDeque,
     future::ready,
     iter, process,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
 };
 
-use dealkit::Retrieved;
+use bytes::Bytes;
+use dealkit::{CreateRow, Creation, Error, Retrieved, ValidationError, Violation, ViolationCode};
+use futures_util::{Stream, StreamExt as _};
 use pyo3::{prelude::*, types::PyList};
 use tokio::{
     runtime::Handle,
@@ -18,33 +26,117 @@ use tokio::{
 
 use crate::{
     arguments::text,
-    calls::Options,
+    calls::{Call, Options},
     failure::{Failure, Outcome, entry, into_python},
     gil,
     pending::{Inbox, Mailbox},
-    response::{self, ReadAs},
+    response::{self, CallResult, ReadAs},
     runtime::{self, SIGNAL_POLL_INTERVAL},
     watch::{Told, Watch},
 };
 
-type Item = Retrieved<dealkit::RawResponse>;
-
 /// How many bytes of bodies are read in one go, or one body if it has more: signals are not looked after meanwhile.
 const READ_AT_ONCE: usize = 256 * 1024;
 
-/// Deals in flight. The caller pushes identifiers, and never has more of them out than it wants to.
+/// Calls in flight. The caller pushes what is asked for, and never has more of it out than it wants to.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Many {
-    ids: UnboundedSender<Vec<(String, Told)>>,
+    /// `None` once what is in flight was given up.
+    inputs: Mutex<Option<Inputs>>,
+    /// How many were pushed, ever.
+    pushed: AtomicUsize,
+    /// How many of them have not been taken.
+    in_flight: AtomicUsize,
     buffer: Arc<Buffer>,
     task: AbortHandle,
     process: u32,
+    read_as: ReadAs,
     raw: bool,
 }
 
-/// Where deals that have come wait for the caller.
+/// The way to the thread in the background.
+enum Inputs {
+    Ids(UnboundedSender<Vec<(String, Told)>>),
+    Rows(UnboundedSender<Vec<(CreateRow, Told)>>),
+}
+
+/// What a call came to.
+struct Item {
+    index: usize,
+    id: Option<String>,
+    result: CallResult,
+}
+
+impl From<Retrieved<dealkit::RawResponse>> for Item {
+    fn from(retrieved: Retrieved<dealkit::RawResponse>) -> Self {
+        Self {
+            index: retrieved.index,
+            id: Some(retrieved.id),
+            result: retrieved.result.map_err(Arc::new),
+        }
+    }
+}
+
+impl From<Creation<dealkit::RawResponse>> for Item {
+    fn from(creation: Creation<dealkit::RawResponse>) -> Self {
+        Self {
+            index: creation.index,
+            id: None,
+            result: creation.result.map_err(Arc::new),
+        }
+    }
+}
+
+/// Calls in flight, as the core has them.
+trait Calls: Stream<Item: Into<Item>> + Unpin + Send + 'static {
+    /// What is pushed to them.
+    type Input: Send + 'static;
+
+    fn push(&mut self, input: Self::Input, told: Told);
+
+    fn is_empty(&self) -> bool;
+
+    /// What there is to know of those that nobody waits for any longer.
+    fn given_up(self) -> Vec<Self::Item>;
+}
+
+impl Calls for dealkit::InFlight<dealkit::RawResponse> {
+    type Input = String;
+
+    fn push(&mut self, id: String, told: Told) {
+        self.push_with(id, |call| told.send(call));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn given_up(self) -> Vec<Self::Item> {
+        Vec::new()
+    }
+}
+
+impl Calls for dealkit::CreationsInFlight<dealkit::RawResponse> {
+    type Input = CreateRow;
+
+    fn push(&mut self, row: CreateRow, told: Told) {
+        self.push_with(row, |call| told.send(call));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn given_up(mut self) -> Vec<Self::Item> {
+        self.cancel()
+    }
+}
+
+/// Where what has come waits for the caller.
 struct Buffer {
     state: Mutex<State>,
+    /// Whether what is in flight is being given up: nothing more may be sent.
+    is_given_up: AtomicBool,
     changed: Condvar,
     runtime: Handle,
 }
@@ -103,39 +195,109 @@ impl Drop for End {
 }
 
 impl Many {
-    /// Begins, with nothing in flight.
-    pub(crate) fn start(
+    /// Begins to retrieve deals, with none in flight.
+    pub(crate) fn retrieve(
         client: &dealkit::Client,
         ordered: bool,
         options: Option<&Options>,
         raw: bool,
     ) -> Outcome<Self> {
-        let mut many = client
-            .deals()
-            .retrieve_many(iter::empty::<String>())
-            .raw_responses();
+        let many = client.deals().retrieve_many(iter::empty::<String>());
+        let mut many = many.raw_responses();
         if !ordered {
             many = many.as_completed();
         }
         if let Some(options) = options {
-            many = options.on_many(many);
+            many = options.on_retrieve_many(many);
         }
-        let (_, retrievals) = many.into_parts();
+        Self::start(many.into_parts().1, Inputs::Ids, ReadAs::Deal, raw)
+    }
+
+    /// Begins to create agents, with none in flight.
+    pub(crate) fn create(
+        client: &dealkit::Client,
+        ordered: bool,
+        options: Option<&Options>,
+        raw: bool,
+    ) -> Outcome<Self> {
+        let many = client.agents().create_many(iter::empty::<CreateRow>());
+        let mut many = many.raw_responses();
+        if !ordered {
+            many = many.as_completed();
+        }
+        if let Some(options) = options {
+            many = options.on_create_many(many);
+        }
+        Self::start(many.into_parts().1, Inputs::Rows, ReadAs::Agent, raw)
+    }
+
+    fn start<C: Calls>(
+        calls: C,
+        inputs: fn(UnboundedSender<Vec<(C::Input, Told)>>) -> Inputs,
+        read_as: ReadAs,
+        raw: bool,
+    ) -> Outcome<Self> {
         let runtime = runtime::background()?;
         let buffer = Arc::new(Buffer {
             state: Mutex::default(),
+            is_given_up: AtomicBool::new(false),
             changed: Condvar::new(),
             runtime: runtime.clone(),
         });
-        let (ids, pushed) = mpsc::unbounded_channel();
-        let task = runtime.spawn(retrieve(retrievals, pushed, End(Arc::clone(&buffer))));
+        let (sender, pushed) = mpsc::unbounded_channel();
+        let task = runtime.spawn(make(calls, pushed, End(Arc::clone(&buffer))));
         Ok(Self {
-            ids,
+            inputs: Mutex::new(Some(inputs(sender))),
+            pushed: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
             buffer,
             task: task.abort_handle(),
             process: process::id(),
+            read_as,
             raw,
         })
+    }
+
+    fn inputs(&self) -> MutexGuard<'_, Option<Inputs>> {
+        self.inputs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands over what is asked for. Where one is of the wrong type, nothing is.
+    fn hand_over(&self, inputs: &Inputs, given: &Bound<'_, PyList>, index: usize) -> Outcome<()> {
+        if index != self.pushed() {
+            return Err(Failure::Runtime(
+                "these calls were begun already: this is a bug in dealkit, please report it"
+                    .to_owned(),
+            ));
+        }
+        let handed_over = match inputs {
+            Inputs::Ids(sender) => {
+                let ids = given.iter().zip(index..).map(|(pair, index)| {
+                    let (id, watch) =
+                        pair.extract::<(Bound<'_, PyAny>, Option<Bound<'_, Watch>>)>()?;
+                    let id = text(format_args!("ids[{index}]"), &id)?;
+                    Ok((id, Watch::told(watch.as_ref())))
+                });
+                sender.send(ids.collect::<Outcome<_>>()?).is_ok()
+            }
+            Inputs::Rows(sender) => {
+                let rows = given.iter().map(|pair| {
+                    let (call, watch) =
+                        pair.extract::<(Option<Bound<'_, Call>>, Option<Bound<'_, Watch>>)>()?;
+                    let row = row(call.as_ref().map(|call| call.get()));
+                    Ok((row, Watch::told(watch.as_ref())))
+                });
+                sender.send(rows.collect::<Outcome<_>>()?).is_ok()
+            }
+        };
+        if !handed_over {
+            return Err(Failure::Runtime(
+                "no further calls can be made here".to_owned(),
+            ));
+        }
+        self.pushed.fetch_add(given.len(), Ordering::Relaxed);
+        self.in_flight.fetch_add(given.len(), Ordering::Relaxed);
+        Ok(())
     }
 
     fn check(&self) -> Outcome<()> {
@@ -143,13 +305,13 @@ impl Many {
             Ok(())
         } else {
             Err(Failure::Runtime(
-                "these deals are in flight to another process, which this one was forked from"
+                "what is in flight here belongs to another process, which this one was forked from"
                     .to_owned(),
             ))
         }
     }
 
-    /// Those that have come, at most so many that reading them takes but a moment.
+    /// What has come, at most so much that reading it takes but a moment.
     fn taken(&self) -> Outcome<Vec<Item>> {
         self.check()?;
         let mut state = self.buffer.lock();
@@ -164,31 +326,44 @@ impl Many {
         });
         let count = count.count();
         if count == 0 && state.has_ended {
-            return Err(Failure::Runtime("no further deals will come".to_owned()));
+            return Err(Failure::Runtime("nothing more will come".to_owned()));
         }
         Ok(state.items.drain(..count).collect())
     }
 }
 
-/// Retrieves what is pushed, until nobody can push any more.
-async fn retrieve(
-    mut retrievals: dealkit::InFlight<dealkit::RawResponse>,
-    mut pushed: UnboundedReceiver<Vec<(String, Told)>>,
+/// A row of the call that creates its agent; without one, a row that is not sent, whose error Python code has.
+fn row(call: Option<&Call>) -> CreateRow {
+    CreateRow::written(match call.and_then(|call| call.body.clone()) {
+        Some(body) => Ok(body),
+        None => {
+            let violation = Violation::new("", ViolationCode::WrongType, "must be an agent");
+            let refused = ValidationError::check(vec![violation]);
+            refused.map(|()| Bytes::new()).map_err(Error::from)
+        }
+    })
+}
+
+/// Makes the calls that are pushed, until nobody can push any more.
+async fn make<C: Calls>(
+    mut calls: C,
+    mut pushed: UnboundedReceiver<Vec<(C::Input, Told)>>,
     end: End,
 ) {
     let buffer = &end.0;
     let mut has_news = false;
     loop {
+        let is_due = !calls.is_empty() && !buffer.is_given_up.load(Ordering::Acquire);
         tokio::select! {
             biased;
-            ids = pushed.recv() => match ids {
-                Some(ids) => for (id, told) in ids {
-                    retrievals.push_with(id, |call| told.send(call));
+            inputs = pushed.recv() => match inputs {
+                Some(inputs) => for (input, told) in inputs {
+                    calls.push(input, told);
                 },
                 None => break,
             },
-            Some(item) = retrievals.next(), if !retrievals.is_empty() => {
-                buffer.lock().items.push_back(item);
+            Some(item) = calls.next(), if is_due => {
+                buffer.lock().items.push_back(item.into());
                 has_news = true;
             }
             // Told of all at once: waking somebody costs more than a deal does.
@@ -198,46 +373,82 @@ async fn retrieve(
             }
         }
     }
+    let left = calls.given_up().into_iter().map(Into::into);
+    buffer.lock().items.extend(left);
 }
 
 #[pymethods]
 impl Many {
-    /// Adds identifiers to what is in flight, each with its Watch or None; `index` is the place of the first, for
-    /// the error text. Where one is of the wrong type, none of them is.
-    fn push<'py>(&self, ids: &Bound<'py, PyList>, index: usize) -> PyResult<Bound<'py, PyAny>> {
-        let py = ids.py();
+    /// Adds what is asked for to what is in flight, each with its Watch or None: an identifier; or the Call that creates
+    /// an agent, or None for a row that is not to be sent, of which an error comes. `index` is the place of the first.
+    /// Where one is of the wrong type, none of them is added.
+    fn push<'py>(&self, inputs: &Bound<'py, PyList>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        let py = inputs.py();
         gil::end_if_left_behind(py);
         entry(py, || {
             self.check()?;
-            let ids = ids.iter().zip(index..).map(|(pair, index)| {
-                let (id, watch) = pair.extract::<(Bound<'_, PyAny>, Option<Bound<'_, Watch>>)>()?;
-                let id = text(format_args!("ids[{index}]"), &id)?;
-                Ok((id, Watch::told(watch.as_ref())))
-            });
-            self.ids
-                .send(ids.collect::<Outcome<_>>()?)
-                .map_err(|_| Failure::Runtime("no further deals can be retrieved here".to_owned()))
+            match &*self.inputs() {
+                Some(way) => self.hand_over(way, inputs, index),
+                None => Err(Failure::Runtime(
+                    "no further calls can be made here".to_owned(),
+                )),
+            }
         })
     }
 
-    /// Deals that have come, each as (index, id, deal or failure).
-    fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// Gives up what is in flight, and what is added here as in `push`, which is not sent. What there is to know of each
+    /// comes as the rest does.
+    fn cancel<'py>(
+        &self,
+        inputs: &Bound<'py, PyList>,
+        index: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = inputs.py();
+        gil::end_if_left_behind(py);
+        entry(py, || {
+            self.check()?;
+            let mut way = self.inputs();
+            if let Some(open) = &*way {
+                self.buffer.is_given_up.store(true, Ordering::Release);
+                self.hand_over(open, inputs, index)?;
+                *way = None;
+            }
+            Ok(())
+        })
+    }
+
+    /// How many were pushed, ever.
+    #[getter]
+    fn pushed(&self) -> usize {
+        self.pushed.load(Ordering::Relaxed)
+    }
+
+    /// How many were pushed and not taken.
+    #[getter]
+    fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Takes out what has come, each as (index, identifier or None, value or failure). They go to the front of `ready`,
+    /// the last of them first: the next one is always at its end.
+    fn take<'py>(&self, ready: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
+        let py = ready.py();
         gil::end_if_left_behind(py);
         entry(py, || {
             let taken = PyList::empty(py);
-            for item in self.taken()? {
-                let Retrieved {
-                    index, id, result, ..
-                } = item;
-                let result = result.map_err(Arc::new);
-                let deal = response::result(py, &result, ReadAs::Deal, self.raw);
-                taken.append((index, id, into_python(py, deal)?))?;
+            let items = self.taken()?;
+            let count = items.len();
+            for item in items.into_iter().rev() {
+                let value = response::result(py, &item.result, self.read_as, self.raw);
+                taken.append((item.index, item.id, into_python(py, value)?))?;
             }
-            Ok(taken)
+            ready.set_slice(0, 0, &taken)?;
+            self.in_flight.fetch_sub(count, Ordering::Relaxed);
+            Ok(())
         })
     }
 
-    /// Waits a little for a deal, on the calling thread.
+    /// Waits a little for something to come, on the calling thread.
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let checked = self.check();
         if checked.is_ok() {
@@ -246,7 +457,7 @@ impl Many {
         entry(py, || checked)
     }
 
-    /// Resolves the future of the mailbox's event loop once a deal has come.
+    /// Resolves the future of the mailbox's event loop once something has come.
     fn tell<'py>(
         &self,
         mailbox: &Bound<'py, Mailbox>,
@@ -268,7 +479,7 @@ impl Many {
         })
     }
 
-    /// Cancels what is in flight.
+    /// Cancels what is in flight, of which nothing comes any more.
     fn close(&self) {
         if self.process == process::id() {
             self.task.abort();

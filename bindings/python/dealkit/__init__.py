@@ -17,6 +17,8 @@ from dealkit._native import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dealkit._client import AsyncClient, Client
+    from dealkit._create_many import AsyncCreationIterator, CreationIterator
+    from dealkit._creation import Creation
     from dealkit._fields import Field, fields
     from dealkit._headers import Headers
     from dealkit._many import AsyncDealIterator, DealIterator
@@ -71,6 +73,7 @@ __all__ = [
     "AgentProfileResponse",
     "Application",
     "AsyncClient",
+    "AsyncCreationIterator",
     "AsyncDealIterator",
     "AuthenticationError",
     "BadRequestError",
@@ -82,6 +85,8 @@ __all__ = [
     "Contact",
     "ContactField",
     "CreateAgentParams",
+    "Creation",
+    "CreationIterator",
     "Deal",
     "DealIterator",
     "DealkitError",
@@ -114,6 +119,8 @@ __all__ = [
 # Where a name lives that is not imported before somebody asks for it: importing dealkit must not take time.
 _MODULES = {
     "_client": ("AsyncClient", "Client"),
+    "_create_many": ("AsyncCreationIterator", "CreationIterator"),
+    "_creation": ("Creation",),
     "_fields": ("Field", "fields"),
     "_headers": ("Headers",),
     "_many": ("AsyncDealIterator", "DealIterator"),

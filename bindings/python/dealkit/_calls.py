@@ -27,6 +27,12 @@ def create_agent(given: dict[str, Any]) -> _native.Call[_native.Agent]:
 
 
 @private
+def agent_row(given: dict[str, Any], validate: bool) -> _native.Call[_native.Agent] | _native.Failure:
+    """The call that creates an agent of these arguments, or why it cannot be made."""
+    return _create_agent(given, validate)
+
+
+@private
 def agent_violations(given: dict[str, Any]) -> list[Violation]:
     """Every way in which arguments of ``create`` break the rules."""
     outcome = _create_agent(given, True)

@@ -10,6 +10,7 @@ from datetime import date
 from typing import Any, Literal, Unpack, overload
 
 from dealkit._calls import agent_violations, create_agent, retrieve_deal
+from dealkit._create_many import AsyncCreationIterator, CreationIterator
 from dealkit._keywords import keywords
 from dealkit._many import AsyncDealIterator, DealIterator
 from dealkit._native import Agent, Deal, RawResponse
@@ -94,6 +95,48 @@ class AsyncAgents:
         del email, first_name, last_name, profile, role, phone, image_url, date_of_birth
         del brokerage_id, office_id, collective_id, given["self"], given["options"]
         return await self._service.send_async(create_agent(given), options)
+
+    @keywords
+    def create_many(
+        self,
+        rows: Iterable[CreateAgentParams],
+        *,
+        concurrency: int = 8,
+        ordered: bool = True,
+        on_error: Literal["raise", "return"] = "raise",
+        progress: Progress = False,
+        validate: bool = True,
+        **options: Unpack[CallOptions],
+    ) -> AsyncCreationIterator[Agent]:
+        """Creates many agents, a bounded number at a time, as an async iterator of ``Creation``.
+
+        Every row comes back exactly once, with its ``index``. Each create keeps the rules of ``create``: it is sent
+        again only where it is certain that the service did not act, and the error's ``outcome`` says whether the
+        agent may exist. A row that breaks the rules, or is no mapping, is never sent: its error is a
+        ``ValidationError`` with the outcome ``not_sent``. Rows are taken only as fast as results are taken: ``rows``
+        may be endless.
+
+        >>> async for creation in client.agents.create_many(rows, on_error="return"):
+        ...     print(creation.index, creation.outcome, creation.agent_id or creation.error)
+
+        To stop early, ``stop()`` takes no further row and lets those in flight come; ``cancel()`` gives them up and
+        returns what is known of each. After an exception, Ctrl-C too, both still work: keep the iterator in a variable.
+
+        Args:
+            rows: The agents: any iterable of mappings as ``create(**row)`` takes them; ``CreateAgentParams`` has the
+                fields.
+            concurrency: How many creates are in flight at the same time.
+            ordered: Whether the results come in the order of the rows, or as they arrive.
+            on_error: ``"raise"`` raises the first error, with its ``index``, and sends no further row; ``"return"``
+                leaves it in the ``Creation`` and goes on.
+            progress: True shows a tqdm bar, or a plain line on standard error where tqdm is not installed; a
+                callable is called with how many rows have come back and how many there are, if that is known.
+            validate: Whether the rules are checked before a row is sent.
+            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
+        """
+        return AsyncCreationIterator(
+            self._service, rows, concurrency, ordered, on_error, progress, validate, options, raw=False
+        )
 
     @keywords
     def validate(self, **arguments: Unpack[CreateAgentParams]) -> list[Violation]:
@@ -263,6 +306,48 @@ class RawAgents:
         del brokerage_id, office_id, collective_id, given["self"], given["options"]
         return self._service.send_raw(create_agent(given), options)
 
+    @keywords
+    def create_many(
+        self,
+        rows: Iterable[CreateAgentParams],
+        *,
+        concurrency: int = 8,
+        ordered: bool = True,
+        on_error: Literal["raise", "return"] = "raise",
+        progress: Progress = False,
+        validate: bool = True,
+        **options: Unpack[CallOptions],
+    ) -> CreationIterator[RawResponse[Agent]]:
+        """Creates many agents, a bounded number at a time, as an iterator of ``Creation``.
+
+        Every row comes back exactly once, with its ``index``. Each create keeps the rules of ``create``: it is sent
+        again only where it is certain that the service did not act, and the error's ``outcome`` says whether the
+        agent may exist. A row that breaks the rules, or is no mapping, is never sent: its error is a
+        ``ValidationError`` with the outcome ``not_sent``. Rows are taken only as fast as results are taken: ``rows``
+        may be endless.
+
+        >>> for creation in client.agents.create_many(rows, on_error="return"):
+        ...     print(creation.index, creation.outcome, creation.agent_id or creation.error)
+
+        To stop early, ``stop()`` takes no further row and lets those in flight come; ``cancel()`` gives them up and
+        returns what is known of each. After an exception, Ctrl-C too, both still work: keep the iterator in a variable.
+
+        Args:
+            rows: The agents: any iterable of mappings as ``create(**row)`` takes them; ``CreateAgentParams`` has the
+                fields.
+            concurrency: How many creates are in flight at the same time.
+            ordered: Whether the results come in the order of the rows, or as they arrive.
+            on_error: ``"raise"`` raises the first error, with its ``index``, and sends no further row; ``"return"``
+                leaves it in the ``Creation`` and goes on.
+            progress: True shows a tqdm bar, or a plain line on standard error where tqdm is not installed; a
+                callable is called with how many rows have come back and how many there are, if that is known.
+            validate: Whether the rules are checked before a row is sent.
+            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
+        """
+        return CreationIterator(
+            self._service, rows, concurrency, ordered, on_error, progress, validate, options, raw=True
+        )
+
 
 class RawDeals:
     """Calls on deals; see ``Client.with_raw_response.deals``."""
@@ -414,6 +499,48 @@ class AsyncRawAgents:
         del email, first_name, last_name, profile, role, phone, image_url, date_of_birth
         del brokerage_id, office_id, collective_id, given["self"], given["options"]
         return await self._service.send_raw_async(create_agent(given), options)
+
+    @keywords
+    def create_many(
+        self,
+        rows: Iterable[CreateAgentParams],
+        *,
+        concurrency: int = 8,
+        ordered: bool = True,
+        on_error: Literal["raise", "return"] = "raise",
+        progress: Progress = False,
+        validate: bool = True,
+        **options: Unpack[CallOptions],
+    ) -> AsyncCreationIterator[RawResponse[Agent]]:
+        """Creates many agents, a bounded number at a time, as an async iterator of ``Creation``.
+
+        Every row comes back exactly once, with its ``index``. Each create keeps the rules of ``create``: it is sent
+        again only where it is certain that the service did not act, and the error's ``outcome`` says whether the
+        agent may exist. A row that breaks the rules, or is no mapping, is never sent: its error is a
+        ``ValidationError`` with the outcome ``not_sent``. Rows are taken only as fast as results are taken: ``rows``
+        may be endless.
+
+        >>> async for creation in client.agents.create_many(rows, on_error="return"):
+        ...     print(creation.index, creation.outcome, creation.agent_id or creation.error)
+
+        To stop early, ``stop()`` takes no further row and lets those in flight come; ``cancel()`` gives them up and
+        returns what is known of each. After an exception, Ctrl-C too, both still work: keep the iterator in a variable.
+
+        Args:
+            rows: The agents: any iterable of mappings as ``create(**row)`` takes them; ``CreateAgentParams`` has the
+                fields.
+            concurrency: How many creates are in flight at the same time.
+            ordered: Whether the results come in the order of the rows, or as they arrive.
+            on_error: ``"raise"`` raises the first error, with its ``index``, and sends no further row; ``"return"``
+                leaves it in the ``Creation`` and goes on.
+            progress: True shows a tqdm bar, or a plain line on standard error where tqdm is not installed; a
+                callable is called with how many rows have come back and how many there are, if that is known.
+            validate: Whether the rules are checked before a row is sent.
+            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
+        """
+        return AsyncCreationIterator(
+            self._service, rows, concurrency, ordered, on_error, progress, validate, options, raw=True
+        )
 
 
 class AsyncRawDeals:

@@ -37,13 +37,9 @@ def keywords(function: F) -> F:
         if count > most:
             after = f" after {', '.join(positional)}" if positional else ""
             return TypeError(f"{what} takes keywords{after}: {shown}")
-        from difflib import get_close_matches
-
         name = min(names - known)
-        # The service's name of a field is a likely one.
-        snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
-        close = get_close_matches(snake, known, 1)
-        hint = f"did you mean {close[0]!r}?" if close else f"it takes {shown}"
+        close = close_match(name, known)
+        hint = f"did you mean {close!r}?" if close else f"it takes {shown}"
         return TypeError(f"{what}() got an unexpected keyword argument {name!r}; {hint}")
 
     # No frame holds secrets or personal data when an exception leaves dealkit.
@@ -66,6 +62,16 @@ def keywords(function: F) -> F:
             del given, named
 
     return awaited if code.co_flags & _CO_COROUTINE else call  # type: ignore[return-value]
+
+
+def close_match(name: str, known: frozenset[str]) -> str | None:
+    """The name that may have been meant, if there is one."""
+    from difflib import get_close_matches
+
+    # The service's name of a field is a likely one.
+    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+    close = get_close_matches(snake, known, 1)
+    return close[0] if close else None
 
 
 def _options(function: Any) -> list[str]:

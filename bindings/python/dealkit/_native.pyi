@@ -1655,6 +1655,9 @@ class Engine:
     def many(self, ordered: bool, options: Options | None, raw: bool) -> Many | Failure:
         """Begins to retrieve many deals, whose identifiers are pushed one at a time."""
 
+    def create_many(self, ordered: bool, options: Options | None, raw: bool) -> Many | Failure:
+        """Begins to create many agents, whose calls are pushed one at a time."""
+
 @final
 class Waiting:
     """A call that has taken longer than a moment, and moves on while it is waited for."""
@@ -1690,23 +1693,37 @@ class Pending:
 
 @final
 class Many:
-    """Deals in flight. The caller pushes identifiers, and never has more of them out than it wants to."""
+    """Calls in flight. The caller pushes what is asked for, and never has more of it out than it wants to."""
 
-    def push(self, ids: list[tuple[str, Watch | None]], index: int) -> Failure | None:
-        """Adds identifiers to what is in flight, each with its Watch or None; `index` is the place of the first, for
-        the error text. Where one is of the wrong type, none of them is."""
+    def push(self, inputs: list[tuple[Any, Watch | None]], index: int) -> Failure | None:
+        """Adds what is asked for to what is in flight, each with its Watch or None: an identifier; or the Call that creates
+        an agent, or None for a row that is not to be sent, of which an error comes. `index` is the place of the first.
+        Where one is of the wrong type, none of them is added."""
 
-    def take(self) -> list[tuple[int, str, Any]] | Failure:
-        """Deals that have come, each as (index, id, deal or failure)."""
+    def cancel(self, inputs: list[tuple[Any, Watch | None]], index: int) -> Failure | None:
+        """Gives up what is in flight, and what is added here as in `push`, which is not sent. What there is to know of each
+        comes as the rest does."""
+
+    @property
+    def pushed(self) -> int:
+        """How many were pushed, ever."""
+
+    @property
+    def in_flight(self) -> int:
+        """How many were pushed and not taken."""
+
+    def take(self, ready: list[tuple[int, str | None, Any]]) -> Failure | None:
+        """Takes out what has come, each as (index, identifier or None, value or failure). They go to the front of `ready`,
+        the last of them first: the next one is always at its end."""
 
     def wait(self) -> Failure | None:
-        """Waits a little for a deal, on the calling thread."""
+        """Waits a little for something to come, on the calling thread."""
 
     def tell(self, mailbox: Mailbox, future: Any) -> Failure | None:
-        """Resolves the future of the mailbox's event loop once a deal has come."""
+        """Resolves the future of the mailbox's event loop once something has come."""
 
     def close(self) -> None:
-        """Cancels what is in flight."""
+        """Cancels what is in flight, of which nothing comes any more."""
 
 def start_sandbox(deals: list[str] | None, settings: dict[str, Any]) -> NativeSandbox | Failure:
     """Starts a server with these deals, each a JSON text."""

@@ -26,7 +26,7 @@ def private(function: F) -> F:
         try:
             return function(given, *rest, **named)
         except BaseException as error:
-            _clear_frames(error)
+            clear_frames(error)
             raise
         finally:
             given.clear()
@@ -35,7 +35,7 @@ def private(function: F) -> F:
     return call  # type: ignore[return-value]
 
 
-def _clear_frames(error: BaseException) -> None:
+def clear_frames(error: BaseException) -> None:
     """Clears the variables of the frames that the exception has left so far; the lines stay."""
     traceback = error.__traceback__
     while traceback is not None:

@@ -1,4 +1,4 @@
-"""How far ``retrieve_many`` has come, shown as the caller wants it."""
+"""How far ``retrieve_many`` or ``create_many`` has come, shown as the caller wants it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class Display(Protocol):
     """What is told of progress."""
 
     def advance(self) -> None:
-        """One more deal has come."""
+        """One more has come."""
 
     def end(self) -> None:
         """No more will come."""
 
 
-def begin(progress: Progress, ids: Iterable[str]) -> Display:
-    """The display that the argument ``progress`` asks for."""
+def begin(progress: Progress, given: Iterable[object], unit: str) -> Display:
+    """The display that the argument ``progress`` asks for; ``unit`` is what comes."""
     if progress is False:
         return _Nothing()
-    total = len(ids) if isinstance(ids, Sized) else None
+    total = len(given) if isinstance(given, Sized) else None
     if callable(progress):
         return _Callback(progress, total)
     if progress is not True:
@@ -34,8 +34,8 @@ def begin(progress: Progress, ids: Iterable[str]) -> Display:
     try:
         from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
-        return _Line(total)
-    return _Bar(tqdm(total=total, unit="deal"))
+        return _Line(total, unit)
+    return _Bar(tqdm(total=total, unit=unit))
 
 
 class _Nothing:
@@ -82,8 +82,8 @@ class _Line:
 
     _INTERVAL = 0.2
 
-    def __init__(self, total: int | None) -> None:
-        self._of = "" if total is None else f"/{total}"
+    def __init__(self, total: int | None, unit: str) -> None:
+        self._of = f"{'' if total is None else f'/{total}'} {unit}s"
         self._done = 0
         self._shown_at = 0.0
 
@@ -100,4 +100,4 @@ class _Line:
     def _show(self, end: str) -> None:
         # A program without a console has no standard error.
         if sys.stderr is not None:
-            print(f"\r{self._done}{self._of} deals", end=end, file=sys.stderr, flush=True)
+            print(f"\r{self._done}{self._of}", end=end, file=sys.stderr, flush=True)

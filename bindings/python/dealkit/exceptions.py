@@ -106,7 +106,7 @@ class DealkitError(Exception):
     retry_after: float | None
     """How many seconds the service asks to wait before the next try, if it said so."""
     index: int | None
-    """In ``retrieve_many``: the place of the identifier among those given, from 0."""
+    """In ``retrieve_many`` and ``create_many``: the place of the identifier, or the row, among those given, from 0."""
     id: str | None
     """The identifier that was asked for, as it was given: of ``retrieve`` and ``retrieve_many``. It is in no text."""
 
@@ -304,6 +304,8 @@ _BY_KIND: dict[str, type[DealkitError]] = {
     "connection": APIConnectionError,
     "timeout": APITimeoutError,
     "decode": DecodeError,
+    # Handed over by ``cancel`` of ``create_many`` alone, and never raised.
+    "cancelled": DealkitError,
 }
 
 # What only some of the classes have.

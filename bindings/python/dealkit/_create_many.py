@@ -1,0 +1,291 @@
+"""Many agents to create: the iterators of ``create_many``."""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from collections.abc import Mapping
+from os import getpid
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from dealkit import _native
+from dealkit._calls import agent_row, agent_violations
+from dealkit._creation import Creation
+from dealkit._failure import exception, unwrap
+from dealkit._keywords import close_match
+from dealkit._native import Failure
+from dealkit._private import clear_frames
+from dealkit._service import native_options
+from dealkit._window import Window, check_arguments
+from dealkit.exceptions import DealkitError, ValidationError, Violation
+from dealkit.params import CreateAgentParams
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from dealkit._options import CallOptions
+    from dealkit._progress import Progress
+    from dealkit._service import Service
+
+T = TypeVar("T")
+
+_FIELDS = frozenset(CreateAgentParams.__annotations__)
+
+
+class _Creations(Window[Creation[T]]):
+    """What both iterators have in common."""
+
+    __slots__ = ("_left", "_refused", "_validate")
+
+    def __init__(
+        self,
+        service: Service,
+        rows: Iterable[Any],
+        concurrency: int,
+        ordered: bool,
+        on_error: str,
+        progress: Progress,
+        validate: bool,
+        options: CallOptions,
+        *,
+        raw: bool,
+    ) -> None:
+        kind = type(rows).__name__
+        if isinstance(rows, Mapping):
+            raise TypeError(f"rows must be an iterable of mappings, not a {kind}; for one agent use create()")
+        check_arguments(concurrency, ordered, on_error)
+        if not isinstance(validate, bool):
+            raise TypeError(f"validate must be a bool, not {type(validate).__name__}")
+        if isinstance(rows, str | bytes) or not hasattr(rows, "__iter__"):
+            raise TypeError(f"rows must be an iterable of mappings, not {kind}")
+        source = iter(rows)
+        engine = service.open()
+        many = unwrap(engine.create_many(ordered, native_options(options), raw))
+        description = engine.describe(unwrap(agent_row({}, False)))
+        super().__init__(source, many, description, concurrency, on_error)
+        self._validate = validate
+        # The errors of rows that are not sent, by their index, until they are handed over.
+        self._refused: dict[int, DealkitError] = {}
+        # What `cancel` has found.
+        self._left: dict[int, Creation[T]] = {}
+        self._show(progress, rows, "agent")
+
+    def _input(self, index: int, given: Any) -> Any:
+        try:
+            call = _call(given, self._validate)
+        finally:
+            # No frame holds it when an exception leaves.
+            del given
+        if isinstance(call, DealkitError):
+            self._refused[index] = call
+            return None
+        return call
+
+    def _result(self, index: int, id: str | None, value: Any) -> Creation[T]:
+        error: Any = self._refused.get(index)
+        if error is None and isinstance(value, Failure):
+            error = exception(value)
+        if error is None:
+            self._unwatch(index, None)
+            return Creation(index=index, agent=value)
+        error.index = index
+        self._unwatch(index, error)
+        return Creation(index=index, error=error)
+
+    def stop(self) -> None:
+        """Takes no further row. Those in flight still come: go on iterating. A signal handler may call it."""
+        self._source = None
+
+    def cancel(self) -> list[Creation[T]]:
+        """Gives up what is in flight, and ends the iterator: each row that was taken and not handed over, by index.
+
+        Where the response had come, it has the agent, or the error of the service. Otherwise ``outcome`` says how far
+        the create had come: ``not_sent`` or ``rejected`` where there is certainly no agent, ``unknown`` where the
+        service may have made one: find out before you send it again.
+
+        It can be called again, also after ``close``, and returns the same.
+        """
+        with self._lock:
+            many = self._many
+            if many is not None:
+                self._source = None
+                self._give_up(many)
+                self._close()
+            thread = get_ident()
+            if thread in self._handing:  # It was interrupted on its way.
+                creation = self._handing[thread]
+                self._left[creation.index] = creation
+                del self._handing[thread]
+            return [self._left[index] for index in sorted(self._left)]
+
+    def _give_up(self, many: _native.Many) -> None:
+        inputs = self._inputs(many, is_sent=False)
+        unwrap(many.cancel(inputs, self._first))
+        self._forget_pushed(many)
+        while True:
+            while self._ready:
+                creation = self._result(*self._ready[-1])
+                self._left[creation.index] = creation
+                del self._ready[-1]
+            if many.in_flight == 0:
+                return
+            unwrap(many.take(self._ready))
+            if not self._ready:
+                unwrap(many.wait())
+
+    def _hand_over(self) -> Creation[T]:
+        """Hands the next creation over, or raises its error in its place."""
+        thread = get_ident()
+        creation = self._handing[thread]
+        is_raised = creation.error is not None and not self._returns_errors
+        if is_raised:
+            self._break_off()
+        # From here on nothing is called: no signal handler comes between, and the caller has it.
+        del self._handing[thread]
+        if creation.index in self._refused:
+            del self._refused[creation.index]
+        if not is_raised:
+            return creation
+        try:
+            raise creation.error  # type: ignore[misc]
+        finally:
+            # The exception holds on to this frame, which must not hold on to the exception.
+            del creation
+
+    def _end(self) -> None:
+        """Gives up what is in flight, if it is this process's."""
+        if getpid() == self._process:
+            self.cancel()
+
+    def _break_off(self) -> None:
+        """Takes no further row, for an exception is about to leave. Its text begins on a line of its own."""
+        self._source = None
+        self._hide_progress()
+
+
+class CreationIterator(_Creations[T]):
+    """What becomes of the rows of ``client.agents.create_many``: a ``Creation`` for each, exactly once.
+
+    An exception ends the sending: the first error with ``on_error="raise"``, Ctrl-C, or one of the iterable's own.
+    What is in flight then is not lost: going on with the loop waits for it, ``cancel`` gives it up and says what is
+    known of it. So does leaving a ``with`` block, after which ``cancel`` returns what there was. An iterator that is
+    merely dropped gives it up, too, and says nothing.
+    """
+
+    __slots__ = ()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Creation[T]:
+        try:
+            while (many := self._next()) is not None:
+                # Not for long: signals are handled in between, and another thread may take the last one.
+                unwrap(many.wait())
+                self._flush()
+            if get_ident() in self._handing:
+                return self._hand_over()
+        except BaseException:
+            self._break_off()
+            raise
+        raise StopIteration
+
+    def close(self) -> None:
+        """Gives up what is in flight; ``cancel`` then says what is known of it. The iterator has ended."""
+        self._end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+
+class AsyncCreationIterator(_Creations[T]):
+    """What becomes of the rows of ``client.agents.create_many``: a ``Creation`` for each, exactly once.
+
+    An exception ends the sending: the first error with ``on_error="raise"``, the cancellation of the task, or one of
+    the iterable's own. What is in flight then is not lost: going on with the loop waits for it, ``cancel`` gives it
+    up and says what is known of it. So does leaving an ``async with`` block, after which ``cancel`` returns what
+    there was. An iterator that is merely dropped gives it up, too, and says nothing.
+    """
+
+    __slots__ = ()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Creation[T]:
+        try:
+            while (many := self._next()) is not None:
+                await self._news(many)
+            if get_ident() in self._handing:
+                return self._hand_over()
+        except BaseException:
+            self._break_off()
+            raise
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Gives up what is in flight; ``cancel`` then says what is known of it. The iterator has ended."""
+        self._end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+
+def _call(row: Any, validate: bool) -> _native.Call[Any] | DealkitError:
+    """The call that creates the agent of a row, or why the row cannot be sent."""
+    given: dict[str, Any] = {}
+    try:
+        # As `create(**row)` takes it.
+        if not hasattr(type(row), "keys"):
+            return _invalid([Violation("", "wrong_type", f"must be a mapping, not {type(row).__name__}")])
+        given = {**row}
+        if not _FIELDS.issuperset(given):
+            unknown = [_unknown(name) for name in given if name not in _FIELDS]
+            known = {name: value for name, value in given.items() if name in _FIELDS} if validate else None
+            return _invalid([*([] if known is None else agent_violations(known)), *unknown])
+        call = agent_row(given, validate)
+    except Exception as error:
+        # Code of the row's own has raised it: its text may be personal, and its frames too.
+        clear_frames(error)
+        refusal = _invalid([Violation("", "wrong_type", f"cannot be read: {type(error).__name__}")])
+        refusal.__cause__ = error
+        return refusal
+    finally:
+        given.clear()
+        # No frame holds it when an exception leaves.
+        del row
+    if not isinstance(call, Failure):
+        return call
+    error = exception(call)
+    return error if isinstance(error, DealkitError) else _invalid([Violation("", "wrong_type", str(error))])
+
+
+def _unknown(name: Any) -> Violation:
+    """The violation of a field that there is not."""
+    if not isinstance(name, str):
+        return Violation("", "wrong_type", f"names of fields must be str, not {type(name).__name__}")
+    close = close_match(name, _FIELDS)
+    hint = f"; did you mean {close}?" if close else ""
+    pointer = name.replace("~", "~0").replace("/", "~1")
+    return Violation(f"/{pointer}", "unknown_field", f"there is no such field{hint}")
+
+
+def _invalid(violations: list[Violation]) -> ValidationError:
+    shown = "; ".join(str(violation) for violation in violations)
+    return ValidationError(f"the request breaks the rules: {shown}", errors=violations)

@@ -1,0 +1,63 @@
+"""What became of one row of ``create_many``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from dealkit._keywords import keywords
+
+if TYPE_CHECKING:
+    from dealkit.exceptions import DealkitError, Outcome
+
+T = TypeVar("T")
+
+
+class Creation(Generic[T]):
+    """What became of one row of ``client.agents.create_many``.
+
+    Its repr shows nothing that is personal. One for a test is made by hand: ``Creation(index=0, agent=agent)``,
+    ``Creation(index=1, error=timeout_error())``.
+    """
+
+    __slots__ = ("agent", "agent_id", "error", "index", "outcome")
+
+    @keywords
+    def __init__(
+        self,
+        *,
+        index: int,
+        agent: T | None = None,
+        agent_id: str | None = None,
+        error: DealkitError | None = None,
+    ) -> None:
+        self.index: Final = index
+        """The place of the row among those given, from 0."""
+        self.agent: Final = agent
+        """The agent, or None where there is none that is known. With ``with_raw_response`` the whole response."""
+        self.agent_id: Final = agent_id if agent_id is not None else getattr(agent, "id", None)
+        """The identifier of the agent, where it is known. (Of a whole response: ``agent.parse().id``.)"""
+        self.error: Final = error
+        """Why there is no agent, or none that is known, with its ``index``; None where it was created."""
+        self.outcome: Final[Outcome] = "succeeded" if error is None else error.outcome
+        """What the row came to: ``"succeeded"`` where the agent was created, or the outcome of the error.
+        ``"not_sent"`` and ``"rejected"``: there is no agent. ``"unknown"``: there may be one. ``"succeeded"`` with an
+        error: there is one, and the response could not be read."""
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.index, self.agent, self.agent_id, self.error)
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Creation) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_restored, self._key())
+
+    def __repr__(self) -> str:
+        return f"Creation(index={self.index!r}, agent_id={self.agent_id!r}, outcome={self.outcome!r})"
+
+
+def _restored(index: int, agent: Any, agent_id: str | None, error: DealkitError | None) -> Creation[Any]:
+    return Creation(index=index, agent=agent, agent_id=agent_id, error=error)

@@ -1,0 +1,232 @@
+"""Many calls, a bounded number at a time: what the iterators of ``retrieve_many`` and ``create_many`` have in common."""
+
+from __future__ import annotations
+
+import sys
+from _thread import RLock, get_ident
+from itertools import islice
+from os import getpid
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from dealkit import _native, _watch
+from dealkit._failure import unwrap
+from dealkit._progress import begin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dealkit._progress import Progress
+
+R = TypeVar("R")
+
+# So many are sent at a time, or the eighth part of those that may be in flight if that is less: sending one costs as
+# much as sending some.
+_AT_A_TIME = 32
+
+
+def check_arguments(concurrency: int, ordered: bool, on_error: str) -> None:
+    """Refuses what no job can be begun with."""
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int):
+        raise TypeError(f"concurrency must be an int, not {type(concurrency).__name__}")
+    if concurrency < 1:
+        raise ValueError(f"concurrency must be at least 1, not {concurrency}")
+    if not isinstance(ordered, bool):
+        raise TypeError(f"ordered must be a bool, not {type(ordered).__name__}")
+    if on_error not in ("raise", "return"):
+        raise ValueError('on_error must be "raise" or "return"')
+
+
+class Window(Generic[R]):
+    """What is asked for goes in, results come out, a bounded number between.
+
+    A signal handler may run, and raise, wherever a function is called or has just returned. So that nothing is lost
+    then, what goes from one place to the next is in both until it has arrived: what was taken from the caller's
+    iterator stays in ``_taken`` until the native half has counted it, what has come stays in ``_ready`` or
+    ``_handing`` until the caller has it. Between two lines that call nothing no handler runs.
+    """
+
+    __slots__ = (
+        "_at_a_time",
+        "_concurrency",
+        "_description",
+        "_first",
+        "_handing",
+        "_lock",
+        "_many",
+        "_process",
+        "_progress",
+        "_ready",
+        "_returns_errors",
+        "_source",
+        "_taken",
+        "_watched",
+    )
+
+    _source: Iterator[Any] | None
+    _many: _native.Many | None
+
+    def __init__(
+        self,
+        source: Iterator[Any],
+        many: _native.Many,
+        description: Any,
+        concurrency: int,
+        on_error: str,
+    ) -> None:
+        self._source = source
+        self._many = many
+        # Several threads may take results. The same thread may come again: from the iterator of what is asked for.
+        self._lock = RLock()
+        self._concurrency = concurrency
+        self._at_a_time = min(max(concurrency // 8, 1), _AT_A_TIME)
+        # What was taken from the iterator and is not in flight yet; the index of the first.
+        self._taken: list[Any] = []
+        self._first = 0
+        # What has come and was read, the next one last.
+        self._ready: list[tuple[int, str | None, Any]] = []
+        # What is on its way to the caller, by thread.
+        self._handing: dict[int, R] = {}
+        self._process = getpid()
+        self._returns_errors = on_error == "return"
+        self._progress = None
+        self._description = description
+        # Those in flight that somebody watches, by their index.
+        self._watched: dict[int, _watch.Watched] = {}
+
+    def _show(self, progress: Progress, given: Iterable[Any], unit: str) -> None:
+        self._progress = None if progress is False else begin(progress, given, unit)
+
+    def _input(self, index: int, given: Any) -> Any:
+        """What the native half takes for what was given."""
+        raise NotImplementedError
+
+    def _result(self, index: int, id: str | None, value: Any) -> R:
+        """What the caller gets for what has come."""
+        raise NotImplementedError
+
+    def _next(self) -> _native.Many | None:
+        """Sends what is next. Returns what is to be waited for, or None once the next result is in ``_handing`` of this
+        thread, or nothing is left.
+        """
+        thread = get_ident()
+        with self._lock:
+            many = self._many
+            # Where there is one already, it was interrupted on its way.
+            if many is None or thread in self._handing:
+                return None
+            self._fill(many)
+            # In the child of a fork, what was read belongs to the parent, too: the native half refuses it.
+            if not self._ready or getpid() != self._process:
+                if many.in_flight == 0 and not self._ready:
+                    self._close()
+                    return None
+                unwrap(many.take(self._ready))
+                if not self._ready:
+                    return many
+            result = self._result(*self._ready[-1])
+            self._handing[thread] = result
+            del self._ready[-1]
+            if self._progress is not None:
+                self._progress.advance()
+            return None
+
+    def _fill(self, many: _native.Many) -> None:
+        while True:
+            if self._taken:
+                self._push(many)
+            room = self._concurrency - many.in_flight - len(self._ready)
+            if self._source is None or room < self._at_a_time:
+                return
+            self._take(self._source)
+
+    def _take(self, source: Iterator[Any]) -> None:
+        count = 0
+        given = None
+        try:
+            for given in islice(source, self._at_a_time):
+                self._taken.append(given)
+                count += 1
+        finally:
+            # No frame holds on to it when an exception leaves.
+            given = None
+        if count < self._at_a_time:
+            self._source = None
+
+    def _push(self, many: _native.Many) -> None:
+        inputs = self._inputs(many)
+        unwrap(many.push(inputs, self._first))
+        self._forget_pushed(many)
+
+    def _inputs(self, many: _native.Many, *, is_sent: bool = True) -> list[tuple[Any, _native.Watch | None]]:
+        """What was taken and not pushed, as the native half takes it."""
+        while True:
+            self._forget_pushed(many)
+            first = self._first
+            inputs = []
+            given = None
+            try:
+                for index, given in enumerate(self._taken[:], first):
+                    input = self._input(index, given)
+                    inputs.append((input, self._watch(index) if is_sent and input is not None else None))
+            finally:
+                # No frame holds on to it when an exception leaves.
+                given = None
+            # Reading what was given may run code of the caller's, which may have come here itself.
+            if many.pushed == first:
+                return inputs
+
+    def _forget_pushed(self, many: _native.Many) -> None:
+        pushed = many.pushed
+        del self._taken[: pushed - self._first]
+        self._first = pushed
+
+    def _watch(self, index: int) -> _native.Watch | None:
+        watched = self._watched.get(index) or _watch.begin(_watch.described, self._description)
+        if watched is None:
+            return None
+        self._watched[index] = watched
+        return watched.native
+
+    def _unwatch(self, index: int, error: Exception | None) -> None:
+        if self._watched and (watched := self._watched.pop(index, None)) is not None:
+            watched.end(error)
+
+    def _flush(self) -> None:
+        for watched in [*self._watched.values()]:
+            watched.flush()
+
+    def _hide_progress(self) -> None:
+        progress, self._progress = self._progress, None
+        if progress is not None:
+            progress.end()
+
+    def _close(self) -> None:
+        with self._lock:
+            many, self._many, self._source = self._many, None, None
+            self._taken, self._ready = [], []
+        if many is not None:
+            many.close()
+            while self._watched:
+                self._watched.popitem()[1].end(None)
+            self._hide_progress()
+
+    async def _news(self, many: _native.Many) -> None:
+        """Waits until something has come, on an event loop."""
+        import asyncio
+
+        from dealkit._async import mailbox
+
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        unwrap(many.tell(mailbox(loop), future))
+        flushing = _watch.Flushing(loop, self._flush) if self._watched else None
+        try:
+            await future
+        finally:
+            if flushing is not None:
+                flushing.close()
+
+    def __del__(self) -> None:
+        # The attributes are not there when the arguments were refused.
+        if getattr(self, "_many", None) is not None and not sys.is_finalizing():
+            self._close()
