@@ -95,7 +95,7 @@ def agree(model: type[Deal] | type[Agent], document: bytes) -> bool:
     return True
 
 
-def untyped(arguments: dict[str, Any]) -> Any:
+def untyped(arguments: Any) -> Any:
     """Arguments that a type checker has nothing to say of."""
     return arguments
 

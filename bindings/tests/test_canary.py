@@ -36,12 +36,16 @@ def provoke(client: Client) -> list[str]:
     """The texts of what goes wrong, of every kind."""
     texts = [repr(client), str(client), repr(client.deals), repr(client.with_raw_response)]
     wrong: Any = {**ADA, "first_name": PERSON * 100, "email": PERSON}
+    rows: Any = [ADA, wrong, {PERSON: PERSON}, PERSON]
     calls = (
         lambda: client.deals.retrieve(ID),
         lambda: client.agents.create(**ADA),
         lambda: client.agents.create(**wrong),
         lambda: client.request("GET", "x", ID),
         lambda: list(client.deals.retrieve_many([ID])),
+        lambda: list(client.agents.create_many(rows, on_error="return")),
+        lambda: client.agents.create_many([ADA]),
+        lambda: list(client.agents.create_many([wrong])),
     )
     for call in calls:
         try:

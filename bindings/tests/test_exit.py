@@ -66,6 +66,13 @@ USES = {
     "a retrieve that fails": "works = [lambda: client.deals.retrieve('nothing')]",
     "a raw response": "works = [lambda: client.with_raw_response.deals.retrieve('d_1').headers]",
     "many": "works = [lambda: list(client.deals.retrieve_many(['d_1', 'nothing'], on_error='return'))]",
+    "many creates": "works = [lambda: list(client.agents.create_many([entries.FIELDS, 5], on_error='return'))]",
+    "many creates, cancelled": """
+works = [lambda: client.agents.create_many([entries.FIELDS] * 20, concurrency=4).cancel(), lambda: cancelled(client)]
+def cancelled(client):
+    creations = client.agents.create_many([entries.FIELDS] * 20, concurrency=4)
+    next(creations)
+    creations.cancel()""",
     "asyncio": "works = [lambda: asyncio.run(AsyncClient().deals.retrieve('d_1'))]",
     "logging": """
 import logging

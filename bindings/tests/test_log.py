@@ -143,6 +143,22 @@ def test_what_is_cancelled_is_a_record_too(peer: Any, records: list[Any]) -> Non
         assert record.dealkit_duration > 0.09
 
 
+def test_many_creates_are_a_record_each(peer: Any, records: list[Any]) -> None:
+    """What was given up, too, with what is known of it; a row that is not sent is no call."""
+    ada: Any = {"email": "a@b.co", "first_name": "A", "last_name": "L", "profile": {}}
+    rows = [ada, 5, ada]
+    server = peer(b"")
+    with Client(base_url=server.url, service_key="k", rate_limit=0.001, timeout=10_000) as client:
+        creations = client.agents.create_many(rows, on_error="return", concurrency=3, ordered=False)
+        assert next(creations).index == 1
+        until(lambda: len(server.requests) > 0)
+        left = creations.cancel()
+        assert sorted(creation.outcome for creation in left) == ["not_sent", "unknown"]
+    assert [told(record) for record in records] == [("INFO", "POST", "/v1/agents", None)] * 2
+    assert {record.error_type for record in records} == {"cancelled"}
+    assert sorted(record.dealkit_outcome for record in records) == ["not_sent", "unknown"]
+
+
 def test_a_retry_is_logged_while_the_call_is_in_flight(peer: Any, records: list[Any]) -> None:
     """Not when it has ended: that may be a minute later."""
     for way in ("waiting", "awaited", "many", "many, awaited"):

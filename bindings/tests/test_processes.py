@@ -488,6 +488,10 @@ deals._next()
 deals = Client().deals.retrieve_many(["d_1", "d_2"], progress=lambda done, of: None)
 deals._next()
 """,
+    "many creates, begun": """
+creations = Client().agents.create_many([dict(email="a@b.co", first_name="A", last_name="L", profile={})] * 9)
+creations._next()
+""",
     "asyncio, in a daemon thread": """
 async def main():
     await AsyncClient().deals.retrieve("d_1")

@@ -27,9 +27,16 @@ def create_agent(given: dict[str, Any]) -> _native.Call[_native.Agent]:
 
 
 @private
-def agent_row(given: dict[str, Any], validate: bool) -> _native.Call[_native.Agent] | _native.Failure:
-    """The call that creates an agent of these arguments, or why it cannot be made."""
-    return _create_agent(given, validate)
+def agent_row(given: dict[str, Any], validate: bool) -> _native.Call[_native.Agent] | _native.Failure | Exception:
+    """The call that creates an agent of these arguments, or why it cannot be made: also what their own code raises."""
+    outcome = _native.create_agent(given, OMITTED, validate, False)
+    if outcome is None:
+        try:
+            given = {name: _argument(value) for name, value in given.items()}
+        except Exception as error:
+            return error
+        outcome = _native.create_agent(given, OMITTED, validate, True)
+    return outcome  # type: ignore[return-value]
 
 
 @private

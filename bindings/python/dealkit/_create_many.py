@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from _thread import get_ident
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from os import getpid
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from dealkit import _native
-from dealkit._calls import agent_row, agent_violations
+from dealkit._calls import agent_row
 from dealkit._creation import Creation
 from dealkit._failure import exception, unwrap
 from dealkit._keywords import close_match
@@ -20,7 +20,6 @@ from dealkit.exceptions import DealkitError, ValidationError, Violation
 from dealkit.params import CreateAgentParams
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from types import TracebackType
 
     from dealkit._options import CallOptions
@@ -40,7 +39,7 @@ class _Creations(Window[Creation[T]]):
     def __init__(
         self,
         service: Service,
-        rows: Iterable[Any],
+        given: dict[str, Any],
         concurrency: int,
         ordered: bool,
         on_error: str,
@@ -50,25 +49,30 @@ class _Creations(Window[Creation[T]]):
         *,
         raw: bool,
     ) -> None:
-        kind = type(rows).__name__
-        if isinstance(rows, Mapping):
-            raise TypeError(f"rows must be an iterable of mappings, not a {kind}; for one agent use create()")
+        rows = given.pop("rows")
+        try:
+            kind = type(rows).__name__
+            if isinstance(rows, Mapping):
+                raise TypeError(f"rows must be an iterable of mappings, not a {kind}; for one agent use create()")
+            if isinstance(rows, str | bytes) or not hasattr(rows, "__iter__"):
+                raise TypeError(f"rows must be an iterable of mappings, not {kind}")
+            source, total = iter(rows), len(rows) if isinstance(rows, Sized) else None
+        finally:
+            # No frame holds them when an exception leaves.
+            del rows
         check_arguments(concurrency, ordered, on_error)
         if not isinstance(validate, bool):
             raise TypeError(f"validate must be a bool, not {type(validate).__name__}")
-        if isinstance(rows, str | bytes) or not hasattr(rows, "__iter__"):
-            raise TypeError(f"rows must be an iterable of mappings, not {kind}")
-        source = iter(rows)
         engine = service.open()
         many = unwrap(engine.create_many(ordered, native_options(options), raw))
-        description = engine.describe(unwrap(agent_row({}, False)))
-        super().__init__(source, many, description, concurrency, on_error)
+        call: Any = agent_row({}, False)
+        super().__init__(source, many, engine.describe(call), concurrency, on_error)
         self._validate = validate
         # The errors of rows that are not sent, by their index, until they are handed over.
         self._refused: dict[int, DealkitError] = {}
         # What `cancel` has found.
         self._left: dict[int, Creation[T]] = {}
-        self._show(progress, rows, "agent")
+        self._show(progress, total, "agent")
 
     def _input(self, index: int, given: Any) -> Any:
         try:
@@ -82,10 +86,12 @@ class _Creations(Window[Creation[T]]):
         return call
 
     def _result(self, index: int, id: str | None, value: Any) -> Creation[T]:
-        error: Any = self._refused.get(index)
-        if error is None and isinstance(value, Failure):
+        error: Any
+        if index in self._refused:
+            error = self._refused[index]
+        elif isinstance(value, Failure):
             error = exception(value)
-        if error is None:
+        else:
             self._unwatch(index, None)
             return Creation(index=index, agent=value)
         error.index = index
@@ -254,26 +260,36 @@ def _call(row: Any, validate: bool) -> _native.Call[Any] | DealkitError:
         # As `create(**row)` takes it.
         if not hasattr(type(row), "keys"):
             return _invalid([Violation("", "wrong_type", f"must be a mapping, not {type(row).__name__}")])
-        given = {**row}
-        if not _FIELDS.issuperset(given):
-            unknown = [_unknown(name) for name in given if name not in _FIELDS]
-            known = {name: value for name, value in given.items() if name in _FIELDS} if validate else None
-            return _invalid([*([] if known is None else agent_violations(known)), *unknown])
+        try:
+            given = {**row}
+        except Exception as error:
+            if type(row) is dict:
+                raise  # It runs no code of its own: a signal handler has raised this.
+            return _unreadable(error)
+        unknown = [_unknown(name) for name in given if name not in _FIELDS]
+        if unknown:
+            given = {name: value for name, value in given.items() if name in _FIELDS}
         call = agent_row(given, validate)
-    except Exception as error:
-        # Code of the row's own has raised it: its text may be personal, and its frames too.
-        clear_frames(error)
-        refusal = _invalid([Violation("", "wrong_type", f"cannot be read: {type(error).__name__}")])
-        refusal.__cause__ = error
-        return refusal
     finally:
-        given.clear()
         # No frame holds it when an exception leaves.
+        given.clear()
         del row
-    if not isinstance(call, Failure):
-        return call
-    error = exception(call)
-    return error if isinstance(error, DealkitError) else _invalid([Violation("", "wrong_type", str(error))])
+    if isinstance(call, Failure):
+        call = exception(call)
+        if isinstance(call, ValidationError):
+            return _invalid([*call.errors, *unknown]) if unknown else call
+        return _invalid([Violation("", "wrong_type", str(call)), *unknown])
+    if isinstance(call, Exception):
+        return _unreadable(call)
+    return _invalid(unknown) if unknown else call
+
+
+def _unreadable(error: Exception) -> ValidationError:
+    """What code of a row's own has raised: its text may be personal, and its frames too."""
+    clear_frames(error)
+    refusal = _invalid([Violation("", "wrong_type", f"cannot be read: {type(error).__name__}")])
+    refusal.__cause__ = error
+    return refusal
 
 
 def _unknown(name: Any) -> Violation:

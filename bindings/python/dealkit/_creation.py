@@ -34,7 +34,7 @@ class Creation(Generic[T]):
         """The place of the row among those given, from 0."""
         self.agent: Final = agent
         """The agent, or None where there is none that is known. With ``with_raw_response`` the whole response."""
-        self.agent_id: Final = agent_id if agent_id is not None else getattr(agent, "id", None)
+        self.agent_id: Final[str | None] = agent_id if agent_id is not None else getattr(agent, "id", None)
         """The identifier of the agent, where it is known. (Of a whole response: ``agent.parse().id``.)"""
         self.error: Final = error
         """Why there is no agent, or none that is known, with its ``index``; None where it was created."""

@@ -134,8 +134,10 @@ class AsyncAgents:
             validate: Whether the rules are checked before a row is sent.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
         """
+        given: dict[str, object] = {"rows": rows}
+        del rows
         return AsyncCreationIterator(
-            self._service, rows, concurrency, ordered, on_error, progress, validate, options, raw=False
+            self._service, given, concurrency, ordered, on_error, progress, validate, options, raw=False
         )
 
     @keywords
@@ -344,8 +346,10 @@ class RawAgents:
             validate: Whether the rules are checked before a row is sent.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
         """
+        given: dict[str, object] = {"rows": rows}
+        del rows
         return CreationIterator(
-            self._service, rows, concurrency, ordered, on_error, progress, validate, options, raw=True
+            self._service, given, concurrency, ordered, on_error, progress, validate, options, raw=True
         )
 
 
@@ -538,8 +542,10 @@ class AsyncRawAgents:
             validate: Whether the rules are checked before a row is sent.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
         """
+        given: dict[str, object] = {"rows": rows}
+        del rows
         return AsyncCreationIterator(
-            self._service, rows, concurrency, ordered, on_error, progress, validate, options, raw=True
+            self._service, given, concurrency, ordered, on_error, progress, validate, options, raw=True
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from _thread import get_ident
+from collections.abc import Sized
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from dealkit import _native
@@ -50,7 +51,7 @@ class _Deals(Window[T]):
         many = unwrap(engine.many(ordered, native_options(options), raw))
         description = engine.describe(unwrap(_native.retrieve_deal("id")))
         super().__init__(source, many, description, concurrency, on_error)
-        self._show(progress, ids, "deal")
+        self._show(progress, len(ids) if isinstance(ids, Sized) else None, "deal")
 
     def _input(self, index: int, given: Any) -> Any:
         return given

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable
 from typing import Protocol
 
 Progress = bool | Callable[[int, int | None], object]
@@ -22,11 +22,10 @@ class Display(Protocol):
         """No more will come."""
 
 
-def begin(progress: Progress, given: Iterable[object], unit: str) -> Display:
-    """The display that the argument ``progress`` asks for; ``unit`` is what comes."""
+def begin(progress: Progress, total: int | None, unit: str) -> Display:
+    """The display that the argument ``progress`` asks for, of so many, if that is known; ``unit`` is what comes."""
     if progress is False:
         return _Nothing()
-    total = len(given) if isinstance(given, Sized) else None
     if callable(progress):
         return _Callback(progress, total)
     if progress is not True:

@@ -134,8 +134,10 @@ class Agents:
             validate: Whether the rules are checked before a row is sent.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
         """
+        given: dict[str, object] = {"rows": rows}
+        del rows
         return CreationIterator(
-            self._service, rows, concurrency, ordered, on_error, progress, validate, options, raw=False
+            self._service, given, concurrency, ordered, on_error, progress, validate, options, raw=False
         )
 
     @keywords

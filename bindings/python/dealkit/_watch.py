@@ -55,7 +55,7 @@ class Watched:
         self.flush()
         if self._description is None:
             return  # Retries alone are of interest.
-        fields = self._end or self._cancelled(self._description)
+        fields = self._end or self._cancelled(self._description, error)
         if error is not None and fields["error.type"] is None:
             from dealkit.exceptions import DecodeError
 
@@ -66,7 +66,7 @@ class Watched:
         if self._span is not None:
             _trace.end(self._span, fields)
 
-    def _cancelled(self, description: Description) -> dict[str, Any]:
+    def _cancelled(self, description: Description, error: BaseException | None) -> dict[str, Any]:
         """What the native half traces of a call that is cancelled, where it has not come to it yet."""
         method, template, *_ = description
         return {
@@ -74,9 +74,10 @@ class Watched:
             "url.template": template,
             "http.response.status_code": None,
             "error.type": "cancelled",
-            "dealkit.outcome": "unknown",
+            # Of a create that was given up, it is known how far it had come.
+            "dealkit.outcome": getattr(error, "outcome", "unknown"),
             "dealkit.request_id": None,
-            "dealkit.attempts": None,
+            "dealkit.attempts": getattr(error, "attempts", None),
             "dealkit.duration": monotonic() - self._began,
         }
 

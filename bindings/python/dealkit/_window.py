@@ -13,9 +13,9 @@ from dealkit._failure import unwrap
 from dealkit._progress import begin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from dealkit._progress import Progress
+    from dealkit._progress import Display, Progress
 
 R = TypeVar("R")
 
@@ -51,6 +51,7 @@ class Window(Generic[R]):
         "_description",
         "_first",
         "_handing",
+        "_is_taking",
         "_lock",
         "_many",
         "_process",
@@ -82,19 +83,21 @@ class Window(Generic[R]):
         # What was taken from the iterator and is not in flight yet; the index of the first.
         self._taken: list[Any] = []
         self._first = 0
+        # Whether something is being taken: the iterator may come here itself.
+        self._is_taking = False
         # What has come and was read, the next one last.
         self._ready: list[tuple[int, str | None, Any]] = []
         # What is on its way to the caller, by thread.
         self._handing: dict[int, R] = {}
         self._process = getpid()
         self._returns_errors = on_error == "return"
-        self._progress = None
+        self._progress: Display | None = None
         self._description = description
         # Those in flight that somebody watches, by their index.
         self._watched: dict[int, _watch.Watched] = {}
 
-    def _show(self, progress: Progress, given: Iterable[Any], unit: str) -> None:
-        self._progress = None if progress is False else begin(progress, given, unit)
+    def _show(self, progress: Progress, total: int | None, unit: str) -> None:
+        self._progress = None if progress is False else begin(progress, total, unit)
 
     def _input(self, index: int, given: Any) -> Any:
         """What the native half takes for what was given."""
@@ -118,7 +121,8 @@ class Window(Generic[R]):
             # In the child of a fork, what was read belongs to the parent, too: the native half refuses it.
             if not self._ready or getpid() != self._process:
                 if many.in_flight == 0 and not self._ready:
-                    self._close()
+                    if not self._is_taking:
+                        self._close()
                     return None
                 unwrap(many.take(self._ready))
                 if not self._ready:
@@ -142,11 +146,13 @@ class Window(Generic[R]):
     def _take(self, source: Iterator[Any]) -> None:
         count = 0
         given = None
+        outer, self._is_taking = self._is_taking, True
         try:
             for given in islice(source, self._at_a_time):
                 self._taken.append(given)
                 count += 1
         finally:
+            self._is_taking = outer
             # No frame holds on to it when an exception leaves.
             given = None
         if count < self._at_a_time:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import date
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
 from dealkit import (
     Agent,
@@ -10,9 +10,12 @@ from dealkit import (
     APIConnectionError,
     APIStatusError,
     AsyncClient,
+    AsyncCreationIterator,
     AsyncDealIterator,
     Client,
     CreateAgentParams,
+    Creation,
+    CreationIterator,
     Deal,
     DealIterator,
     DealkitError,
@@ -106,6 +109,41 @@ def create(client: Client) -> None:
         assert_type(response, RawResponse[Deal])
     for either in client.with_raw_response.deals.retrieve_many(["d_1"], on_error="return"):
         assert_type(either, RawResponse[Deal] | DealkitError)
+
+
+def create_many(client: Client, rows: list[CreateAgentParams]) -> None:
+    creations = client.agents.create_many(rows, concurrency=4, ordered=False, on_error="return", progress=True)
+    assert_type(creations, CreationIterator[Agent])
+    for creation in creations:
+        assert_type(creation, Creation[Agent])
+        assert_type(creation.index, int)
+        assert_type(creation.agent, Agent | None)
+        assert_type(creation.agent_id, str | None)
+        assert_type(creation.error, DealkitError | None)
+        assert_type(creation.outcome, Literal["not_sent", "rejected", "unknown", "succeeded"])
+    creations.stop()
+    assert_type(creations.cancel(), list[Creation[Agent]])
+    with client.agents.create_many((params for params in rows), timeout=5, validate=False) as some:
+        assert_type(next(some), Creation[Agent])
+    for whole in client.with_raw_response.agents.create_many(rows):
+        assert_type(whole, Creation[RawResponse[Agent]])
+    # What a type checker should not look into.
+    untyped: Any = [{"email": "a@b.co"}]
+    assert_type(next(client.agents.create_many(untyped)).index, int)
+    assert_type(
+        Creation[Agent](index=0, error=DealkitError()).outcome, Literal["not_sent", "rejected", "unknown", "succeeded"]
+    )
+
+
+async def create_many_awaited(client: AsyncClient, rows: Iterable[CreateAgentParams]) -> None:
+    creations = client.agents.create_many(rows)
+    assert_type(creations, AsyncCreationIterator[Agent])
+    async for creation in creations:
+        assert_type(creation, Creation[Agent])
+    creations.stop()
+    assert_type(creations.cancel(), list[Creation[Agent]])
+    async with client.with_raw_response.agents.create_many(rows) as whole:
+        assert_type(await anext(whole), Creation[RawResponse[Agent]])
 
 
 async def awaited(many: Iterable[str]) -> None:

@@ -31,6 +31,9 @@ def sync(client: Client) -> None:
     client.agents.create(email="a@b.co", first_name="A", last_name="B", profile=mapping())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     client.agents.validate(email="no", first_name="A", last_name="B")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     client.agents.validate(emial="no", first_name="A", last_name="B", profile={})  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    client.agents.create_many([{"email": "a@b.co", "first_name": "A", "last_name": "B"}])  # type: ignore[typeddict-item]  # pyright: ignore[reportArgumentType]
+    client.agents.create_many([5])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    client.agents.create_many([], on_error="ignore")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     params: CreateAgentParams = {"email": "a@b.co", "first_name": "A", "profile": {}}  # type: ignore[typeddict-item]  # pyright: ignore[reportAssignmentType]
     params["role"] = "AGNT"  # type: ignore[typeddict-item]  # pyright: ignore[reportGeneralTypeIssues]
     client.request("GET", "deals", 5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
@@ -40,6 +43,8 @@ def sync(client: Client) -> None:
 
 async def awaited(client: AsyncClient) -> None:
     client.deals.retrieve("d_1").id  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    for _ in client.agents.create_many([]):  # type: ignore[attr-defined]  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType]
+        pass
     for _ in client.deals.retrieve_many(["d_1"]):  # type: ignore[attr-defined]  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType]
         pass
 

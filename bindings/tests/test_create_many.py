@@ -1,0 +1,758 @@
+"""Many agents to create: every row comes back once, whatever becomes of it and wherever the job is broken off."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import itertools
+import json
+import pickle
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from datetime import date
+from typing import Any
+
+import pytest
+from conftest import answer, run, until, untyped
+from processes import ended, interrupt, python
+
+from dealkit import (
+    OMITTED,
+    Agent,
+    AsyncClient,
+    Client,
+    ConfigError,
+    CreateAgentParams,
+    Creation,
+    DealkitError,
+    DecodeError,
+    RawResponse,
+    UnprocessableEntityError,
+    ValidationError,
+)
+from dealkit.testing import Sandbox, connection_error, timeout_error
+
+PERSON = "Canary Lovelace"
+
+
+def row(number: int) -> CreateAgentParams:
+    return {"email": f"row{number}@example.com", "first_name": PERSON, "last_name": "L", "profile": {"tier": "A"}}
+
+
+def rows(count: int) -> list[CreateAgentParams]:
+    return [row(number) for number in range(count)]
+
+
+def created(sandbox: Sandbox) -> list[str]:
+    return [agent.email for agent in sandbox.agents]
+
+
+def agent_of(request: bytes) -> bytes:
+    """The response that creates the agent of a request, whose id is its e-mail address."""
+    body = json.loads(request.partition(b"\r\n\r\n")[2])
+    agent = {**body, "id": body["email"].partition("@")[0], "role_assignments": []}
+    return answer(201, json.dumps(agent))
+
+
+def number(request: bytes) -> int:
+    return int(request.partition(b'"email":"row')[2].partition(b"@")[0])
+
+
+@pytest.fixture
+def sandbox(dealkit_sandbox: Sandbox) -> Sandbox:
+    return dealkit_sandbox
+
+
+@pytest.fixture
+def client(sandbox: Sandbox) -> Iterator[Client]:
+    with Client(base_url=sandbox.url, service_key=sandbox.service_key) as client:
+        yield client
+
+
+@pytest.mark.parametrize("concurrency", [1, 8, 100])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_every_row_comes_once(client: Client, sandbox: Sandbox, concurrency: int, ordered: bool) -> None:
+    creations = list(client.agents.create_many(rows(50), concurrency=concurrency, ordered=ordered))
+    indexes = [creation.index for creation in creations]
+    assert (indexes if ordered else sorted(indexes)) == list(range(50))
+    for creation in creations:
+        assert creation.agent is not None and creation.error is None
+        assert creation.agent.email == f"row{creation.index}@example.com"
+        assert (creation.agent_id, creation.outcome) == (creation.agent.id, "succeeded")
+    assert sorted(created(sandbox)) == sorted(params["email"] for params in rows(50))
+    assert list(client.agents.create_many([])) == []
+
+
+def test_as_they_arrive(peer: Any) -> None:
+    release = threading.Event()
+
+    def respond(request: bytes) -> bytes:
+        if number(request) == 0:
+            release.wait(30)
+        return agent_of(request)
+
+    with Client(base_url=peer(respond).url, service_key="k") as client:
+        creations = client.agents.create_many(rows(2), ordered=False)
+        assert next(creations).index == 1
+        release.set()
+        assert next(creations).agent_id == "row0"
+
+
+def test_rows_of_every_kind(client: Client, sandbox: Sandbox) -> None:
+    class Row(dict[str, Any]):
+        pass
+
+    class Lazy(Mapping[str, Any]):
+        def __getitem__(self, name: str) -> Any:
+            return untyped({**row(2)})[name]
+
+        def __iter__(self) -> Iterator[str]:
+            return iter(row(2))
+
+        def __len__(self) -> int:
+            return 4
+
+    database = sqlite3.connect(":memory:")
+    database.row_factory = sqlite3.Row
+    select = "select 'row3@example.com' as email, 'A' as first_name, 'L' as last_name, ? as phone"
+    (from_database,) = database.execute(select, ("+15550100",))
+    database.close()
+    given: Any = [
+        Row(row(0)),
+        {**row(1), "date_of_birth": date(1815, 12, 10), "phone": OMITTED, "image_url": None, "role": "ADMIN"},
+        Lazy(),
+        {**dict(from_database), "profile": {}},
+        {**row(4), "profile": Row(user_id="u")},
+    ]
+    creations = list(client.agents.create_many(iter(given)))
+    assert [creation.outcome for creation in creations] == ["succeeded"] * 5
+    sent = {agent.email: agent.sent for agent in sandbox.agents}
+    assert sent["row1@example.com"] == {**row(1), "date_of_birth": "1815-12-10", "image_url": None, "role": "ADMIN"}
+    assert sent["row4@example.com"]["profile"] == {"userId": "u"}
+    assert sent["row3@example.com"]["phone"] == "+15550100"
+
+
+class Broken(dict[str, Any]):
+    def keys(self) -> Any:
+        raise LookupError(PERSON)
+
+    items = __iter__ = keys
+
+
+WRONG: dict[str, tuple[Any, list[tuple[str, str]], str]] = {
+    "no mapping": (5, [("", "wrong_type")], "the body: must be a mapping, not int"),
+    "a str": (PERSON, [("", "wrong_type")], "the body: must be a mapping, not str"),
+    "None": (None, [("", "wrong_type")], "not NoneType"),
+    "a class": (dict, [("", "wrong_type")], "must be a mapping, not type"),
+    "a field that is wrong": ({**row(0), "email": PERSON}, [("/email", "invalid_email")], "bare e-mail"),
+    "fields that are missing": (
+        {"email": "a@b.co", "profile": {}},
+        [("/first_name", "required"), ("/last_name", "required")],
+        "missing",
+    ),
+    "null": ({**row(0), "phone": None}, [("/phone", "null_not_allowed")], "phone"),
+    "not a number": ({**row(0), "phone": float("nan")}, [("/phone", "wrong_type")], "a float NaN"),
+    "unknown fields, and a wrong one": (
+        {**row(0), "emial": 1, PERSON: 2, "last_name": ""},
+        [("/last_name", "too_short"), ("/emial", "unknown_field"), (f"/{PERSON}", "unknown_field")],
+        "/*: there is no such field; did you mean email? (unknown_field); /*: there is no such field (unknown",
+    ),
+    "a name that is no str": ({**row(0), 5: 1}, [("", "wrong_type")], "names of fields must be str, not int"),
+    "a name with a slash": ({**row(0), "a/b~": 1}, [("/a~1b~0", "unknown_field")], "/*: there is no such field"),
+    "a field that is named twice": (
+        {**row(0), "profile": {"userId": "a", "user_id": "b"}},
+        [("", "wrong_type")],
+        "profile names one field twice: user_id is userId",
+    ),
+    "what has no place in JSON": ({**row(0), "profile": {"tier": {1}}}, [("/profile/tier", "wrong_type")], "set"),
+    "one that raises": (Broken(row(0)), [("", "wrong_type")], "the body: cannot be read: LookupError"),
+    "one with a profile that raises": (
+        {**row(0), "profile": Broken(tier=PERSON)},
+        [("", "wrong_type")],
+        "cannot be read: LookupError",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
+def test_a_row_that_is_wrong_is_its_own_error(client: Client, sandbox: Sandbox, wrong: Any) -> None:
+    given, violations, text = wrong
+    mixed: Any = [row(0), given, row(2)]
+    for ordered in (True, False):
+        creations = list(client.agents.create_many(mixed, on_error="return", ordered=ordered))
+        creations.sort(key=lambda creation: creation.index)
+        assert [creation.outcome for creation in creations] == ["succeeded", "not_sent", "succeeded"]
+        error = creations[1].error
+        assert isinstance(error, ValidationError)
+        assert [(violation.pointer, violation.code) for violation in error.errors] == violations
+        assert text in str(error) and str(error).startswith("the request breaks the rules: ")
+        assert PERSON not in f"{error} {error!r} {creations[1]!r}"
+        assert (error.index, error.id, error.outcome, error.attempts) == (1, None, "not_sent", 0)
+        assert (creations[1].agent, creations[1].agent_id) == (None, None)
+    assert len(created(sandbox)) == 4
+    creations_raised = client.agents.create_many(mixed)
+    assert next(creations_raised).index == 0
+    with pytest.raises(ValidationError) as caught:
+        next(creations_raised)
+    assert caught.value.index == 1
+    assert [creation.index for creation in creations_raised] == [2]
+
+
+def test_what_is_not_validated_is_sent(client: Client, sandbox: Sandbox) -> None:
+    given: Any = [{**row(0), "email": "no"}, {**row(1), "new": 5}]
+    first, second = client.agents.create_many(given, validate=False, on_error="return")
+    assert isinstance(first.error, UnprocessableEntityError) and first.outcome == "rejected"
+    assert isinstance(second.error, ValidationError) and len(second.error.errors) == 1
+    assert len(sandbox.requests) == 1
+
+
+def test_outcomes(client: Client, sandbox: Sandbox) -> None:
+    faults: list[Any] = [
+        {"act_then_reset": True},
+        {"status": 503},
+        {"garbage": True},
+        {"status": 429, "retry_after": 0},
+        {"status": 409},
+    ]
+
+    def given() -> Iterator[CreateAgentParams]:
+        for n, fault in enumerate(faults):
+            sandbox.fail_next(**fault)
+            yield row(n)
+
+    creations = list(client.agents.create_many(given(), concurrency=1, on_error="return"))
+    assert [creation.outcome for creation in creations[:2]] == ["unknown", "unknown"]
+    assert [creation.outcome for creation in creations[3:]] == ["succeeded", "rejected"]
+    assert creations[2].error is not None
+    assert creations[3].error is None  # It was sent again.
+    assert all(creation.error is None or creation.error.index == creation.index for creation in creations)
+
+
+def test_an_error_ends_the_sending_and_loses_nothing(client: Client, sandbox: Sandbox) -> None:
+    given: Any = [row(0), {}, *rows(100)]
+    creations = client.agents.create_many(given, concurrency=4)
+    assert next(creations).index == 0
+    with pytest.raises(ValidationError) as caught:
+        next(creations)
+    assert caught.value.index == 1
+    # Those in flight still come, and no others.
+    rest = list(creations)
+    assert [creation.index for creation in rest] == list(range(2, 2 + len(rest))) and len(rest) <= 4
+    assert len(created(sandbox)) == 1 + len(rest)
+    assert creations.cancel() == []
+
+    sandbox.reset()
+    creations = client.agents.create_many(given, concurrency=4)
+    with pytest.raises(ValidationError):
+        list(creations)
+    left = creations.cancel()
+    assert [creation.index for creation in left] == list(range(2, 2 + len(left)))
+    until(lambda: len(sandbox.requests) == len(created(sandbox)))
+    certain = [creation for creation in left if creation.outcome == "succeeded"]
+    assert 1 + len(certain) <= len(created(sandbox)) <= 1 + len(left)
+
+
+@pytest.mark.parametrize("concurrency", [1, 8, 64])
+def test_a_generator_that_raises(client: Client, sandbox: Sandbox, concurrency: int) -> None:
+    def broken() -> Iterator[CreateAgentParams]:
+        yield from rows(5)
+        raise LookupError("mine")
+
+    creations = client.agents.create_many(broken(), concurrency=concurrency)
+    came: list[int] = []
+    with pytest.raises(LookupError, match="mine"):
+        for creation in creations:
+            came.append(creation.index)
+    # What it had given before is not lost.
+    came += [creation.index for creation in creations]
+    assert came == list(range(5)) and len(created(sandbox)) == 5
+
+    sandbox.reset()
+    creations = client.agents.create_many(broken(), concurrency=concurrency)
+    with pytest.raises(LookupError):
+        for _ in creations:
+            pass
+    left = creations.cancel()
+    assert [creation.index for creation in left] == list(range(5 - len(left), 5))
+
+
+def test_stop_takes_no_further_row(client: Client, sandbox: Sandbox) -> None:
+    creations = client.agents.create_many((row(n) for n in itertools.count()), concurrency=4)
+    came = []
+    for creation in creations:
+        came.append(creation.index)
+        if len(came) == 10:
+            creations.stop()
+    assert came == list(range(len(came))) and 10 <= len(came) <= 14
+    assert len(created(sandbox)) == len(came)
+    assert creations.cancel() == []
+
+
+@pytest.mark.parametrize("concurrency", [1, 5, 8, 100])
+def test_an_endless_generator_is_asked_no_further_than_needed(client: Client, concurrency: int) -> None:
+    asked = 0
+
+    def endless() -> Iterator[CreateAgentParams]:
+        nonlocal asked
+        for n in itertools.count():
+            asked += 1
+            yield row(n)
+
+    creations = client.agents.create_many(endless(), concurrency=concurrency)
+    assert asked == 0
+    for taken, creation in enumerate(itertools.islice(creations, 250)):
+        assert creation.index == taken
+        assert taken < asked <= taken + concurrency
+    creations.close()
+    assert list(creations) == []
+
+
+def test_cancel_says_what_is_known_of_each(peer: Any) -> None:
+    """Of 6: created and handed over, ignored, created before its turn, refused; rows that wait are never sent."""
+
+    def respond(request: bytes) -> bytes:
+        sent = number(request)
+        return b"" if sent in (1, 4) else answer(422, "{}") if sent == 3 else agent_of(request)
+
+    server = peer(respond)
+    with Client(base_url=server.url, service_key="k") as client:
+        creations = client.agents.create_many((row(n) for n in itertools.count()), concurrency=5)
+        assert next(creations).agent_id == "row0"
+        until(lambda: len(server.requests) >= 5)
+        time.sleep(0.2)  # What was answered comes meanwhile.
+        left = creations.cancel()
+        assert [(creation.index, creation.outcome) for creation in left] == [
+            (1, "unknown"),
+            (2, "succeeded"),
+            (3, "rejected"),
+            (4, "unknown"),
+        ]
+        assert left[1].agent_id == "row2" and isinstance(left[2].error, UnprocessableEntityError)
+        error = left[0].error
+        assert type(error) is DealkitError and (error.index, error.attempts, error.may_have_acted) == (1, 1, True)
+        assert str(error) == "POST /v1/agents: cancelled after it was sent, before the whole response had arrived"
+        assert creations.cancel() == left and list(creations) == []
+        until(server.closed.is_set)
+
+
+def test_rows_that_wait_for_their_turn_are_not_sent(peer: Any) -> None:
+    server = peer(agent_of)
+    with Client(base_url=server.url, service_key="k", rate_limit=0.001, timeout=100_000) as client:
+        with client.agents.create_many(rows(3), ordered=False) as creations:
+            first = next(creations)
+        left = creations.cancel()
+    assert {first.index, *(creation.index for creation in left)} == {0, 1, 2}
+    assert [creation.outcome for creation in left] == ["not_sent", "not_sent"]
+    assert str(left[0].error) == "POST /v1/agents: cancelled before it was sent"
+    assert len(server.requests) == 1
+
+
+def test_a_callable_that_is_told_and_raises(client: Client) -> None:
+    told: list[tuple[int, int | None]] = []
+    assert len(list(client.agents.create_many(rows(3), progress=lambda done, of: told.append((done, of))))) == 3
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+    def broken(done: int, total: int | None) -> None:
+        raise LookupError("mine")
+
+    creations = client.agents.create_many(rows(3), progress=broken, concurrency=1)
+    with pytest.raises(LookupError):
+        next(creations)
+    # The row that it was told of is not lost.
+    assert [creation.index for creation in creations.cancel() or creations] == [0]
+
+
+def test_a_plain_line_without_tqdm(
+    client: Client, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "tqdm.auto", None)
+    list(client.agents.create_many(rows(3), progress=True))
+    assert capsys.readouterr().err.endswith("\r3/3 agents\n")
+    given: Any = [row(0), {}]
+    with pytest.raises(ValidationError):
+        list(client.agents.create_many(given, progress=True))
+    # What is printed next begins on a line of its own.
+    assert capsys.readouterr().err.endswith("\n")
+
+
+def test_an_iterator_of_rows_that_takes_creations_itself(client: Client, sandbox: Sandbox) -> None:
+    class Rows:
+        def __init__(self) -> None:
+            self.given = 0
+
+        def __iter__(self) -> Rows:
+            return self
+
+        def __next__(self) -> CreateAgentParams:
+            if self.given == 60:
+                raise StopIteration
+            self.given += 1
+            given = row(self.given - 1)
+            if self.given in (6, 20):
+                taken.append(next(creations).index)
+            if self.given == 60:
+                taken.extend(creation.index for creation in creations)
+            return given
+
+    taken: list[int] = []
+    creations = client.agents.create_many(Rows(), concurrency=24)
+    taken += [creation.index for creation in creations]
+    assert sorted(taken) == list(range(60))
+    assert len(created(sandbox)) == 60 == len({*created(sandbox)})
+
+
+def test_a_row_that_takes_creations_itself(client: Client, sandbox: Sandbox) -> None:
+    """It is read again where it has sent itself, and sent once."""
+
+    class Own(dict[str, Any]):
+        is_first = True
+
+        def keys(self) -> Any:
+            if self.is_first:
+                self.is_first = False
+                taken.append(next(creations).index)
+            return [*super().keys()]
+
+        __iter__ = keys
+
+    taken: list[int] = []
+    given: Any = [Own(row(n)) if n % 5 == 1 else row(n) for n in range(40)]
+    creations = client.agents.create_many(given, concurrency=24)
+    taken += [creation.index for creation in creations]
+    assert sorted(taken) == list(range(40))
+    assert len(created(sandbox)) == 40 == len({*created(sandbox)})
+
+
+def test_several_threads_on_one_iterator(client: Client, sandbox: Sandbox) -> None:
+    for ordered in (True, False):
+        creations = client.agents.create_many(rows(200), ordered=ordered)
+        found: list[int] = []
+
+        def work(creations: Any = creations, found: list[int] = found) -> None:
+            found.extend(creation.index for creation in creations)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert sorted(found) == list(range(200))
+    assert len(created(sandbox)) == 400
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"rows": {}}, TypeError, r"rows must be an iterable of mappings, not a dict; for one agent use create\(\)"),
+        ({"rows": "a"}, TypeError, "rows must be an iterable of mappings, not str"),
+        ({"rows": 5}, TypeError, "rows must be an iterable of mappings, not int"),
+        ({"concurrency": 0}, ValueError, "at least 1"),
+        ({"concurrency": True}, TypeError, "concurrency must be an int, not bool"),
+        ({"ordered": 1}, TypeError, "ordered must be a bool, not int"),
+        ({"on_error": "ignore"}, ValueError, "raise"),
+        ({"progress": "yes"}, TypeError, "progress must be a bool or a callable, not str"),
+        ({"validate": 1}, TypeError, "validate must be a bool, not int"),
+        ({"timeout": "5"}, TypeError, "timeout"),
+        ({"nonsense": 1}, TypeError, "nonsense"),
+    ],
+)
+def test_wrong_arguments(client: Client, arguments: Any, error: Any, text: str) -> None:
+    with pytest.raises(error, match=text):
+        client.agents.create_many(**untyped({"rows": rows(1), **arguments}))
+
+
+def test_a_closed_client() -> None:
+    client = Client(base_url="http://127.0.0.1:9", service_key="k")
+    client.close()
+    with pytest.raises(ConfigError, match="the client is closed"):
+        client.agents.create_many(rows(1))
+
+
+def test_options_of_each_call(peer: Any) -> None:
+    server = peer(agent_of)
+    with Client(base_url=server.url, service_key="k") as client:
+        list(client.agents.create_many(rows(2), extra_headers={"x-team": "blue"}, timeout=30, max_retries=0))
+    assert len(server.requests) == 2
+    assert all(b"x-team: blue" in request for request in server.requests)
+
+
+def test_whole_responses(client: Client, peer: Any) -> None:
+    for creation in client.with_raw_response.agents.create_many(rows(3)):
+        assert isinstance(creation.agent, RawResponse) and creation.agent.status_code == 201
+        assert creation.agent.parse().email == f"row{creation.index}@example.com"
+        assert (creation.agent_id, creation.outcome) == (None, "succeeded")
+    with Client(base_url=peer(answer(200, "{}")).url, service_key="k") as other:
+        (creation,) = other.with_raw_response.agents.create_many(rows(1))
+        assert creation.agent is not None and creation.agent.body == b"{}"
+        (unread,) = other.agents.create_many(rows(1), on_error="return")
+        assert isinstance(unread.error, DecodeError) and unread.outcome == "succeeded"
+
+
+async def collect(creations: Any) -> list[Any]:
+    return [creation async for creation in creations]
+
+
+def test_awaited(sandbox: Sandbox) -> None:
+    async def main() -> None:
+        async with AsyncClient(base_url=sandbox.url, service_key=sandbox.service_key) as client:
+            for ordered in (True, False):
+                found = await collect(client.agents.create_many(rows(40), ordered=ordered))
+                indexes = [creation.index for creation in found]
+                assert (indexes if ordered else sorted(indexes)) == list(range(40))
+                assert all(isinstance(creation.agent, Agent) for creation in found)
+            given: Any = [row(0), 5, row(2)]
+            found = await collect(client.agents.create_many(given, on_error="return"))
+            assert [creation.outcome for creation in found] == ["succeeded", "not_sent", "succeeded"]
+            creations = client.agents.create_many(given)
+            with pytest.raises(ValidationError) as caught:
+                await collect(creations)
+            assert caught.value.index == 1
+            assert [creation.index for creation in await collect(creations)] == [2]
+            raw = await collect(client.with_raw_response.agents.create_many(rows(1)))
+            assert raw[0].agent.parse().email == "row0@example.com"
+            creations = client.agents.create_many(row(n) for n in itertools.count())
+            assert (await anext(creations)).index == 0
+            creations.stop()
+            assert [creation.index for creation in await collect(creations)] == list(range(1, 8))
+            await creations.aclose()
+            async with client.agents.create_many(rows(20), concurrency=3) as some:
+                first = await anext(some)
+            left = some.cancel()
+            assert [first.index, *(creation.index for creation in left)] == list(range(3))
+            assert await collect(some) == []
+
+    run(main())
+
+
+def test_a_task_that_is_cancelled(peer: Any) -> None:
+    server = peer(lambda request: b"" if number(request) == 2 else agent_of(request))
+
+    async def main() -> None:
+        async with AsyncClient(base_url=server.url, service_key="k") as client:
+            creations = client.agents.create_many((row(n) for n in itertools.count()), concurrency=4)
+            came: list[int] = []
+
+            async def work() -> None:
+                async for creation in creations:
+                    came.append(creation.index)
+
+            task = asyncio.create_task(work())
+            while len(came) < 2 or len(server.requests) < 6:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            left = creations.cancel()
+            assert came == [0, 1]
+            expected = [(2, "unknown"), (3, "succeeded"), (4, "succeeded"), (5, "succeeded")]
+            assert [(creation.index, creation.outcome) for creation in left] == expected
+            assert await collect(creations) == []
+
+    run(main())
+
+
+def test_a_creation_is_a_value(client: Client) -> None:
+    (creation,) = client.agents.create_many(rows(1))
+    assert creation == copy.copy(creation) == pickle.loads(pickle.dumps(creation))
+    assert hash(creation) == hash(copy.deepcopy(creation)) and creation != 5
+    assert repr(creation) == f"Creation(index=0, agent_id={creation.agent_id!r}, outcome='succeeded')"
+    failed: Creation[Agent] = Creation(index=3, error=timeout_error(operation="POST /v1/agents"))
+    assert repr(failed) == "Creation(index=3, agent_id=None, outcome='unknown')"
+    again = pickle.loads(pickle.dumps(failed))
+    assert (again.index, again.outcome, str(again.error)) == (3, "unknown", str(failed.error))
+    assert Creation[Agent](index=0, error=connection_error()).outcome == "not_sent"
+    assert Creation[Agent](index=0, agent_id="a_1").outcome == "succeeded"
+
+
+# A job of many rows in a real process, which Ctrl-C interrupts wherever it may be: each row must come back once, and
+# what comes back must be what the service did. It says so in JSON: the outcome of each row, in the order of coming.
+JOB = """
+import asyncio, itertools, json, signal, sys, time
+from dealkit import AsyncClient, Client
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+ROW = {"first_name": "A", "last_name": "L", "profile": {}}
+came = []
+
+def rows():
+    for n in itertools.count():
+        yield {"email": f"row{n}@example.com", **ROW}
+
+def told(creation):
+    came.append([creation.index, creation.outcome, creation.agent_id])
+"""
+
+ENDS = {
+    "cancelled": """
+creations = Client().agents.create_many(rows(), concurrency=int(sys.argv[1]), ordered=sys.argv[2] == "ordered")
+print("ready", flush=True)
+try:
+    for creation in creations:
+        came.append([creation.index, creation.outcome, creation.agent_id])
+except KeyboardInterrupt:
+    pass
+came += [[c.index, c.outcome, c.agent_id] for c in creations.cancel()]
+""",
+    "finished": """
+creations = Client().agents.create_many(rows(), concurrency=int(sys.argv[1]), ordered=sys.argv[2] == "ordered")
+print("ready", flush=True)
+try:
+    for creation in creations:
+        came.append([creation.index, creation.outcome, creation.agent_id])
+except KeyboardInterrupt:
+    creations.stop()
+for creation in creations:
+    came.append([creation.index, creation.outcome, creation.agent_id])
+""",
+    "asyncio": """
+creations = None
+async def main():
+    global creations
+    creations = AsyncClient().agents.create_many(rows(), concurrency=int(sys.argv[1]), ordered=sys.argv[2] == "ordered")
+    print("ready", flush=True)
+    async for creation in creations:
+        came.append([creation.index, creation.outcome, creation.agent_id])
+try:
+    asyncio.run(main())
+except KeyboardInterrupt:
+    pass
+came += [[c.index, c.outcome, c.agent_id] for c in creations.cancel()]
+""",
+}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
+@pytest.mark.parametrize("arguments", [("8", "ordered"), ("64", "as completed")])
+def test_ctrl_c_loses_no_row(sandbox: Sandbox, end: str, arguments: tuple[str, str], random_wait: Any) -> None:
+    sandbox.fail_next(delay=0.02, times=None, probability=0.2, seed=1)
+    for _ in range(3):
+        sandbox.reset()
+        process = python(JOB + end + "print(json.dumps(came), flush=True)", *arguments, url=sandbox.url)
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        time.sleep(random_wait())
+        interrupt(process)
+        came = json.loads(ended(process))
+        judge(sandbox, came)
+
+
+def judge(sandbox: Sandbox, came: list[Any]) -> None:
+    """Every row once, and each as the service has it."""
+    indexes = sorted(index for index, *_ in came)
+    assert indexes == list(range(len(indexes)))
+    ids: dict[str, list[str]] = {}
+    for agent in sandbox.agents:
+        ids.setdefault(agent.email, []).append(agent.id)
+    assert all(len(found) == 1 for found in ids.values())
+    for index, outcome, agent_id in came:
+        found = ids.pop(f"row{index}@example.com", [])
+        if outcome == "succeeded":
+            assert found == [agent_id]
+        elif outcome in ("not_sent", "rejected"):
+            assert found == []
+        else:
+            assert outcome == "unknown"
+    assert ids == {}, "an agent of a row that did not come back"
+
+
+@pytest.fixture
+def random_wait() -> Any:
+    import random
+
+    return lambda: random.uniform(0, 0.4)
+
+
+# Signal handlers that raise, again and again, at any moment that there is: a timer of some microseconds.
+STORM = """
+import random
+
+class Interrupted(Exception):
+    pass
+
+armed = False
+def handler(*_):
+    if armed:
+        raise Interrupted
+signal.signal(signal.SIGALRM, handler)
+
+class Source:
+    # It goes on after an exception, as a generator does not, and loses nothing itself.
+    given = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.given == LIMIT:
+            raise StopIteration
+        row = {"email": f"row{self.given}@example.com", **ROW}
+        self.given += 1
+        return row
+
+def job(first):
+    # Creates until something raises, and then finishes or cancels, whatever else raises.
+    global armed, interrupted
+    creations = client.agents.create_many(source, concurrency=int(sys.argv[1]), ordered=sys.argv[2] == "ordered")
+    found, left, longest, gives_up = [], None, 2e-2, False
+    armed = True
+    while left is None:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, longest))
+            if not gives_up:
+                for creation in creations:
+                    found.append(creation)
+            left = creations.cancel()
+        except Interrupted:
+            interrupted += 1
+            longest, gives_up = 2e-3, gives_up or random.random() < 0.3
+    armed = False
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    found += left
+    indexes = sorted(creation.index for creation in found)
+    assert indexes == list(range(source.given - first)), indexes
+    return [[first + creation.index, creation.outcome, creation.agent_id] for creation in found]
+
+LIMIT = 300
+client, source, interrupted = Client(), Source(), 0
+while source.given < LIMIT:
+    came += job(source.given)
+print(json.dumps([interrupted, came]), flush=True)
+"""
+
+
+@pytest.mark.parametrize("arguments", [("1", "ordered"), ("8", "ordered"), ("64", "as completed")])
+def test_handlers_that_raise_anywhere_lose_no_row(sandbox: Sandbox, arguments: tuple[str, str]) -> None:
+    sandbox.fail_next(delay=0.005, times=None, probability=0.3, seed=1)
+    process = python(JOB + STORM, *arguments, url=sandbox.url)
+    interrupted, came = json.loads(ended(process))
+    assert interrupted > 5 and len(came) == 300
+    judge(sandbox, came)
+
+
+def test_after_a_fork_they_are_the_parent_s(sandbox: Sandbox) -> None:
+    code = """
+import os, warnings
+warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)
+creations = Client().agents.create_many(rows(), concurrency=8)
+told(next(creations))
+child = os.fork()
+if child == 0:
+    for work in (creations.cancel, creations.__next__):
+        try:
+            work()
+        except RuntimeError as error:
+            assert "belongs to another process" in str(error), error
+        else:
+            os._exit(1)
+    creations.close()
+    assert next(Client().agents.create_many(rows())).outcome == "succeeded"
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+for creation in creations.cancel():
+    told(creation)
+print(json.dumps(came), flush=True)
+"""
+    came = json.loads(ended(python(JOB + code, url=sandbox.url)))
+    assert sorted(index for index, *_ in came) == list(range(8))
