@@ -56,9 +56,11 @@ pub(crate) struct Many {
 
 /// The way to the thread in the background.
 enum Inputs {
-    Ids(UnboundedSender<Vec<(String, Told)>>),
-    Rows(UnboundedSender<Vec<(CreateRow, Told)>>),
+    Ids(Way<String>),
+    Rows(Way<CreateRow>),
 }
+
+type Way<T> = UnboundedSender<Vec<(T, Told)>>;
 
 /// What a call came to.
 struct Item {
@@ -233,7 +235,7 @@ impl Many {
 
     fn start<C: Calls>(
         calls: C,
-        inputs: fn(UnboundedSender<Vec<(C::Input, Told)>>) -> Inputs,
+        inputs: fn(Way<C::Input>) -> Inputs,
         read_as: ReadAs,
         raw: bool,
     ) -> Outcome<Self> {

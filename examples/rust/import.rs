@@ -4,7 +4,9 @@
 //! `DEALKIT_SERVICE_KEY`.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
-use dealkit::{AgentProfile, BrokerageId, CreateAgent, ValidationError, blocking::Client};
+use dealkit::{
+    AgentProfile, BrokerageId, CreateAgent, ErrorKind, ValidationError, blocking::Client,
+};
 use serde::Deserialize;
 
 /// A row as it stands in the file: an empty cell is `None`, and the rules are for `build` to check.
@@ -37,18 +39,20 @@ impl TryFrom<Row> for CreateAgent {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = std::env::args_os().nth(1).ok_or("which file?")?;
-    let client = Client::from_env()?;
-    for (row, line) in csv::Reader::from_path(file)?.deserialize::<Row>().zip(2..) {
-        match CreateAgent::try_from(row?) {
-            Ok(request) => match client.agents().create(request).send() {
-                Ok(agent) => println!("line {line}: created {}", agent.id),
-                Err(error) => println!("line {line}: {error}"),
-            },
-            Err(error) => {
+    let rows = csv::Reader::from_path(file)?.into_deserialize::<Row>();
+    // A file that cannot be read is found out before anything is sent.
+    let rows = rows.collect::<Result<Vec<Row>, csv::Error>>()?;
+    let rows = rows.into_iter().map(CreateAgent::try_from);
+    for creation in Client::from_env()?.agents().create_many(rows) {
+        let line = creation.index + 2; // The first has the names.
+        match creation.result {
+            Ok(agent) => println!("line {line}: created {}", agent.id),
+            Err(error) if error.kind() == ErrorKind::Validation => {
                 for violation in error.violations() {
                     println!("line {line}: {violation}");
                 }
             }
+            Err(error) => println!("line {line}: {}: {error}", error.outcome()),
         }
     }
     Ok(())
