@@ -97,7 +97,7 @@ class Tarpit:
             try:
                 while chunk := connection.recv(65536):
                     data += chunk
-                    if data.endswith(b"\r\n\r\n"):
+                    if data.endswith((b"\r\n\r\n", b"}")):  # The body of a create ends with a brace.
                         if self._but is not None and data.startswith(self._but):
                             connection.sendall(self._answer)
                         data = b""
