@@ -7,8 +7,8 @@ use super::cursor::{Lexed, Lexer, Refused};
 /// A string of a document.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Text<'a> {
-    /// As it stands in the document, and whether it is ASCII.
-    Plain(&'a str, bool),
+    /// As it stands in the document.
+    Plain(&'a str),
     /// What its escapes stand for.
     Escaped(String),
 }
@@ -18,7 +18,7 @@ impl<'a> Text<'a> {
     #[inline]
     pub fn as_str(&self) -> &str {
         match self {
-            Self::Plain(text, _) => text,
+            Self::Plain(text) => text,
             Self::Escaped(text) => text,
         }
     }
@@ -27,7 +27,7 @@ impl<'a> Text<'a> {
     #[inline]
     pub fn into_cow(self) -> Cow<'a, str> {
         match self {
-            Self::Plain(text, _) => Cow::Borrowed(text),
+            Self::Plain(text) => Cow::Borrowed(text),
             Self::Escaped(text) => Cow::Owned(text),
         }
     }
@@ -44,51 +44,29 @@ impl<'a> Lexer<'a> {
     /// Reads a string.
     #[inline]
     pub fn string(&mut self) -> Lexed<Text<'a>> {
-        match self.plain_and_bits() {
-            Some((text, bits)) => Ok(Text::Plain(text, bits & HIGH_BITS == 0)),
+        match self.plain() {
+            Some(text) => Ok(Text::Plain(text)),
             None => self.escaped(),
         }
     }
 
     /// Reads a string that stands in the document as it is; nothing is read of any other.
+    #[inline(always)]
     pub fn plain(&mut self) -> Option<&'a str> {
-        self.plain_and_bits().map(|(text, _)| text)
+        match self.peek() {
+            b'"' => self.plain_here(),
+            _ => None,
+        }
     }
 
-    /// [`plain`](Self::plain), and the bits that its bytes have set.
-    #[inline(always)]
-    fn plain_and_bits(&mut self) -> Option<(&'a str, u64)> {
-        if self.peek() != b'"' {
-            return None;
-        }
+    /// The same after white space, by itself because it calls nothing: so it has all registers to itself.
+    #[inline(never)]
+    fn plain_here(&mut self) -> Option<&'a str> {
         let start = self.at + 1;
-        let text = self.text.as_bytes();
-        let mut end = start;
-        let mut bits = 0;
-        while let Some(chunk) = text.get(end..).and_then(|rest| rest.first_chunk()) {
-            let word = u64::from_le_bytes(*chunk);
-            let special = special_bytes(word);
-            if special != 0 {
-                let before = (special & special.wrapping_neg()) - 1;
-                bits |= word & before;
-                end += (special.trailing_zeros() / 8) as usize;
-                break;
-            }
-            bits |= word;
-            end += chunk.len();
-        }
-        // At the special byte, or within the last seven of the document.
-        loop {
-            match text.get(end)? {
-                b'"' => break,
-                0..b' ' | b'\\' => return None,
-                byte => bits |= u64::from(*byte),
-            }
-            end += 1;
-        }
+        let end = start + plain_length(self.text.as_bytes().get(start..)?)?;
         let plain = self.text.get(start..end)?;
         self.at = end + 1;
-        Some((plain, bits))
+        Some(plain)
     }
 
     /// Reads a string with escapes.
@@ -124,15 +102,35 @@ impl<'a> Lexer<'a> {
 
 /// A byte of ones.
 const ONES: u64 = u64::MAX / 0xff;
-const HIGH_BITS: u64 = ONES * 0x80;
+
+/// How many bytes of a string come before the quote that ends it, if nothing else has to be looked at before.
+#[inline(always)]
+fn plain_length(text: &[u8]) -> Option<usize> {
+    let mut rest = text;
+    while let Some((word, after)) = rest.split_first_chunk() {
+        let special = special_bytes(u64::from_le_bytes(*word));
+        if special != 0 {
+            let length = text.len() - rest.len() + (special.trailing_zeros() / 8) as usize;
+            return (text.get(length) == Some(&b'"')).then_some(length);
+        }
+        rest = after;
+    }
+    // The last seven of the document.
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..b' ');
+    let end = rest.iter().position(is_special)?;
+    (rest.get(end) == Some(&b'"')).then_some(text.len() - rest.len() + end)
+}
 
 /// Marks the bytes that end the plain part of a string, quotes, backslashes and control characters, by their highest
 /// bits. Bytes above the lowest that is marked may be marked too.
 #[inline(always)]
 fn special_bytes(word: u64) -> u64 {
-    let below = |word: u64, least: u64| word.wrapping_sub(ONES * least) & !word;
-    let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
-    (equal(b'"') | equal(b'\\') | below(word, u64::from(b' '))) & HIGH_BITS
+    let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit));
+    // With its second bit flipped, a quote stands right after the control characters, in the place of the space.
+    let quotes_and_controls = below(word ^ (ONES * 0b10), b' ' + 1);
+    let backslashes = below(word ^ (ONES * u64::from(b'\\')), 1);
+    // What had its highest bit set before is beyond ASCII.
+    (quotes_and_controls | backslashes) & !word & (ONES * 0x80)
 }
 
 /// What the escape stands for whose backslash came before, and what follows it.
