@@ -165,8 +165,6 @@ OPTIMISED := $(or $(CARGO_TARGET_DIR),target)/release
 BENCHES := bindings/benches
 RESULTS := $(BENCH)/results
 BUILD_BENCHES := cargo build --profile bench --package dealkit-benches --bins
-# The profile of the wheel and the server: the default is what is shipped.
-BENCH_PROFILE ?= release
 
 ## Everything beside its peers, in about 40 minutes after building: tables, plots and README's table in target/bench.
 bench: bench-rust bench-python bench-server
@@ -181,7 +179,7 @@ bench-rust: $(BENCH)/peers
 ## The Python package.
 bench-python: $(BENCH)/peers
 	$(BUILD_BENCHES)
-	$(BENCH)/bin/python -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps --config-settings=build-args="--profile $(BENCH_PROFILE)" .
+	$(BENCH)/bin/python -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps .
 	@mkdir -p $(RESULTS)
 	set -e; for name in decode create import_time; do \
 		$(BENCH)/bin/python $(BENCHES)/$$name.py --results $(RESULTS)/python-$$name.json; done
@@ -192,7 +190,7 @@ bench-python: $(BENCH)/peers
 ## The server; wrk for its throughput (Debian: apt-get install wrk), and npm for Prism.
 bench-server: $(BENCH)/peers
 	$(BUILD_BENCHES)
-	cargo build --profile $(BENCH_PROFILE) --package dealkit-server
+	cargo build --release --package dealkit-server
 	@mkdir -p $(RESULTS)
 	@npm --version >/dev/null 2>&1 || echo "make: without npm Prism is not measured: https://nodejs.org" >&2
 	@! npm --version >/dev/null 2>&1 || npm install --silent --no-fund --no-audit --prefix $(BENCH)/prism @stoplight/prism-cli@5.16.0
