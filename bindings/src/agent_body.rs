@@ -3,7 +3,7 @@
 use std::{ops::Range, sync::LazyLock};
 
 use dealkit::{
-    AgentProfile, CreateAgent, UnknownFields, ValidationError, Violation, ViolationCode,
+    AgentProfile, CheckedAgent, UnknownFields, ValidationError, Violation, ViolationCode,
     validate::{Fields, Value},
 };
 use pyo3::{
@@ -14,7 +14,7 @@ use pyo3::{
 use crate::{
     builtin,
     failure::{Failure, Outcome},
-    write::Writer,
+    write::{Place, Writer},
 };
 
 /// The arguments as JSON, without those that are `omitted`; `None` where Python code has to convert one of them first,
@@ -29,8 +29,14 @@ pub(crate) fn written(
         .iter()
         .filter(|(_, value)| !value.is(omitted))
         .collect();
+    let mut arguments = Vec::with_capacity(given.len());
+    for (name, value) in &given {
+        let name = name.cast::<PyString>().map_err(PyErr::from)?.to_str()?;
+        arguments.push((name, value));
+    }
     // Where the profile is no dict, it is written, and refused, like any other value.
-    let profile = match given.iter().find(|(name, _)| is_named(name, "profile")) {
+    let mut named = arguments.iter();
+    let profile = match named.find(|(name, _)| *name == PROFILE) {
         Some((_, value)) => value.cast_exact::<PyDict>().ok(),
         None => None,
     };
@@ -40,14 +46,13 @@ pub(crate) fn written(
         None => None,
     };
     let mut body = Body {
-        fields: Vec::with_capacity(given.len()),
+        fields: Vec::with_capacity(arguments.len()),
         ..Body::default()
     };
     body.writer.begin('{');
-    for (name, value) in &given {
-        let name = name.cast::<PyString>().map_err(PyErr::from)?.to_str()?;
+    for (name, value) in arguments {
         match &profile {
-            Some(profile) if name == "profile" => body.profile(name, value, profile)?,
+            Some(profile) if name == PROFILE => body.profile(value, profile)?,
             _ => body.argument(name, value),
         }
     }
@@ -58,9 +63,8 @@ pub(crate) fn written(
     body.checked(validate).map(Some)
 }
 
-fn is_named(name: &Bound<'_, PyAny>, wanted: &str) -> bool {
-    name.cast::<PyString>().is_ok_and(|name| name == wanted)
-}
+/// The argument that is an object.
+const PROFILE: &str = "profile";
 
 /// A body that is being written, with what the rules have to know of it.
 #[derive(Default)]
@@ -94,7 +98,8 @@ impl<'a> Body<'a> {
         } else if let Some(date) = date_text(value) {
             self.writer.field(name, |writer| writer.text(&date))
         } else {
-            self.writer.field(name, |writer| writer.value(value))
+            let place = Place::Field(&Place::Whole, name);
+            self.writer.field(name, |writer| writer.value(value, place))
         };
         self.fields.push(Written { name, value });
     }
@@ -102,24 +107,25 @@ impl<'a> Body<'a> {
     /// The profile, whose fields get the names of the wire.
     fn profile(
         &mut self,
-        name: &'a str,
         value: &Bound<'_, PyAny>,
         fields: &'a [(Bound<'_, PyAny>, Bound<'_, PyAny>)],
     ) -> Outcome<()> {
         let mut written: Vec<Written<'a>> = Vec::with_capacity(fields.len());
         let mut twice = None;
-        let value = self.writer.field(name, |writer| {
-            writer.container(value, |writer| {
+        let place = Place::Field(&Place::Whole, PROFILE);
+        let value = self.writer.field(PROFILE, |writer| {
+            writer.container(value, place, |writer| {
                 writer.begin('{');
                 for (name, value) in fields {
-                    let Some(name) = writer.name(name) else {
+                    let Some(name) = writer.name(name, place) else {
                         continue;
                     };
                     let name = wire_name(name);
                     if written.iter().any(|field| field.name == name) {
                         twice = Some(name);
                     }
-                    let value = writer.field(name, |writer| writer.value(value));
+                    let place = Place::Field(&place, name);
+                    let value = writer.field(name, |writer| writer.value(value, place));
                     written.push(Written { name, value });
                 }
                 writer.end('}');
@@ -132,7 +138,10 @@ impl<'a> Body<'a> {
             )));
         }
         self.profile = written;
-        self.fields.push(Written { name, value });
+        self.fields.push(Written {
+            name: PROFILE,
+            value,
+        });
         Ok(())
     }
 
@@ -144,7 +153,7 @@ impl<'a> Body<'a> {
             let profile = (!self.profile.is_empty()).then(|| read(&text, &self.profile, None));
             let fields = read(&text, &self.fields, profile);
             let body = Value::new(&text, Some(fields));
-            if let Err(error) = CreateAgent::check_value(body, UnknownFields::Ignore) {
+            if let Err(error) = CheckedAgent::read(body, UnknownFields::Ignore) {
                 violations.extend(error.violations().iter().cloned());
             }
         }
@@ -161,7 +170,7 @@ impl<'a> Body<'a> {
 fn read<'a>(text: &'a str, fields: &[Written<'a>], mut profile: Option<Fields<'a>>) -> Fields<'a> {
     let mut read = Fields::with_capacity(fields.len());
     for Written { name, value } in fields {
-        let inside = (*name == "profile").then(|| profile.take()).flatten();
+        let inside = (*name == PROFILE).then(|| profile.take()).flatten();
         let value = text.get(value.clone()).unwrap_or("null");
         read.push((*name).into(), Value::new(value, inside));
     }

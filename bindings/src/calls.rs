@@ -14,7 +14,7 @@ use crate::{
     arguments::{Expected, Settings, pairs, text},
     failure::{Failure, Outcome, entry},
     response::ReadAs,
-    write::Writer,
+    write::{Place, Writer},
 };
 
 /// Makes a call on a client.
@@ -222,7 +222,7 @@ pub(crate) fn raw_request<'py>(
 /// A value as JSON, or every place where it cannot be.
 fn written(value: &Bound<'_, PyAny>) -> Outcome<Json> {
     let mut writer = Writer::default();
-    writer.value(value);
+    writer.value(value, Place::Whole);
     let (text, wrong) = writer.finish()?;
     ValidationError::check(wrong)?;
     Json::parse(text).map_err(|_| Failure::Value("json cannot be written as JSON".to_owned()))

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use dealkit::{Json, Violation, ViolationCode, document::MAX_VALUES, scalar};
+use dealkit::{Json, Violation, ViolationCode, document::MAX_VALUES, lexer::is_plain, scalar};
 use pyo3::{
     exceptions::PyRuntimeError,
     prelude::*,
@@ -118,11 +118,7 @@ fn internal() -> PyErr {
 
 /// Writes a string.
 fn text(text: &str, out: &mut String) {
-    // Without a way out in the middle, which costs more than it saves.
-    let needs_escapes = text.bytes().fold(false, |found, byte| {
-        found | matches!(byte, b'"' | b'\\' | 0..b' ')
-    });
-    if needs_escapes {
+    if !is_plain(text) {
         // A string always has a JSON text.
         out.push_str(&serde_json::to_string(text).unwrap_or_default());
     } else {
@@ -135,7 +131,7 @@ fn text(text: &str, out: &mut String) {
 /// Objects of Python's own types as JSON, or the first place where they cannot be.
 pub(crate) fn any(value: &Bound<'_, PyAny>) -> PyResult<Result<Json, Violation>> {
     let mut writer = Writer::default();
-    writer.value(value);
+    writer.value(value, Place::Whole);
     let (text, wrong) = writer.finish()?;
     Ok(match (wrong.into_iter().next(), Json::parse(text).ok()) {
         (None, Some(json)) => Ok(json),
@@ -148,13 +144,33 @@ pub(crate) fn any(value: &Bound<'_, PyAny>) -> PyResult<Result<Json, Violation>>
     })
 }
 
+/// Where in a request a value stands: it makes a pointer only where something is wrong.
+#[derive(Clone, Copy)]
+pub(crate) enum Place<'p> {
+    /// The request as a whole.
+    Whole,
+    Field(&'p Place<'p>, &'p str),
+    Item(&'p Place<'p>, usize),
+}
+
+impl Place<'_> {
+    fn pointer(&self) -> String {
+        match self {
+            Self::Whole => String::new(),
+            Self::Field(outer, name) => {
+                let name = name.replace('~', "~0").replace('/', "~1");
+                format!("{}/{name}", outer.pointer())
+            }
+            Self::Item(outer, at) => format!("{}/{at}", outer.pointer()),
+        }
+    }
+}
+
 /// Writes the parts of a request, and notes what cannot be written with its place. Mappings of other
 /// classes than dict, and the like, Python code has to convert first.
 pub(crate) struct Writer {
     out: String,
-    /// The pointer of the value that is being written.
-    pointer: String,
-    /// The containers around it.
+    /// The containers around the value that is being written.
     containers: Vec<*mut pyo3::ffi::PyObject>,
     /// How many values were written.
     values: usize,
@@ -171,7 +187,6 @@ impl Default for Writer {
         Self {
             // An agent needs no more.
             out: String::with_capacity(512),
-            pointer: String::with_capacity(64),
             containers: Vec::with_capacity(8),
             values: 0,
             is_full: false,
@@ -196,13 +211,14 @@ impl Writer {
         self.is_foreign
     }
 
-    fn refuse(&mut self, detail: String) {
+    fn refuse(&mut self, place: Place<'_>, detail: String) {
         self.null();
-        self.wrong.push(self.violation(detail));
+        self.note(place, detail);
     }
 
-    fn violation(&self, detail: String) -> Violation {
-        Violation::new(self.pointer.clone(), ViolationCode::WrongType, detail)
+    fn note(&mut self, place: Place<'_>, detail: String) {
+        let violation = Violation::new(place.pointer(), ViolationCode::WrongType, detail);
+        self.wrong.push(violation);
     }
 
     pub(crate) fn null(&mut self) {
@@ -221,18 +237,22 @@ impl Writer {
         self.out.push(bracket);
     }
 
-    /// The name of a field, if it is one.
-    pub(crate) fn name<'a>(&mut self, name: &'a Bound<'_, PyAny>) -> Option<&'a str> {
+    /// The name of a field of the object at this place, if it is one.
+    pub(crate) fn name<'a>(
+        &mut self,
+        name: &'a Bound<'_, PyAny>,
+        object: Place<'_>,
+    ) -> Option<&'a str> {
         // Two names of a class of the caller's can be one text.
         self.is_foreign |= !name.is_exact_instance_of::<PyString>();
         let text = name.cast::<PyString>().ok();
         let text = text.and_then(|name| name.to_str().ok());
         if text.is_none() {
             let found = builtin::type_name(name);
-            let wrong = self.violation(format!(
-                "must have names that are Unicode text, got {found}"
-            ));
-            self.wrong.push(wrong);
+            self.note(
+                object,
+                format!("must have names that are Unicode text, got {found}"),
+            );
         }
         text
     }
@@ -246,30 +266,19 @@ impl Writer {
         self.text(name);
         self.out.push(':');
         let start = self.out.len();
-        if name.contains(['~', '/']) {
-            self.inside(&name.replace('~', "~0").replace('/', "~1"), write);
-        } else {
-            self.inside(name, write);
-        }
+        write(self);
         start..self.out.len()
     }
 
-    fn inside(&mut self, token: &str, write: impl FnOnce(&mut Self)) {
-        let outer = self.pointer.len();
-        self.pointer.push('/');
-        self.pointer.push_str(token);
-        write(self);
-        self.pointer.truncate(outer);
-    }
-
-    fn object(&mut self, dict: &Bound<'_, PyDict>) {
+    fn object(&mut self, dict: &Bound<'_, PyDict>, place: Place<'_>) {
         // A copy, since another thread may change the caller's.
         match dict.copy() {
             Ok(copy) => {
                 self.begin('{');
                 for (name, value) in copy {
-                    if let Some(name) = self.name(&name) {
-                        self.field(name, |writer| writer.value(&value));
+                    if let Some(name) = self.name(&name, place) {
+                        let place = Place::Field(&place, name);
+                        self.field(name, |writer| writer.value(&value, place));
                     }
                 }
                 self.end('}');
@@ -278,37 +287,51 @@ impl Writer {
         }
     }
 
-    fn items<'py>(&mut self, items: impl Iterator<Item = Bound<'py, PyAny>>) {
+    fn items<'py>(&mut self, items: impl Iterator<Item = Bound<'py, PyAny>>, place: Place<'_>) {
         self.begin('[');
         for (at, item) in items.enumerate() {
             if at > 0 {
                 self.out.push(',');
             }
-            self.inside(&at.to_string(), |writer| writer.value(&item));
+            self.value(&item, Place::Item(&place, at));
         }
         self.end(']');
     }
 
     /// Writes any value.
-    pub(crate) fn value(&mut self, value: &Bound<'_, PyAny>) {
-        self.container(value, |writer| writer.value_here(value));
+    pub(crate) fn value(&mut self, value: &Bound<'_, PyAny>, place: Place<'_>) {
+        self.container(value, place, |writer| writer.value_here(value, place));
     }
 
     /// Writes a value that may hold others, if there is room for it.
-    pub(crate) fn container(&mut self, value: &Bound<'_, PyAny>, write: impl FnOnce(&mut Self)) {
+    pub(crate) fn container(
+        &mut self,
+        value: &Bound<'_, PyAny>,
+        place: Place<'_>,
+        write: impl FnOnce(&mut Self),
+    ) {
         self.values += 1;
         if self.is_full || self.raised.is_some() {
             self.null();
         } else if self.out.len() > LONGEST {
             self.is_full = true;
-            self.refuse(format!("must not be longer than {LONGEST} bytes as JSON"));
+            self.refuse(
+                place,
+                format!("must not be longer than {LONGEST} bytes as JSON"),
+            );
         } else if self.values > MAX_VALUES {
             self.is_full = true;
-            self.refuse(format!("must not hold more than {MAX_VALUES} values"));
+            self.refuse(
+                place,
+                format!("must not hold more than {MAX_VALUES} values"),
+            );
         } else if self.containers.len() == DEEPEST {
-            self.refuse(format!("must not be nested deeper than {DEEPEST} levels"));
+            self.refuse(
+                place,
+                format!("must not be nested deeper than {DEEPEST} levels"),
+            );
         } else if self.containers.contains(&value.as_ptr()) {
-            self.refuse("must not contain itself".to_owned());
+            self.refuse(place, "must not contain itself".to_owned());
         } else {
             self.containers.push(value.as_ptr());
             write(self);
@@ -316,23 +339,24 @@ impl Writer {
         }
     }
 
-    fn value_here(&mut self, value: &Bound<'_, PyAny>) {
+    fn value_here(&mut self, value: &Bound<'_, PyAny>, place: Place<'_>) {
         if value.is_none() {
             self.null();
         } else if let Ok(text) = value.cast::<PyString>() {
             match text.to_str() {
                 Ok(text) => self.text(text),
-                Err(_) => {
-                    self.refuse("must be Unicode text, got half of a surrogate pair".to_owned());
-                }
+                Err(_) => self.refuse(
+                    place,
+                    "must be Unicode text, got half of a surrogate pair".to_owned(),
+                ),
             }
         } else if let Ok(truth) = value.cast::<PyBool>() {
             self.out
                 .push_str(if truth.is_true() { "true" } else { "false" });
         } else if let Ok(int) = value.cast::<PyInt>() {
-            self.number(builtin::int_text(int));
+            self.number(builtin::int_text(int), place);
         } else if builtin::is_decimal(value) {
-            self.number(builtin::decimal_text(value).map(Some));
+            self.number(builtin::decimal_text(value).map(Some), place);
         } else if let Ok(text) = json::raw_text(value) {
             self.out.push_str(text);
         } else if let Ok(float) = value.cast::<PyFloat>() {
@@ -341,14 +365,14 @@ impl Writer {
                     let digits = serde_json::to_string(&number);
                     self.out.push_str(&digits.unwrap_or_default());
                 }
-                _ => self.refuse("must be a finite number".to_owned()),
+                _ => self.refuse(place, "must be a finite number".to_owned()),
             }
         } else if let Ok(dict) = value.cast_exact::<PyDict>() {
-            self.object(dict);
+            self.object(dict, place);
         } else if let Ok(list) = value.cast_exact::<PyList>() {
-            self.items(list.iter());
+            self.items(list.iter(), place);
         } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
-            self.items(tuple.iter());
+            self.items(tuple.iter(), place);
         } else {
             self.is_foreign = true;
             let found = builtin::type_name(value);
@@ -357,14 +381,14 @@ impl Writer {
             } else {
                 ""
             };
-            self.refuse(format!(
+            self.refuse(place, format!(
                 "must be None, a bool, int, float, Decimal, str, list, tuple or mapping, got {found}{hint}"
             ));
         }
     }
 
     /// Writes a number digit for digit.
-    fn number(&mut self, digits: PyResult<Option<String>>) {
+    fn number(&mut self, digits: PyResult<Option<String>>, place: Place<'_>) {
         let digits = digits.unwrap_or_else(|error| {
             self.raised = Some(error);
             None
@@ -377,7 +401,10 @@ impl Writer {
         };
         match digits.filter(is_number) {
             Some(digits) => self.out.push_str(&digits),
-            None => self.refuse("must be a finite number with at most 4,300 digits".to_owned()),
+            None => self.refuse(
+                place,
+                "must be a finite number with at most 4,300 digits".to_owned(),
+            ),
         }
     }
 }

@@ -157,8 +157,9 @@ pub use rust_decimal;
 pub use decode_error::DecodeError;
 pub use json_lines::{JsonLines, LineError, MAX_LINE_BYTES};
 pub use model::{
-    Address, Agent, AgentProfile, AgentProfileResponse, Application, Contact, ContactField,
-    CreateAgent, Deal, ListingAgent, ListingContract, Offer, Quote, RoleAssignment, Side, builder,
+    Address, Agent, AgentProfile, AgentProfileResponse, Application, CheckedAgent, Contact,
+    ContactField, CreateAgent, Deal, ListingAgent, ListingContract, Offer, Quote, RoleAssignment,
+    Side, builder,
 };
 pub use problem::Problem;
 pub use validate::{UnknownFields, ValidationError, Violation, ViolationCode};

@@ -348,6 +348,12 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// The JSON text of a field.
+    pub fn json(&self, name: &str) -> Option<&'a str> {
+        let named = self.fields.iter().rfind(|field| field.name == name);
+        named.map(|field| field.value.text)
+    }
+
     /// All of them, by name.
     pub(crate) fn into_map(self) -> BTreeMap<Cow<'static, str>, Json> {
         let fields = self.fields.into_iter();

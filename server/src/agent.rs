@@ -1,10 +1,8 @@
 //! A created agent: what was sent, and what the server makes of it.
 
-use std::ops::Deref;
+use std::{borrow::Cow, ops::Deref};
 
-use dealkit::{
-    Agent, AgentProfileResponse, CreateAgent, Json, RoleAssignment, UnknownFields, scalar,
-};
+use dealkit::{Agent, CheckedAgent, CreateAgent, Nullable, Role, UnknownFields, validate::Value};
 
 /// An agent that was created. It can be used as the [`Agent`] that the response showed.
 ///
@@ -55,11 +53,12 @@ impl CreatedAgent {
     /// Reads a stored agent.
     pub(crate) fn read(number: u64, body: &[u8]) -> Option<Self> {
         // What was created once has kept every rule.
-        let body = Json::parse(std::str::from_utf8(body).ok()?).ok()?;
-        let sent = CreateAgent::from_json(&body, UnknownFields::Ignore).ok()?;
+        let body = Value::new(std::str::from_utf8(body).ok()?, None);
+        let sent = CheckedAgent::read(body, UnknownFields::Ignore).ok()?;
         Some(Self {
-            agent: made(&sent, agent_id(number)),
-            sent,
+            // Not by `Agent::from_json`, which bounds how many values there are: what was created is shown.
+            agent: serde_json::from_slice(&response(&sent, number)).ok()?,
+            sent: sent.into(),
         })
     }
 }
@@ -69,36 +68,106 @@ pub(crate) fn agent_id(number: u64) -> String {
     format!("a_{number}")
 }
 
-/// The agent that a request creates.
-pub(crate) fn made(request: &CreateAgent, id: String) -> Agent {
-    let sent = request.profile();
-    let onboarded = sent
-        .get("onboardingComplete")
-        .is_some_and(|flag| flag.as_str() == "true");
-    let metadata = sent.get("clientMetadata").cloned();
-    let profile = AgentProfileResponse::builder()
-        .onboarding_complete(onboarded)
-        .client_metadata(metadata.unwrap_or_else(|| serde_json::json!({}).into()))
-        .maybe_external_id(
-            sent.get("externalId")
-                .and_then(|id| id.deserialize::<String>().ok()),
-        )
-        .build();
-    let assignment = RoleAssignment::builder()
-        .role(request.role())
-        .maybe_brokerage_id(request.brokerage_id())
-        .maybe_office_id(request.office_id())
-        .maybe_collective_id(request.collective_id())
-        .build();
-    Agent::builder()
-        .id(id)
-        .email(request.email())
-        .first_name(request.first_name())
-        .last_name(request.last_name())
-        // The rules have seen to it that a date which is there is one.
-        .maybe_date_of_birth(request.date_of_birth().and_then(scalar::date))
-        .maybe_current_brokerage_id(request.brokerage_id())
-        .profile(profile)
-        .role_assignments([assignment])
-        .build()
+/// The JSON of the agent that a request creates as the `number`th.
+///
+/// It is written from what stands in the request, without an [`Agent`] in between, which would be a copy of it all.
+pub(crate) fn response(sent: &CheckedAgent<'_>, number: u64) -> Vec<u8> {
+    let role = sent.role.as_deref().unwrap_or(Role::default().as_str());
+    let profile = &sent.profile;
+    let metadata = profile.json("clientMetadata").unwrap_or("{}");
+    // The rest is mostly short.
+    let mut out = Object(Vec::with_capacity(512 + metadata.len()));
+    out.text(r#"{"id":"#, &agent_id(number));
+    out.text(r#","email":"#, &sent.email);
+    out.nullable(r#","date_of_birth":"#, &sent.date_of_birth);
+    out.text(r#","first_name":"#, &sent.first_name);
+    out.text(r#","last_name":"#, &sent.last_name);
+    let onboarded = profile.json("onboardingComplete").unwrap_or("false");
+    out.json(r#","profile":{"onboarding_complete":"#, onboarded);
+    out.json(r#","client_metadata":"#, metadata);
+    if let Some(id) = profile.json("externalId") {
+        out.json(r#","external_id":"#, id);
+    }
+    out.nullable(r#"},"current_brokerage_id":"#, &sent.brokerage_id);
+    out.nullable(
+        r#","role_assignments":[{"brokerage_id":"#,
+        &sent.brokerage_id,
+    );
+    out.nullable(r#","office_id":"#, &sent.office_id);
+    out.nullable(r#","collective_id":"#, &sent.collective_id);
+    out.text(r#","role":"#, role);
+    out.0.extend_from_slice(b"}]}");
+    out.0
+}
+
+/// A JSON object that is being written: each field after what comes before its value.
+struct Object(Vec<u8>);
+
+impl Object {
+    /// A value that is JSON.
+    fn json(&mut self, before: &'static str, value: &str) {
+        self.0.extend_from_slice(before.as_bytes());
+        self.0.extend_from_slice(value.as_bytes());
+    }
+
+    fn text(&mut self, before: &'static str, value: &str) {
+        self.0.extend_from_slice(before.as_bytes());
+        // A string is always written.
+        let _ = serde_json::to_writer(&mut self.0, value);
+    }
+
+    fn nullable(&mut self, before: &'static str, value: &Option<Nullable<Cow<'_, str>>>) {
+        match value {
+            Some(Nullable::Value(value)) => self.text(before, value),
+            _ => self.json(before, "null"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The response, which must be what the SDK writes of the agent that it reads from it: its table states each field.
+    #[track_caller]
+    fn response_of(body: &str) -> String {
+        let sent = CheckedAgent::read(Value::new(body, None), UnknownFields::Ignore).unwrap();
+        let response = String::from_utf8(response(&sent, 7)).unwrap();
+        let agent = Agent::from_json(&response).unwrap();
+        assert!(agent.extra.is_empty() && agent.profile.extra.is_empty());
+        assert_eq!(serde_json::to_string(&agent).unwrap(), response);
+        let read = CreatedAgent::read(7, body.as_bytes()).unwrap();
+        assert_eq!(read.agent, agent);
+        response
+    }
+
+    #[test]
+    fn a_response_is_what_the_table_of_fields_says() {
+        let least = response_of(
+            r#"{"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}"#,
+        );
+        assert_eq!(
+            least,
+            concat!(
+                r#"{"id":"a_7","email":"ada@example.com","date_of_birth":null,"first_name":"Ada","last_name":"Lovelace","#,
+                r#""profile":{"onboarding_complete":false,"client_metadata":{}},"current_brokerage_id":null,"#,
+                r#""role_assignments":[{"brokerage_id":null,"office_id":null,"collective_id":null,"role":"AGENT"}]}"#,
+            )
+        );
+        let most = response_of(
+            r#"{"email": "a\u0064a@example.com", "first_name": "\"A\"\n", "last_name": "\u00e9", "role": "ADMIN",
+                "phone": "+1", "image_url": "https://example.com", "date_of_birth": "1815-12-10", "office_id": "o\\1",
+                "brokerage_id": "b_1", "collective_id": null, "profile": {"tier": "A", "externalId": "crm-1",
+                "onboardingComplete": true, "clientMetadata": {"n": 1.10e400, "n" : [ ]}, "clientMetadata": {"n": 1.10}}}"#,
+        );
+        assert_eq!(
+            most,
+            concat!(
+                r#"{"id":"a_7","email":"ada@example.com","date_of_birth":"1815-12-10","first_name":"\"A\"\n","last_name":"é","#,
+                r#""profile":{"onboarding_complete":true,"client_metadata":{"n": 1.10},"external_id":"crm-1"},"#,
+                r#""current_brokerage_id":"b_1","role_assignments":[{"brokerage_id":"b_1","office_id":"o\\1","#,
+                r#""collective_id":null,"role":"ADMIN"}]}"#,
+            )
+        );
+    }
 }

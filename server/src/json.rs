@@ -133,7 +133,11 @@ impl<'j> Reader<'j> {
 
     fn object(&mut self, depth: usize) -> Result<Option<Fields<'j>>, Fault> {
         const NO_COMMA: &str = "something other than a comma or the end of an object";
-        let mut fields = (depth <= self.kept_depth).then(Fields::default);
+        let mut fields = match depth {
+            // The whole body, of which there is one.
+            1 if self.kept_depth > 0 => Some(Fields::with_capacity(BODY_FIELDS)),
+            _ => (depth <= self.kept_depth).then(Fields::default),
+        };
         let mut names = Names::new(&self.keys);
         let mut has_more = self.lexer.object().map_err(|_| self.fault(NO_COMMA))?;
         while has_more {
@@ -172,6 +176,9 @@ impl<'j> Reader<'j> {
         })
     }
 }
+
+/// As many fields as a request of the specification can have, and a few more.
+const BODY_FIELDS: usize = 16;
 
 const TRAILING_COMMA: &str = "the end after a trailing comma";
 

@@ -1,7 +1,7 @@
 //! What each operation does with a request that has passed the checks of its head.
 
 use bytes::Bytes;
-use dealkit::{CreateAgent, UnknownFields};
+use dealkit::{CheckedAgent, UnknownFields};
 use http::StatusCode;
 
 use crate::{
@@ -38,7 +38,7 @@ impl Operations {
             let detail = format!("The body must be strict JSON, but has {error}");
             Refusal::new(Kind::MALFORMED_BODY, detail)
         })?;
-        let request = CreateAgent::from_value(body, self.unknown_fields).map_err(|error| {
+        let request = CheckedAgent::read(body, self.unknown_fields).map_err(|error| {
             let violations = error.violations();
             let detail = match violations.len() {
                 1 => "1 field breaks a rule; `errors` says which and why.".to_owned(),
@@ -47,11 +47,7 @@ impl Operations {
             Refusal::new(Kind::INVALID_AGENT, detail).violations(violations)
         })?;
         let slot = self.store.take_slot().map_err(no_room)?;
-        let agent = agent::made(&request, agent::agent_id(slot.number()));
-        // About as long as the request, so that it need not grow.
-        let mut response = Vec::with_capacity(input.body.len() + 256);
-        // An agent is strings, booleans and JSON, which JSON always takes.
-        let _ = serde_json::to_writer(&mut response, &agent);
+        let response = agent::response(&request, slot.number());
         slot.put(input.body).map_err(no_room)?;
         Ok((StatusCode::CREATED, Bytes::from(response)))
     }

@@ -16,5 +16,5 @@ mod time;
 
 pub use cursor::{Lexed, Lexer, Refused};
 pub use number::{Digits, Number};
-pub use string::Text;
+pub use string::{Text, is_plain};
 pub use time::{Date, Timestamp};

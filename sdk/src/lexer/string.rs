@@ -100,6 +100,23 @@ impl<'a> Lexer<'a> {
     }
 }
 
+/// Whether a string stands in a document as it is, without escapes.
+#[inline]
+pub fn is_plain(text: &str) -> bool {
+    let (words, rest) = text.as_bytes().as_chunks();
+    let is_plain = |word: &[u8; 8]| special_bytes(u64::from_le_bytes(*word)) == 0;
+    words.iter().all(is_plain)
+        && match text.as_bytes().last_chunk() {
+            // With some that were looked at before.
+            Some(last) => is_plain(last),
+            None => !rest.iter().any(is_special),
+        }
+}
+
+fn is_special(byte: &u8) -> bool {
+    matches!(byte, b'"' | b'\\' | 0..b' ')
+}
+
 /// A byte of ones.
 const ONES: u64 = u64::MAX / 0xff;
 
@@ -116,7 +133,6 @@ fn plain_length(text: &[u8]) -> Option<usize> {
         rest = after;
     }
     // The last seven of the document.
-    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..b' ');
     let end = rest.iter().position(is_special)?;
     (rest.get(end) == Some(&b'"')).then_some(text.len() - rest.len() + end)
 }

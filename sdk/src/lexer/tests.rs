@@ -92,6 +92,9 @@ fn every_character_at_every_place_of_a_word() {
                     lexed.map(|it| it.into_cow().into_owned()),
                     expected,
                 );
+                let text = format!("{}{c}", before.repeat(at));
+                let written = serde_json::to_string(&text).unwrap();
+                assert_eq!(is_plain(&text), written.len() == text.len() + 2, "{text:?}");
             }
         }
     }
@@ -363,6 +366,7 @@ proptest! {
     #[test]
     fn any_string(text: String) {
         let document = serde_json::to_string(&text).unwrap();
+        prop_assert_eq!(is_plain(&text), document.len() == text.len() + 2);
         prop_assert_eq!(string(&document), Some(text));
     }
 

@@ -159,19 +159,7 @@ impl CreateAgent {
     /// assert_eq!(error.violations()[1].pointer, "/profile");
     /// ```
     pub fn from_json(body: &Json, unknown: UnknownFields) -> Result<Self, ValidationError> {
-        Self::from_value(Value::new(body.as_str(), None), unknown)
-    }
-
-    /// As [`from_json`](Self::from_json), of a body that was read already.
-    #[doc(hidden)]
-    pub fn from_value(body: Value<'_>, unknown: UnknownFields) -> Result<Self, ValidationError> {
-        Parts::read(body, unknown).map(Self::from)
-    }
-
-    /// Checks every rule on a body that was read already, without making a request of it.
-    #[doc(hidden)]
-    pub fn check_value(body: Value<'_>, unknown: UnknownFields) -> Result<(), ValidationError> {
-        Parts::read(body, unknown).map(drop)
+        CheckedAgent::read(Value::new(body.as_str(), None), unknown).map(Self::from)
     }
 
     /// Checks every rule on what would be sent.
@@ -288,28 +276,41 @@ const DATE_OF_BIRTH: Text = Text {
 /// Where the profile stands in a request.
 const PROFILE_AT: &str = "/profile";
 
-/// The fields of a body that keeps every rule, as they stand in it: a check alone copies nothing.
-struct Parts<'a> {
-    email: Cow<'a, str>,
-    first_name: Cow<'a, str>,
-    last_name: Cow<'a, str>,
-    profile: Fields<'a>,
-    role: Option<Cow<'a, str>>,
-    phone: Option<Cow<'a, str>>,
-    image_url: Option<Nullable<Cow<'a, str>>>,
-    date_of_birth: Option<Nullable<Cow<'a, str>>>,
-    brokerage_id: Option<Nullable<Cow<'a, str>>>,
-    office_id: Option<Nullable<Cow<'a, str>>>,
-    collective_id: Option<Nullable<Cow<'a, str>>>,
+/// The fields of a body that keeps every rule, as they stand in it: nothing is copied.
+///
+/// Hidden, because it is for the sandbox server and the bindings, whose bodies are read or written already.
+#[doc(hidden)]
+pub struct CheckedAgent<'a> {
+    pub email: Cow<'a, str>,
+    pub first_name: Cow<'a, str>,
+    pub last_name: Cow<'a, str>,
+    pub profile: Fields<'a>,
+    pub role: Option<Cow<'a, str>>,
+    pub phone: Option<Cow<'a, str>>,
+    pub image_url: Option<Nullable<Cow<'a, str>>>,
+    pub date_of_birth: Option<Nullable<Cow<'a, str>>>,
+    pub brokerage_id: Option<Nullable<Cow<'a, str>>>,
+    pub office_id: Option<Nullable<Cow<'a, str>>>,
+    pub collective_id: Option<Nullable<Cow<'a, str>>>,
 }
 
-impl<'a> Parts<'a> {
-    fn read(body: Value<'a>, unknown: UnknownFields) -> Result<Self, ValidationError> {
+impl fmt::Debug for CheckedAgent<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CheckedAgent").finish_non_exhaustive()
+    }
+}
+
+impl<'a> CheckedAgent<'a> {
+    /// Checks every rule on a body.
+    ///
+    /// # Errors
+    /// [`ValidationError`] holds every violation.
+    pub fn read(body: Value<'a>, unknown: UnknownFields) -> Result<Self, ValidationError> {
         let mut fields = Fields::of_body(body)?;
         let mut violations = Vec::new();
         let out = &mut violations;
         // What is missing is a violation, and its place is not looked at.
-        let parts = Parts {
+        let checked = Self {
             email: fields.required_text(&EMAIL, out).unwrap_or_default(),
             first_name: fields.required_text(&FIRST_NAME, out).unwrap_or_default(),
             last_name: fields.required_text(&LAST_NAME, out).unwrap_or_default(),
@@ -328,24 +329,26 @@ impl<'a> Parts<'a> {
         };
         fields.rest(unknown, out);
         ValidationError::check(violations)?;
-        Ok(parts)
+        Ok(checked)
     }
 }
 
-impl From<Parts<'_>> for CreateAgent {
-    fn from(parts: Parts<'_>) -> Self {
+impl From<CheckedAgent<'_>> for CreateAgent {
+    fn from(checked: CheckedAgent<'_>) -> Self {
         Self {
-            email: parts.email.into_owned(),
-            first_name: parts.first_name.into_owned(),
-            last_name: parts.last_name.into_owned(),
-            profile: AgentProfile::of(parts.profile),
-            role: parts.role.map(|role| role.into_owned().into()),
-            phone: parts.phone.map(Cow::into_owned),
-            image_url: parts.image_url.map(|url| url.map(Cow::into_owned)),
-            date_of_birth: parts.date_of_birth.map(|day| day.map(Cow::into_owned)),
-            brokerage_id: parts.brokerage_id.map(|id| id.map(|id| id.as_ref().into())),
-            office_id: parts.office_id.map(|id| id.map(|id| id.as_ref().into())),
-            collective_id: parts
+            email: checked.email.into_owned(),
+            first_name: checked.first_name.into_owned(),
+            last_name: checked.last_name.into_owned(),
+            profile: AgentProfile::of(checked.profile),
+            role: checked.role.map(|role| role.into_owned().into()),
+            phone: checked.phone.map(Cow::into_owned),
+            image_url: checked.image_url.map(|url| url.map(Cow::into_owned)),
+            date_of_birth: checked.date_of_birth.map(|day| day.map(Cow::into_owned)),
+            brokerage_id: checked
+                .brokerage_id
+                .map(|id| id.map(|id| id.as_ref().into())),
+            office_id: checked.office_id.map(|id| id.map(|id| id.as_ref().into())),
+            collective_id: checked
                 .collective_id
                 .map(|id| id.map(|id| id.as_ref().into())),
         }

@@ -15,7 +15,7 @@ mod define;
 mod field;
 mod table;
 
-pub use create_agent::{AgentProfile, CreateAgent};
+pub use create_agent::{AgentProfile, CheckedAgent, CreateAgent};
 pub use define::{
     Address, Agent, AgentProfileResponse, Application, Contact, ContactField, Deal, ListingAgent,
     ListingContract, Offer, Quote, RoleAssignment, Side,

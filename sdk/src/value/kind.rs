@@ -14,7 +14,12 @@ pub(crate) enum Kind {
 impl Kind {
     /// The kind of the valid JSON value `text`, by its first character.
     pub(crate) fn of(text: &str) -> Self {
-        match text.trim_start().as_bytes().first() {
+        // White space is rare before it, and looked for a character at a time.
+        let text = match text.as_bytes() {
+            [b'!'..=u8::MAX, ..] => text,
+            _ => text.trim_start(),
+        };
+        match text.as_bytes().first() {
             Some(b'n') => Kind::Null,
             Some(b't' | b'f') => Kind::Boolean,
             Some(b'"') => Kind::String,

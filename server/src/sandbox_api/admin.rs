@@ -18,7 +18,7 @@ use super::{
     journal::{Journal, RecordedRequest},
 };
 use crate::{
-    agent::CreatedAgent,
+    agent::{CreatedAgent, agent_id},
     auth::ServiceKey,
     json,
     operations::no_room,
@@ -284,7 +284,7 @@ fn agents(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
     let next = page
         .last()
         .filter(|_| is_more)
-        .map(|(number, _)| format!("a_{number}"));
+        .map(|(number, _)| agent_id(*number));
     #[derive(Serialize)]
     struct Created<'p> {
         agent: Agent,
