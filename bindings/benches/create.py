@@ -1,7 +1,9 @@
 """Validating and encoding the arguments of a create, beside pydantic and msgspec with the same rules.
 
 pydantic checks e-mail addresses as it can, with email-validator, and URLs: that is the fair peer, for dealkit parses them
-too. msgspec has only patterns, and so has the second pydantic: less is checked.
+too. msgspec has only patterns, and so has the second pydantic: less is checked, URLs not at all. All have every field of the
+specification and refuse arguments that it does not have; only dealkit keeps undocumented fields of the profile, and
+names every violation where msgspec stops at the first.
 
 Usage: python create.py [--rounds N] [--results FILE]
 """
@@ -17,7 +19,7 @@ from typing import Annotated, Any, Literal
 import documents
 import msgspec
 import pydantic
-from msgspec import Meta
+from msgspec import Meta, field
 from pydantic import Field
 from pydantic.alias_generators import to_camel
 from rounds import Bench, Table, Turn, parser
@@ -33,12 +35,22 @@ PydanticText = Annotated[str, Field(min_length=1, max_length=255)]
 
 class Profile(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     tier: str | None = None
-    external_id: str | None = None
+    id: str | None = None
+    user_id: str | None = None
+    partner_uuid: str | None = field(default=None, name="partnerUUID")
+    partner_office_id: str | None = None
+    partner_mls_agent_id: str | None = None
+    partner_mls_id: str | None = None
+    partner_status: str | None = None
+    mls_id: str | None = None
     onboarding_complete: bool | None = None
+    processor_connected_account_id: str | None = None
+    processor_onboarding_complete: bool | None = None
     client_metadata: dict[str, Any] | None = None
+    external_id: str | None = None
 
 
-class CreateAgent(msgspec.Struct, kw_only=True, omit_defaults=True):
+class CreateAgent(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     email: Annotated[str, Meta(pattern=EMAIL)]
     first_name: Text
     last_name: Text
@@ -55,12 +67,23 @@ class CreateAgent(msgspec.Struct, kw_only=True, omit_defaults=True):
 class PydanticProfile(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(alias_generator=to_camel)
     tier: str | None = None
-    external_id: str | None = None
+    id: str | None = None
+    user_id: str | None = None
+    partner_uuid: str | None = Field(default=None, alias="partnerUUID")
+    partner_office_id: str | None = None
+    partner_mls_agent_id: str | None = None
+    partner_mls_id: str | None = None
+    partner_status: str | None = None
+    mls_id: str | None = None
     onboarding_complete: bool | None = None
+    processor_connected_account_id: str | None = None
+    processor_onboarding_complete: bool | None = None
     client_metadata: dict[str, Any] | None = None
+    external_id: str | None = None
 
 
 class PydanticCreateAgent(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid")
     email: pydantic.EmailStr
     first_name: PydanticText
     last_name: PydanticText

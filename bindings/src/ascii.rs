@@ -1,5 +1,5 @@
 //! Text of ASCII as str, in half the time: it is copied as it is. Python would look at each byte twice to find out
-//! what the core has seen.
+//! what one quick look tells.
 //!
 //! This is the one file with unsafe code. It may be taken out: everything works the same without it.
 

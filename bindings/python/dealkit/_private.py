@@ -22,15 +22,15 @@ def private(function: F) -> F:
     """A function that empties its first argument, and leaves no variable behind when it fails."""
 
     @wraps(function)
-    def call(given: dict[str, Any], /, *rest: Any, **named: Any) -> Any:
+    def call(given: dict[str, Any], /, *rest: Any) -> Any:
         try:
-            return function(given, *rest, **named)
+            return function(given, *rest)
         except BaseException as error:
             clear_frames(error)
             raise
         finally:
             given.clear()
-            del rest, named
+            del rest
 
     return call  # type: ignore[return-value]
 

@@ -59,7 +59,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The same after white space, by itself because it calls nothing: so it has all registers to itself.
+    /// The same, past white space. It is by itself because it calls nothing, and so need not save registers.
     #[inline(never)]
     fn plain_here(&mut self) -> Option<&'a str> {
         let start = self.at + 1;
@@ -107,7 +107,7 @@ pub fn is_plain(text: &str) -> bool {
     let is_plain = |word: &[u8; 8]| special_bytes(u64::from_le_bytes(*word)) == 0;
     words.iter().all(is_plain)
         && match text.as_bytes().last_chunk() {
-            // With some that were looked at before.
+            // It overlaps the words where they are not all.
             Some(last) => is_plain(last),
             None => !rest.iter().any(is_special),
         }
