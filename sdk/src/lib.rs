@@ -125,6 +125,8 @@ mod http;
 #[cfg(feature = "client")]
 mod http_response;
 mod json_lines;
+#[cfg(feature = "client")]
+mod ledger;
 #[doc(hidden)]
 pub mod lexer;
 mod model;
@@ -181,6 +183,7 @@ pub use {
     deals::Deals,
     error::{Error, ErrorKind},
     http::{retry::RetryPolicy, retry_after::parse_retry_after},
+    ledger::{LedgerError, LedgerErrorKind},
     outcome::Outcome,
     response::{RawResponse, Response},
     retrieve_many::{InFlight, RetrieveMany, RetrieveStream, Retrieved},

@@ -1,0 +1,298 @@
+//! The lines of a ledger, which ARCHITECTURE.md describes, and the hashes in them.
+
+use std::{borrow::Cow, fmt, io, time::SystemTime};
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use super::{entries::State, error::Cause};
+
+/// The name of the format.
+const FORMAT: &str = "dealkit-ledger";
+/// What is written. A version with a larger first number is not read; one with a larger second number may have
+/// fields and types of lines which are not known here, and which do not change what the others say.
+const VERSION: &str = "1.0";
+const MAJOR: u64 = 1;
+/// How every ledger begins.
+const BEGINNING: &[u8] = br#"{"format":"dealkit-ledger","version":""#;
+
+/// The longest identifier of an agent that is recorded, in bytes, and of a request.
+const LONGEST_ID: usize = 64 * 1024;
+const LONGEST_REQUEST_ID: usize = 1024;
+
+/// The first line.
+#[derive(Debug, PartialEq)]
+pub(super) struct Header {
+    pub(super) salt: [u8; 32],
+    pub(super) service: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct HeaderFields {
+    format: String,
+    version: String,
+    salt: Hex,
+    service: String,
+}
+
+/// Of a header of any version.
+#[derive(Deserialize)]
+struct Versioned {
+    format: String,
+    version: String,
+}
+
+impl Header {
+    /// That of a new ledger.
+    pub(super) fn new(service: &str) -> io::Result<Self> {
+        let mut salt = [0; 32];
+        getrandom::fill(&mut salt).map_err(io::Error::other)?;
+        Ok(Self {
+            salt,
+            service: service.to_owned(),
+        })
+    }
+
+    pub(super) fn to_line(&self) -> String {
+        written(&HeaderFields {
+            format: FORMAT.to_owned(),
+            version: VERSION.to_owned(),
+            salt: Hex(self.salt),
+            service: self.service.clone(),
+        })
+    }
+
+    pub(super) fn parse(line: &[u8]) -> Result<Self, Cause> {
+        let version = match serde_json::from_slice::<Versioned>(line) {
+            Ok(header) if header.format == FORMAT => header.version,
+            _ => return Err(Cause::NotALedger("its first line is not that of one")),
+        };
+        let major = version
+            .split('.')
+            .next()
+            .and_then(|major| major.parse().ok());
+        match major {
+            Some(MAJOR) => {}
+            Some(newer) if MAJOR < newer => return Err(Cause::NewerFormat(version)),
+            _ => return Err(Cause::NotALedger("there is no such version of the format")),
+        }
+        let fields: HeaderFields = serde_json::from_slice(line).map_err(|_| Cause::Broken {
+            line: 1,
+            what: "the salt or the service is missing or wrong".to_owned(),
+        })?;
+        Ok(Self {
+            salt: fields.salt.0,
+            service: fields.service,
+        })
+    }
+}
+
+/// Whether a crash has cut a first line short.
+pub(super) fn is_torn_header(line: &[u8]) -> bool {
+    let begun = line.split(|byte| *byte == 0).next().unwrap_or_default();
+    let is_ours = BEGINNING.starts_with(begun) || begun.starts_with(BEGINNING);
+    let is_cut =
+        !line.ends_with(b"\n") && serde_json::from_slice::<serde::de::IgnoredAny>(line).is_err();
+    is_ours && is_cut
+}
+
+/// Turns keys into what stands for them.
+#[derive(Clone)]
+pub(super) struct Hasher(Hmac<Sha256>);
+
+impl Hasher {
+    pub(super) fn new(salt: &[u8; 32]) -> Self {
+        // A key of HMAC that is shorter than a block stands for the same with zeros after it.
+        let mut block = [0; 64];
+        for (place, byte) in block.iter_mut().zip(salt) {
+            *place = *byte;
+        }
+        Self(KeyInit::new(&block.into()))
+    }
+
+    pub(super) fn hash(&self, key: &str) -> KeyHash {
+        KeyHash(Hex(self
+            .0
+            .clone()
+            .chain_update(key)
+            .finalize()
+            .into_bytes()
+            .into()))
+    }
+}
+
+/// What stands for a key: its HMAC-SHA-256 under the salt.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct KeyHash(Hex);
+
+/// 32 bytes, written as 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "Cow<'_, str>")]
+struct Hex([u8; 32]);
+
+impl fmt::Display for Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for KeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyHash({})", self.0)
+    }
+}
+
+impl fmt::Debug for Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<Hex> for String {
+    fn from(hex: Hex) -> Self {
+        hex.to_string()
+    }
+}
+
+impl TryFrom<Cow<'_, str>> for Hex {
+    type Error = &'static str;
+
+    fn try_from(text: Cow<'_, str>) -> Result<Self, Self::Error> {
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => Some(byte - b'0'),
+            b'a'..=b'f' => Some(byte - b'a' + 10),
+            _ => None,
+        };
+        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+        let bytes: Option<Vec<u8>> = pairs
+            .iter()
+            .map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?))
+            .collect();
+        bytes
+            .filter(|_| rest.is_empty())
+            .and_then(|bytes| bytes.try_into().ok())
+            .map(Self)
+            .ok_or("expected 64 hexadecimal digits")
+    }
+}
+
+/// A line after the first.
+#[derive(Debug, PartialEq)]
+pub(super) enum Line<'a> {
+    /// A row is about to be sent.
+    Intent(KeyHash),
+    /// What became of it.
+    Outcome(KeyHash, Cow<'a, State>),
+}
+
+/// The fields of such a line. What it has beyond them is left alone.
+#[derive(Serialize, Deserialize)]
+struct Fields<'a> {
+    #[serde(borrow, rename = "type")]
+    line_type: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<KeyHash>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    outcome: Option<Cow<'a, str>>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    agent_id: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    request_id: Option<Cow<'a, str>>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    at: Option<Cow<'a, str>>,
+}
+
+impl Line<'_> {
+    /// The line, written at this time.
+    pub(super) fn to_text(&self, at: SystemTime) -> String {
+        let at = DateTime::<Utc>::from(at).to_rfc3339_opts(SecondsFormat::Millis, true);
+        let mut fields = Fields {
+            line_type: INTENT.into(),
+            key: None,
+            outcome: None,
+            agent_id: None,
+            status: None,
+            request_id: None,
+            at: Some(at.into()),
+        };
+        match self {
+            Line::Intent(key) => fields.key = Some(*key),
+            Line::Outcome(key, state) => {
+                fields.line_type = OUTCOME.into();
+                fields.key = Some(*key);
+                fields.outcome = Some(word(state).into());
+                match &**state {
+                    State::Created { id } => fields.agent_id = kept(id, LONGEST_ID),
+                    State::Rejected { status, request_id }
+                    | State::Unknown { status, request_id } => {
+                        fields.status = *status;
+                        fields.request_id = kept(request_id, LONGEST_REQUEST_ID);
+                    }
+                    State::NotSent => {}
+                }
+            }
+        }
+        written(&fields)
+    }
+
+    /// What a line says; `None` if it is of a type that is not known here.
+    pub(super) fn parse(line: &[u8]) -> Result<Option<Line<'static>>, String> {
+        let fields: Fields<'_> = serde_json::from_slice(line)
+            // Where in the line, and not what stands there.
+            .map_err(|error| format!("it is not as it should be at column {}", error.column()))?;
+        let key = || fields.key.ok_or("it has no key");
+        let owned = |text: &Option<Cow<'_, str>>| text.as_deref().map(str::to_owned);
+        let (status, request_id) = (fields.status, owned(&fields.request_id));
+        Ok(Some(match &*fields.line_type {
+            INTENT => Line::Intent(key()?),
+            OUTCOME => {
+                let state = match fields.outcome.as_deref() {
+                    Some(CREATED) => State::Created {
+                        id: owned(&fields.agent_id),
+                    },
+                    Some(REJECTED) => State::Rejected { status, request_id },
+                    Some(NOT_SENT) => State::NotSent,
+                    Some(UNKNOWN) => State::Unknown { status, request_id },
+                    Some(_) => return Err("there is no such outcome".to_owned()),
+                    None => return Err("it has no outcome".to_owned()),
+                };
+                Line::Outcome(key()?, Cow::Owned(state))
+            }
+            _ => return Ok(None),
+        }))
+    }
+}
+
+const INTENT: &str = "intent";
+const OUTCOME: &str = "outcome";
+const CREATED: &str = "created";
+const REJECTED: &str = "rejected";
+const NOT_SENT: &str = "not_sent";
+const UNKNOWN: &str = "unknown";
+
+fn word(state: &State) -> &'static str {
+    match state {
+        State::Created { .. } => CREATED,
+        State::Rejected { .. } => REJECTED,
+        State::NotSent => NOT_SENT,
+        State::Unknown { .. } => UNKNOWN,
+    }
+}
+
+/// What the service calls something, unless it is too long to be kept.
+fn kept(text: &Option<String>, longest: usize) -> Option<Cow<'_, str>> {
+    let text = text.as_deref().filter(|text| text.len() <= longest)?;
+    Some(text.into())
+}
+
+/// A line of JSON, with its line break.
+fn written(fields: &impl Serialize) -> String {
+    // Strings and numbers can always be written.
+    let mut line = serde_json::to_string(fields).unwrap_or_default();
+    line.push('\n');
+    line
+}

@@ -1,0 +1,111 @@
+//! The ledger of a job: an append-only file that says of each key whether it may have been sent and what came of
+//! it, so that a job which was interrupted, even by a crash of the machine, can go on where it stopped.
+//!
+//! [`format`] is one line of it, [`entries`] what the lines together say, [`lock`] the claim of one job to the file,
+//! [`file`] reading and writing it, and [`sync`] the thread that has lines reach the disk. Nothing here knows what
+//! is sent, or how.
+
+mod entries;
+mod error;
+mod file;
+mod format;
+mod lock;
+mod sync;
+
+use std::{borrow::Cow, collections::hash_map::Entry as Slot, fmt, path::Path};
+
+pub use error::{LedgerError, LedgerErrorKind};
+
+pub(crate) use entries::State;
+pub(crate) use format::KeyHash;
+
+use entries::{Entries, Entry};
+use file::LedgerFile;
+use format::{Hasher, Line};
+use sync::Syncer;
+
+/// A ledger that is open for one job.
+pub(crate) struct Ledger {
+    entries: Entries,
+    hasher: Hasher,
+    file: Syncer,
+}
+
+/// What there is to do about a row.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Claim {
+    /// The ledger does not know its key.
+    New(KeyHash),
+    /// An earlier run has left this of it.
+    Known(KeyHash, State),
+    /// The row of this index in this job has the same key.
+    Duplicate(usize),
+}
+
+impl Ledger {
+    /// Opens the ledger of a job at a service, or begins one. It is the job's alone until it is dropped.
+    pub(crate) fn open(path: &Path, service: &str) -> Result<Self, LedgerError> {
+        let (file, header, entries, end) = LedgerFile::open(path, service)?;
+        Ok(Self {
+            entries,
+            hasher: Hasher::new(&header.salt),
+            file: Syncer::start(file, end)?,
+        })
+    }
+
+    /// Looks up the key of a row, and keeps it from the rows that come after.
+    pub(crate) fn claim(&mut self, key: &str, index: usize) -> Claim {
+        let hash = self.hasher.hash(key);
+        match self.entries.entry(hash) {
+            Slot::Vacant(slot) => {
+                slot.insert(Entry::claimed(index));
+                Claim::New(hash)
+            }
+            Slot::Occupied(mut slot) => match slot.get_mut().claim(index) {
+                Ok(Some(state)) => Claim::Known(hash, state),
+                Ok(None) => Claim::New(hash),
+                Err(first) => Claim::Duplicate(first),
+            },
+        }
+    }
+
+    /// What intents and outcomes are written with.
+    pub(crate) fn writer(&self) -> LedgerWriter {
+        LedgerWriter(self.file.handle())
+    }
+}
+
+/// Writes what becomes of rows.
+#[derive(Clone)]
+pub(crate) struct LedgerWriter(sync::Handle);
+
+impl LedgerWriter {
+    /// Records that a row is about to be sent. It may be sent once this has come to its end: then the line is on the
+    /// disk.
+    pub(crate) async fn intend(&self, key: KeyHash) -> Result<(), LedgerError> {
+        let syncing = self.0.append_to_sync(&Line::Intent(key))?;
+        self.0.synced(syncing).await
+    }
+
+    /// Records what became of a row. The line is written at once, which a crash of the process does not undo, and
+    /// reaches the disk with the next intent, or when the ledger is closed. A crash of the machine before that
+    /// leaves the intent, and so a row of which nobody knows whether it was sent.
+    pub(crate) fn record(&self, key: KeyHash, state: &State) -> Result<(), LedgerError> {
+        self.0.append(&Line::Outcome(key, Cow::Borrowed(state)))
+    }
+}
+
+impl fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ledger").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for LedgerWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LedgerWriter").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! Has lines reach the disk: a thread that syncs for all who wait at once.
+
+use std::{
+    fmt,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
+};
+
+use tokio::sync::oneshot;
+
+use super::{
+    error::{Cause, LedgerError},
+    file::LedgerFile,
+    format::Line,
+};
+
+/// The file of a ledger, and the thread that syncs it. Dropping it has every line that was written reach the disk.
+pub(super) struct Syncer {
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What lines are written with.
+#[derive(Clone)]
+pub(super) struct Handle(Arc<Shared>);
+
+struct Shared {
+    file: LedgerFile,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// The end of a wait for the disk.
+pub(super) type Syncing = oneshot::Receiver<Result<(), LedgerError>>;
+
+struct State {
+    /// Where the next line goes: the end of the last whole one.
+    end: u64,
+    /// Whether lines were written that are not on the disk.
+    is_dirty: bool,
+    is_closed: bool,
+    waiting: Vec<oneshot::Sender<Result<(), LedgerError>>>,
+    /// Why no intent is written any more.
+    failure: Option<LedgerError>,
+}
+
+impl Syncer {
+    pub(super) fn start(file: LedgerFile, end: u64) -> Result<Self, LedgerError> {
+        let handle = Handle(Arc::new(Shared {
+            file,
+            state: Mutex::new(State {
+                end,
+                is_dirty: false,
+                is_closed: false,
+                waiting: Vec::new(),
+                failure: None,
+            }),
+            changed: Condvar::new(),
+        }));
+        let work = handle.clone();
+        let thread = thread::Builder::new()
+            .name("dealkit-ledger".to_owned())
+            .spawn(move || work.sync_for_all())
+            .map_err(|error| handle.0.file.error(Cause::Io(error)))?;
+        Ok(Self {
+            handle,
+            thread: Some(thread),
+        })
+    }
+
+    pub(super) fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+}
+
+impl Drop for Syncer {
+    fn drop(&mut self) {
+        // A forked child has neither the thread nor a lock that anybody opens.
+        if !self.handle.0.file.is_ours() {
+            return;
+        }
+        self.handle.lock().is_closed = true;
+        self.handle.0.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Handle {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn checked(&self) -> Result<MutexGuard<'_, State>, LedgerError> {
+        if self.0.file.is_ours() {
+            Ok(self.lock())
+        } else {
+            Err(self.0.file.error(Cause::Forked))
+        }
+    }
+
+    /// Writes a line. It is the system's then, which a crash of the process does not undo.
+    pub(super) fn append(&self, line: &Line<'_>) -> Result<(), LedgerError> {
+        let mut state = self.checked()?;
+        self.append_to(&mut state, line)
+    }
+
+    /// Writes a line, for [`synced`](Self::synced) to wait until it is on the disk. After the first failure nothing
+    /// is written so.
+    pub(super) fn append_to_sync(&self, line: &Line<'_>) -> Result<Syncing, LedgerError> {
+        let mut state = self.checked()?;
+        if let Some(failure) = &state.failure {
+            return Err(failure.clone());
+        }
+        self.append_to(&mut state, line)?;
+        let (synced, wait) = oneshot::channel();
+        state.waiting.push(synced);
+        drop(state);
+        self.0.changed.notify_all();
+        Ok(wait)
+    }
+
+    /// Waits until what was written is on the disk.
+    pub(super) async fn synced(&self, wait: Syncing) -> Result<(), LedgerError> {
+        // Nobody answers once the ledger is closed.
+        wait.await
+            .unwrap_or_else(|_| Err(self.0.file.error(Cause::Closed)))
+    }
+
+    fn append_to(&self, state: &mut State, line: &Line<'_>) -> Result<(), LedgerError> {
+        match self.0.file.append(state.end, line) {
+            Ok(end) => {
+                state.end = end;
+                state.is_dirty = true;
+                Ok(())
+            }
+            Err(error) => {
+                state.failure.get_or_insert_with(|| error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// Syncs for those who wait, all at once, until the ledger is closed.
+    fn sync_for_all(&self) {
+        loop {
+            let nothing = |state: &mut State| state.waiting.is_empty() && !state.is_closed;
+            let waited = self.0.changed.wait_while(self.lock(), nothing);
+            let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+            let waiting = std::mem::take(&mut state.waiting);
+            let is_last = state.is_closed && waiting.is_empty();
+            let is_dirty = std::mem::take(&mut state.is_dirty);
+            drop(state);
+            let synced = if is_dirty { self.0.file.sync() } else { Ok(()) };
+            if let Err(error) = &synced {
+                self.lock().failure.get_or_insert_with(|| error.clone());
+            }
+            for waits in waiting {
+                // Who has stopped waiting has recorded that nothing was sent.
+                let _ = waits.send(synced.clone());
+            }
+            if is_last {
+                return;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").finish_non_exhaustive()
+    }
+}
