@@ -58,7 +58,9 @@ impl Agents {
         I::Item: Into<CreateRow>,
     {
         let agents = self.clone();
-        CreateMany::new(rows.into_iter(), move |body| agents.create_written(body))
+        CreateMany::new(rows.into_iter(), &self.service.base_url, move |body| {
+            agents.create_written(body)
+        })
     }
 
     /// Creates an agent from a body that is sent as it is: no rule is checked. For what

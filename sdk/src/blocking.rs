@@ -22,6 +22,7 @@
 use std::{
     fmt,
     future::{Future, poll_fn},
+    path::Path,
     sync::{
         Arc,
         mpsc::{Receiver, Sender, channel},
@@ -40,8 +41,8 @@ use tokio::{
 };
 
 use crate::{
-    CreateAgent, CreateRow, Creation, CreationsInFlight, Error, InFlight, Method, RawResponse,
-    Response, Retrieved, RetryPolicy,
+    CreateAgent, CreateRow, Creation, CreationsInFlight, Error, InFlight, LedgerError, Method,
+    RawResponse, Response, Retrieved, RetryPolicy,
     model::{Agent, Deal},
     window::Source,
 };
@@ -491,6 +492,21 @@ where
         self
     }
 
+    /// See [`dealkit::CreateMany::ledger`](crate::CreateMany::ledger).
+    ///
+    /// # Errors
+    /// When the ledger cannot be opened or written, or is another's.
+    pub fn ledger(mut self, path: impl AsRef<Path>) -> Result<Self, LedgerError> {
+        self.many = self.many.ledger(path)?;
+        Ok(self)
+    }
+
+    /// See [`dealkit::CreateMany::resend_unknown`](crate::CreateMany::resend_unknown).
+    pub fn resend_unknown(mut self) -> Self {
+        self.many = self.many.resend_unknown();
+        self
+    }
+
     /// See [`dealkit::CreateMany::timeout`](crate::CreateMany::timeout).
     pub fn timeout(mut self, total: Duration) -> Self {
         self.many = self.many.timeout(total);
@@ -671,6 +687,17 @@ impl<C: Calls> Worker<C> {
 
     fn take(&mut self) -> WorkerState<C> {
         std::mem::replace(&mut self.state, WorkerState::Gone)
+    }
+}
+
+/// What is in flight is given up, and a ledger closed, before this comes to its end.
+impl<C: Calls> Drop for Worker<C> {
+    fn drop(&mut self) {
+        if let WorkerState::Background { inputs, thread, .. } = self.take() {
+            drop(inputs);
+            // It may have panicked; whoever drops it is not to panic as well.
+            let _ = thread.join();
+        }
     }
 }
 

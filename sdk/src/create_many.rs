@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    path::Path,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -14,16 +15,19 @@ use futures_util::{
     future::{BoxFuture, ready as done},
 };
 use tokio::runtime::Handle;
+use url::Url;
 
 use crate::{
     call::Call,
     error::{Error, Operation},
     http::{call_progress::CallProgress, retry::RetryPolicy},
+    ledger::LedgerError,
     model::{Agent, CreateAgent},
     outcome::Outcome,
+    recorder::{Decision, Recorder, Settled, id_in},
     response::RawResponse,
     service::CallOptions,
-    value::Json,
+    value::{AgentId, Json},
     window::{Plan, Source, Taken, Window},
     wire,
 };
@@ -103,21 +107,36 @@ pub struct CreateMany<I, T = Agent> {
     rows: I,
     plan: Plan,
     call: MakeCall<T>,
+    /// The address that the ledger is bound to.
+    service: String,
+    recorder: Option<Recorder>,
+    agent_id: AgentIdOf<T>,
 }
 
 /// Makes the call of one body.
 type MakeCall<T> = Arc<dyn Fn(Bytes) -> Call<T> + Send + Sync>;
 
+/// What the ledger records of an agent.
+type AgentIdOf<T> = fn(&T) -> Option<String>;
+
 /// One agent of many: which row it is, and what came of it.
 ///
 /// `Debug` shows nothing that is personal.
-#[derive(Debug)]
 #[non_exhaustive]
 pub struct Creation<T = Agent> {
     /// The place of the row among those given, from 0.
     pub index: usize,
     /// The agent, or why there is none that is known.
     pub result: Result<T, Error>,
+    /// The row's key, if it has one.
+    pub key: Option<String>,
+    /// Whether this is what the ledger has from an earlier run, and nothing was sent: then `result` is an error of kind
+    /// [`Recorded`](crate::ErrorKind::Recorded), also of an agent that was created.
+    pub recorded: bool,
+    /// Why what came of the row is not in the ledger, if it could not be written. A later run then takes the outcome
+    /// for unknown; of this run, no further row is sent.
+    pub ledger_error: Option<LedgerError>,
+    recorded_id: Option<AgentId>,
 }
 
 impl<T> Creation<T> {
@@ -129,6 +148,32 @@ impl<T> Creation<T> {
             Err(error) => error.outcome(),
         }
     }
+
+    /// The agent that an earlier run has created, if that is [recorded](Self::recorded). There is none where its
+    /// response could not be read.
+    pub fn recorded_agent_id(&self) -> Option<&AgentId> {
+        self.recorded_id.as_ref()
+    }
+}
+
+impl Creation {
+    /// The agent that was created, in this run or an earlier one.
+    pub fn agent_id(&self) -> Option<&AgentId> {
+        match &self.result {
+            Ok(agent) => Some(&agent.id),
+            Err(_) => self.recorded_agent_id(),
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Creation<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Creation")
+            .field("index", &self.index)
+            .field("result", &self.result)
+            .field("recorded", &self.recorded)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A row of a [`CreateMany`]: the request of an agent, or why there is none.
@@ -138,19 +183,35 @@ impl<T> Creation<T> {
 /// | [`CreateAgent`] | every rule is checked before it is sent, however it was built |
 /// | [`Json`] | a body that is sent as it is, for services that accept more than the rules |
 /// | a `Result` of these | such as what [`build`](crate::CreateAgent::builder) returns: an error is the row's error |
-pub struct CreateRow(Result<Bytes, Error>);
+/// | `(key, row)` | a row with its key, for a [ledger](CreateMany::ledger) |
+pub struct CreateRow {
+    body: Result<Bytes, Error>,
+    key: Option<String>,
+}
 
 impl CreateRow {
     /// A row of the text of a JSON value, or what is wrong with it: for bindings, which write it themselves.
     #[doc(hidden)]
     pub fn written(body: Result<Bytes, Error>) -> Self {
-        Self(body)
+        Self { body, key: None }
+    }
+
+    /// What names the row in a [ledger](CreateMany::ledger), in this run and the next.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+}
+
+impl<K: Into<String>, R: Into<CreateRow>> From<(K, R)> for CreateRow {
+    fn from((key, row): (K, R)) -> Self {
+        row.into().key(key)
     }
 }
 
 impl From<CreateAgent> for CreateRow {
     fn from(request: CreateAgent) -> Self {
-        Self(match request.validate() {
+        Self::written(match request.validate() {
             Ok(()) => Ok(request.to_json().into_text().into()),
             Err(error) => Err(error.into()),
         })
@@ -159,7 +220,7 @@ impl From<CreateAgent> for CreateRow {
 
 impl From<Json> for CreateRow {
     fn from(body: Json) -> Self {
-        Self(Ok(body.into_text().into()))
+        Self::written(Ok(body.into_text().into()))
     }
 }
 
@@ -167,7 +228,7 @@ impl<R: Into<CreateRow>, E: Into<Error>> From<Result<R, E>> for CreateRow {
     fn from(row: Result<R, E>) -> Self {
         match row {
             Ok(row) => row.into(),
-            Err(error) => Self(Err(error.into())),
+            Err(error) => Self::written(Err(error.into())),
         }
     }
 }
@@ -181,12 +242,16 @@ impl fmt::Debug for CreateRow {
 impl<I> CreateMany<I> {
     pub(crate) fn new(
         rows: I,
+        service: &Url,
         call: impl Fn(Bytes) -> Call<Agent> + Send + Sync + 'static,
     ) -> Self {
         Self {
             rows,
             plan: Plan::new(CONCURRENCY),
             call: Arc::new(call),
+            service: service.as_str().trim_end_matches('/').to_owned(),
+            recorder: None,
+            agent_id: |agent| Some(agent.id.to_string()),
         }
     }
 
@@ -198,6 +263,9 @@ impl<I> CreateMany<I> {
             rows: self.rows,
             plan: self.plan,
             call: Arc::new(move |body| call(body).raw_response()),
+            service: self.service,
+            recorder: self.recorder,
+            agent_id: |response| id_in(response.body()),
         }
     }
 }
@@ -237,6 +305,78 @@ impl<I, T> CreateMany<I, T> {
         self
     }
 
+    /// Keeps a ledger of the job in this file, so that it survives a crash of the process or the machine: run again
+    /// over the same rows, it creates only what is new or was not sent. Each row needs a key of its own, the same in
+    /// every run: it is a pair `(key, row)`.
+    ///
+    /// | what the ledger has of a row | the next run |
+    /// |---|---|
+    /// | nothing, or that it was not sent | sends it |
+    /// | created | says so, with the [agent's identifier](Creation::agent_id) |
+    /// | rejected | says so, with the status. A rejection that was not for what the row says (a 401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect) is sent again. A row that you have mended is a new one: give it another key, or a ledger of its own |
+    /// | unknown: an intent without an outcome, or an outcome that is unknown | says so, and sends nothing: find out whether there is an agent, or [`resend_unknown`](Self::resend_unknown) |
+    ///
+    /// What comes from the ledger is [`recorded`](Creation::recorded), and an error of kind
+    /// [`Recorded`](crate::ErrorKind::Recorded) whose outcome says which of these it is. A row that breaks the rules
+    /// is not in the ledger, so that it is sent once it is mended. Of two rows with one key, the second is an error of
+    /// kind [`DuplicateKey`](crate::ErrorKind::DuplicateKey).
+    ///
+    /// ```no_run
+    /// # struct Record { id: String, request: Result<dealkit::CreateAgent, dealkit::ValidationError> }
+    /// # async fn example(client: dealkit::Client, records: Vec<Record>) -> Result<(), dealkit::Error> {
+    /// use dealkit::Outcome;
+    ///
+    /// let rows = records.into_iter().map(|record| (record.id, record.request));
+    /// let mut creations = client.agents().create_many(rows).ledger("agents.ndjson")?.stream();
+    /// while let Some(creation) = creations.next().await {
+    ///     match (creation.outcome(), &creation.result) {
+    ///         (Outcome::Succeeded, _) => println!("row {}: {:?}", creation.index, creation.agent_id()),
+    ///         (_, Err(error)) => eprintln!("row {}: {error}", creation.index),
+    ///         (_, Ok(_)) => {}
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # What is on the disk
+    ///
+    /// That a row is about to be sent (its intent) has reached the disk before the first byte of the request leaves;
+    /// requests that wait for that share one `fsync`. What became of it is written when its response has come, before it
+    /// is handed over, and reaches the disk with the next intent, or when the stream is dropped. So a crash of the
+    /// process loses nothing. A crash of the machine can lose outcomes of the moments before it, and those rows are
+    /// `unknown` then; it never loses that a row was sent.
+    ///
+    /// When the ledger cannot be written any more (a full disk), no further row is sent: each is an error of kind
+    /// [`Ledger`](crate::ErrorKind::Ledger). What is in flight still comes, and says so if it
+    /// [could not be recorded](Creation::ledger_error).
+    ///
+    /// # What is in the file
+    ///
+    /// A line of JSON for each intent and each outcome, with the time, the agent's identifier, the status and the
+    /// request's id. Of keys there are only hashes (HMAC-SHA-256 with a salt that is the file's own): nobody reads an
+    /// e-mail address from it by chance. But whoever has the file can find out whether a key that they guess is in
+    /// it, because the salt is, too. So on Unix a new ledger is readable by its owner only; keep it as you keep the
+    /// rows. ARCHITECTURE.md has the format.
+    ///
+    /// The file is read and locked here, on the calling thread, and memory holds about 150 bytes a key.
+    ///
+    /// # Errors
+    /// When it cannot be opened or written, when another job has it open, in this process or another, when it is the
+    /// ledger of another service, or no ledger at all.
+    pub fn ledger(mut self, path: impl AsRef<Path>) -> Result<Self, LedgerError> {
+        self.recorder = Some(Recorder::open(path.as_ref(), &self.service)?);
+        Ok(self)
+    }
+
+    /// Sends again what the [ledger](Self::ledger) has as unknown. Where an earlier run has created the agent after
+    /// all, there are then two.
+    pub fn resend_unknown(mut self) -> Self {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.resend_unknown();
+        }
+        self
+    }
+
     /// Starts a stream; the first requests go out when it is first read.
     pub fn stream(self) -> CreateStream<I, T>
     where
@@ -263,6 +403,8 @@ impl<I, T> CreateMany<I, T> {
             options: self.plan.options,
             call: self.call,
             window: Window::new(self.plan.as_completed),
+            recorder: self.recorder,
+            agent_id: self.agent_id,
         };
         (self.rows, in_flight)
     }
@@ -343,6 +485,9 @@ pub struct CreationsInFlight<T = Agent> {
     options: CallOptions,
     call: MakeCall<T>,
     window: Window<Creating<T>>,
+    /// After what is in flight, which records what becomes of it when it is dropped.
+    recorder: Option<Recorder>,
+    agent_id: AgentIdOf<T>,
 }
 
 impl<T: Send + 'static> CreationsInFlight<T> {
@@ -358,22 +503,54 @@ impl<T: Send + 'static> CreationsInFlight<T> {
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
         let index = self.window.next_index();
-        let creating = match row.into().0 {
-            Ok(body) => {
-                let call = (self.call)(body).options(self.options);
-                Creating {
-                    index,
-                    progress: call.progress(),
-                    call: Box::pin(send(call)),
-                }
-            }
-            Err(error) => Creating {
-                index,
-                progress: Arc::default(),
-                call: Box::pin(done(Err(error.with_operation(&operation())))),
-            },
+        let CreateRow { body, key } = row.into();
+        let mut row = Row {
+            index,
+            ..Row::default()
         };
-        self.window.push(creating);
+        let decision = match &mut self.recorder {
+            Some(recorder) => recorder.decide(key.as_deref(), index),
+            None => Decision::Send(None),
+        };
+        row.key = key;
+        let to_send = match decision {
+            Decision::Send(recording) => {
+                row.is_in_doubt = recording
+                    .as_ref()
+                    .is_some_and(|recording| recording.is_in_doubt);
+                body.map(|body| (body, recording))
+            }
+            Decision::Recorded(error, id) => {
+                row.is_recorded = true;
+                row.recorded_id = id;
+                Err(error)
+            }
+            Decision::Refused(error) => Err(error),
+        };
+        let (progress, call): (_, BoxFuture<'static, _>) = match to_send {
+            Ok((body, recording)) => {
+                let call = (self.call)(body).options(self.options);
+                let progress = call.progress();
+                let sent = send(call);
+                let call = match recording {
+                    Some(recording) => recording
+                        .call(Arc::clone(&progress), operation(), self.agent_id, sent)
+                        .boxed(),
+                    None => sent.map(|result| (result, None)).boxed(),
+                };
+                (progress, call)
+            }
+            Err(error) => {
+                let error = error.after_doubt(row.is_in_doubt);
+                let error = error.with_operation(&operation());
+                (Arc::default(), done((Err(error), None)).boxed())
+            }
+        };
+        self.window.push(Creating {
+            row,
+            progress,
+            call,
+        });
     }
 
     /// What the next row came to, or `None` when nothing is in flight.
@@ -429,9 +606,33 @@ impl<T> fmt::Debug for CreationsInFlight<T> {
 
 /// One row in flight, which knows how far it has come.
 struct Creating<T> {
-    index: usize,
+    row: Row,
     progress: Arc<CallProgress>,
-    call: BoxFuture<'static, Result<T, Error>>,
+    call: BoxFuture<'static, Settled<T>>,
+}
+
+/// What is known of a row before it is sent.
+#[derive(Default)]
+struct Row {
+    index: usize,
+    key: Option<String>,
+    is_recorded: bool,
+    recorded_id: Option<AgentId>,
+    /// Whether an earlier run may have created the agent.
+    is_in_doubt: bool,
+}
+
+impl Row {
+    fn settled<T>(&mut self, (result, ledger_error): Settled<T>) -> Creation<T> {
+        Creation {
+            index: self.index,
+            result,
+            key: self.key.take(),
+            recorded: self.is_recorded,
+            ledger_error,
+            recorded_id: self.recorded_id.take(),
+        }
+    }
 }
 
 impl<T> Creating<T> {
@@ -441,14 +642,12 @@ impl<T> Creating<T> {
         // without a runtime none can be polled.
         let is_worth_a_look = self.progress.is_response_due() && Handle::try_current().is_ok();
         let came = is_worth_a_look.then(|| (&mut self.call).now_or_never());
-        let result = came.flatten().unwrap_or_else(|| {
+        let settled = came.flatten().unwrap_or_else(|| {
             let error = Error::cancelled(self.progress.outcome(), self.progress.attempts());
-            Err(error.with_operation(&operation()))
+            let error = error.after_doubt(self.row.is_in_doubt);
+            (Err(error.with_operation(&operation())), None)
         });
-        Creation {
-            index: self.index,
-            result,
-        }
+        self.row.settled(settled)
     }
 }
 
@@ -456,11 +655,8 @@ impl<T> Future for Creating<T> {
     type Output = Creation<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Creation<T>> {
-        let result = ready!(self.call.as_mut().poll(context));
-        Poll::Ready(Creation {
-            index: self.index,
-            result,
-        })
+        let settled = ready!(self.call.as_mut().poll(context));
+        Poll::Ready(self.row.settled(settled))
     }
 }
 

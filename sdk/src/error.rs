@@ -9,6 +9,7 @@ use url::Url;
 use crate::{
     decode_error::DecodeError,
     http_response::HttpResponse,
+    ledger::LedgerError,
     outcome::Outcome,
     problem::Problem,
     redact,
@@ -125,6 +126,18 @@ enum Cause {
     Redirect(String),
     #[error("cancelled {}", when_cancelled(*.0))]
     Cancelled(Outcome),
+    #[error("not sent: {0}")]
+    Ledger(LedgerError),
+    #[error("{}", recorded(*.outcome, *.status))]
+    Recorded {
+        outcome: Outcome,
+        status: Option<StatusCode>,
+        request_id: Option<String>,
+    },
+    #[error(
+        "not sent: the row of index {0} in this job has the same key; with a ledger each row needs a key of its own"
+    )]
+    DuplicateKey(usize),
 }
 
 type Source = Box<dyn StdError + Send + Sync>;
@@ -136,6 +149,21 @@ fn when_cancelled(outcome: Outcome) -> &'static str {
         Outcome::Rejected => "before it was sent again",
         Outcome::Unknown => "after it was sent, before the whole response had arrived",
         Outcome::Succeeded => "while the response to its success arrived",
+    }
+}
+
+/// What the ledger has of a row that an earlier run has sent.
+fn recorded(outcome: Outcome, status: Option<StatusCode>) -> String {
+    let status = status.map_or_else(String::new, |status| format!(" ({status})"));
+    match outcome {
+        Outcome::Succeeded => "an earlier run has created the agent; nothing was sent".to_owned(),
+        Outcome::Rejected => {
+            format!("the service has rejected it in an earlier run{status}; nothing was sent")
+        }
+        Outcome::NotSent | Outcome::Unknown => format!(
+            "an earlier run has sent it, and what became of it is unknown{status}; nothing was sent. Find out whether \
+             there is an agent; with resend_unknown it is sent again"
+        ),
     }
 }
 
@@ -180,6 +208,13 @@ pub enum ErrorKind {
     /// The call was given up before its end, with others of [`CreateMany`](crate::CreateMany). Troubleshooting:
     /// [`Error::outcome`] says whether the service may have acted.
     Cancelled,
+    /// The job's ledger cannot be written, so the row was not sent. Troubleshooting: [`Error::ledger_error`].
+    Ledger,
+    /// The job's ledger knows from an earlier run what became of the row, so nothing was sent.
+    /// [`Error::outcome`] says what.
+    Recorded,
+    /// Another row of the job has the same key, and this one was not sent. [`Error::first_index`] says which.
+    DuplicateKey,
 }
 
 /// Whether any of a request for which no response came was sent.
@@ -268,6 +303,30 @@ impl Error {
         error
     }
 
+    /// What the ledger says of a row.
+    pub(crate) fn recorded(
+        outcome: Outcome,
+        status: Option<u16>,
+        request_id: Option<String>,
+    ) -> Self {
+        Self::new(Cause::Recorded {
+            outcome,
+            status: status.and_then(|status| StatusCode::from_u16(status).ok()),
+            request_id,
+        })
+    }
+
+    /// The row of this index has the same key.
+    pub(crate) fn duplicate_key(first: usize) -> Self {
+        Self::new(Cause::DuplicateKey(first))
+    }
+
+    /// Says whether an earlier run may have made the service act.
+    pub(crate) fn after_doubt(mut self, is_in_doubt: bool) -> Self {
+        self.0.earlier_may_have_acted |= is_in_doubt;
+        self
+    }
+
     pub(crate) fn too_large(limit: u64) -> Self {
         Self::new(Cause::TooLarge(limit))
     }
@@ -340,13 +399,19 @@ impl Error {
 
     /// The request's id, in brackets, if there is one.
     fn request_id_text(&self) -> String {
-        let (Some(response), Some(id)) = (self.response(), self.request_id()) else {
-            return String::new();
-        };
-        format!(
-            " [request id {}]",
-            redact::short(&response.redactor.mask(id))
-        )
+        match self.shown_request_id() {
+            Some(id) => format!(" [request id {id}]"),
+            None => String::new(),
+        }
+    }
+
+    /// The request's id, as it may be shown and kept.
+    pub(crate) fn shown_request_id(&self) -> Option<String> {
+        let id = self.request_id()?;
+        Some(match self.response() {
+            Some(response) => redact::short(&response.redactor.mask(id)),
+            None => redact::short(id),
+        })
     }
 
     /// What there is to know of the attempts, in brackets, if anything.
@@ -409,13 +474,19 @@ impl Error {
             Cause::Decode(_) => ErrorKind::Decode,
             Cause::Status | Cause::Redirect(_) => ErrorKind::Status,
             Cause::Cancelled(_) => ErrorKind::Cancelled,
+            Cause::Ledger(_) => ErrorKind::Ledger,
+            Cause::Recorded { .. } => ErrorKind::Recorded,
+            Cause::DuplicateKey(_) => ErrorKind::DuplicateKey,
         }
     }
 
     /// The status of the response, if there was one. Like the body, the headers and the request id it is that of
     /// the last attempt; where that got none, the text tells of the last response before it.
     pub fn status(&self) -> Option<StatusCode> {
-        self.response().map(|response| response.status)
+        match &self.0.cause {
+            Cause::Recorded { status, .. } => *status,
+            _ => self.response().map(|response| response.status),
+        }
     }
 
     /// The error body as problem details (RFC 9457), if it was one.
@@ -439,6 +510,9 @@ impl Error {
 
     /// The request's id in the service's logs: include it when contacting support.
     pub fn request_id(&self) -> Option<&str> {
+        if let Cause::Recorded { request_id, .. } = &self.0.cause {
+            return request_id.as_deref();
+        }
         self.response()?
             .request_id()
             .or_else(|| self.problem()?.request_id.as_deref())
@@ -471,9 +545,11 @@ impl Error {
             return outcome;
         }
         let of_last = match (&self.0.cause, self.status()) {
+            (Cause::Recorded { outcome, .. }, _) => *outcome,
             // However much came after it, the head of the response has said it.
             (_, Some(status)) => Outcome::of_status(status),
             (Cause::Config(_) | Cause::Validation(_) | Cause::NotTaken(_), None)
+            | (Cause::Ledger(_) | Cause::DuplicateKey(_), None)
             | (Cause::Connect(_) | Cause::Unconnected(..) | Cause::Lasting(_), None)
             | (Cause::Timeout(_, Sent::Nothing) | Cause::TooLate(_), None)
             // A document that came of no call.
@@ -509,6 +585,22 @@ impl Error {
     pub fn decode_error(&self) -> Option<&DecodeError> {
         match &self.0.cause {
             Cause::Decode(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// What is wrong with the job's ledger, if that is why the row was not sent.
+    pub fn ledger_error(&self) -> Option<&LedgerError> {
+        match &self.0.cause {
+            Cause::Ledger(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The index of the first row of the job that has the key of this one, if that is why it was not sent.
+    pub fn first_index(&self) -> Option<usize> {
+        match self.0.cause {
+            Cause::DuplicateKey(first) => Some(first),
             _ => None,
         }
     }
@@ -615,6 +707,7 @@ impl StdError for Error {
         match &self.0.cause {
             Cause::Validation(error) => Some(error),
             Cause::Decode(error) => Some(error),
+            Cause::Ledger(error) => Some(error),
             cause => cause.source(),
         }
     }
@@ -623,6 +716,12 @@ impl StdError for Error {
 impl From<ValidationError> for Error {
     fn from(error: ValidationError) -> Self {
         Self::new(Cause::Validation(error))
+    }
+}
+
+impl From<LedgerError> for Error {
+    fn from(error: LedgerError) -> Self {
+        Self::new(Cause::Ledger(error))
     }
 }
 

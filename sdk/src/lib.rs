@@ -135,6 +135,8 @@ mod names;
 mod outcome;
 mod problem;
 #[cfg(feature = "client")]
+mod recorder;
+#[cfg(feature = "client")]
 mod redact;
 #[cfg(feature = "client")]
 mod response;

@@ -197,6 +197,9 @@ fn error_type(error: &Error) -> String {
         ErrorKind::TooLarge => "too_large",
         ErrorKind::Decode => "decode",
         ErrorKind::Cancelled => "cancelled",
+        ErrorKind::Ledger => "ledger",
+        ErrorKind::Recorded => "recorded",
+        ErrorKind::DuplicateKey => "duplicate_key",
     };
     kind.to_owned()
 }

@@ -19,6 +19,7 @@ mod dns;
 mod error_answers;
 mod faults;
 mod kept_connections;
+mod ledger;
 mod limits;
 #[path = "../mock/mod.rs"]
 mod mock;

@@ -1,0 +1,181 @@
+//! What a job with a ledger does about a row: whether it is sent, and what is recorded of it.
+
+use std::{path::Path, sync::Arc};
+
+use serde::Deserialize;
+
+use crate::{
+    error::{Error, Operation},
+    http::call_progress::CallProgress,
+    ledger::{Claim, KeyHash, Ledger, LedgerError, LedgerWriter, State},
+    outcome::Outcome,
+    value::AgentId,
+};
+
+/// The ledger of a job, and what is done about what it holds.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    ledger: Ledger,
+    resends_unknown: bool,
+}
+
+/// What there is to do about a row.
+pub(crate) enum Decision {
+    /// Send it, and record what becomes of it, if there is a ledger.
+    Send(Option<Recording>),
+    /// An earlier run has, and nothing is sent.
+    Recorded(Error, Option<AgentId>),
+    /// It cannot be sent.
+    Refused(Error),
+}
+
+impl Recorder {
+    pub(crate) fn open(path: &Path, service: &str) -> Result<Self, LedgerError> {
+        Ok(Self {
+            ledger: Ledger::open(path, service)?,
+            resends_unknown: false,
+        })
+    }
+
+    pub(crate) fn resend_unknown(&mut self) {
+        self.resends_unknown = true;
+    }
+
+    /// Decides on the row of this key and index.
+    pub(crate) fn decide(&mut self, key: Option<&str>, index: usize) -> Decision {
+        let Some(key) = key.filter(|key| !key.is_empty()) else {
+            return Decision::Refused(Error::config(
+                "not sent: the row has no key, or an empty one; with a ledger each row needs a key of its own",
+            ));
+        };
+        let (hash, is_in_doubt) = match self.ledger.claim(key, index) {
+            Claim::Duplicate(first) => {
+                return Decision::Refused(Error::duplicate_key(first));
+            }
+            Claim::New(hash) => (hash, false),
+            Claim::Known(hash, state) => match state {
+                State::NotSent => (hash, false),
+                State::Rejected { status, .. } if !is_about_the_row(status) => (hash, false),
+                State::Unknown { .. } if self.resends_unknown => (hash, true),
+                State::Created { id } => {
+                    let error = Error::recorded(Outcome::Succeeded, None, None);
+                    return Decision::Recorded(error, id.map(AgentId::from));
+                }
+                State::Rejected { status, request_id } => {
+                    let error = Error::recorded(Outcome::Rejected, status, request_id);
+                    return Decision::Recorded(error, None);
+                }
+                State::Unknown { status, request_id } => {
+                    let error = Error::recorded(Outcome::Unknown, status, request_id);
+                    return Decision::Recorded(error, None);
+                }
+            },
+        };
+        Decision::Send(Some(Recording {
+            writer: self.ledger.writer(),
+            key: hash,
+            is_in_doubt,
+        }))
+    }
+}
+
+/// Whether a rejection of this status was for what the row says. The others are for who sent it, when, or where to:
+/// with the right service key, say, the row may be fine.
+fn is_about_the_row(status: Option<u16>) -> bool {
+    !matches!(
+        status,
+        Some(307 | 308 | 401 | 403 | 404 | 405 | 407 | 421 | 425 | 426 | 429)
+    )
+}
+
+/// Records what becomes of one row.
+pub(crate) struct Recording {
+    writer: LedgerWriter,
+    key: KeyHash,
+    /// Whether an earlier run may have created the agent.
+    pub(crate) is_in_doubt: bool,
+}
+
+/// What a row came to, and why that is not in the ledger, if it is not.
+pub(crate) type Settled<T> = (Result<T, Error>, Option<LedgerError>);
+
+impl Recording {
+    /// Makes the call once its intent is on the disk, and records what it comes to; also where this is given up
+    /// before its end, as far as it has come.
+    pub(crate) async fn call<T>(
+        self,
+        progress: Arc<CallProgress>,
+        operation: Operation,
+        agent_id: fn(&T) -> Option<String>,
+        sent: impl Future<Output = Result<T, Error>>,
+    ) -> Settled<T> {
+        let is_in_doubt = self.is_in_doubt;
+        let mut given_up = GivenUp {
+            recording: &self,
+            progress: &progress,
+            is_over: false,
+        };
+        if let Err(error) = self.writer.intend(self.key).await {
+            let error = Error::from(error).with_operation(&operation);
+            return (Err(error.after_doubt(is_in_doubt)), None);
+        }
+        let result = sent.await;
+        given_up.is_over = true;
+        let recorded = self.writer.record(self.key, &state(&result, agent_id));
+        let result = result.map_err(|error| error.after_doubt(is_in_doubt));
+        (result, recorded.err())
+    }
+}
+
+/// A row that is given up, unless it is over before.
+struct GivenUp<'a> {
+    recording: &'a Recording,
+    progress: &'a CallProgress,
+    is_over: bool,
+}
+
+impl Drop for GivenUp<'_> {
+    fn drop(&mut self) {
+        let state = match self.progress.outcome() {
+            _ if self.is_over => return,
+            // What was refused so far would have been sent again.
+            Outcome::NotSent | Outcome::Rejected => State::NotSent,
+            Outcome::Succeeded => State::Created { id: None },
+            // So says its intent.
+            Outcome::Unknown => return,
+        };
+        // Where it cannot be written the intent stands alone, and the row is in doubt, which is careful and not wrong.
+        let _ = self.recording.writer.record(self.recording.key, &state);
+    }
+}
+
+/// What is recorded of a result.
+fn state<T>(result: &Result<T, Error>, agent_id: fn(&T) -> Option<String>) -> State {
+    let error = match result {
+        Ok(agent) => {
+            return State::Created {
+                id: agent_id(agent),
+            };
+        }
+        Err(error) => error,
+    };
+    let status = error.status().map(|status| status.as_u16());
+    let request_id = error.shown_request_id();
+    match error.outcome() {
+        Outcome::Succeeded => State::Created {
+            id: error.body().and_then(id_in),
+        },
+        Outcome::Rejected => State::Rejected { status, request_id },
+        Outcome::NotSent => State::NotSent,
+        Outcome::Unknown => State::Unknown { status, request_id },
+    }
+}
+
+/// The identifier in the body of a response, whatever else there is.
+pub(crate) fn id_in(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Created {
+        id: String,
+    }
+    serde_json::from_slice(body).ok().map(|Created { id }| id)
+}

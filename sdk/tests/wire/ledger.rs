@@ -1,0 +1,395 @@
+//! Jobs with a ledger: what a second run sends, and what it says of the rows that it does not.
+#![cfg(feature = "blocking")]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use dealkit::{
+    AgentProfile, Client, CreateAgent, CreateRow, Creation, ErrorKind, LedgerErrorKind, Outcome,
+    blocking,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{
+    mock::{AGENT, Service, client},
+    peer::{Blackhole, FINE, Heard, Peer, builder},
+};
+
+use Outcome::{NotSent, Rejected, Succeeded, Unknown};
+
+/// What the service does with a row.
+#[derive(Clone, Copy)]
+enum Reply {
+    Create,
+    Status(u16),
+    /// It creates the agent, and its response is lost.
+    Lose,
+    /// It says that it has, and breaks off.
+    Cut,
+}
+
+fn ledger() -> (TempDir, PathBuf) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("agents.ndjson");
+    (folder, path)
+}
+
+fn key(number: usize) -> String {
+    format!("row{number}@example.com")
+}
+
+fn row(number: usize) -> CreateRow {
+    let request = CreateAgent::builder()
+        .email(key(number))
+        .first_name("Ada")
+        .last_name("Lovelace")
+        .profile(AgentProfile::new())
+        .build();
+    (key(number), request).into()
+}
+
+/// The same row, with a name that breaks the rules.
+fn broken_row(number: usize) -> CreateRow {
+    let request = CreateAgent::builder()
+        .email(key(number))
+        .first_name("")
+        .last_name("Lovelace")
+        .profile(AgentProfile::new())
+        .build();
+    (key(number), request).into()
+}
+
+fn number(heard: &Heard) -> usize {
+    let body: Value = serde_json::from_slice(&heard.body).unwrap();
+    let email = body["email"].as_str().unwrap();
+    let number = email.strip_prefix("row").unwrap();
+    number
+        .strip_suffix("@example.com")
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+/// A job over these rows, whole: what became of them, and which were sent.
+async fn run(
+    peer: &mut Peer,
+    path: &Path,
+    resends_unknown: bool,
+    rows: Vec<CreateRow>,
+    reply: impl Fn(usize) -> Reply,
+) -> (Vec<Creation>, Vec<usize>) {
+    let client = client(peer.url.as_str());
+    let mut job = client.agents().create_many(rows).ledger(path).unwrap();
+    if resends_unknown {
+        job = job.resend_unknown();
+    }
+    let mut creations = job.concurrency(3).stream();
+    let (mut came, mut sent) = (Vec::new(), Vec::new());
+    loop {
+        tokio::select! {
+            creation = creations.next() => match creation {
+                Some(creation) => came.push(creation),
+                None => break,
+            },
+            heard = peer.next() => {
+                let number = number(&heard);
+                sent.push(number);
+                match reply(number) {
+                    Reply::Create => heard.answer(201, &FINE.replace("x_1", &format!("a_{number}"))),
+                    Reply::Status(status) => heard.answer(status, ""),
+                    Reply::Lose => heard.answer_and_close(""),
+                    Reply::Cut => heard.answer_and_close("HTTP/1.1 201 Created\r\nContent-Length: 9\r\n\r\n{"),
+                }
+            }
+        }
+    }
+    sent.sort_unstable();
+    (came, sent)
+}
+
+fn outcomes(creations: &[Creation]) -> Vec<(Outcome, bool)> {
+    creations
+        .iter()
+        .map(|creation| (creation.outcome(), creation.recorded))
+        .collect()
+}
+
+fn text(creation: &Creation) -> String {
+    creation.result.as_ref().unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_the_others() {
+    let (_folder, path) = ledger();
+    let mut peer = Peer::by_hand();
+    let reply = |number| match number {
+        1 => Reply::Status(422),
+        2 => Reply::Lose,
+        3 => Reply::Status(401),
+        4 => Reply::Status(503),
+        5 => Reply::Cut,
+        _ => Reply::Create,
+    };
+    let rows = || (0..6).map(row).chain([broken_row(6)]).collect();
+    let (came, sent) = run(&mut peer, &path, false, rows(), reply).await;
+    assert_eq!(sent, [0, 1, 2, 3, 4, 5]);
+    let first = [
+        Succeeded, Rejected, Unknown, Rejected, Unknown, Succeeded, NotSent,
+    ];
+    assert_eq!(outcomes(&came), first.map(|outcome| (outcome, false)));
+    assert!(came.iter().all(|creation| creation.ledger_error.is_none()));
+
+    // The row that broke the rules is mended, and there is a new one.
+    let rows = || (0..8).map(row).collect();
+    let (came, sent) = run(&mut peer, &path, false, rows(), |_| Reply::Create).await;
+    assert_eq!(sent, [3, 6, 7]);
+    let second = [
+        (Succeeded, true),
+        (Rejected, true),
+        (Unknown, true),
+        (Succeeded, false),
+        (Unknown, true),
+        (Succeeded, true),
+        (Succeeded, false),
+        (Succeeded, false),
+    ];
+    assert_eq!(outcomes(&came), second);
+    assert_eq!(came[0].agent_id().unwrap(), "a_0");
+    assert_eq!(came[3].agent_id().unwrap(), "a_3");
+    assert_eq!(came[5].agent_id(), None);
+    let error = came[1].result.as_ref().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Recorded);
+    assert_eq!(error.status().unwrap(), 422);
+    assert_eq!(
+        text(&came[1]),
+        "POST /v1/agents: the service has rejected it in an earlier run (422 Unprocessable Entity); nothing was sent"
+    );
+    assert!(text(&came[4]).contains("(503 Service Unavailable)"));
+    for (index, creation) in came.iter().enumerate() {
+        assert_eq!(
+            (creation.index, creation.key.clone()),
+            (index, Some(key(index)))
+        );
+        assert!(!format!("{creation:?}").contains("example.com"));
+    }
+
+    // Who has looked, and decides to send again what is unknown.
+    let (came, sent) = run(&mut peer, &path, true, rows(), |_| Reply::Create).await;
+    assert_eq!(sent, [2, 4]);
+    assert_eq!(
+        outcomes(&came)[1..3],
+        [(Rejected, true), (Succeeded, false)]
+    );
+    let (_, sent) = run(&mut peer, &path, true, rows(), |_| Reply::Create).await;
+    assert!(sent.is_empty());
+}
+
+#[tokio::test]
+async fn a_row_that_may_have_been_created_stays_in_doubt_when_sending_it_again_fails() {
+    let (_folder, path) = ledger();
+    let mut peer = Peer::by_hand();
+    let rows = || (0..2).map(row).collect();
+    run(&mut peer, &path, false, rows(), |_| Reply::Lose).await;
+    // The first is refused, and the second does not leave.
+    let (came, sent) = run(&mut peer, &path, true, rows(), |_| Reply::Status(422)).await;
+    assert_eq!(sent, [0, 1]);
+    assert_eq!(outcomes(&came), [(Unknown, false); 2]);
+    let (came, sent) = run(&mut peer, &path, false, rows(), |_| Reply::Create).await;
+    assert!(sent.is_empty());
+    assert_eq!(outcomes(&came), [(Unknown, true); 2]);
+    // One that breaks the rules by now, too.
+    let (came, _) = run(&mut peer, &path, true, vec![broken_row(0)], |_| {
+        Reply::Create
+    })
+    .await;
+    assert_eq!(outcomes(&came), [(Unknown, false)]);
+}
+
+#[tokio::test]
+async fn two_rows_with_one_key_and_rows_without_are_refused() {
+    let (_folder, path) = ledger();
+    let mut peer = Peer::by_hand();
+    let unnamed = CreateAgent::builder()
+        .email("ada@example.com")
+        .first_name("Ada")
+        .last_name("Lovelace")
+        .profile(AgentProfile::new())
+        .build();
+    let rows = vec![
+        row(0),
+        row(1),
+        row(0),
+        unnamed.clone().into(),
+        ("", unnamed).into(),
+    ];
+    let (came, sent) = run(&mut peer, &path, false, rows, |_| Reply::Create).await;
+    assert_eq!(sent, [0, 1]);
+    assert_eq!(outcomes(&came)[2..], [(NotSent, false); 3]);
+    let error = came[2].result.as_ref().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.first_index()),
+        (ErrorKind::DuplicateKey, Some(0))
+    );
+    assert_eq!(
+        text(&came[2]),
+        "POST /v1/agents: not sent: the row of index 0 in this job has the same key; with a ledger each row needs a \
+         key of its own"
+    );
+    for creation in &came[3..] {
+        assert!(
+            text(creation).contains("has no key, or an empty one"),
+            "{creation:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_intent_is_in_the_ledger_before_its_request_leaves() {
+    let (_folder, path) = ledger();
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    let job = client
+        .agents()
+        .create_many((0..4).map(row))
+        .ledger(&path)
+        .unwrap();
+    let mut creations = job.concurrency(1).stream();
+    for number in 0..4 {
+        let heard = tokio::select! {
+            _ = creations.next() => panic!("nothing was answered"),
+            heard = peer.next() => heard,
+        };
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text.matches(r#""intent""#).count(), number + 1);
+        assert_eq!(text.matches(r#""created""#).count(), number);
+        heard.answer(201, FINE);
+        creations.next().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_given_up_is_recorded_as_far_as_it_has_come() {
+    for is_cancelled in [true, false] {
+        let (_folder, path) = ledger();
+        let mut peer = Peer::by_hand();
+        let limited = builder(&peer.url).rate_limit(0.001).build().unwrap();
+        let waits = std::time::Duration::from_secs(100_000);
+        let job = limited
+            .agents()
+            .create_many((0..3).map(row))
+            .ledger(&path)
+            .unwrap();
+        let mut creations = job.timeout(waits).stream();
+        let held = tokio::select! {
+            _ = creations.next() => panic!("nothing was answered"),
+            held = peer.next() => held,
+        };
+        let sent = number(&held);
+        if is_cancelled {
+            let left = creations.cancel();
+            for creation in left {
+                let expected = if creation.index == sent {
+                    Unknown
+                } else {
+                    NotSent
+                };
+                assert_eq!(
+                    (creation.outcome(), creation.key),
+                    (expected, Some(key(creation.index)))
+                );
+            }
+        } else {
+            drop(creations);
+        }
+        held.gone().await;
+        let (came, again) = run(&mut peer, &path, false, (0..3).map(row).collect(), |_| {
+            Reply::Create
+        })
+        .await;
+        let others: Vec<_> = (0..3).filter(|number| *number != sent).collect();
+        assert_eq!(again, others);
+        assert_eq!((came[sent].outcome(), came[sent].recorded), (Unknown, true));
+    }
+}
+
+#[tokio::test]
+async fn what_waits_for_a_connection_is_sent_by_the_next_run() {
+    let (_folder, path) = ledger();
+    let blackhole = Blackhole::start().await;
+    let client = client(blackhole.url.as_str());
+    let job = |client: &Client| {
+        client
+            .agents()
+            .create_many((0..2).map(row))
+            .ledger(&path)
+            .unwrap()
+    };
+    let mut creations = job(&client).stream();
+    // Until both intents are there.
+    tokio::select! {
+        _ = creations.next() => panic!("nobody listens"),
+        () = async {
+            while fs::read_to_string(&path).unwrap().matches(r#""intent""#).count() < 2 {
+                tokio::task::yield_now().await;
+            }
+        } => {}
+    }
+    drop(creations);
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(text.matches(r#""not_sent""#).count(), 2, "{text}");
+}
+
+#[test]
+fn a_blocking_job_lets_go_of_its_ledger() {
+    let (_folder, path) = ledger();
+    let service = Service::answering_blocking(201, AGENT);
+    let client = blocking::Client::new(service.client()).unwrap();
+    let job = || client.agents().create_many((0..20).map(row)).ledger(&path);
+    for is_recorded in [false, true] {
+        let creations = job().unwrap().concurrency(4).into_iter();
+        let error = job().unwrap_err();
+        assert_eq!(error.kind(), LedgerErrorKind::InUse);
+        let came: Vec<_> = creations.collect();
+        assert_eq!(came.len(), 20);
+        assert!(came.iter().all(|creation| creation.recorded == is_recorded));
+    }
+    // Dropped in the middle.
+    let mut creations = job().unwrap().into_iter();
+    creations.next().unwrap();
+    drop(creations);
+    drop(job().unwrap());
+    assert_eq!(service.arrived().len(), 20);
+}
+
+#[tokio::test]
+async fn a_ledger_is_bound_to_its_service() {
+    let (_folder, path) = ledger();
+    let job = |url: &str| {
+        client(url)
+            .agents()
+            .create_many([row(0)])
+            .ledger(&path)
+            .map(drop)
+    };
+    job("https://deals.example.com/tenant").unwrap();
+    job("https://deals.example.com/tenant/").unwrap();
+    for other in [
+        "https://deals.example.com",
+        "http://127.0.0.1/tenant",
+        "https://deals.example.com/other",
+    ] {
+        assert_eq!(
+            job(other).unwrap_err().kind(),
+            LedgerErrorKind::OtherService
+        );
+    }
+    let error = dealkit::Error::from(job("https://other.example.com").unwrap_err());
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::Ledger, NotSent)
+    );
+    assert_eq!(error.ledger_error().unwrap().path(), path);
+}
