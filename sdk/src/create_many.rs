@@ -356,7 +356,7 @@ impl<I, T> CreateMany<I, T> {
     /// request's id. Of keys there are only hashes (HMAC-SHA-256 with a salt that is the file's own): nobody reads an
     /// e-mail address from it by chance. But whoever has the file can find out whether a key that they guess is in
     /// it, because the salt is, too. So on Unix a new ledger is readable by its owner only; keep it as you keep the
-    /// rows. ARCHITECTURE.md has the format.
+    /// rows. `sdk/contract/ledger.md` in the repository is the format.
     ///
     /// The file is read and locked here, on the calling thread, and memory holds about 150 bytes a key.
     ///

@@ -1,4 +1,4 @@
-//! The lines of a ledger, which ARCHITECTURE.md describes, and the hashes in them.
+//! The lines of a ledger, as `sdk/contract/ledger.md` has them, and the hashes in them.
 
 use std::{borrow::Cow, fmt, io, time::SystemTime};
 
