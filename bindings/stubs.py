@@ -195,7 +195,9 @@ class Engine:
     def many(self, ordered: bool, options: Options | None, raw: bool) -> Many | Failure:
         """{Engine.many}"""
 
-    def create_many(self, ordered: bool, options: Options | None, raw: bool) -> Many | Failure:
+    def create_many(
+        self, ordered: bool, options: Options | None, raw: bool, ledger: tuple[str, bool] | None
+    ) -> Many | Failure:
         """{Engine.create_many}"""
 
 @final
@@ -246,11 +248,14 @@ class Many:
     def in_flight(self) -> int:
         """{Many.in_flight}"""
 
-    def take(self, ready: list[tuple[int, str | None, Any]]) -> Failure | None:
+    def take(self, ready: list[tuple[int, str | None, Any, tuple[bool, str | None, Failure | None] | None]]) -> Failure | None:
         """{Many.take}"""
 
     def wait(self) -> Failure | None:
         """{Many.wait}"""
+
+    def wait_for_end(self) -> bool:
+        """{Many.wait_for_end}"""
 
     def tell(self, mailbox: Mailbox, future: Any) -> Failure | None:
         """{Many.tell}"""

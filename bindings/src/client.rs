@@ -274,19 +274,25 @@ impl Engine {
         })
     }
 
-    /// Begins to create many agents, whose calls are pushed one at a time.
+    /// Begins to create many agents, whose calls are pushed one at a time. A ledger is (its path, whether what is
+    /// unknown there is sent again).
     fn create_many<'py>(
         &self,
         py: Python<'py>,
         ordered: bool,
         options: Option<&Bound<'py, Options>>,
         raw: bool,
+        ledger: Option<(String, bool)>,
     ) -> PyResult<Bound<'py, PyAny>> {
         gil::end_if_left_behind(py);
-        entry(py, || {
-            let options = options.map(|options| options.get());
-            Many::create(&self.made()?, ordered, options, raw)
-        })
+        let options = options.map(|options| options.get());
+        let begin = || Many::create(&self.made()?, ordered, options, raw, ledger.as_ref());
+        // A long ledger takes its time to read.
+        let begun = match ledger {
+            Some(_) => gil::release(py, begin),
+            None => begin(),
+        };
+        entry(py, || begun)
     }
 }
 

@@ -4,7 +4,9 @@
 
 use std::{error::Error as _, sync::Arc};
 
-use dealkit::{DecodeError, Error, ErrorKind, LineError, Problem, ValidationError, Violation};
+use dealkit::{
+    DecodeError, Error, ErrorKind, LedgerError, LineError, Problem, ValidationError, Violation,
+};
 use pyo3::{
     IntoPyObjectExt, intern,
     prelude::*,
@@ -45,6 +47,12 @@ impl From<PyErr> for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Failure::Error(Arc::new(error))
+    }
+}
+
+impl From<LedgerError> for Failure {
+    fn from(error: LedgerError) -> Self {
+        Error::from(error).into()
     }
 }
 
@@ -178,6 +186,13 @@ fn tell_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {
     if let Some(decode) = error.decode_error() {
         tell_place(attributes, decode)?;
     }
+    if let Some(ledger) = error.ledger_error() {
+        attributes.set_item(intern!(py, "reason"), ledger.kind().as_str())?;
+        attributes.set_item(intern!(py, "line"), ledger.line())?;
+    }
+    if let Some(index) = error.first_index() {
+        attributes.set_item(intern!(py, "first_index"), index)?;
+    }
     Ok(())
 }
 
@@ -208,6 +223,9 @@ fn kind(kind: ErrorKind) -> &'static str {
         ErrorKind::Decode => "decode",
         ErrorKind::Status => "status",
         ErrorKind::Cancelled => "cancelled",
+        ErrorKind::Ledger => "ledger",
+        ErrorKind::Recorded => "recorded",
+        ErrorKind::DuplicateKey => "duplicate_key",
         // No connection, a response that is too large or broke off, and what the core may add.
         _ => "connection",
     }

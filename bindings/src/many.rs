@@ -15,7 +15,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use dealkit::{CreateRow, Creation, Error, Retrieved, ValidationError, Violation, ViolationCode};
+use dealkit::{
+    CreateRow, Creation, Error, LedgerError, Retrieved, ValidationError, Violation, ViolationCode,
+};
 use futures_util::{Stream, StreamExt as _};
 use pyo3::{prelude::*, types::PyList};
 use tokio::{
@@ -65,8 +67,19 @@ type Way<T> = UnboundedSender<Vec<(T, Told)>>;
 /// What a call came to.
 struct Item {
     index: usize,
+    /// The identifier that was asked for, or the key of the row.
     id: Option<String>,
     result: CallResult,
+    record: Option<Record>,
+}
+
+/// What a ledger has to do with it.
+struct Record {
+    /// Whether an earlier run did it.
+    is_earlier: bool,
+    agent_id: Option<String>,
+    /// Why the ledger does not have it.
+    error: Option<LedgerError>,
 }
 
 impl From<Retrieved<dealkit::RawResponse>> for Item {
@@ -75,17 +88,36 @@ impl From<Retrieved<dealkit::RawResponse>> for Item {
             index: retrieved.index,
             id: Some(retrieved.id),
             result: retrieved.result.map_err(Arc::new),
+            record: None,
         }
     }
 }
 
 impl From<Creation<dealkit::RawResponse>> for Item {
     fn from(creation: Creation<dealkit::RawResponse>) -> Self {
+        let agent_id = creation.recorded_agent_id().map(ToString::to_string);
+        let has_record = creation.recorded || creation.ledger_error.is_some();
         Self {
             index: creation.index,
-            id: None,
+            id: creation.key,
             result: creation.result.map_err(Arc::new),
+            record: has_record.then_some(Record {
+                is_earlier: creation.recorded,
+                agent_id,
+                error: creation.ledger_error,
+            }),
         }
+    }
+}
+
+type RecordParts<'py> = (bool, Option<String>, Option<Bound<'py, PyAny>>);
+
+impl Record {
+    fn into_python(self, py: Python<'_>) -> PyResult<RecordParts<'_>> {
+        let failure = self
+            .error
+            .map(|error| into_python::<()>(py, Err(error.into())));
+        Ok((self.is_earlier, self.agent_id, failure.transpose()?))
     }
 }
 
@@ -99,7 +131,7 @@ trait Calls: Stream<Item: Into<Item>> + Unpin + Send + 'static {
     fn is_empty(&self) -> bool;
 
     /// What there is to know of those that nobody waits for any longer.
-    fn given_up(self) -> Vec<Self::Item>;
+    fn given_up(&mut self) -> Vec<Self::Item>;
 }
 
 impl Calls for dealkit::InFlight<dealkit::RawResponse> {
@@ -113,7 +145,7 @@ impl Calls for dealkit::InFlight<dealkit::RawResponse> {
         self.is_empty()
     }
 
-    fn given_up(self) -> Vec<Self::Item> {
+    fn given_up(&mut self) -> Vec<Self::Item> {
         Vec::new()
     }
 }
@@ -129,7 +161,7 @@ impl Calls for dealkit::CreationsInFlight<dealkit::RawResponse> {
         self.is_empty()
     }
 
-    fn given_up(mut self) -> Vec<Self::Item> {
+    fn given_up(&mut self) -> Vec<Self::Item> {
         self.cancel()
     }
 }
@@ -175,7 +207,16 @@ impl Buffer {
 
     /// Waits a little, unless something has come or nothing will.
     fn wait(&self) {
-        let nothing = |state: &mut State| state.items.is_empty() && !state.has_ended;
+        self.wait_while(|state| state.items.is_empty() && !state.has_ended);
+    }
+
+    /// Waits a little for the end, and says whether it has come.
+    fn wait_for_end(&self) -> bool {
+        self.wait_while(|state| !state.has_ended);
+        self.lock().has_ended
+    }
+
+    fn wait_while(&self, nothing: impl FnMut(&mut State) -> bool) {
         let mut state = self.lock();
         state.threads += 1;
         let waited = self
@@ -184,6 +225,12 @@ impl Buffer {
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.threads -= 1;
     }
+}
+
+/// Calls in flight, and what says their end: once they are gone, and their ledger is closed.
+struct Job<C> {
+    calls: C,
+    end: End,
 }
 
 /// Says that no more will come, whatever the reason.
@@ -221,8 +268,15 @@ impl Many {
         ordered: bool,
         options: Option<&Options>,
         raw: bool,
+        ledger: Option<&(String, bool)>,
     ) -> Outcome<Self> {
-        let many = client.agents().create_many(iter::empty::<CreateRow>());
+        let mut many = client.agents().create_many(iter::empty::<CreateRow>());
+        if let Some((path, resends_unknown)) = ledger {
+            many = many.ledger(path)?;
+            if *resends_unknown {
+                many = many.resend_unknown();
+            }
+        }
         let mut many = many.raw_responses();
         if !ordered {
             many = many.as_completed();
@@ -247,7 +301,11 @@ impl Many {
             runtime: runtime.clone(),
         });
         let (sender, pushed) = mpsc::unbounded_channel();
-        let task = runtime.spawn(make(calls, pushed, End(Arc::clone(&buffer))));
+        let job = Job {
+            calls,
+            end: End(Arc::clone(&buffer)),
+        };
+        let task = runtime.spawn(make(job, pushed));
         Ok(Self {
             inputs: Mutex::new(Some(inputs(sender))),
             pushed: AtomicUsize::new(0),
@@ -284,9 +342,14 @@ impl Many {
             }
             Inputs::Rows(sender) => {
                 let rows = given.iter().map(|pair| {
-                    let (call, watch) =
-                        pair.extract::<(Option<Bound<'_, Call>>, Option<Bound<'_, Watch>>)>()?;
-                    let row = row(call.as_ref().map(|call| call.get()));
+                    let ((call, key), watch) = pair.extract::<(
+                        (Option<Bound<'_, Call>>, Option<String>),
+                        Option<Bound<'_, Watch>>,
+                    )>()?;
+                    let mut row = row(call.as_ref().map(|call| call.get()));
+                    if let Some(key) = key {
+                        row = row.key(key);
+                    }
                     Ok((row, Watch::told(watch.as_ref())))
                 });
                 sender.send(rows.collect::<Outcome<_>>()?).is_ok()
@@ -347,11 +410,8 @@ fn row(call: Option<&Call>) -> CreateRow {
 }
 
 /// Makes the calls that are pushed, until nobody can push any more.
-async fn make<C: Calls>(
-    mut calls: C,
-    mut pushed: UnboundedReceiver<Vec<(C::Input, Told)>>,
-    end: End,
-) {
+async fn make<C: Calls>(mut job: Job<C>, mut pushed: UnboundedReceiver<Vec<(C::Input, Told)>>) {
+    let Job { calls, end } = &mut job;
     let buffer = &end.0;
     let mut has_news = false;
     loop {
@@ -382,7 +442,8 @@ async fn make<C: Calls>(
 #[pymethods]
 impl Many {
     /// Adds what is asked for to what is in flight, each with its Watch or None: an identifier; or the Call that creates
-    /// an agent, or None for a row that is not to be sent, of which an error comes. `index` is the place of the first.
+    /// an agent, or None for a row that is not to be sent, of which an error comes, and with it the row's key or None.
+    /// `index` is the place of the first.
     /// Where one is of the wrong type, none of them is added.
     fn push<'py>(&self, inputs: &Bound<'py, PyList>, index: usize) -> PyResult<Bound<'py, PyAny>> {
         let py = inputs.py();
@@ -431,8 +492,9 @@ impl Many {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Takes out what has come, each as (index, identifier or None, value or failure). They go to the front of `ready`,
-    /// the last of them first: the next one is always at its end.
+    /// Takes out what has come, each as (index, identifier or key or None, value or failure, record or None). They go to
+    /// the front of `ready`, the last of them first: the next one is always at its end. A record is (whether an earlier
+    /// run did it, its agent's identifier or None, why the ledger does not have it or None).
     fn take<'py>(&self, ready: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
         let py = ready.py();
         gil::end_if_left_behind(py);
@@ -442,7 +504,11 @@ impl Many {
             let count = items.len();
             for item in items.into_iter().rev() {
                 let value = response::result(py, &item.result, self.read_as, self.raw);
-                taken.append((item.index, item.id, into_python(py, value)?))?;
+                let record = item
+                    .record
+                    .map(|record| record.into_python(py))
+                    .transpose()?;
+                taken.append((item.index, item.id, into_python(py, value)?, record))?;
             }
             ready.set_slice(0, 0, &taken)?;
             self.in_flight.fetch_sub(count, Ordering::Relaxed);
@@ -479,6 +545,13 @@ impl Many {
             }
             Ok(())
         })
+    }
+
+    /// Waits a little for the end of what was given up, and says whether it has come: then its ledger is closed.
+    fn wait_for_end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let has_ended =
+            self.process != process::id() || gil::release(py, || self.buffer.wait_for_end());
+        entry(py, || Ok(has_ended))
     }
 
     /// Cancels what is in flight, of which nothing comes any more.

@@ -543,6 +543,7 @@ impl<T: Send + 'static> CreationsInFlight<T> {
             Err(error) => {
                 let error = error.after_doubt(row.is_in_doubt);
                 let error = error.with_operation(&operation());
+                row.is_settled = true;
                 (Arc::default(), done((Err(error), None)).boxed())
             }
         };
@@ -616,6 +617,8 @@ struct Creating<T> {
 struct Row {
     index: usize,
     key: Option<String>,
+    /// Whether it is known already what became of it.
+    is_settled: bool,
     is_recorded: bool,
     recorded_id: Option<AgentId>,
     /// Whether an earlier run may have created the agent.
@@ -640,7 +643,8 @@ impl<T> Creating<T> {
     fn cancelled(mut self) -> Creation<T> {
         // The response may have come since it was last polled. Polling one that is yet to be sent could send it, and
         // without a runtime none can be polled.
-        let is_worth_a_look = self.progress.is_response_due() && Handle::try_current().is_ok();
+        let is_worth_a_look = self.row.is_settled
+            || (self.progress.is_response_due() && Handle::try_current().is_ok());
         let came = is_worth_a_look.then(|| (&mut self.call).now_or_never());
         let settled = came.flatten().unwrap_or_else(|| {
             let error = Error::cancelled(self.progress.outcome(), self.progress.attempts());

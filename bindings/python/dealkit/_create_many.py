@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from _thread import get_ident
 from collections.abc import Mapping, Sized
-from os import getpid
+from os import fsdecode, getpid
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from dealkit import _native
@@ -16,10 +16,19 @@ from dealkit._native import Failure
 from dealkit._private import clear_frames
 from dealkit._service import native_options
 from dealkit._window import Window, check_arguments
-from dealkit.exceptions import DealkitError, ValidationError, Violation
+from dealkit.exceptions import (
+    ConfigError,
+    DealkitError,
+    DuplicateKeyError,
+    RecordedError,
+    ValidationError,
+    Violation,
+)
 from dealkit.params import CreateAgentParams
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from os import PathLike
     from types import TracebackType
 
     from dealkit._options import CallOptions
@@ -34,7 +43,9 @@ _FIELDS = frozenset(CreateAgentParams.__annotations__)
 class _Creations(Window[Creation[T]]):
     """What both iterators have in common."""
 
-    __slots__ = ("_left", "_refused", "_validate")
+    __slots__ = ("_key", "_left", "_refused", "_unrecorded", "_validate")
+
+    _key: Callable[[Any], str] | None
 
     def __init__(
         self,
@@ -45,6 +56,9 @@ class _Creations(Window[Creation[T]]):
         on_error: str,
         progress: Progress,
         validate: bool,
+        ledger: str | PathLike[str] | None,
+        key: Callable[[Any], str] | None,
+        resend_unknown: bool,
         options: CallOptions,
         *,
         raw: bool,
@@ -63,11 +77,16 @@ class _Creations(Window[Creation[T]]):
         check_arguments(concurrency, ordered, on_error)
         if not isinstance(validate, bool):
             raise TypeError(f"validate must be a bool, not {type(validate).__name__}")
+        path = _checked_path(ledger, key, resend_unknown)
+        self._key = key
         engine = service.open()
-        many = unwrap(engine.create_many(ordered, native_options(options), raw))
+        opened = None if path is None else (path, resend_unknown)
+        many = unwrap(engine.create_many(ordered, native_options(options), raw, opened))
         call: Any = agent_row({}, False)
         super().__init__(source, many, engine.describe(call), concurrency, on_error)
         self._validate = validate
+        # Why the ledger lacks what became of some row.
+        self._unrecorded: DealkitError | None = None
         # The errors of rows that are not sent, by their index, until they are handed over.
         self._refused: dict[int, DealkitError] = {}
         # What `cancel` has found.
@@ -75,28 +94,52 @@ class _Creations(Window[Creation[T]]):
         self._show(progress, total, "agent")
 
     def _input(self, index: int, given: Any) -> Any:
+        call: Any = None
+        key: Any = None
         try:
             call = _call(given, self._validate)
+            if self._key is not None:
+                key = _key_of(self._key, given)
+            # What is wrong with the row itself comes first.
+            if isinstance(key, DealkitError):
+                call = call if isinstance(call, DealkitError) else key
+                key = None
+            if isinstance(call, DealkitError):
+                self._refused[index] = call
+                return None, key
+            return call, key
         finally:
-            # No frame holds it when an exception leaves.
-            del given
-        if isinstance(call, DealkitError):
-            self._refused[index] = call
-            return None
-        return call
+            # No frame holds them when an exception leaves.
+            given = call = key = None
 
-    def _result(self, index: int, id: str | None, value: Any) -> Creation[T]:
-        error: Any
-        if index in self._refused:
-            error = self._refused[index]
-        elif isinstance(value, Failure):
-            error = exception(value)
-        else:
-            self._unwatch(index, None)
-            return Creation(index=index, agent=value)
-        error.index = index
+    def _goes_out(self, input: Any) -> bool:
+        return input[0] is not None
+
+    def _result(self, index: int, id: str | None, value: Any, record: Any) -> Creation[T]:
+        error: Any = exception(value) if isinstance(value, Failure) else None
+        agent = None if error is not None else value
+        recorded, agent_id, unrecorded = (False, None, None) if record is None else record
+        refused = self._refused.get(index)
+        # The ledger may know the row's key, whatever is wrong with the row by now.
+        if refused is not None and not isinstance(error, (RecordedError, DuplicateKeyError)):
+            refused.outcome = error.outcome
+            error = refused
+        if error is not None:
+            error.index = index
         self._unwatch(index, error)
-        return Creation(index=index, error=error)
+        if recorded and error.outcome == "succeeded":
+            error = None
+        if unrecorded is not None:
+            self._unrecorded = unrecorded = exception(unrecorded)
+        return Creation(
+            index=index,
+            agent=agent,
+            agent_id=agent_id,
+            error=error,
+            key=id,
+            recorded=recorded,
+            ledger_error=unrecorded,
+        )
 
     def stop(self) -> None:
         """Takes no further row. Those in flight still come: go on iterating. A signal handler may call it."""
@@ -158,6 +201,23 @@ class _Creations(Window[Creation[T]]):
             # The exception holds on to this frame, which must not hold on to the exception.
             del creation
 
+    def _raise_unrecorded(self) -> None:
+        """At the end: raises why the ledger lacks something, where errors are raised."""
+        error, self._unrecorded = self._unrecorded, None
+        if error is not None and not self._returns_errors:
+            try:
+                raise error
+            finally:
+                # The exception holds on to this frame, which must not hold on to the exception.
+                del error
+
+    def _close(self) -> None:
+        many = self._many
+        super()._close()
+        # Until the ledger is closed, so that the next job can have it.
+        while many is not None and self._key is not None and not many.wait_for_end():
+            pass
+
     def _end(self) -> None:
         """Gives up what is in flight, if it is this process's."""
         if getpid() == self._process:
@@ -191,6 +251,7 @@ class CreationIterator(_Creations[T]):
                 self._flush()
             if get_ident() in self._handing:
                 return self._hand_over()
+            self._raise_unrecorded()
         except BaseException:
             self._break_off()
             raise
@@ -232,6 +293,7 @@ class AsyncCreationIterator(_Creations[T]):
                 await self._news(many)
             if get_ident() in self._handing:
                 return self._hand_over()
+            self._raise_unrecorded()
         except BaseException:
             self._break_off()
             raise
@@ -251,6 +313,46 @@ class AsyncCreationIterator(_Creations[T]):
         traceback: TracebackType | None,
     ) -> None:
         self._end()
+
+
+def _checked_path(ledger: Any, key: Any, resend_unknown: Any) -> str | None:
+    """The ledger's path, where everything that goes with a ledger is given, and right."""
+    if not isinstance(resend_unknown, bool):
+        raise TypeError(f"resend_unknown must be a bool, not {type(resend_unknown).__name__}")
+    if ledger is None:
+        given = "key" if key is not None else "resend_unknown" if resend_unknown else None
+        if given is not None:
+            raise TypeError(f"{given} goes with a ledger: name its file with ledger=")
+        return None
+    if key is None:
+        raise TypeError('with a ledger each row needs a key: say which with key=, such as lambda row: row["email"]')
+    if not callable(key):
+        raise TypeError(f"key must be a function of a row, not {type(key).__name__}")
+    try:
+        return fsdecode(ledger)
+    except TypeError:
+        raise TypeError(f"ledger must be the path of a file, not {type(ledger).__name__}") from None
+
+
+def _key_of(key: Callable[[Any], str], row: Any) -> str | DealkitError:
+    """The key of a row, or why there is none."""
+    found: Any = None
+    try:
+        found = key(row)
+        if isinstance(found, str):
+            found = str.__str__(found)
+            found.encode()
+            return found  # type: ignore[no-any-return]
+        return ConfigError(f"not sent: key must return a str for each row, not {type(found).__name__}")
+    except Exception as error:
+        # Its text may be personal, and its frames too.
+        clear_frames(error)
+        refusal = ConfigError(f"not sent: the key of the row cannot be told: {type(error).__name__}")
+        refusal.__cause__ = error
+        return refusal
+    finally:
+        # No frame holds it when an exception leaves.
+        del row, found
 
 
 def _call(row: Any, validate: bool) -> _native.Call[Any] | DealkitError:

@@ -19,7 +19,7 @@ class Creation(Generic[T]):
     ``Creation(index=1, error=timeout_error())``.
     """
 
-    __slots__ = ("agent", "agent_id", "error", "index", "outcome")
+    __slots__ = ("agent", "agent_id", "error", "index", "key", "ledger_error", "outcome", "recorded")
 
     @keywords
     def __init__(
@@ -29,11 +29,14 @@ class Creation(Generic[T]):
         agent: T | None = None,
         agent_id: str | None = None,
         error: DealkitError | None = None,
+        key: str | None = None,
+        recorded: bool = False,
+        ledger_error: DealkitError | None = None,
     ) -> None:
         self.index: Final = index
         """The place of the row among those given, from 0."""
         self.agent: Final = agent
-        """The agent, or None where there is none that is known. With ``with_raw_response`` the whole response."""
+        """The agent, or None where there is none, or none at hand. With ``with_raw_response`` the whole response."""
         self.agent_id: Final[str | None] = agent_id if agent_id is not None else getattr(agent, "id", None)
         """The identifier of the agent, where it is known. (Of a whole response: ``agent.parse().id``.)"""
         self.error: Final = error
@@ -43,21 +46,47 @@ class Creation(Generic[T]):
         ``"not_sent"`` and ``"rejected"``: there is no agent. ``"unknown"``: there may be one. ``"succeeded"`` with an
         error: there is one, and the response could not be read."""
 
-    def _key(self) -> tuple[Any, ...]:
-        return (self.index, self.agent, self.agent_id, self.error)
+        self.key: Final = key
+        """The row's key, where the job has a ledger. It may be personal, and is in no text."""
+        self.recorded: Final = recorded
+        """Whether this is what the ledger has from an earlier run, and nothing was sent. An agent that was created
+        then has its ``agent_id`` alone; of a rejected or unknown row, ``error`` is a ``RecordedError``."""
+        self.ledger_error: Final = ledger_error
+        """Why the ledger does not have what became of the row, if it could not be written: a later run takes it for
+        unknown."""
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (self.index, self.agent, self.agent_id, self.error, self.key, self.recorded, self.ledger_error)
 
     def __eq__(self, other: object) -> bool:
-        return self._key() == other._key() if isinstance(other, Creation) else NotImplemented
+        return self._parts() == other._parts() if isinstance(other, Creation) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        return hash(self._parts())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_restored, self._key())
+        return (_restored, self._parts())
 
     def __repr__(self) -> str:
-        return f"Creation(index={self.index!r}, agent_id={self.agent_id!r}, outcome={self.outcome!r})"
+        shown = f"index={self.index!r}, agent_id={self.agent_id!r}, outcome={self.outcome!r}"
+        return f"Creation({shown}{', recorded=True' if self.recorded else ''})"
 
 
-def _restored(index: int, agent: Any, agent_id: str | None, error: DealkitError | None) -> Creation[Any]:
-    return Creation(index=index, agent=agent, agent_id=agent_id, error=error)
+def _restored(
+    index: int,
+    agent: Any,
+    agent_id: str | None,
+    error: DealkitError | None,
+    key: str | None,
+    recorded: bool,
+    ledger_error: DealkitError | None,
+) -> Creation[Any]:
+    return Creation(
+        index=index,
+        agent=agent,
+        agent_id=agent_id,
+        error=error,
+        key=key,
+        recorded=recorded,
+        ledger_error=ledger_error,
+    )

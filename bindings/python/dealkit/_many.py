@@ -56,7 +56,7 @@ class _Deals(Window[T]):
     def _input(self, index: int, given: Any) -> Any:
         return given
 
-    def _result(self, index: int, id: str | None, value: Any) -> T:
+    def _result(self, index: int, id: str | None, value: Any, record: object) -> T:
         if isinstance(value, Failure):
             value = exception(value, id)
             value.index = index

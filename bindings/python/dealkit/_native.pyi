@@ -1655,8 +1655,11 @@ class Engine:
     def many(self, ordered: bool, options: Options | None, raw: bool) -> Many | Failure:
         """Begins to retrieve many deals, whose identifiers are pushed one at a time."""
 
-    def create_many(self, ordered: bool, options: Options | None, raw: bool) -> Many | Failure:
-        """Begins to create many agents, whose calls are pushed one at a time."""
+    def create_many(
+        self, ordered: bool, options: Options | None, raw: bool, ledger: tuple[str, bool] | None
+    ) -> Many | Failure:
+        """Begins to create many agents, whose calls are pushed one at a time. A ledger is (its path, whether what is
+        unknown there is sent again)."""
 
 @final
 class Waiting:
@@ -1697,7 +1700,8 @@ class Many:
 
     def push(self, inputs: list[tuple[Any, Watch | None]], index: int) -> Failure | None:
         """Adds what is asked for to what is in flight, each with its Watch or None: an identifier; or the Call that creates
-        an agent, or None for a row that is not to be sent, of which an error comes. `index` is the place of the first.
+        an agent, or None for a row that is not to be sent, of which an error comes, and with it the row's key or None.
+        `index` is the place of the first.
         Where one is of the wrong type, none of them is added."""
 
     def cancel(self, inputs: list[tuple[Any, Watch | None]], index: int) -> Failure | None:
@@ -1712,12 +1716,16 @@ class Many:
     def in_flight(self) -> int:
         """How many were pushed and not taken."""
 
-    def take(self, ready: list[tuple[int, str | None, Any]]) -> Failure | None:
-        """Takes out what has come, each as (index, identifier or None, value or failure). They go to the front of `ready`,
-        the last of them first: the next one is always at its end."""
+    def take(self, ready: list[tuple[int, str | None, Any, tuple[bool, str | None, Failure | None] | None]]) -> Failure | None:
+        """Takes out what has come, each as (index, identifier or key or None, value or failure, record or None). They go to
+        the front of `ready`, the last of them first: the next one is always at its end. A record is (whether an earlier
+        run did it, its agent's identifier or None, why the ledger does not have it or None)."""
 
     def wait(self) -> Failure | None:
         """Waits a little for something to come, on the calling thread."""
+
+    def wait_for_end(self) -> bool:
+        """Waits a little for the end of what was given up, and says whether it has come: then its ledger is closed."""
 
     def tell(self, mailbox: Mailbox, future: Any) -> Failure | None:
         """Resolves the future of the mailbox's event loop once something has come."""

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import date
+from os import PathLike
 from typing import Any, Literal, Unpack, overload
 
 from dealkit._calls import agent_violations, create_agent, retrieve_deal
@@ -106,6 +107,9 @@ class Agents:
         on_error: Literal["raise", "return"] = "raise",
         progress: Progress = False,
         validate: bool = True,
+        ledger: str | PathLike[str] | None = None,
+        key: Callable[[CreateAgentParams], str] | None = None,
+        resend_unknown: bool = False,
         **options: Unpack[CallOptions],
     ) -> CreationIterator[Agent]:
         """Creates many agents, a bounded number at a time, as an iterator of ``Creation``.
@@ -122,6 +126,23 @@ class Agents:
         To stop early, ``stop()`` takes no further row and lets those in flight come; ``cancel()`` gives them up and
         returns what is known of each. After an exception, Ctrl-C too, both still work: keep the iterator in a variable.
 
+        With a ledger, a job survives the crash of its process, or of the machine: run again over the same rows, it
+        creates what is new or was not sent, and nothing else.
+
+        >>> client.agents.create_many(rows, ledger="agents.ndjson", key=lambda row: row["email"], on_error="return")
+
+        What the ledger has from an earlier run is ``recorded``. An agent that was created comes back with its
+        ``agent_id``; a rejected row with a ``RecordedError``, unless the rejection was not for what the row says (401,
+        403, 404, 405, 407, 421, 425, 426, 429, or a redirect): then it is sent again. Where nobody knows whether the
+        agent was created, the error is a ``RecordedError``, too, with the outcome ``unknown``: find out, or resend it.
+        A row that breaks the rules is not in the ledger, so that it is sent once it is mended; one that the service has
+        rejected needs another key when it is mended, or a ledger of its own.
+
+        That a row is about to be sent is on the disk before it is, and what became of it is written before you have
+        it: a crash of the process loses nothing, and one of the machine at most outcomes, which are then unknown. Of
+        keys the file holds salted hashes, so that nobody reads an e-mail address from it by chance; whoever has the
+        file can still find out whether a key that they guess is in it.
+
         Args:
             rows: The agents: any iterable of mappings as ``create(**row)`` takes them; ``CreateAgentParams`` has the
                 fields.
@@ -132,12 +153,29 @@ class Agents:
             progress: True shows a tqdm bar, or a plain line on standard error where tqdm is not installed; a
                 callable is called with how many rows have come back and how many there are, if that is known.
             validate: Whether the rules are checked before a row is sent.
+            ledger: The file of the job's ledger; it is begun where there is none. One job at a time has it, until its
+                iterator has come to the end or is closed.
+            key: Tells the key of a row, by which the ledger knows it: a str, the same in every run, and another for
+                each row. With ``ledger``, and only then.
+            resend_unknown: Whether to send again what is unknown in the ledger. Where an earlier run has created the
+                agent after all, there are then two.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
         """
         given: dict[str, object] = {"rows": rows}
         del rows
         return CreationIterator(
-            self._service, given, concurrency, ordered, on_error, progress, validate, options, raw=False
+            self._service,
+            given,
+            concurrency,
+            ordered,
+            on_error,
+            progress,
+            validate,
+            ledger,
+            key,
+            resend_unknown,
+            options,
+            raw=False,
         )
 
     @keywords

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from dealkit._progress import Display, Progress
 
+    # What a ledger has to do with a result; see Many.take.
+    _Record = tuple[bool, str | None, _native.Failure | None]
+
 R = TypeVar("R")
 
 # So many are sent at a time, or the eighth part of those that may be in flight if that is less: sending one costs as
@@ -86,7 +89,7 @@ class Window(Generic[R]):
         # Whether something is being taken: the iterator may come here itself.
         self._is_taking = False
         # What has come and was read, the next one last.
-        self._ready: list[tuple[int, str | None, Any]] = []
+        self._ready: list[tuple[int, str | None, Any, _Record | None]] = []
         # What is on its way to the caller, by thread.
         self._handing: dict[int, R] = {}
         self._process = getpid()
@@ -103,7 +106,11 @@ class Window(Generic[R]):
         """What the native half takes for what was given."""
         raise NotImplementedError
 
-    def _result(self, index: int, id: str | None, value: Any) -> R:
+    def _goes_out(self, input: Any) -> bool:
+        """Whether a call is made of what the native half takes."""
+        return True
+
+    def _result(self, index: int, id: str | None, value: Any, record: _Record | None) -> R:
         """What the caller gets for what has come."""
         raise NotImplementedError
 
@@ -173,7 +180,7 @@ class Window(Generic[R]):
             try:
                 for index, given in enumerate(self._taken[:], first):
                     input = self._input(index, given)
-                    inputs.append((input, self._watch(index) if is_sent and input is not None else None))
+                    inputs.append((input, self._watch(index) if is_sent and self._goes_out(input) else None))
             finally:
                 # No frame holds on to it when an exception leaves.
                 given = None

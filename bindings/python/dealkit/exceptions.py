@@ -24,11 +24,14 @@ __all__ = [
     "ConflictError",
     "DealkitError",
     "DecodeError",
+    "DuplicateKeyError",
     "InternalServerError",
+    "LedgerError",
     "NotFoundError",
     "PermissionDeniedError",
     "Problem",
     "RateLimitError",
+    "RecordedError",
     "UnprocessableEntityError",
     "ValidationError",
     "Violation",
@@ -281,6 +284,50 @@ class InternalServerError(APIStatusError):
     _status_unsaid = 500
 
 
+class LedgerError(DealkitError):
+    """The ledger of a job cannot be used, or not be written: nothing is sent then. The text says what to do."""
+
+    reason: str
+    """``in_use``: another job writes it, in this process or another, or it belongs to the process that this one was
+    forked from. ``other_service``: it was begun for another service. ``not_a_ledger``: the file is something else.
+    ``newer_format``: a newer version of dealkit has begun it. ``broken``: a line in the middle cannot be read. ``io``:
+    the system refuses to open, read or write it."""
+    line: int | None
+    """The number of the line that cannot be read, from 1."""
+
+    def __init__(
+        self, message: str = "", *, reason: str = "io", line: int | None = None, **told: Unpack[_Told]
+    ) -> None:
+        super().__init__(message, **told)
+        self.reason = reason
+        self.line = line
+
+
+class RecordedError(DealkitError):
+    """What the ledger has of a row from an earlier run, which was not sent again: ``outcome`` is ``rejected`` or
+    ``unknown``."""
+
+    status_code: int | None
+    """The status of the response to that run, if there was one."""
+
+    _outcome_unsaid: Outcome = "unknown"
+
+    def __init__(self, message: str = "", *, status_code: int | None = None, **told: Unpack[_Told]) -> None:
+        super().__init__(message, **told)
+        self.status_code = status_code
+
+
+class DuplicateKeyError(DealkitError, ValueError):
+    """Another row of the job has the same key, so this one was not sent."""
+
+    first_index: int | None
+    """The index of the first row that has it."""
+
+    def __init__(self, message: str = "", *, first_index: int | None = None, **told: Unpack[_Told]) -> None:
+        super().__init__(message, **told)
+        self.first_index = first_index
+
+
 def _by_status(*classes: type[APIStatusError]) -> dict[int, type[APIStatusError]]:
     """The classes of one status each; of one that is made by hand the service did not act, either."""
     for of_class in classes:
@@ -304,6 +351,9 @@ _BY_KIND: dict[str, type[DealkitError]] = {
     "connection": APIConnectionError,
     "timeout": APITimeoutError,
     "decode": DecodeError,
+    "ledger": LedgerError,
+    "recorded": RecordedError,
+    "duplicate_key": DuplicateKeyError,
     # Handed over by ``cancel`` of ``create_many`` alone, and never raised.
     "cancelled": DealkitError,
 }
@@ -313,6 +363,9 @@ _OWN_ATTRIBUTES: dict[type[DealkitError], frozenset[str]] = {
     ValidationError: frozenset({"errors"}),
     DecodeError: frozenset({"path", "pointer", "found", "body", "line"}),
     APIStatusError: frozenset({"status_code", "headers", "body", "problem", "errors"}),
+    LedgerError: frozenset({"reason", "line"}),
+    RecordedError: frozenset({"status_code"}),
+    DuplicateKeyError: frozenset({"first_index"}),
 }
 _SHARED_ATTRIBUTES = frozenset({"outcome", "attempts", "request_id", "retry_after"})
 

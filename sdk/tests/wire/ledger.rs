@@ -316,6 +316,26 @@ async fn what_is_given_up_is_recorded_as_far_as_it_has_come() {
 }
 
 #[tokio::test]
+async fn what_an_earlier_run_did_is_said_of_rows_that_are_given_up_too() {
+    let (_folder, path) = ledger();
+    let mut peer = Peer::by_hand();
+    run(&mut peer, &path, false, vec![row(0)], |_| Reply::Create).await;
+    let client = client(peer.url.as_str());
+    let job = client.agents().create_many(std::iter::empty::<CreateRow>());
+    let (_, mut in_flight) = job.ledger(&path).unwrap().into_parts();
+    in_flight.push(row(0));
+    in_flight.push(row(1));
+    in_flight.push(broken_row(2));
+    let left = in_flight.cancel();
+    assert_eq!(
+        outcomes(&left),
+        [(Succeeded, true), (NotSent, false), (NotSent, false)]
+    );
+    assert_eq!(left[0].agent_id().unwrap(), "a_0");
+    assert!(left[2].result.as_ref().unwrap_err().violations().len() == 1);
+}
+
+#[tokio::test]
 async fn what_waits_for_a_connection_is_sent_by_the_next_run() {
     let (_folder, path) = ledger();
     let blackhole = Blackhole::start().await;
