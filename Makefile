@@ -106,7 +106,7 @@ fmt: $(VENV)/package
 
 ## A minute of calls in faults of the sandbox, about 15 minutes of schemathesis, and half an hour of what is a matter of
 ## chance: processes that end in the middle of every native function, signals in the middle of every delivery, documents
-## made up from openapi.json, and a million mutated ones; and 20 minutes (DEALKIT_SOAK_SECONDS) of calls through a network
+## made up from openapi.json, and a million mutated ones, and jobs that are killed 200 times; and 20 minutes (DEALKIT_SOAK_SECONDS) of calls through a network
 ## that delays, cuts, resets and throttles.
 soak: soak-faults soak-contract soak-python soak-network
 
@@ -118,8 +118,9 @@ soak-contract: $(TOOLS)/installed
 	nice -n 19 server/tests/schemathesis.sh $(BUILT)/dealkit-server $(TOOLS)/bin/schemathesis 1000 --max-time 900
 
 soak-python: $(VENV)/package
-	DEALKIT_EXIT_TRIES=100 DEALKIT_SIGNAL_TRIES=1000 DEALKIT_DOCUMENTS=10000 DEALKIT_MUTATIONS=500000 nice -n 19 $(VENV)/bin/python -m pytest \
-		bindings/tests/test_exit.py bindings/tests/test_delivery.py bindings/tests/test_documents.py bindings/tests/test_readers.py
+	DEALKIT_EXIT_TRIES=100 DEALKIT_SIGNAL_TRIES=1000 DEALKIT_DOCUMENTS=10000 DEALKIT_MUTATIONS=500000 DEALKIT_LEDGER_KILLS=200 DEALKIT_LEDGER_ROWS=2000 nice -n 19 $(VENV)/bin/python -m pytest \
+		bindings/tests/test_exit.py bindings/tests/test_delivery.py bindings/tests/test_documents.py bindings/tests/test_readers.py \
+		bindings/tests/test_ledger_crash.py
 
 soak-network: $(VENV)/package
 	PYTHONPATH=bindings/network nice -n 19 $(VENV)/bin/python bindings/network/soak.py

@@ -1,0 +1,173 @@
+"""Jobs that are killed (SIGKILL) at random moments, and run again, against a sandbox that loses responses, fails and
+delays: in the end there is no agent twice, none is missing, and none forgotten.
+
+`make soak` kills 200 times, in jobs of 2,000 rows; `make test` a few times.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import random
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import python
+
+from dealkit import Client
+from dealkit.params import CreateAgentParams
+from dealkit.testing import Sandbox
+
+KILLS = int(os.environ.get("DEALKIT_LEDGER_KILLS", "8"))
+ROWS = int(os.environ.get("DEALKIT_LEDGER_ROWS", "240"))
+SEED = int(os.environ.get("DEALKIT_LEDGER_SEED", str(random.randrange(1 << 32))))
+# How often one job is killed: so often that it has not come to its end by then.
+KILLS_OF_A_JOB = 40
+# The largest line of a row, intent and outcome together: how far a job has come is seen by the size of its ledger.
+BYTES_OF_A_ROW = 320
+
+JOB = """
+import sys
+from dealkit import Client
+path, rows, ordered = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "ordered"
+rows = [
+    {"email": f"row{n}@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}} for n in range(rows)
+]
+client = Client(max_retries=1)
+many = client.agents.create_many(
+    rows, ledger=path, key=lambda row: row["email"], on_error="return", ordered=ordered, concurrency=8
+)
+for creation in many:
+    pass
+"""
+
+
+def row(number: int) -> CreateAgentParams:
+    return {"email": f"row{number}@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
+
+
+def email(row: CreateAgentParams) -> str:
+    return row["email"]
+
+
+def read(path: Path) -> dict[str, dict[str, Any]]:
+    """What a ledger says of each key, as sdk/contract/ledger.md has it, by another hand than dealkit's."""
+    lines = path.read_bytes().split(b"\n")
+    lines.pop()  # Nothing, or what was cut off.
+    attempts: dict[str, list[dict[str, Any]]] = {}
+    for line in map(json.loads, lines[1:]):
+        of_key = attempts.setdefault(line["key"], [])
+        if line["type"] == "intent":
+            of_key.append({"outcome": "unknown"})
+        else:
+            of_key[-1] = line
+    found = {}
+    for key, of_key in attempts.items():
+        created = [line for line in of_key if line["outcome"] == "created"]
+        doubtful = [line for line in of_key if line["outcome"] == "unknown"]
+        found[key] = (created or doubtful or of_key)[-1]
+    return found
+
+
+def hashes(path: Path) -> dict[str, str]:
+    with path.open() as file:
+        salt = bytes.fromhex(json.loads(file.readline())["salt"])
+    return {email(row(n)): hmac.digest(salt, email(row(n)).encode(), hashlib.sha256).hex() for n in range(ROWS)}
+
+
+def kill(url: str, path: Path, chance: random.Random) -> bool:
+    """Runs the job, and kills it at a random moment; whether it had not come to its end by then."""
+    size = path.stat().st_size if path.exists() else 0
+    enough = size + chance.randrange(1, 2 * ROWS // KILLS_OF_A_JOB * BYTES_OF_A_ROW)
+    with python(JOB, str(path), str(ROWS), chance.choice(["ordered", "as completed"]), url=url, flags=()) as job:
+        while job.poll() is None and (not path.exists() or path.stat().st_size < enough):
+            time.sleep(0.0005)
+        time.sleep(chance.uniform(0, 0.005))
+        job.kill()
+        shown, told = job.communicate()
+    assert (shown, told) == ("", "")
+    assert job.returncode in (0, -signal.SIGKILL)
+    return job.returncode != 0
+
+
+def test_jobs_that_are_killed_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    chance = random.Random(SEED)
+    print(f"DEALKIT_LEDGER_SEED={SEED}")
+    total: Counter[str] = Counter()
+    while total["kills"] < KILLS:
+        with Sandbox() as sandbox:
+            path = tmp_path / f"{total['jobs']}.ndjson"
+            total += killed(sandbox, path, min(KILLS - total["kills"], KILLS_OF_A_JOB), chance)
+    print(dict(total))
+
+
+def created(sandbox: Sandbox) -> dict[str, str]:
+    """The agents that the service has, by their e-mail address."""
+    agents = sandbox.agents
+    found = {agent.email: agent.id for agent in agents}
+    assert len(found) == len(agents), "an agent is there twice"
+    return found
+
+
+def killed(sandbox: Sandbox, path: Path, kills: int, chance: random.Random) -> Counter[str]:
+    """A job that is killed so often and then run to its end: what there was of what."""
+    for fault in (
+        {"act_then_reset": True, "probability": 0.02},
+        {"status": 503, "probability": 0.02},
+        {"status": 429, "retry_after": 0, "probability": 0.01},
+        {"cut": "before-head", "probability": 0.01},
+        {"cut": "after-bytes:10", "probability": 0.01},
+        {"delay": 0.01, "probability": 0.3},
+    ):
+        sandbox.fail_next(method="POST", times=None, seed=chance.randrange(1 << 32), **fault)  # type: ignore[arg-type]
+    done = 0
+    while done < kills and kill(sandbox.url, path, chance):
+        done += 1
+        # Whenever it is killed: what the service has is in the ledger, as created or in doubt, and nothing is twice.
+        agents = created(sandbox)
+        said, hashed = read(path) if path.exists() else {}, hashes(path) if path.stat().st_size else {}
+        for address, id in agents.items():
+            line = said[hashed[address]]
+            assert line["outcome"] == "unknown" or (line["outcome"], line.get("agent_id", id)) == ("created", id), line
+    sandbox.clear_faults()
+
+    client = Client(base_url=sandbox.url, service_key=sandbox.service_key)
+    rows = [row(n) for n in range(ROWS)]
+    creations = [*client.agents.create_many(rows, ledger=path, key=email, on_error="return")]
+    assert [creation.index for creation in creations] == [*range(ROWS)]
+    outcomes = Counter(creation.outcome for creation in creations)
+    assert outcomes.keys() <= {"succeeded", "unknown"}, outcomes
+    # What is in doubt is looked up, and sent again where there is no agent.
+    time.sleep(0.5)  # The service may still have before it what was sent last.
+    agents = created(sandbox)
+    doubtful = [creation for creation in creations if creation.outcome == "unknown"]
+    assert all(creation.recorded for creation in doubtful)
+    missing = [rows[creation.index] for creation in doubtful if creation.key not in agents]
+    resent = [*client.agents.create_many(missing, ledger=path, key=email, resend_unknown=True, concurrency=2)]
+    assert all(not creation.recorded and creation.agent for creation in resent)
+
+    agents = created(sandbox)
+    assert agents.keys() == {email(row) for row in rows}, "an agent is missing"
+    for creation in creations:
+        if creation.outcome == "succeeded":
+            assert creation.agent_id in (None, agents[creation.key or ""])
+    return Counter(
+        jobs=1,
+        kills=done,
+        rows=ROWS,
+        created=outcomes["succeeded"],
+        in_doubt=len(doubtful),
+        of_which_there=len(doubtful) - len(missing),
+        sent_again=len(missing),
+        bytes=path.stat().st_size,
+    )
+
+
+if not hasattr(os, "fork"):  # SIGKILL is a thing of Unix.
+    pytestmark = pytest.mark.skip("no SIGKILL")
