@@ -173,7 +173,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     watch = native.watch(20, [])
     many = engine.many(True, None, False)
     # Nothing comes there, and nothing is sent.
-    creates, given_up = engine.create_many(True, None, False), engine.create_many(False, None, False)
+    creates, given_up = engine.create_many(True, None, False, None), engine.create_many(False, None, False, None)
     create = native.create_agent(FIELDS, None, True, False)
     full, first = _mailbox(client)
 
@@ -189,24 +189,30 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         ],
         "Engine.start": [partial(engine.start, call, None, False, watch, box, future)],
         "Engine.many": [partial(engine.many, True, None, True)],
-        "Engine.create_many": [partial(engine.create_many, True, native.call_options({"timeout": 5}), True)],
+        "Engine.create_many": [
+            partial(engine.create_many, True, native.call_options({"timeout": 5}), True, None),
+            partial(engine.create_many, True, None, False, ("/none/agents.ndjson", False)),
+        ],
         "Engine.describe": [partial(engine.describe, call)],
         "Watch.take": [watch.take],
         "Many.push": [
             partial(many.push, [("d_1", watch), ("d_1", None)], 0),
             partial(engine.many(True, None, False).push, [(5, None)], 0),
-            partial(creates.push, [(create, watch), (None, None)], 0),
+            partial(creates.push, [((create, "key"), watch), ((None, None), None)], 0),
             partial(creates.push, [("d_1", None)], 0),
             partial(many.push, [], 999),
         ],
         "Many.cancel": [
-            partial(engine.create_many(True, None, False).cancel, [(create, None), (None, None)], 0),
+            partial(
+                engine.create_many(True, None, False, None).cancel, [((create, None), None), ((None, "key"), None)], 0
+            ),
             partial(given_up.cancel, [], 0),
         ],
         "Many.pushed": [partial(attrgetter("pushed"), many)],
         "Many.in_flight": [partial(attrgetter("in_flight"), many)],
         "Many.take": [partial(many.take, []), partial(creates.take, [5])],
         "Many.wait": [many.wait],
+        "Many.wait_for_end": [many.wait_for_end, given_up.wait_for_end],
         "Many.tell": [partial(many.tell, box, future)],
         "Many.close": [engine.many(True, None, False).close],
         "Mailbox.first": [box.first, full.first],
