@@ -25,6 +25,7 @@ def test_the_snippets_are_found() -> None:
 def test_snippet(snippet: str, tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
     # The one address that only a real service has.
     snippet = snippet.replace("https://deals.example.com", dealkit_sandbox.url).replace('"my-key"', '"sandbox-key"')
+    snippet = snippet.replace('"agents.ndjson"', repr(str(tmp_path / "agents.ndjson")))
     if "def test_" in snippet:
         script = tmp_path / "test_snippet.py"
         script.write_text(snippet)

@@ -35,7 +35,8 @@
 //!
 //! * [`Client`] and [`ClientBuilder`]: configuration, defaults, limits.
 //! * [`CreateAgent`]: the request, its rules, null and absent.
-//! * [`Deals`]: one deal, or [many](Deals::retrieve_many) at a time; [`Agents::create_many`]: many agents.
+//! * [`Deals`]: one deal, or [many](Deals::retrieve_many) at a time; [`Agents::create_many`]: many agents,
+//!   also in a job that [survives a crash](CreateMany::ledger).
 //! * [`Call`]: per-call options, the whole response, the request without sending it.
 //! * [`Error`]: its kinds, what the service [may have done](Outcome), what it said.
 //! * [`document`]: how large a document may be.

@@ -128,8 +128,8 @@ impl fmt::Display for Cause {
             Cause::Broken { line, what } => write!(
                 f,
                 "line {line} cannot be read: {what}. Nothing was sent. Something other than dealkit has changed the \
-                 file: restore it from a copy; without one, look up at the service what line {line} may have been \
-                 about, and remove that line"
+                 file, or the disk has lost a part of it: restore it from a copy; without one, look up at the service \
+                 what line {line} may have been about, and remove that line"
             ),
             Cause::Io(error) => {
                 use io::ErrorKind::*;

@@ -197,11 +197,6 @@ impl Contents {
         if is_too_long {
             return Err(broken(format!("it has more than {LONGEST_LINE} bytes")));
         }
-        // Where a crash of the machine has kept blocks from the disk, a file system puts zeros in their place. What
-        // stood there had not been synced: outcomes, and intents of which nothing had been sent.
-        if line.contains(&0) && line.ends_with(b"\n") {
-            return Ok(());
-        }
         match Line::parse(line).map_err(broken)? {
             Some(Line::Intent(key)) => self.entries.entry(key).or_default().intend(),
             Some(Line::Outcome(key, state)) => {
