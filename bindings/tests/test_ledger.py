@@ -6,7 +6,10 @@ import asyncio
 import json
 import os
 import pickle
+import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -426,6 +429,51 @@ def test_where_errors_are_raised_a_ledger_that_lacks_something_is_one_at_the_end
         next(many)
     with pytest.raises(StopIteration):
         next(many)
+
+
+JOB = """
+import sys
+from dealkit import Client
+rows = [{"email": f"row{n}@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}} for n in range(30)]
+for _ in Client().agents.create_many(rows, ledger=sys.argv[1], key=lambda row: row["email"], concurrency=4):
+    pass
+"""
+
+
+def can_trace() -> bool:
+    """Whether there is strace, and it may."""
+    program = shutil.which("strace")
+    return (
+        program is not None and subprocess.run([program, "-o", os.devnull, "true"], capture_output=True).returncode == 0
+    )
+
+
+@pytest.mark.skipif(not can_trace(), reason="needs strace")
+def test_every_intent_has_reached_the_disk_before_its_request_leaves(sandbox: Sandbox, ledger: Path) -> None:
+    seen = ledger.with_suffix(".strace")
+    shown = ["-f", "-o", str(seen), "-s", "60", "-e", "trace=fdatasync,write,writev,sendto"]
+    subprocess.run(
+        ["strace", *shown, sys.executable, "-c", JOB, str(ledger)],
+        env={**os.environ, "DEALKIT_BASE_URL": sandbox.url, "DEALKIT_SERVICE_KEY": sandbox.service_key},
+        check=True,
+        timeout=120,
+    )
+    written = synced = sent = syncs = 0
+    begun: dict[str, int] = {}
+    for line in seen.read_text().splitlines():
+        thread = line.split()[0]
+        if "intent" in line:
+            written += 1
+        if "fdatasync(" in line:
+            begun[thread] = written
+            syncs += 1
+        if "fdatasync" in line and line.endswith("= 0"):
+            synced = max(synced, begun[thread])
+        if "POST /v1/agents" in line:
+            sent += 1
+            assert sent <= synced
+    assert sent == written == 30
+    assert syncs < 30  # Those that wait share one.
 
 
 INTERRUPTED = """
