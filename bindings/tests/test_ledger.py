@@ -196,14 +196,15 @@ def test_rows_whose_key_cannot_be_told_are_refused_alone(sandbox: Sandbox, ledge
 
 def test_what_belongs_together_is_given_together(sandbox: Sandbox, ledger: Path) -> None:
     create_many: Any = client_of(sandbox).agents.create_many
-    for options, text in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"ledger": ledger}, "with key="),
         ({"key": email}, "key goes with a ledger"),
         ({"resend_unknown": True}, "resend_unknown goes with a ledger"),
         ({"ledger": ledger, "key": "email"}, "key must be a function of a row, not str"),
         ({"ledger": 5, "key": email}, "ledger must be the path of a file, not int"),
         ({"ledger": ledger, "key": email, "resend_unknown": 1}, "resend_unknown must be a bool, not int"),
-    ]:
+    ]
+    for options, text in cases:
         with pytest.raises(TypeError, match=text):
             create_many(rows(1), **options)
     assert not ledger.exists()
@@ -547,6 +548,7 @@ def test_rows_of_a_job_with_a_ledger_are_taken_as_they_are_asked_for(sandbox: Sa
             number += 1
 
     client = client_of(sandbox)
+    left = []
     for _ in range(2):
         with client.agents.create_many(endless(), ledger=ledger, key=email, concurrency=4) as many:
             assert [next(many).index for _ in range(10)] == [*range(10)]

@@ -117,15 +117,16 @@ def created(sandbox: Sandbox) -> dict[str, str]:
 
 def killed(sandbox: Sandbox, path: Path, kills: int, chance: random.Random) -> Counter[str]:
     """A job that is killed so often and then run to its end: what there was of what."""
-    for fault in (
+    faults: list[dict[str, Any]] = [
         {"act_then_reset": True, "probability": 0.02},
         {"status": 503, "probability": 0.02},
         {"status": 429, "retry_after": 0, "probability": 0.01},
         {"cut": "before-head", "probability": 0.01},
         {"cut": "after-bytes:10", "probability": 0.01},
         {"delay": 0.01, "probability": 0.3},
-    ):
-        sandbox.fail_next(method="POST", times=None, seed=chance.randrange(1 << 32), **fault)  # type: ignore[arg-type]
+    ]
+    for fault in faults:
+        sandbox.fail_next(method="POST", times=None, seed=chance.randrange(1 << 32), **fault)
     done = 0
     while done < kills and kill(sandbox.url, path, chance):
         done += 1

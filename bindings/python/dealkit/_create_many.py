@@ -116,21 +116,27 @@ class _Creations(Window[Creation[T]]):
         return input[0] is not None
 
     def _result(self, index: int, id: str | None, value: Any, record: Any) -> Creation[T]:
-        error: Any = exception(value) if isinstance(value, Failure) else None
-        agent = None if error is not None else value
+        agent: Any
+        error: Any
+        if isinstance(value, Failure):
+            agent, error = None, exception(value)
+        else:
+            agent, error = value, None
         recorded, agent_id, unrecorded = (False, None, None) if record is None else record
         refused = self._refused.get(index)
         # The ledger may know the row's key, whatever is wrong with the row by now.
         if refused is not None and not isinstance(error, (RecordedError, DuplicateKeyError)):
-            refused.outcome = error.outcome
+            if error is not None:
+                refused.outcome = error.outcome  # An earlier run may have created it.
             error = refused
         if error is not None:
             error.index = index
         self._unwatch(index, error)
-        if recorded and error.outcome == "succeeded":
+        if recorded and error is not None and error.outcome == "succeeded":
             error = None
-        if unrecorded is not None:
-            self._unrecorded = unrecorded = exception(unrecorded)
+        ledger_error: Any = None if unrecorded is None else exception(unrecorded)
+        if ledger_error is not None:
+            self._unrecorded = ledger_error
         return Creation(
             index=index,
             agent=agent,
@@ -138,7 +144,7 @@ class _Creations(Window[Creation[T]]):
             error=error,
             key=id,
             recorded=recorded,
-            ledger_error=unrecorded,
+            ledger_error=ledger_error,
         )
 
     def stop(self) -> None:

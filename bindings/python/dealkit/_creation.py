@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from dealkit._keywords import keywords
 
 if TYPE_CHECKING:
-    from dealkit.exceptions import DealkitError, Outcome
+    from dealkit.exceptions import DealkitError, LedgerError, Outcome
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class Creation(Generic[T]):
         error: DealkitError | None = None,
         key: str | None = None,
         recorded: bool = False,
-        ledger_error: DealkitError | None = None,
+        ledger_error: LedgerError | None = None,
     ) -> None:
         self.index: Final = index
         """The place of the row among those given, from 0."""
@@ -79,7 +79,7 @@ def _restored(
     error: DealkitError | None,
     key: str | None,
     recorded: bool,
-    ledger_error: DealkitError | None,
+    ledger_error: LedgerError | None,
 ) -> Creation[Any]:
     return Creation(
         index=index,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import date
+from pathlib import Path
 from typing import Any, Literal, assert_type
 
 from dealkit import (
@@ -21,6 +22,7 @@ from dealkit import (
     DealkitError,
     DecodeError,
     Headers,
+    LedgerError,
     Problem,
     RawResponse,
     Role,
@@ -125,6 +127,10 @@ def create_many(client: Client, rows: list[CreateAgentParams]) -> None:
     assert_type(creations.cancel(), list[Creation[Agent]])
     with client.agents.create_many((params for params in rows), timeout=5, validate=False) as some:
         assert_type(next(some), Creation[Agent])
+    for known in client.agents.create_many(rows, ledger=Path("a.ndjson"), key=lambda row: row["email"]):
+        assert_type(known.key, str | None)
+        assert_type(known.recorded, bool)
+        assert_type(known.ledger_error, LedgerError | None)
     for whole in client.with_raw_response.agents.create_many(rows):
         assert_type(whole, Creation[RawResponse[Agent]])
     # What a type checker should not look into.
