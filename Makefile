@@ -104,10 +104,10 @@ fmt: $(VENV)/package
 	cargo fmt --all
 	$(VENV)/bin/ruff format
 
-## A minute of calls in faults of the sandbox, about 15 minutes of schemathesis, and half an hour of what is a matter of
+## A minute of calls in faults of the sandbox, about 15 minutes of schemathesis, and 40 minutes of what is a matter of
 ## chance: processes that end in the middle of every native function, signals in the middle of every delivery, documents
-## made up from openapi.json, and a million mutated ones, and jobs that are killed 200 times; and 20 minutes (DEALKIT_SOAK_SECONDS) of calls through a network
-## that delays, cuts, resets and throttles.
+## made up from openapi.json, and a million mutated ones, and jobs with a ledger that are killed 200 times; and 20 minutes
+## (DEALKIT_SOAK_SECONDS) of calls through a network that delays, cuts, resets and throttles.
 soak: soak-faults soak-contract soak-python soak-network
 
 soak-faults:
