@@ -200,6 +200,18 @@ class Engine:
     ) -> Many | Failure:
         """{Engine.create_many}"""
 
+    def deal_stream(
+        self,
+        ordered: bool,
+        concurrency: int,
+        options: Options | None,
+        batch_size: int,
+        scale: int | None,
+        returns_errors: bool,
+        own_thread: bool,
+    ) -> DealStream | Failure:
+        """{Engine.deal_stream}"""
+
 @final
 class Waiting:
     """{Waiting}"""
@@ -262,6 +274,89 @@ class Many:
 
     def close(self) -> None:
         """{Many.close}"""
+
+@final
+class DealStream:
+    """{DealStream}"""
+
+    def push(
+        self, ids: list[str], watches: list[Watch] | Watch | None, index: int, is_last: bool
+    ) -> Failure | None:
+        """{DealStream.push}"""
+
+    def news(self) -> tuple[int, bool, list[tuple[int, Failure | None]], bool] | Failure:
+        """{DealStream.news}"""
+
+    def batch(self) -> Table | Failure | None:
+        """{DealStream.batch}"""
+
+    def failed(self) -> tuple[int, str, Failure] | Failure | None:
+        """{DealStream.failed}"""
+
+    def whole(self, tables: list[Table]) -> Table | Failure:
+        """{DealStream.whole}"""
+
+    def errors(self) -> Table | Failure | None:
+        """{DealStream.errors}"""
+
+    def wait(self, for_the_end: bool) -> Failure | None:
+        """{DealStream.wait}"""
+
+    def tell(self, mailbox: Mailbox, future: Any) -> Failure | None:
+        """{DealStream.tell}"""
+
+    def capsule(self) -> object:
+        """{DealStream.capsule}"""
+
+    def close(self) -> None:
+        """{DealStream.close}"""
+
+def deal_schema(scale: int | None) -> Schema | Failure:
+    """{deal_schema}"""
+
+@final
+class Schema:
+    """{Schema}"""
+
+    @property
+    def names(self) -> list[str]:
+        """{Schema.names}"""
+
+    def __arrow_c_schema__(self) -> object:
+        """{Schema.__arrow_c_schema__}"""
+
+@final
+class Table:
+    """{Table}"""
+
+    @property
+    def schema(self) -> Schema:
+        """{Table.schema}"""
+
+    @property
+    def errors(self) -> Table | None:
+        """{Table.errors}"""
+
+    def __arrow_c_schema__(self) -> object:
+        """{Table.__arrow_c_schema__}"""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """{Table.__arrow_c_stream__}"""
+
+    def __len__(self) -> int: ...
+
+def open_table_builder(scale: int | None, returns_errors: bool) -> TableBuilder | Failure:
+    """{open_table_builder}"""
+
+@final
+class TableBuilder:
+    """{TableBuilder}"""
+
+    def push(self, documents: list[str | bytes | bytearray]) -> tuple[int, Failure] | Failure | None:
+        """{TableBuilder.push}"""
+
+    def finish(self) -> Table | Failure:
+        """{TableBuilder.finish}"""
 
 def start_sandbox(deals: list[str] | None, settings: dict[str, Any]) -> NativeSandbox | Failure:
     """{start_sandbox}"""

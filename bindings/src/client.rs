@@ -8,6 +8,7 @@ use pyo3::{prelude::*, types::PyDict};
 use crate::{
     arguments::{Expected, Settings},
     calls::{Call, Options},
+    deal_stream::{self, DealStream},
     failure::{Failure, Outcome, entry},
     gil,
     many::Many,
@@ -293,6 +294,39 @@ impl Engine {
             None => begin(),
         };
         entry(py, || begun)
+    }
+
+    /// Begins to retrieve deals into a table, whose identifiers are pushed as they are wanted; `scale` is None for
+    /// decimals as strings.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "an internal function with one caller"
+    )]
+    #[pyo3(signature = (ordered, concurrency, options, batch_size, scale, returns_errors, own_thread))]
+    fn deal_stream<'py>(
+        &self,
+        py: Python<'py>,
+        ordered: bool,
+        concurrency: usize,
+        options: Option<&Bound<'py, Options>>,
+        batch_size: usize,
+        scale: Option<u8>,
+        returns_errors: bool,
+        own_thread: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        gil::end_if_left_behind(py);
+        entry(py, || {
+            let options = options.map(|options| options.get());
+            let settings = deal_stream::Settings {
+                ordered,
+                concurrency,
+                batch_size,
+                scale,
+                returns_errors,
+                own_thread,
+            };
+            DealStream::start(&self.made()?, options, &settings)
+        })
     }
 }
 

@@ -131,7 +131,7 @@ impl Failure {
 }
 
 /// The error in one line, with its reason: Python has no chain of sources.
-fn text(error: &Error) -> String {
+pub(crate) fn text(error: &Error) -> String {
     let mut text = error.to_string();
     if matches!(error.kind(), ErrorKind::Connect | ErrorKind::Interrupted) {
         let mut source = error.source();

@@ -22,6 +22,7 @@ mod builtin;
 mod calls;
 mod cli;
 mod client;
+mod deal_stream;
 mod decimals;
 mod document;
 mod extra;
@@ -42,6 +43,8 @@ mod reused;
 mod runtime;
 mod sandbox;
 mod schema;
+mod table;
+mod table_builder;
 mod texts;
 mod waiting;
 mod watch;
@@ -69,6 +72,7 @@ mod _native {
         calls::{Call, Options, call_options, create_agent, raw_request, retrieve_deal},
         cli::run_server,
         client::{Engine, open_engine},
+        deal_stream::DealStream,
         failure::NativeFailure,
         json::RawJson,
         made_error::made_error,
@@ -82,6 +86,8 @@ mod _native {
         response::RawResponse,
         runtime::{after_fork, end},
         sandbox::{NativeSandbox, start_sandbox},
+        table::{Schema, Table, deal_schema},
+        table_builder::{TableBuilder, open_table_builder},
         texts::{json_text, raw_json, violation_texts},
         waiting::Waiting,
         watch::{Watch, watch},

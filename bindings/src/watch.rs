@@ -124,6 +124,7 @@ impl Watch {
 }
 
 /// Who is told of a call, if anybody is, and the headers that carry its trace on.
+#[derive(Clone, Default)]
 pub(crate) struct Told(Option<(Arc<Records>, HeaderMap)>);
 
 /// A call in flight. It takes kilobytes, so it is made where it stays: every hand it went through would copy them.

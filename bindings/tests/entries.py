@@ -156,9 +156,39 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
             partial(native.open_engine, {**settings, "service_key": "a b"}, None),
             partial(native.open_engine, {**settings, "headers": [("a", 1)]}, None),
         ],
+        **of_tables(),
         "watch": [partial(native.watch, 20, [("a", "b"), ("a b", "c")]), partial(native.watch, 20, [("a", 1)])],
         "prepare": [partial(native.prepare, Decimal, Context(), {role.value: role for role in Role}, gc)],
         "after_fork": [native.after_fork],
+    }
+
+
+def of_tables() -> dict[str, list[Callable[[], object]]]:
+    """The entries of tables in memory."""
+    builder = native.open_table_builder(10, True)
+    builder.push([DEAL, "{"])
+    schema, table = native.deal_schema(10), builder.finish()
+    return {
+        "deal_schema": [partial(native.deal_schema, None), partial(native.deal_schema, 39)],
+        "Schema.names": [partial(attrgetter("names"), schema)],
+        "Schema.__arrow_c_schema__": [schema.__arrow_c_schema__],
+        "Schema.__repr__": [schema.__repr__],
+        "open_table_builder": [
+            partial(native.open_table_builder, None, False),
+            partial(native.open_table_builder, 39, False),
+        ],
+        "TableBuilder.push": [
+            partial(builder.push, [DEAL, DEAL.encode(), bytearray(b"{")]),
+            partial(builder.push, [5]),
+            partial(native.open_table_builder(0, False).push, [DEAL]),
+        ],
+        "TableBuilder.finish": [builder.finish],
+        "Table.schema": [partial(attrgetter("schema"), table)],
+        "Table.errors": [partial(attrgetter("errors"), table)],
+        "Table.__arrow_c_schema__": [table.__arrow_c_schema__],
+        "Table.__arrow_c_stream__": [table.__arrow_c_stream__, partial(table.__arrow_c_stream__, None)],
+        "Table.__len__": [table.__len__],
+        "Table.__repr__": [table.__repr__],
     }
 
 
@@ -176,6 +206,8 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     creates, given_up = engine.create_many(True, None, False, None), engine.create_many(False, None, False, None)
     create = native.create_agent(FIELDS, None, True, False)
     full, first = _mailbox(client)
+    stream, finished = _deal_stream(engine, False), _deal_stream(engine, True)
+    batch = finished.batch()
 
     return {
         "Engine.base_url": [partial(attrgetter("base_url"), engine)],
@@ -193,6 +225,24 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
             partial(engine.create_many, True, native.call_options({"timeout": 5}), True, None),
             partial(engine.create_many, True, None, False, ("/none/agents.ndjson", False)),
         ],
+        "Engine.deal_stream": [
+            partial(engine.deal_stream, True, 5, None, 10, 10, True, False),
+            partial(engine.deal_stream, False, 5, None, 10, 99, False, False),
+        ],
+        "DealStream.push": [
+            partial(stream.push, ["d_1"], [watch], 0, False),
+            partial(stream.push, ["d_1"], watch, 0, False),
+            partial(stream.push, [5], None, 0, False),
+        ],
+        "DealStream.news": [stream.news, finished.news],
+        "DealStream.batch": [stream.batch, finished.batch],
+        "DealStream.failed": [stream.failed, _deal_stream(engine, True, "nothing").failed],
+        "DealStream.whole": [partial(finished.whole, [batch])],
+        "DealStream.errors": [stream.errors, finished.errors],
+        "DealStream.wait": [partial(stream.wait, False), partial(finished.wait, True)],
+        "DealStream.tell": [partial(stream.tell, box, future)],
+        "DealStream.capsule": [_deal_stream(engine, True).capsule],
+        "DealStream.close": [_deal_stream(engine, False).close],
         "Engine.describe": [partial(engine.describe, call)],
         "Watch.take": [watch.take],
         "Many.push": [
@@ -256,6 +306,16 @@ def of_slow_calls(url: str) -> dict[str, list[Callable[[], object]]]:
     waiting = client._service.engine.send(native.retrieve_deal("d_1"), None, False, None)
     other = client._service.engine.send(native.retrieve_deal("d_1"), None, False, None)
     return {"Waiting.wait": [waiting.wait], "Waiting.abort": [other.abort]}
+
+
+def _deal_stream(engine: Any, waits: bool, id: str = "d_1") -> Any:
+    """A stream of one deal, or with none yet."""
+    stream = engine.deal_stream(True, 5, None, 10, 10, id == "d_1", False)
+    if waits:
+        stream.push([id], None, 0, True)
+        while not stream.news()[3]:
+            stream.wait(True)
+    return stream
 
 
 def _mailbox(client: Any) -> tuple[Any, Any]:

@@ -109,7 +109,7 @@ fn explain<T: DeserializeOwned>(
 }
 
 /// One step from a value to a value inside it.
-enum Step {
+pub(crate) enum Step {
     Field(String),
     Item(usize),
     /// A field that is not there; the name is the reading type's.
@@ -284,7 +284,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
 }
 
 /// `application.offers[2].expiry_date_time`, and `metadata[entry 3]` where the name is data.
-fn path(steps: &[Step], positions: &[usize]) -> String {
+pub(crate) fn path(steps: &[Step], positions: &[usize]) -> String {
     let mut path = String::new();
     for (level, step) in steps.iter().enumerate() {
         match (step, positions.get(level)) {
@@ -305,7 +305,8 @@ fn push_name(path: &mut String, name: &str) {
     path.push_str(name);
 }
 
-fn pointer(segments: &[Step]) -> String {
+/// The same as a JSON pointer.
+pub(crate) fn pointer(segments: &[Step]) -> String {
     segments
         .iter()
         .map(|segment| match segment {

@@ -50,6 +50,12 @@ pub(crate) enum Reason {
     },
     /// It holds more values than this.
     TooManyValues(usize),
+    /// The number has more digits than the column of a table, whose type this is.
+    #[cfg(feature = "arrow")]
+    DoesNotFit(String),
+    /// The batch of a table that the document was to go into has no room left.
+    #[cfg(feature = "arrow")]
+    BatchIsFull,
     /// The response cannot be read, whatever its body holds; the text says why.
     #[cfg(feature = "client")]
     Response(String),
@@ -66,7 +72,8 @@ impl DecodeError {
         Self::of_all(Reason::Response(reason), body)
     }
 
-    fn of_all(reason: Reason, body: &[u8]) -> Self {
+    /// The error of a document as a whole.
+    pub(crate) fn of_all(reason: Reason, body: &[u8]) -> Self {
         Self {
             path: String::new(),
             pointer: String::new(),
@@ -98,6 +105,10 @@ impl DecodeError {
             Reason::NotJson(_) | Reason::EndsEarly { .. } => "not JSON",
             Reason::Missing => "nothing",
             Reason::TooManyValues(_) => "too many values",
+            #[cfg(feature = "arrow")]
+            Reason::DoesNotFit(_) => "a number",
+            #[cfg(feature = "arrow")]
+            Reason::BatchIsFull => "something else",
             #[cfg(feature = "client")]
             Reason::Response(_) => "something else",
             Reason::Unexpected { found, .. } => found.map_or("something else", Kind::name),
@@ -138,6 +149,13 @@ impl fmt::Display for DecodeError {
                 f,
                 "expected at most {limit} values in the document, found more"
             ),
+            #[cfg(feature = "arrow")]
+            Reason::DoesNotFit(column) => write!(
+                f,
+                "the number does not fit {column} exactly: choose another scale, or decimals as strings"
+            ),
+            #[cfg(feature = "arrow")]
+            Reason::BatchIsFull => f.write_str("the batch has no room left: finish it first"),
             #[cfg(feature = "client")]
             Reason::Response(reason) => f.write_str(reason),
             Reason::Unexpected { expected, .. } => {

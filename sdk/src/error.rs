@@ -217,6 +217,27 @@ pub enum ErrorKind {
     DuplicateKey,
 }
 
+impl ErrorKind {
+    /// The kind as a word: `config`, `validation`, `connect`, `timeout`, `interrupted`, `too_large`, `decode`,
+    /// `status` or `cancelled`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ErrorKind::Config => "config",
+            ErrorKind::Validation => "validation",
+            ErrorKind::Connect => "connect",
+            ErrorKind::Timeout => "timeout",
+            ErrorKind::Interrupted => "interrupted",
+            ErrorKind::TooLarge => "too_large",
+            ErrorKind::Decode => "decode",
+            ErrorKind::Status => "status",
+            ErrorKind::Cancelled => "cancelled",
+            ErrorKind::Ledger => "ledger",
+            ErrorKind::Recorded => "recorded",
+            ErrorKind::DuplicateKey => "duplicate_key",
+        }
+    }
+}
+
 /// Whether any of a request for which no response came was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {

@@ -83,6 +83,7 @@
 //! | `rustls` | yes | TLS for the client, with aws-lc for the cryptography; building it takes a C compiler |
 //! | `rustls-no-provider` | no | TLS with a provider of cryptography that the program installs, such as ring or graviola |
 //! | `blocking` | no | [`dealkit::blocking`](blocking), for programs without an async runtime |
+//! | `arrow` | no | [`dealkit::arrow`](arrow), deals as tables of Apache Arrow |
 //! | `test-util` | no | [`dealkit::test_util`](test_util), errors made by hand for your tests |
 //!
 //! # Logs and traces
@@ -106,6 +107,8 @@
 
 #[cfg(feature = "client")]
 mod agents;
+#[cfg(feature = "arrow")]
+pub mod arrow;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 #[cfg(feature = "client")]

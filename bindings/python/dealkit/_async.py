@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, ref
 
 from dealkit import _native, _watch
-from dealkit._failure import exception
+from dealkit._failure import exception, unwrap
 from dealkit._native import Failure
 from dealkit.exceptions import DealkitError
 
@@ -58,6 +58,21 @@ def mailbox(loop: asyncio.AbstractEventLoop) -> _native.Mailbox:
     if found is None:
         found = _mailboxes[loop] = _native.open_mailbox(ref(loop), _deliver)
     return found
+
+
+async def news(
+    tell: Callable[[_native.Mailbox, Any], _native.Failure | None], flush: Callable[[], None] | None
+) -> None:
+    """Waits until something has happened, as ``tell`` is told to say; ``flush`` is called again and again meanwhile."""
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+    unwrap(tell(mailbox(loop), future))
+    flushing = None if flush is None else _watch.Flushing(loop, flush)
+    try:
+        await future
+    finally:
+        if flushing is not None:
+            flushing.close()
 
 
 def send(

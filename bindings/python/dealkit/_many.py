@@ -15,10 +15,12 @@ from dealkit._window import Window, check_arguments
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
+    from typing import Literal
 
     from dealkit._options import CallOptions
     from dealkit._progress import Progress
     from dealkit._service import Service
+    from dealkit.arrow import AsyncDealTable, DealTable, Retrieval
 
 T = TypeVar("T")
 
@@ -26,7 +28,7 @@ T = TypeVar("T")
 class _Deals(Window[T]):
     """What both iterators have in common."""
 
-    __slots__ = ()
+    __slots__ = ("_options", "_ordered", "_service")
 
     def __init__(
         self,
@@ -48,7 +50,10 @@ class _Deals(Window[T]):
         except TypeError:
             raise TypeError(f"ids must be an iterable of str, not {type(ids).__name__}") from None
         engine = service.open()
-        many = unwrap(engine.many(ordered, native_options(options), raw))
+        self._service = service
+        self._ordered = ordered
+        self._options = native_options(options)
+        many = unwrap(engine.many(ordered, self._options, raw))
         description = engine.describe(unwrap(_native.retrieve_deal("id")))
         super().__init__(source, many, description, concurrency, on_error)
         self._show(progress, len(ids) if isinstance(ids, Sized) else None, "deal")
@@ -75,6 +80,27 @@ class _Deals(Window[T]):
                 # The exception holds on to this frame, which must not hold on to the exception.
                 del result
         return result
+
+    def _hand_on(self) -> Retrieval:
+        """What the iterator was to do, for a table to do it. The iterator has then ended."""
+        from dealkit.arrow import Retrieval
+
+        with self._lock:
+            many, ids = self._many, self._source
+            if many is None or ids is None or self._taken or many.pushed:
+                raise RuntimeError("to_arrow() takes an iterator that no deal was taken from yet")
+            self._many = self._source = None
+        many.close()
+        return Retrieval(
+            self._service,
+            self._options,
+            ids,
+            self._concurrency,
+            self._ordered,
+            self._returns_errors,
+            self._progress,
+            self._description,
+        )
 
     def _close(self) -> None:
         super()._close()
@@ -104,6 +130,34 @@ class DealIterator(_Deals[T]):
         except BaseException:
             self._close()
             raise
+
+    def to_arrow(
+        self,
+        *,
+        decimals: Literal["decimal128", "string"] = "decimal128",
+        scale: int = 10,
+        batch_size: int | None = None,
+    ) -> DealTable:
+        """The deals as a table, for every library that reads Apache Arrow.
+
+        >>> ids = ["d_1", "d_2"]
+        >>> polars.DataFrame(client.deals.retrieve_many(ids).to_arrow())
+        >>> pyarrow.table(client.deals.retrieve_many(ids).to_arrow())
+        >>> pandas.DataFrame.from_arrow(client.deals.retrieve_many(ids).to_arrow())
+
+        No deal is taken from the iterator any more. ``dealkit.arrow.schema()`` says what the columns are, and
+        ``DealTable`` when the deals are retrieved.
+
+        Args:
+            decimals: How decimal numbers are kept: as ``decimal128(38, scale)``, or as strings with the digits that
+                came. None is rounded: a deal with a number that does not fit is an error.
+            scale: How many digits there are after the point, 0 to 38.
+            batch_size: How many deals make up a batch, where there are more than memory holds. The deals are then
+                retrieved while the batches are taken; otherwise all at once.
+        """
+        from dealkit.arrow import DealTable
+
+        return DealTable(self._hand_on, decimals, scale, batch_size)
 
     def close(self) -> None:
         """Cancels what is in flight. The iterator has then ended."""
@@ -141,6 +195,32 @@ class AsyncDealIterator(_Deals[T]):
         except BaseException:
             self._close()
             raise
+
+    def to_arrow(
+        self,
+        *,
+        decimals: Literal["decimal128", "string"] = "decimal128",
+        scale: int = 10,
+        batch_size: int | None = None,
+    ) -> AsyncDealTable:
+        """The deals as a table, for every library that reads Apache Arrow.
+
+        >>> ids = ["d_1", "d_2"]
+        >>> polars.DataFrame(await client.deals.retrieve_many(ids).to_arrow())
+        >>> async for batch in client.deals.retrieve_many(ids).to_arrow(batch_size=10_000):
+        ...     writer.write_table(pyarrow.table(batch))
+
+        No deal is taken from the iterator any more. ``dealkit.arrow.schema()`` says what the columns are.
+
+        Args:
+            decimals: How decimal numbers are kept: as ``decimal128(38, scale)``, or as strings with the digits that
+                came. None is rounded: a deal with a number that does not fit is an error.
+            scale: How many digits there are after the point, 0 to 38.
+            batch_size: How many deals make up a batch.
+        """
+        from dealkit.arrow import AsyncDealTable
+
+        return AsyncDealTable(self._hand_on, decimals, scale, batch_size)
 
     async def aclose(self) -> None:
         """Cancels what is in flight. The iterator has then ended."""

@@ -1661,6 +1661,19 @@ class Engine:
         """Begins to create many agents, whose calls are pushed one at a time. A ledger is (its path, whether what is
         unknown there is sent again)."""
 
+    def deal_stream(
+        self,
+        ordered: bool,
+        concurrency: int,
+        options: Options | None,
+        batch_size: int,
+        scale: int | None,
+        returns_errors: bool,
+        own_thread: bool,
+    ) -> DealStream | Failure:
+        """Begins to retrieve deals into a table, whose identifiers are pushed as they are wanted; `scale` is None for
+        decimals as strings."""
+
 @final
 class Waiting:
     """A call that has taken longer than a moment, and moves on while it is waited for."""
@@ -1732,6 +1745,99 @@ class Many:
 
     def close(self) -> None:
         """Cancels what is in flight, of which nothing comes any more."""
+
+@final
+class DealStream:
+    """Deals in flight into a table."""
+
+    def push(
+        self, ids: list[str], watches: list[Watch] | Watch | None, index: int, is_last: bool
+    ) -> Failure | None:
+        """Adds identifiers to what is to be retrieved; `watches` has the Watch of each, or is one for all, or None.
+        `index` is the place of the first, for the error text. Where one is of the wrong type, none of them is."""
+
+    def news(self) -> tuple[int, bool, list[tuple[int, Failure | None]], bool] | Failure:
+        """What has happened: how many deals have come, whether more identifiers are wanted, the watched calls that have
+        ended with the failure of each, and whether all has ended. None of it is told twice."""
+
+    def batch(self) -> Table | Failure | None:
+        """The next batch, as a table, if one has come."""
+
+    def failed(self) -> tuple[int, str, Failure] | Failure | None:
+        """The deal that has ended it, if one has: its index, its identifier, and its failure."""
+
+    def whole(self, tables: list[Table]) -> Table | Failure:
+        """These tables as one, with the errors of the deals that failed, where they are to be returned."""
+
+    def errors(self) -> Table | Failure | None:
+        """The deals that failed, as a table, where they are to be returned. Raised as a failure before all deals have come."""
+
+    def wait(self, for_the_end: bool) -> Failure | None:
+        """Waits a little, on the calling thread, for a batch, for more identifiers to be wanted, or for the end; or for
+        the end alone."""
+
+    def tell(self, mailbox: Mailbox, future: Any) -> Failure | None:
+        """Resolves the future of the mailbox's event loop once a batch has come, more identifiers are wanted, or it has
+        ended."""
+
+    def capsule(self) -> object:
+        """The batches as a stream of Arrow's, in a capsule. It retrieves while it is read, and what is in flight is
+        cancelled with it."""
+
+    def close(self) -> None:
+        """Cancels what is in flight."""
+
+def deal_schema(scale: int | None) -> Schema | Failure:
+    """The columns of a table of deals."""
+
+@final
+class Schema:
+    """The columns of a table of deals. Its text lists them."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema for another library, as Arrow's PyCapsule interface has it."""
+
+@final
+class Table:
+    """Deals, or errors of deals, as a table in memory.
+
+    It has Arrow's PyCapsule interface: ``polars.DataFrame(table)``, ``pyarrow.table(table)``,
+    ``pandas.DataFrame.from_arrow(table)`` and others take it, as often as they like, without a copy. ``len(table)`` is
+    the number of rows."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns."""
+
+    @property
+    def errors(self) -> Table | None:
+        """The errors of the deals that failed, as a table, where they were to be returned; otherwise None."""
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema for another library, as Arrow's PyCapsule interface has it."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows for another library, as Arrow's PyCapsule interface has it. The schema is what it is: one that is asked
+        for is the caller's to cast to."""
+
+    def __len__(self) -> int: ...
+
+def open_table_builder(scale: int | None, returns_errors: bool) -> TableBuilder | Failure:
+    """Begins a table of deals; `scale` is None for decimals as strings."""
+
+@final
+class TableBuilder:
+    """Fills a table with documents."""
+
+    def push(self, documents: list[str | bytes | bytearray]) -> tuple[int, Failure] | Failure | None:
+        """Adds documents. Where one cannot be read, and errors are not to be returned, its index and its failure."""
+
+    def finish(self) -> Table | Failure:
+        """The table."""
 
 def start_sandbox(deals: list[str] | None, settings: dict[str, Any]) -> NativeSandbox | Failure:
     """Starts a server with these deals, each a JSON text."""

@@ -225,19 +225,9 @@ class Window(Generic[R]):
 
     async def _news(self, many: _native.Many) -> None:
         """Waits until something has come, on an event loop."""
-        import asyncio
+        from dealkit._async import news
 
-        from dealkit._async import mailbox
-
-        loop = asyncio.get_running_loop()
-        future = loop.create_future()
-        unwrap(many.tell(mailbox(loop), future))
-        flushing = _watch.Flushing(loop, self._flush) if self._watched else None
-        try:
-            await future
-        finally:
-            if flushing is not None:
-                flushing.close()
+        await news(many.tell, self._flush if self._watched else None)
 
     def __del__(self) -> None:
         # The attributes are not there when the arguments were refused.

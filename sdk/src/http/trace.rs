@@ -183,23 +183,8 @@ pub(crate) fn retrying(operation: &Operation, resend_count: u32, wait: Duration,
 
 /// The status that is the error, or else the kind of failure.
 fn error_type(error: &Error) -> String {
-    let kind = match error.kind() {
-        ErrorKind::Status => {
-            return error
-                .status()
-                .map_or_else(String::new, |status| status.as_str().to_owned());
-        }
-        ErrorKind::Config => "config",
-        ErrorKind::Validation => "validation",
-        ErrorKind::Connect => "connect",
-        ErrorKind::Timeout => "timeout",
-        ErrorKind::Interrupted => "interrupted",
-        ErrorKind::TooLarge => "too_large",
-        ErrorKind::Decode => "decode",
-        ErrorKind::Cancelled => "cancelled",
-        ErrorKind::Ledger => "ledger",
-        ErrorKind::Recorded => "recorded",
-        ErrorKind::DuplicateKey => "duplicate_key",
-    };
-    kind.to_owned()
+    match (error.kind(), error.status()) {
+        (ErrorKind::Status, Some(status)) => status.as_str().to_owned(),
+        (kind, _) => kind.as_str().to_owned(),
+    }
 }

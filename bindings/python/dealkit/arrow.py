@@ -1,0 +1,421 @@
+"""Deals as tables of Apache Arrow: exact, with one schema, for polars, pandas, pyarrow, DuckDB and whatever else reads
+Arrow. dealkit needs none of them.
+
+>>> polars.DataFrame(client.deals.retrieve_many(ids).to_arrow())
+>>> polars.DataFrame(dealkit.arrow.deals_to_arrow(open("deals.ndjson", "rb")))
+>>> print(dealkit.arrow.schema())
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Literal
+
+from dealkit import _log, _native, _watch
+from dealkit._failure import exception, unwrap
+from dealkit._native import Deal, Schema, Table
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+    from types import TracebackType
+    from typing import Any, Self
+
+    from dealkit._progress import Display
+    from dealkit._service import Service
+    from dealkit._trace import Description
+    from dealkit._watch import Watched
+
+__all__ = ["AsyncDealTable", "DealTable", "Schema", "Table", "deals_to_arrow", "schema"]
+
+Decimals = Literal["decimal128", "string"]
+
+# How many deals make up a batch where nobody asks for a size.
+_BATCH_SIZE = 65_536
+
+# How many documents, or identifiers, are handed over at a time.
+_AT_A_TIME = 1_000
+
+
+def schema(*, decimals: Decimals = "decimal128", scale: int = 10) -> Schema:
+    """The columns of a table of deals, for people (``print``) and for libraries (``pyarrow.schema``).
+
+    Args:
+        decimals: How decimal numbers are kept: as ``decimal128(38, scale)``, or as strings.
+        scale: How many digits there are after the point, 0 to 38.
+    """
+    return unwrap(_native.deal_schema(_native_scale(decimals, scale)))
+
+
+def deals_to_arrow(
+    deals: Iterable[Deal | bytes | bytearray | str],
+    *,
+    decimals: Decimals = "decimal128",
+    scale: int = 10,
+    on_error: Literal["raise", "return"] = "raise",
+) -> Table:
+    """Deals at hand as a table: models, or JSON documents, such as the lines of an export.
+
+    Documents are read straight into columns. Blank lines are skipped.
+
+    Args:
+        deals: The deals: models or documents, also mixed.
+        decimals: How decimal numbers are kept: as ``decimal128(38, scale)``, or as strings with the digits that came.
+        scale: How many digits there are after the point, 0 to 38.
+        on_error: Whether a deal that cannot be read, or has a number that does not fit, raises DecodeError, with its
+            ``index``, or becomes a row of the table's ``errors``.
+    """
+    if isinstance(deals, Deal | str | bytes | bytearray):
+        raise TypeError(f"deals must be an iterable of deals, not a {type(deals).__name__}")
+    _check_on_error(on_error)
+    builder = unwrap(_native.open_table_builder(_native_scale(decimals, scale), on_error == "return"))
+    documents = _documents(deals)
+    while some := [*islice(documents, _AT_A_TIME)]:
+        failed = unwrap(builder.push(some))
+        if failed is not None:
+            index, failure = failed
+            raise _failed(index, None, failure)
+    return unwrap(builder.finish())
+
+
+def _documents(deals: Iterable[Any]) -> Iterator[str | bytes | bytearray]:
+    for index, deal in enumerate(deals):
+        if isinstance(deal, Deal):
+            yield deal._to_json()
+        elif not isinstance(deal, str | bytes | bytearray):
+            raise TypeError(f"deals[{index}] must be a Deal, or a JSON document, not {type(deal).__name__}")
+        elif deal and not deal.isspace():
+            yield deal
+
+
+def _native_scale(decimals: str, scale: int) -> int | None:
+    if isinstance(scale, bool) or not isinstance(scale, int):
+        raise TypeError(f"scale must be an int, not {type(scale).__name__}")
+    if not 0 <= scale <= 38:
+        raise ValueError(f"scale must be from 0 to 38, not {scale}")
+    if decimals not in ("decimal128", "string"):
+        raise ValueError('decimals must be "decimal128" or "string"')
+    return None if decimals == "string" else scale
+
+
+def _check_on_error(on_error: str) -> None:
+    if on_error not in ("raise", "return"):
+        raise ValueError('on_error must be "raise" or "return"')
+
+
+def _failed(index: int, id: str | None, failure: _native.Failure) -> Exception:
+    error: Any = exception(failure, id)
+    error.index = index
+    return error  # type: ignore[no-any-return]
+
+
+class Retrieval:
+    """What ``retrieve_many`` was asked to do, for a table to do it."""
+
+    def __init__(
+        self,
+        service: Service,
+        options: _native.Options | None,
+        ids: Iterator[str],
+        concurrency: int,
+        ordered: bool,
+        returns_errors: bool,
+        progress: Display | None,
+        description: Description,
+    ) -> None:
+        self._service = service
+        self._options = options
+        self._ids = ids
+        self._concurrency = concurrency
+        self._ordered = ordered
+        self._returns_errors = returns_errors
+        self._progress = progress
+        self._description = description
+        self._pushed = 0
+        # Those in flight that somebody watches, by their index.
+        self._watched: dict[int, Watched] = {}
+
+    def begin(self, batch_size: int | None, scale: int | None, own_thread: bool) -> None:
+        """Opens the stream, with nothing in flight."""
+        engine = self._service.open()
+        self.native = unwrap(
+            engine.deal_stream(
+                self._ordered,
+                self._concurrency,
+                self._options,
+                batch_size or _BATCH_SIZE,
+                scale,
+                self._returns_errors,
+                own_thread,
+            )
+        )
+
+    def advance(self) -> bool:
+        """Does what there is to do; whether all deals have come."""
+        come, wants_ids, watched, has_ended = unwrap(self.native.news())
+        for index, failure in watched:
+            self._watched.pop(index).end(None if failure is None else exception(failure))
+        self.flush()
+        if self._progress is not None:
+            for _ in range(come):
+                self._progress.advance()
+        if wants_ids:
+            self._push(self._concurrency, self._watches)
+        return has_ended
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody watches calls in flight."""
+        return bool(self._watched)
+
+    def flush(self) -> None:
+        """Logs what has been traced of the calls in flight."""
+        for one in [*self._watched.values()]:
+            one.flush()
+
+    def _push(self, count: int, watches: Callable[[range], Any]) -> bool:
+        """Hands over the next identifiers; whether they were the last."""
+        ids = [*islice(self._ids, count)]
+        first = self._pushed
+        self._pushed += len(ids)
+        is_last = len(ids) < count
+        unwrap(self.native.push(ids, watches(range(first, self._pushed)), first, is_last))
+        return is_last
+
+    def _watches(self, indexes: range) -> list[_native.Watch] | None:
+        """What watches each of these calls, if anybody does."""
+        watches = []
+        for index in indexes:
+            watched = _watch.begin(_watch.described, self._description)
+            if watched is None:
+                return None
+            self._watched[index] = watched
+            watches.append(watched.native)
+        return watches
+
+    def raise_failure(self) -> None:
+        """Raises the exception of the deal that failed, unless it is to be returned or there is none."""
+        failed = unwrap(self.native.failed())
+        if failed is not None:
+            raise _failed(*failed)
+
+    def close(self) -> None:
+        """Cancels what is in flight."""
+        self.native.close()
+        while self._watched:
+            self._watched.popitem()[1].end(None)
+        progress, self._progress = self._progress, None
+        if progress is not None:
+            progress.end()
+
+    def capsule(self) -> object:
+        """The stream for another library, which takes the batches from any thread, and perhaps with the GIL held: all
+        that it needs of Python is handed over now.
+        """
+        log = _Log.begin()
+        native = None if log is None else log.native
+        while not self._push(_AT_A_TIME, lambda _: native):
+            pass
+        capsule = unwrap(self.native.capsule())
+        if self._progress is not None or log is not None:
+            from threading import Thread
+
+            Thread(target=self._look_after, args=(log,), name="dealkit-arrow", daemon=True).start()
+        return capsule
+
+    def _look_after(self, log: _Log | None) -> None:
+        """Shows progress, and writes the log, while another library takes the batches."""
+        has_ended = False
+        try:
+            while not has_ended:
+                unwrap(self.native.wait(True))
+                come, _, _, has_ended = unwrap(self.native.news())
+                if log is not None:
+                    log.flush()
+                for _ in range(come if self._progress is not None else 0):
+                    self._progress.advance()
+        finally:
+            self.close()
+
+
+class _Log:
+    """What is logged of calls that all belong to one stream: they have no spans of their own."""
+
+    def __init__(self, level: int) -> None:
+        self._level = level
+        self.native = unwrap(_native.watch(level, []))
+
+    @classmethod
+    def begin(cls) -> _Log | None:
+        """Begins, if anybody reads the log."""
+        level = _log.level()
+        return None if level == _log.NEVER else cls(level)
+
+    def flush(self) -> None:
+        """Logs what has been traced since the last time."""
+        for level, fields in unwrap(self.native.take()):
+            if level >= self._level:
+                _log.write(level, fields)
+
+
+class _Deals:
+    """What the table of a client that waits and that of one that awaits have in common."""
+
+    def __init__(self, hand_on: Callable[[], Retrieval], decimals: str, scale: int, batch_size: int | None) -> None:
+        self._scale = _native_scale(decimals, scale)
+        if batch_size is not None:
+            if isinstance(batch_size, bool) or not isinstance(batch_size, int):
+                raise TypeError(f"batch_size must be an int or None, not {type(batch_size).__name__}")
+            if batch_size < 1:
+                raise ValueError(f"batch_size must be at least 1, not {batch_size}")
+        self._batch_size = batch_size
+        self._retrieval = hand_on()
+        self._has_begun = False
+        # All deals, once they have come at once.
+        self._whole: Table | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """The columns."""
+        return unwrap(_native.deal_schema(self._scale))
+
+    @property
+    def errors(self) -> Table | None:
+        """The deals that failed, as a table with the columns ``index``, ``id``, ``kind``, ``status``, ``outcome`` and
+        ``message``, where ``on_error="return"`` was asked for; otherwise None.
+
+        It is there once the last deal has come; before, it raises RuntimeError. Where a deal that failed has ended the
+        stream, it raises that deal's exception.
+        """
+        if not self._has_begun:
+            raise RuntimeError("no deal was retrieved yet: the errors are known after the last")
+        self._retrieval.raise_failure()
+        return unwrap(self._retrieval.native.errors())
+
+    def _begin(self, own_thread: bool = False) -> Retrieval:
+        if self._has_begun:
+            raise RuntimeError("the deals were taken from here before: call retrieve_many() again")
+        self._has_begun = True
+        self._retrieval.begin(self._batch_size, self._scale, own_thread)
+        return self._retrieval
+
+    def _close(self) -> None:
+        if self._has_begun:
+            self._retrieval.close()
+
+
+class DealTable(_Deals):
+    """Deals on their way into a table; what ``client.deals.retrieve_many(…).to_arrow()`` makes.
+
+    It has Arrow's PyCapsule interface, so that others take it as it is: ``polars.DataFrame(table)``,
+    ``pyarrow.table(table)``, ``pandas.DataFrame.from_arrow(table)``.
+
+    * Without ``batch_size`` the deals are all retrieved when somebody first asks for them, and then kept: the table can
+      be taken many times. Ctrl-C ends that at once, and a deal that fails raises its exception.
+    * With ``batch_size`` they are retrieved while the batches are taken, once, and memory holds a few batches. Taken in
+      Python (``for batch in table``), it is the same with Ctrl-C and with exceptions; each batch is a ``Table``. Taken
+      by a library through the interface, all identifiers are handed over first, Ctrl-C waits until the
+      library comes back to Python, and the library raises what it makes of the stream's error, whose text says
+      which deal failed and why; ``errors`` then raises the exception itself. The calls are logged, but have no spans.
+
+    A call's deadline is its own in every case: a stream never waits for longer than for one deal's.
+    """
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema for another library, as Arrow's PyCapsule interface has it."""
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The deals for another library, as Arrow's PyCapsule interface has it."""
+        if self._batch_size is not None:
+            return self._begin(own_thread=True).capsule()
+        if self._whole is None:
+            batches = [*self._batches()]
+            self._whole = unwrap(self._retrieval.native.whole(batches))
+        return self._whole.__arrow_c_stream__(requested_schema)
+
+    def __iter__(self) -> Iterator[Table]:
+        """The batches. Leaving the loop cancels what is in flight."""
+        return self._batches()
+
+    def _batches(self) -> Iterator[Table]:
+        retrieval = self._begin()
+        native = retrieval.native
+        try:
+            while True:
+                has_ended = retrieval.advance()
+                while (batch := unwrap(native.batch())) is not None:
+                    yield batch
+                if has_ended:
+                    break
+                # Not for long: signals are handled in between.
+                unwrap(native.wait(False))
+            retrieval.raise_failure()
+        finally:
+            retrieval.close()
+
+    def close(self) -> None:
+        """Cancels what is in flight."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._close()
+
+
+class AsyncDealTable(_Deals):
+    """Deals on their way into a table; what ``to_arrow()`` of an async client makes.
+
+    ``await`` it for all deals in one ``Table``, or take a ``Table`` for each batch with ``async for``.
+    """
+
+    def __await__(self) -> Generator[Any, None, Table]:
+        return self._collected().__await__()
+
+    async def _collected(self) -> Table:
+        if self._whole is None:
+            batches = [batch async for batch in self._batches()]
+            self._whole = unwrap(self._retrieval.native.whole(batches))
+        return self._whole
+
+    def __aiter__(self) -> AsyncIterator[Table]:
+        """The batches. Leaving the loop cancels what is in flight."""
+        return self._batches()
+
+    async def _batches(self) -> AsyncIterator[Table]:
+        from dealkit._async import news
+
+        retrieval = self._begin()
+        native = retrieval.native
+        try:
+            while True:
+                has_ended = retrieval.advance()
+                while (batch := unwrap(native.batch())) is not None:
+                    yield batch
+                if has_ended:
+                    break
+                await news(native.tell, retrieval.flush if retrieval.is_watched else None)
+            retrieval.raise_failure()
+        finally:
+            retrieval.close()
+
+    async def aclose(self) -> None:
+        """Cancels what is in flight."""
+        self._close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._close()

@@ -1,0 +1,708 @@
+//! Many deals as batches of a table: retrieved, and read into columns, on a thread that takes no GIL.
+//!
+//! Identifiers go in, batches come out. Python code pushes identifiers as they are wanted and takes batches; or it pushes
+//! all of them, and a library of C takes the batches through a stream of Arrow's, from any thread and perhaps
+//! holding the GIL. Nothing here needs it then.
+
+use std::{
+    collections::VecDeque,
+    future::ready,
+    io, iter, process,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use dealkit::{
+    Error, InFlight, RawResponse, Retrieved,
+    arrow::{DealBatchBuilder, FailureBatchBuilder},
+};
+use futures_util::future::{AbortHandle, abortable};
+use pyo3::{prelude::*, types::PyList};
+use tokio::{
+    runtime::{Builder, Handle},
+    sync::Notify,
+};
+
+use crate::{
+    arguments::text,
+    calls::Options,
+    failure::{self, Failure, Outcome, entry, into_python},
+    gil,
+    pending::{Inbox, Mailbox},
+    runtime::{self, SIGNAL_POLL_INTERVAL},
+    table::{Table, decimals, stream_capsule},
+    watch::{Told, Watch},
+};
+
+/// Deals in flight into a table.
+#[pyclass(frozen, module = "dealkit._native")]
+pub(crate) struct DealStream {
+    shared: Arc<Shared>,
+    schema: SchemaRef,
+    task: Task,
+    /// Whether a library of C takes the batches.
+    has_reader: bool,
+    process: u32,
+}
+
+/// What is retrieved, and how.
+struct Plan {
+    concurrency: usize,
+    /// How many deals make up a batch.
+    batch_size: usize,
+}
+
+struct Shared {
+    plan: Plan,
+    state: Mutex<State>,
+    /// Told when a batch has come, more identifiers are wanted, or it has ended.
+    changed: Condvar,
+    /// Told when identifiers have come, or a batch was taken.
+    has_room: Notify,
+    /// Of the thread in the background, which wakes event loops.
+    background: Handle,
+}
+
+struct State {
+    ids: Ids,
+    /// Whether no more identifiers will come.
+    has_all_ids: bool,
+    /// Whether there are few left to send.
+    wants_ids: bool,
+    batches: VecDeque<RecordBatch>,
+    /// How many deals have come that Python code has not been told of.
+    come: usize,
+    /// Whether each call is watched by itself, and those that have ended: the index, and the error.
+    is_watched: bool,
+    watched: Vec<(usize, Option<Arc<Error>>)>,
+    failures: Option<FailureBatchBuilder>,
+    /// The failures, once it has ended.
+    errors: Option<RecordBatch>,
+    end: Option<End>,
+    /// How many threads wait.
+    threads: usize,
+    /// Who waits on an event loop.
+    waiting: Vec<(Arc<Inbox>, Py<PyAny>)>,
+}
+
+/// How it has ended.
+#[derive(Clone)]
+enum End {
+    /// With the last deal.
+    Whole,
+    /// With the first deal that failed: its index and identifier.
+    Failed(usize, String, Arc<Error>),
+    /// With an error of Arrow's.
+    Broken(String),
+    /// Before the last deal, because nobody wants more.
+    Cancelled,
+}
+
+/// Identifiers that were not sent yet, in as little memory as they take: there may be millions.
+#[derive(Default)]
+struct Ids {
+    lots: VecDeque<Lot>,
+    count: usize,
+}
+
+struct Lot {
+    text: String,
+    ends: Vec<usize>,
+    next: usize,
+    told: Tell,
+}
+
+/// Who is told of the calls of a lot: of each somebody else, or of all the same, if anybody.
+enum Tell {
+    Each(VecDeque<Told>),
+    All(Told),
+}
+
+impl Ids {
+    fn push(&mut self, ids: &[String], told: Tell) {
+        let mut text = String::with_capacity(ids.iter().map(String::len).sum());
+        let ends = ids.iter().map(|id| {
+            text.push_str(id);
+            text.len()
+        });
+        let ends = ends.collect();
+        self.count += ids.len();
+        self.lots.push_back(Lot {
+            text,
+            ends,
+            next: 0,
+            told,
+        });
+    }
+
+    fn next(&mut self) -> Option<(String, Told)> {
+        loop {
+            let lot = self.lots.front_mut()?;
+            let begin = lot.next.checked_sub(1).and_then(|last| lot.ends.get(last));
+            let begin = begin.copied().unwrap_or(0);
+            let Some(end) = lot.ends.get(lot.next) else {
+                self.lots.pop_front();
+                continue;
+            };
+            let id = lot.text.get(begin..*end).unwrap_or_default().to_owned();
+            lot.next += 1;
+            self.count -= 1;
+            let told = match &mut lot.told {
+                Tell::Each(told) => told.pop_front().unwrap_or_default(),
+                Tell::All(told) => told.clone(),
+            };
+            return Some((id, told));
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells everybody who waits.
+    fn tell(&self) {
+        let mut state = self.lock();
+        let waiting = std::mem::take(&mut state.waiting);
+        let threads = state.threads;
+        drop(state);
+        if threads > 0 {
+            self.changed.notify_all();
+        }
+        for (inbox, future) in waiting {
+            inbox.news(&self.background, future);
+        }
+    }
+
+    /// The next batch, once it has come; `None` after the last.
+    fn wait_for_batch(&self) -> Result<Option<RecordBatch>, End> {
+        let mut state = self.lock();
+        state.threads += 1;
+        let waited = self.changed.wait_while(state, |state| {
+            state.batches.is_empty() && state.end.is_none()
+        });
+        state = waited.unwrap_or_else(PoisonError::into_inner);
+        state.threads -= 1;
+        if let Some(batch) = state.batches.pop_front() {
+            drop(state);
+            self.has_room.notify_one();
+            return Ok(Some(batch));
+        }
+        match &state.end {
+            None | Some(End::Whole) => Ok(None),
+            Some(end) => Err(end.clone()),
+        }
+    }
+
+    /// Waits a little, unless there is something to do for Python code.
+    fn wait(&self, for_the_end: bool) {
+        let nothing = |state: &mut State| {
+            state.end.is_none() && (for_the_end || state.batches.is_empty() && !state.wants_ids)
+        };
+        let mut state = self.lock();
+        state.threads += 1;
+        let waited = self
+            .changed
+            .wait_timeout_while(state, SIGNAL_POLL_INTERVAL, nothing);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.threads -= 1;
+    }
+}
+
+/// What works on a stream: ended when nobody wants its deals any more.
+#[derive(Clone)]
+struct Task(AbortHandle);
+
+impl Task {
+    fn end(&self, process: u32) {
+        // A task of the parent's is not the child's to end.
+        if process == process::id() {
+            self.0.abort();
+        }
+    }
+}
+
+/// Says that it has ended, whatever the reason.
+struct Ending {
+    shared: Arc<Shared>,
+    end: End,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.end = Some(self.end.clone());
+        let errors = state.failures.take().map(|mut failures| failures.finish());
+        match errors.transpose() {
+            Ok(errors) => state.errors = errors,
+            Err(error) => state.end = Some(End::Broken(error.to_string())),
+        }
+        drop(state);
+        self.shared.tell();
+    }
+}
+
+/// How a stream is set up: what the engine hands on.
+pub(crate) struct Settings {
+    pub(crate) ordered: bool,
+    pub(crate) concurrency: usize,
+    pub(crate) batch_size: usize,
+    pub(crate) scale: Option<u8>,
+    pub(crate) returns_errors: bool,
+    /// Whether it works on a thread of its own, where whoever takes the batches may hold the GIL: the thread in the
+    /// background may wait for it.
+    pub(crate) own_thread: bool,
+}
+
+impl DealStream {
+    /// Begins, with nothing in flight.
+    pub(crate) fn start(
+        client: &dealkit::Client,
+        options: Option<&Options>,
+        settings: &Settings,
+    ) -> Outcome<Self> {
+        let mut many = client
+            .deals()
+            .retrieve_many(iter::empty::<String>())
+            .raw_responses();
+        if !settings.ordered {
+            many = many.as_completed();
+        }
+        if let Some(options) = options {
+            many = options.on_retrieve_many(many);
+        }
+        let (_, in_flight) = many.into_parts();
+        let builder = DealBatchBuilder::new(decimals(settings.scale)?);
+        let schema = Arc::clone(builder.schema());
+        let background = runtime::background()?;
+        let shared = Arc::new(Shared {
+            plan: Plan {
+                concurrency: settings.concurrency.max(1),
+                batch_size: settings.batch_size.max(1),
+            },
+            state: Mutex::new(State {
+                ids: Ids::default(),
+                has_all_ids: false,
+                wants_ids: true,
+                batches: VecDeque::new(),
+                come: 0,
+                is_watched: false,
+                watched: Vec::new(),
+                failures: settings.returns_errors.then(FailureBatchBuilder::new),
+                errors: None,
+                end: None,
+                threads: 0,
+                waiting: Vec::new(),
+            }),
+            changed: Condvar::new(),
+            has_room: Notify::new(),
+            background: background.clone(),
+        });
+        let ending = Ending {
+            shared: Arc::clone(&shared),
+            end: End::Cancelled,
+        };
+        let work = retrieve(in_flight, builder, ending);
+        let (work, task) = abortable(work);
+        if settings.own_thread {
+            on_own_thread(work).map_err(|error| {
+                Failure::Runtime(format!(
+                    "the thread of the stream cannot be started: {error}"
+                ))
+            })?;
+        } else {
+            background.spawn(work);
+        }
+        Ok(Self {
+            shared,
+            schema,
+            task: Task(task),
+            has_reader: settings.own_thread,
+            process: process::id(),
+        })
+    }
+
+    fn check(&self) -> Outcome<()> {
+        if self.process == process::id() {
+            Ok(())
+        } else {
+            Err(Failure::Runtime(IN_PARENT.to_owned()))
+        }
+    }
+
+    /// The failures as a table, where they are to be returned and all deals have come.
+    fn table_of_errors(&self) -> Option<Table> {
+        let errors = self.shared.lock().errors.clone()?;
+        Some(Table::new(errors.schema(), vec![errors]))
+    }
+}
+
+impl Drop for DealStream {
+    fn drop(&mut self) {
+        // What is read in C is ended by its reader.
+        if !self.has_reader {
+            self.close();
+        }
+    }
+}
+
+const IN_PARENT: &str =
+    "these deals are in flight to another process, which this one was forked from";
+
+/// Works on a stream on a thread that does nothing else, and ends with it.
+fn on_own_thread(work: impl Future + Send + 'static) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    thread::Builder::new()
+        .name("dealkit-arrow".to_owned())
+        .spawn(move || {
+            runtime.block_on(work);
+            // A name look-up that is under way is not waited for.
+            runtime.shutdown_background();
+        })?;
+    Ok(())
+}
+
+/// Retrieves what is pushed, and reads it into batches, until there is no more or one has failed.
+async fn retrieve(
+    mut in_flight: InFlight<RawResponse>,
+    mut deals: DealBatchBuilder,
+    mut ending: Ending,
+) {
+    let shared = &ending.shared;
+    let mut has_news = false;
+    let end = loop {
+        has_news |= send(shared, &mut in_flight, deals.len());
+        tokio::select! {
+            biased;
+            Some(item) = in_flight.next(), if !in_flight.is_empty() => {
+                match add(shared, &mut deals, item) {
+                    Ok(is_news) => has_news |= is_news,
+                    Err(end) => break end,
+                }
+            }
+            // Told of all at once: waking somebody costs more than a deal does.
+            () = ready(()), if has_news => {
+                shared.tell();
+                has_news = false;
+            }
+            () = ready(()), if in_flight.is_empty() && has_all(shared) => {
+                break match finish_batch(shared, &mut deals) {
+                    Ok(()) => End::Whole,
+                    Err(end) => end,
+                };
+            }
+            () = shared.has_room.notified() => {}
+        }
+    };
+    ending.end = end;
+}
+
+/// Whether every identifier was sent.
+fn has_all(shared: &Shared) -> bool {
+    let state = shared.lock();
+    state.has_all_ids && state.ids.count == 0
+}
+
+/// Sends as many as there is room for; whether there are then few left that could be sent next, for the first time.
+fn send(shared: &Shared, in_flight: &mut InFlight<RawResponse>, in_batch: usize) -> bool {
+    let Plan {
+        concurrency,
+        batch_size,
+    } = shared.plan;
+    let mut state = shared.lock();
+    while in_flight.len() < concurrency
+        // While a batch waits, one more is filled, and no further deal asked for: nothing piles up.
+        && (state.batches.is_empty() || in_batch + in_flight.len() < batch_size)
+        && let Some((id, told)) = state.ids.next()
+    {
+        in_flight.push_with(id, |call| told.send(call));
+    }
+    let wants_ids = !state.has_all_ids && state.ids.count < concurrency;
+    let is_new = wants_ids && !state.wants_ids;
+    state.wants_ids = wants_ids;
+    is_new
+}
+
+/// Adds a deal that has come, or its error; whether a batch is full.
+fn add(
+    shared: &Shared,
+    deals: &mut DealBatchBuilder,
+    item: Retrieved<RawResponse>,
+) -> Result<bool, End> {
+    let Retrieved {
+        index, id, result, ..
+    } = item;
+    let mut is_full = false;
+    let read = match result {
+        Ok(response) => {
+            if !deals.has_room_for(response.body().len()) {
+                finish_batch(shared, deals)?;
+                is_full = true;
+            }
+            deals
+                .push_json(response.body())
+                .map_err(|error| response.into_decode_error(error))
+        }
+        Err(error) => Err(error),
+    };
+    let error = read.err().map(Arc::new);
+    let mut state = shared.lock();
+    state.come += 1;
+    if state.is_watched {
+        state.watched.push((index, error.clone()));
+    }
+    if let Some(error) = error {
+        match &mut state.failures {
+            Some(failures) => {
+                failures.push_with_message(index, &id, &error, &failure::text(&error));
+            }
+            None => return Err(End::Failed(index, id, error)),
+        }
+    }
+    drop(state);
+    if deals.len() >= shared.plan.batch_size {
+        finish_batch(shared, deals)?;
+        is_full = true;
+    }
+    Ok(is_full)
+}
+
+/// Hands the batch over that is being filled, if there is anything in it.
+fn finish_batch(shared: &Shared, deals: &mut DealBatchBuilder) -> Result<(), End> {
+    if deals.is_empty() {
+        return Ok(());
+    }
+    let batch = deals
+        .finish()
+        .map_err(|error| End::Broken(error.to_string()))?;
+    shared.lock().batches.push_back(batch);
+    Ok(())
+}
+
+#[pymethods]
+impl DealStream {
+    /// Adds identifiers to what is to be retrieved; `watches` has the Watch of each, or is one for all, or None.
+    /// `index` is the place of the first, for the error text. Where one is of the wrong type, none of them is.
+    #[pyo3(signature = (ids, watches, index, is_last))]
+    fn push<'py>(
+        &self,
+        ids: &Bound<'py, PyList>,
+        watches: Option<&Bound<'py, PyAny>>,
+        index: usize,
+        is_last: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = ids.py();
+        gil::end_if_left_behind(py);
+        entry(py, || {
+            self.check()?;
+            let ids = ids
+                .iter()
+                .zip(index..)
+                .map(|(id, index)| text(format_args!("ids[{index}]"), &id))
+                .collect::<Outcome<Vec<_>>>()?;
+            let each = watches.and_then(|watches| watches.cast::<PyList>().ok());
+            let told = match (each, watches) {
+                (Some(each), _) => Tell::Each(
+                    each.iter()
+                        .map(|watch| Watch::told(watch.cast::<Watch>().ok()))
+                        .collect(),
+                ),
+                (None, one) => Tell::All(Watch::told(one.and_then(|one| one.cast::<Watch>().ok()))),
+            };
+            let mut state = self.shared.lock();
+            state.is_watched |= each.is_some();
+            state.ids.push(&ids, told);
+            state.has_all_ids = is_last;
+            state.wants_ids = false;
+            drop(state);
+            self.shared.has_room.notify_one();
+            Ok(())
+        })
+    }
+
+    /// What has happened: how many deals have come, whether more identifiers are wanted, the watched calls that have
+    /// ended with the failure of each, and whether all has ended. None of it is told twice.
+    fn news<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        gil::end_if_left_behind(py);
+        entry(py, || {
+            self.check()?;
+            let mut state = self.shared.lock();
+            let come = std::mem::take(&mut state.come);
+            let watched = std::mem::take(&mut state.watched);
+            let (wants_ids, has_ended) = (state.wants_ids, state.end.is_some());
+            drop(state);
+            let ended = PyList::empty(py);
+            for (index, error) in watched {
+                let failure = match error {
+                    Some(error) => Some(into_python(py, Err::<(), _>(Failure::Error(error)))?),
+                    None => None,
+                };
+                ended.append((index, failure))?;
+            }
+            Ok((come, wants_ids, ended, has_ended))
+        })
+    }
+
+    /// The next batch, as a table, if one has come.
+    fn batch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        gil::end_if_left_behind(py);
+        entry(py, || {
+            self.check()?;
+            let batch = self.shared.lock().batches.pop_front();
+            let Some(batch) = batch else { return Ok(None) };
+            self.shared.has_room.notify_one();
+            let table = Table::new(Arc::clone(&self.schema), vec![batch]);
+            Ok(Some(Bound::new(py, table)?))
+        })
+    }
+
+    /// The deal that has ended it, if one has: its index, its identifier, and its failure.
+    fn failed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || {
+            let end = self.shared.lock().end.clone();
+            match end {
+                Some(End::Failed(index, id, error)) => {
+                    let failure = into_python(py, Err::<(), _>(Failure::Error(error)))?;
+                    Ok(Some((index, id, failure)))
+                }
+                Some(End::Broken(text)) => Err(Failure::Runtime(text)),
+                _ => Ok(None),
+            }
+        })
+    }
+
+    /// These tables as one, with the errors of the deals that failed, where they are to be returned.
+    fn whole<'py>(&self, tables: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
+        let py = tables.py();
+        entry(py, || {
+            let batches = Table::batches_of(tables)?;
+            let errors = self.table_of_errors().map(|errors| Py::new(py, errors));
+            let table =
+                Table::new(Arc::clone(&self.schema), batches).with_errors(errors.transpose()?);
+            Ok(Bound::new(py, table)?)
+        })
+    }
+
+    /// The deals that failed, as a table, where they are to be returned. Raised as a failure before all deals have come.
+    fn errors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || {
+            if self.shared.lock().end.is_none() {
+                return Err(Failure::Runtime(
+                    "the errors are known once the last deal has come".to_owned(),
+                ));
+            }
+            Ok(self.table_of_errors())
+        })
+    }
+
+    /// Waits a little, on the calling thread, for a batch, for more identifiers to be wanted, or for the end; or for
+    /// the end alone.
+    fn wait<'py>(&self, py: Python<'py>, for_the_end: bool) -> PyResult<Bound<'py, PyAny>> {
+        let checked = self.check();
+        if checked.is_ok() {
+            gil::release(py, || self.shared.wait(for_the_end));
+        }
+        entry(py, || checked)
+    }
+
+    /// Resolves the future of the mailbox's event loop once a batch has come, more identifiers are wanted, or it has
+    /// ended.
+    fn tell<'py>(
+        &self,
+        mailbox: &Bound<'py, Mailbox>,
+        future: Py<PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = mailbox.py();
+        gil::end_if_left_behind(py);
+        entry(py, || {
+            self.check()?;
+            let inbox = Arc::clone(&mailbox.get().inner);
+            let mut state = self.shared.lock();
+            if state.batches.is_empty() && !state.wants_ids && state.end.is_none() {
+                state.waiting.push((inbox, future));
+            } else {
+                drop(state);
+                inbox.news(&self.shared.background, future);
+            }
+            Ok(())
+        })
+    }
+
+    /// The batches as a stream of Arrow's, in a capsule. It retrieves while it is read, and what is in flight is
+    /// cancelled with it.
+    fn capsule<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || {
+            self.check()?;
+            let reader = Reader {
+                shared: Arc::clone(&self.shared),
+                schema: Arc::clone(&self.schema),
+                task: self.task.clone(),
+                process: self.process,
+                has_ended: false,
+            };
+            stream_capsule(py, reader)
+        })
+    }
+
+    /// Cancels what is in flight.
+    fn close(&self) {
+        self.task.end(self.process);
+    }
+}
+
+/// What a library of C reads.
+struct Reader {
+    shared: Arc<Shared>,
+    schema: SchemaRef,
+    task: Task,
+    process: u32,
+    has_ended: bool,
+}
+
+impl Iterator for Reader {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.has_ended {
+            return None;
+        }
+        let text = if self.process == process::id() {
+            match self.shared.wait_for_batch() {
+                Ok(Some(batch)) => return Some(Ok(batch)),
+                Ok(None) => {
+                    self.has_ended = true;
+                    return None;
+                }
+                Err(End::Failed(index, _, error)) => {
+                    format!("deal {index}: {}", failure::text(&error))
+                }
+                Err(End::Broken(text)) => text,
+                Err(End::Whole | End::Cancelled) => {
+                    "the stream was closed before the last deal had come".to_owned()
+                }
+            }
+        } else {
+            IN_PARENT.to_owned()
+        };
+        self.has_ended = true;
+        // The text becomes one of C's, which a zero would end.
+        Some(Err(ArrowError::ExternalError(
+            text.replace('\0', "\u{fffd}").into(),
+        )))
+    }
+}
+
+impl RecordBatchReader for Reader {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.task.end(self.process);
+    }
+}

@@ -1,0 +1,234 @@
+//! Batches of deals, filled from documents or from models.
+
+use std::{fmt, sync::Arc};
+
+use arrow_array::{RecordBatch, StructArray, cast::AsArray};
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+
+use super::{
+    cell::{Cell, Misfit},
+    column::Column,
+    decimals::Decimals,
+};
+use crate::{
+    decode,
+    decode_error::{DecodeError, Reason},
+    document,
+    lexer::{Lexed, Lexer, Refused},
+    model::Deal,
+};
+
+/// The schema of a table of deals: a column for each field of a [`Deal`], in the order of the specification.
+///
+/// | in the model | in the table |
+/// |---|---|
+/// | identifiers, statuses and other strings | `utf8` |
+/// | integers | `int64` |
+/// | decimals | `decimal128(38, 10)`, with another scale, or `utf8`: see [`Decimals`] |
+/// | dates | `date32` |
+/// | timestamps | `timestamp(us, UTC)`: what is finer than microseconds is cut off, as in Python's `datetime` |
+/// | models | a struct of their fields, null where there is none |
+/// | lists | a list of structs, empty where there is none: neither the list nor an item is null |
+/// | `metadata` | a map of strings, sorted by name, empty where there is none |
+/// | `extra` | in each struct: undocumented fields as one JSON object in a `utf8`, null where there are none |
+///
+/// ```
+/// use dealkit::arrow::{self, Decimals};
+///
+/// let schema = arrow::schema(Decimals::default());
+/// assert_eq!(schema.field(0).name(), "id");
+/// assert_eq!(schema.field_with_name("expiry_date").unwrap().data_type().to_string(), "Date32");
+/// ```
+pub fn schema(decimals: Decimals) -> SchemaRef {
+    match <<Deal as Cell>::Column as Column>::data_type(decimals) {
+        DataType::Struct(fields) => Arc::new(Schema::new(fields)),
+        // A deal is a struct.
+        _ => Arc::new(Schema::empty()),
+    }
+}
+
+/// Fills batches with deals: JSON goes straight into columns, without a model in between.
+///
+/// A document that cannot be read is an error, and leaves the batch as it was.
+///
+/// ```
+/// use dealkit::arrow::{Decimals, DealBatchBuilder};
+///
+/// let mut builder = DealBatchBuilder::new(Decimals::default());
+/// builder.push_json(r#"{"id": "d_1", "sides": [{"side_percentage": 10.10}]}"#)?;
+/// assert!(builder.push_json(r#"{"id": 2}"#).is_err());
+/// let batch = builder.finish()?; // a RecordBatch; the builder begins the next
+/// assert_eq!(batch.num_rows(), 1);
+///
+/// // A number that the column cannot hold is an error, too: none is rounded.
+/// let mut cents = DealBatchBuilder::new(Decimals::with_scale(2).unwrap());
+/// let error = cents.push_json(r#"{"id": "d_1", "sides": [{"side_percentage": 33.3333}]}"#).unwrap_err();
+/// assert_eq!(error.path(), "sides[0].side_percentage");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[cfg_attr(
+    feature = "client",
+    doc = r#"
+With the deals of a service, one of which may fail while the others stay:
+
+```no_run
+use dealkit::arrow::{DealBatchBuilder, Decimals, FailureBatchBuilder};
+
+# async fn example(client: dealkit::Client) -> Result<(), Box<dyn std::error::Error>> {
+let (mut deals, mut failures) = (DealBatchBuilder::new(Decimals::default()), FailureBatchBuilder::new());
+let mut responses = client.deals().retrieve_many(["d_1", "d_2"]).raw_responses().stream();
+while let Some(item) = responses.next().await {
+    let read = item.result.and_then(|response| {
+        deals.push_json(response.body()).map_err(|error| response.into_decode_error(error))
+    });
+    if let Err(error) = read {
+        failures.push(item.index, &item.id, &error);
+    }
+    if deals.len() == 10_000 {
+        let batch = deals.finish()?; // to a Parquet writer, say
+    }
+}
+# Ok(()) }
+```
+"#
+)]
+pub struct DealBatchBuilder {
+    decimals: Decimals,
+    schema: SchemaRef,
+    columns: <Deal as Cell>::Column,
+    /// How many bytes of JSON the columns hold: no string in them has more than its text in the document.
+    bytes: usize,
+}
+
+impl DealBatchBuilder {
+    /// The most bytes of JSON in one batch: strings are counted with 31 bits.
+    pub const MAX_BYTES: usize = i32::MAX as usize;
+
+    /// An empty one.
+    pub fn new(decimals: Decimals) -> Self {
+        Self {
+            decimals,
+            schema: schema(decimals),
+            columns: Column::new(decimals),
+            bytes: 0,
+        }
+    }
+
+    /// The [`schema`] of the batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// How many deals there are in the batch that is being filled.
+    pub fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether a document of so many bytes still fits into the batch: otherwise finish it first.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        self.bytes
+            .checked_add(bytes)
+            .is_some_and(|sum| sum <= Self::MAX_BYTES)
+    }
+
+    /// Adds the deal of a JSON document.
+    ///
+    /// # Errors
+    /// As for [`Deal::from_json`]; also where a decimal has more digits than its column, and where the batch has no
+    /// [room](Self::has_room_for) left.
+    pub fn push_json(&mut self, body: impl AsRef<[u8]>) -> Result<(), DecodeError> {
+        let body = body.as_ref();
+        document::check_size(body)?;
+        self.check_room(body)?;
+        match self.lexed(body) {
+            Ok(()) => {
+                self.bytes += body.len();
+                Ok(())
+            }
+            // serde has the last word on what is wrong, and whether anything is.
+            Err(Refused) => {
+                Deal::from_json_by_serde(body).and_then(|deal| self.pushed(&deal, body))
+            }
+        }
+    }
+
+    /// Adds a deal.
+    ///
+    /// # Errors
+    /// Where a decimal has more digits than its column, and where the batch has no [room](Self::has_room_for) left.
+    pub fn push(&mut self, deal: &Deal) -> Result<(), DecodeError> {
+        // A model writes itself: that cannot fail.
+        let body = serde_json::to_vec(deal).unwrap_or_default();
+        self.check_room(&body)?;
+        self.pushed(deal, &body)
+    }
+
+    /// Takes the deals out as one batch.
+    ///
+    /// # Errors
+    /// None that is known of: what the columns hold fits. Arrow's constructors check it once more.
+    pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
+        self.bytes = 0;
+        let deals = self.columns.finish(self.decimals)?;
+        let deals: &StructArray = deals.as_struct();
+        RecordBatch::try_new(Arc::clone(&self.schema), deals.columns().to_vec())
+    }
+
+    fn check_room(&self, body: &[u8]) -> Result<(), DecodeError> {
+        if self.has_room_for(body.len()) {
+            Ok(())
+        } else {
+            Err(DecodeError::of_all(Reason::BatchIsFull, body))
+        }
+    }
+
+    fn lexed(&mut self, body: &[u8]) -> Lexed<()> {
+        let text = str::from_utf8(decode::without_bom(body)).map_err(|_| Refused)?;
+        let mut lexer = Lexer::new(text);
+        let row = self.len();
+        let lexed = Deal::lex(&mut lexer, &mut self.columns).and_then(|()| lexer.end());
+        if lexed.is_err() {
+            self.columns.truncate(row);
+        }
+        lexed
+    }
+
+    fn pushed(&mut self, deal: &Deal, body: &[u8]) -> Result<(), DecodeError> {
+        let row = self.len();
+        match deal.store(&mut self.columns) {
+            Ok(()) => {
+                self.bytes += body.len();
+                Ok(())
+            }
+            Err(misfit) => {
+                self.columns.truncate(row);
+                Err(self.does_not_fit(misfit, body))
+            }
+        }
+    }
+
+    fn does_not_fit(&self, Misfit(mut steps): Misfit, body: &[u8]) -> DecodeError {
+        steps.reverse();
+        DecodeError {
+            path: decode::path(&steps, &[]),
+            pointer: decode::pointer(&steps),
+            reason: Reason::DoesNotFit(self.decimals.to_string()),
+            body: body.into(),
+        }
+    }
+}
+
+impl fmt::Debug for DealBatchBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What the deals hold may be personal.
+        f.debug_struct("DealBatchBuilder")
+            .field("decimals", &self.decimals)
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}

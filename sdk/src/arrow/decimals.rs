@@ -1,0 +1,132 @@
+//! How decimal numbers stand in a table, and whether one fits.
+
+use std::fmt;
+
+use arrow_schema::DataType;
+
+use crate::value::Decimal;
+
+/// How the decimal numbers of deals stand in a table: as `decimal128(38, 10)` unless told otherwise.
+///
+/// ```
+/// use dealkit::arrow::Decimals;
+///
+/// assert_eq!(Decimals::default().to_string(), "decimal128(38, 10)");
+/// assert_eq!(Decimals::with_scale(2).unwrap().to_string(), "decimal128(38, 2)");
+/// assert_eq!(Decimals::with_scale(39), None);
+/// assert_eq!(Decimals::STRINGS.to_string(), "utf8");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decimals(Option<u8>);
+
+impl Decimals {
+    /// As text, with the digits that came: `10.10` stays `10.10`.
+    pub const STRINGS: Self = Self(None);
+
+    /// How many digits a number has at most, before and after the point together.
+    pub const PRECISION: u8 = 38;
+
+    /// How many digits after the point are kept unless told otherwise.
+    pub const SCALE: u8 = 10;
+
+    /// As `decimal128` with so many digits after the point, which leaves 38 less so many before it; `None` for more
+    /// than 38.
+    ///
+    /// A number of more digits than that is an error of its deal, never rounded.
+    pub const fn with_scale(scale: u8) -> Option<Self> {
+        if scale <= Self::PRECISION {
+            Some(Self(Some(scale)))
+        } else {
+            None
+        }
+    }
+
+    /// How many digits there are after the point; `None` for text.
+    pub const fn scale(self) -> Option<u8> {
+        self.0
+    }
+
+    /// The type of the columns.
+    pub(super) fn data_type(self) -> DataType {
+        match self.0 {
+            // At most 38.
+            Some(scale) => DataType::Decimal128(Self::PRECISION, scale as i8),
+            None => DataType::Utf8,
+        }
+    }
+}
+
+impl Default for Decimals {
+    fn default() -> Self {
+        Self(Some(Self::SCALE))
+    }
+}
+
+impl fmt::Display for Decimals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(scale) => write!(f, "decimal128({}, {scale})", Self::PRECISION),
+            None => f.write_str("utf8"),
+        }
+    }
+}
+
+/// The first number that has too many digits.
+const LIMIT: u128 = 10_u128.pow(Decimals::PRECISION as u32);
+
+/// The integer that stands for `mantissa / 10^scale` where there are `wanted` digits after the point; `None` where
+/// that would be another number, or has too many digits.
+#[inline]
+pub(super) fn rescaled(mantissa: i128, scale: u32, wanted: u8) -> Option<i128> {
+    let wanted = u32::from(wanted);
+    let value = if scale <= wanted {
+        mantissa.checked_mul(10_i128.checked_pow(wanted - scale)?)?
+    } else {
+        let factor = 10_i128.checked_pow(scale - wanted)?;
+        (mantissa % factor == 0).then(|| mantissa / factor)?
+    };
+    (value.unsigned_abs() < LIMIT).then_some(value)
+}
+
+/// [`rescaled`] for a decimal. Zero fits everywhere.
+pub(super) fn rescaled_decimal(decimal: Decimal, wanted: u8) -> Option<i128> {
+    let decimal = decimal.into_inner();
+    rescaled(decimal.mantissa(), decimal.scale(), wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn fits_exactly_or_not_at_all() {
+        assert_eq!(rescaled(1010, 2, 10), Some(101_000_000_000));
+        assert_eq!(rescaled(1010, 2, 1), Some(101));
+        assert_eq!(rescaled(1010, 2, 0), None);
+        assert_eq!(rescaled(-333_333, 4, 4), Some(-333_333));
+        assert_eq!(rescaled(0, 28, 0), Some(0));
+        assert_eq!(rescaled(1, 0, 37), Some(10_i128.pow(37)));
+        assert_eq!(rescaled(1, 0, 38), None);
+        assert_eq!(rescaled(0, 0, 38), Some(0));
+        assert_eq!(rescaled(9, 1, 38), Some(9 * 10_i128.pow(37)));
+    }
+
+    proptest! {
+        #[test]
+        fn is_the_same_number(mantissa in -(1_i128 << 95)..(1_i128 << 95), scale in 0_u32..=28, wanted in 0_u8..=28) {
+            if let Some(value) = rescaled(mantissa, scale, wanted) {
+                // Compared where both have all their digits, and room.
+                let (left, right) = (10_i128.pow(u32::from(wanted)), 10_i128.pow(scale));
+                if let (Some(left), Some(right)) = (mantissa.checked_mul(left), value.checked_mul(right)) {
+                    prop_assert_eq!(left, right);
+                }
+            } else if scale <= u32::from(wanted) {
+                // Only a number that is too large is refused.
+                let digits = mantissa.unsigned_abs().to_string().len() + usize::from(wanted) - scale as usize;
+                prop_assert!(digits > 38);
+            }
+        }
+    }
+}
