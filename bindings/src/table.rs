@@ -99,9 +99,10 @@ pub(crate) fn deal_schema(py: Python<'_>, scale: Option<u8>) -> PyResult<Bound<'
 impl Schema {
     /// The names of the columns.
     #[getter]
-    fn names(&self) -> Vec<String> {
+    fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let fields = self.0.fields().iter();
-        fields.map(|field| field.name().clone()).collect()
+        let names = fields.map(|field| field.name().as_str());
+        entry(py, || Ok(names.collect::<Vec<_>>()))
     }
 
     /// The schema for another library, as Arrow's PyCapsule interface has it.
@@ -128,8 +129,8 @@ impl Table {
 
     /// The columns.
     #[getter]
-    fn schema(&self) -> Schema {
-        Schema(self.schema.clone())
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || Ok(Schema(self.schema.clone())))
     }
 
     /// The schema for another library, as Arrow's PyCapsule interface has it.

@@ -1,14 +1,19 @@
-//! The two readers of a response: the one over the lexer, and serde, which has the last word.
+//! The readers of a response: those over the lexer, into models and into columns, and serde, which has the last word.
 
 use std::fmt::Debug;
 
-use dealkit::{Agent, Deal, DecodeError};
+use dealkit::{
+    Agent, Deal, DecodeError,
+    arrow::{DealBatchBuilder, Decimals},
+};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Any bytes as a deal and as an agent, alone and in a list.
 pub fn readers(data: &[u8]) {
     agree(Deal::from_json(data), Deal::from_json_by_serde(data));
     agree(Agent::from_json(data), Agent::from_json_by_serde(data));
+    columns(data, Decimals::STRINGS);
+    columns(data, Decimals::default());
     let list = [b"[", data, b"]"].concat();
     agree_on_a_list(&list, Deal::list_from_json(&list));
     agree_on_a_list(&list, Agent::list_from_json(&list));
@@ -30,6 +35,32 @@ fn agree<T: Serialize + PartialEq + Debug>(
         (Ok(_), Err(error)) => panic!("read what serde refuses: {error}"),
         (Err(error), Ok(_)) => panic!("refused what serde reads: {error}"),
     }
+}
+
+/// Into columns straight from JSON, and by way of a model. What is refused leaves no trace.
+fn columns(data: &[u8], decimals: Decimals) {
+    let before = br#"{"id": "before", "metadata": {"a": "b"}, "sides": [{"side_percentage": 1.5}], "new": [1]}"#;
+    let mut straight = DealBatchBuilder::new(decimals);
+    let mut by_model = DealBatchBuilder::new(decimals);
+    for builder in [&mut straight, &mut by_model] {
+        builder.push_json(before).unwrap();
+    }
+    let read = straight.push_json(data);
+    let stored = Deal::from_json_by_serde(data).and_then(|deal| by_model.push(&deal));
+    match (read, stored) {
+        (Ok(()), Ok(())) => {}
+        (Err(read), Err(stored)) => {
+            assert_eq!(read.to_string(), stored.to_string());
+            assert_eq!(read.pointer(), stored.pointer());
+            assert_eq!(read.body(), data);
+        }
+        (Ok(()), Err(error)) => panic!("read into columns what a model refuses: {error}"),
+        (Err(error), Ok(())) => panic!("refused what a model reads: {error}"),
+    }
+    for builder in [&mut straight, &mut by_model] {
+        builder.push_json(before).unwrap();
+    }
+    assert_eq!(straight.finish().unwrap(), by_model.finish().unwrap());
 }
 
 fn agree_on_a_list<T: Serialize + DeserializeOwned + PartialEq + Debug>(

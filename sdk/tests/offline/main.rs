@@ -6,6 +6,8 @@
     reason = "a test fails by panicking"
 )]
 
+#[cfg(feature = "arrow")]
+mod arrow;
 mod building;
 mod contract;
 mod decimal;
