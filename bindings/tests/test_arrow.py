@@ -1,0 +1,283 @@
+"""Deals as tables: what is in them, in the hands of pyarrow, polars, pandas and DuckDB, and back from Parquet."""
+
+from __future__ import annotations
+
+import json
+import os
+from decimal import Context, Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas
+import polars
+import pyarrow
+import pyarrow.parquet
+import pytest
+from conftest import CONTRACT, case_bytes, exact, untyped, vectors
+from documents import Documents
+
+import dealkit.arrow
+from dealkit import Client, Deal, DecodeError
+from dealkit.arrow import deals_to_arrow
+from dealkit.testing import Sandbox
+
+# How many generated deals: `make soak` asks for 10,000.
+COUNT = int(os.environ.get("DEALKIT_DOCUMENTS", "100"))
+
+SCHEMAS = json.loads((CONTRACT / "openapi.json").read_text())["components"]["schemas"]
+
+DEAL = b"""{"id": "d_1", "expiry_date": "2024-02-29", "created_at": "1969-12-31T23:59:59.999999999Z",
+    "listing_contract": {"sale_price": 450000.0}, "application": {"offers": [{"percent_of_commission": 10.10}, {}]},
+    "sides": [{"side_percentage": 33.3333}], "metadata": {"b": "2", "a": "1"}, "new": {"rate": 1.10}}"""
+
+
+def expected(model: Any, document: Any) -> dict[str, Any]:
+    """The row of a model; of the document, which is its JSON, undocumented fields are taken."""
+    row: dict[str, Any] = {}
+    for name, wire, kind, *_ in model.__dealkit_fields__:
+        value, written = getattr(model, name), document.get(wire)
+        if kind.startswith("["):
+            row[name] = [expected(item, of) for item, of in zip(value, written or [], strict=True)]
+        elif kind[0].isupper():
+            row[name] = None if value is None else expected(value, written)
+        else:
+            row[name] = dict(value) if kind == "strings" else value
+    known = {wire for _, wire, *_ in model.__dealkit_fields__}
+    extra = {name: value for name, value in document.items() if name not in known}
+    row["extra"] = extra or None
+    return row
+
+
+def as_expected(row: Any, model: Any = Deal) -> dict[str, Any]:
+    """A row as some library gives it, with maps as dicts, decimals as Decimal, and undocumented fields read."""
+    found = {}
+    for name, _, kind, *_ in model.__dealkit_fields__:
+        value = row[name]
+        if kind.startswith("["):
+            found[name] = [as_expected(item, getattr(dealkit, kind[1:-1])) for item in value]
+        elif kind[0].isupper():
+            found[name] = None if value is None else as_expected(value, getattr(dealkit, kind))
+        elif kind == "strings":
+            pairs = value.items() if isinstance(value, dict) else value
+            found[name] = {pair["key"]: pair["value"] for pair in pairs} if _is_of_dicts(value) else dict(pairs)
+        elif kind == "decimal" and isinstance(value, str):
+            found[name] = Decimal(value)
+        else:
+            found[name] = value
+    assert set(row) == {*found, "extra"}
+    found["extra"] = None if row["extra"] is None else exact(row["extra"])
+    return found
+
+
+def _is_of_dicts(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+
+
+# Each way to get rows out of a table, by way of Parquet or not.
+
+
+def with_pyarrow(table: Any, folder: Path) -> list[Any]:
+    return pyarrow.table(table).to_pylist()  # type: ignore[no-any-return]
+
+
+def with_polars(table: Any, folder: Path) -> list[Any]:
+    return polars.DataFrame(table).to_dicts()
+
+
+def with_pandas(table: Any, folder: Path) -> list[Any]:
+    # Its own types make floats of integers beside nulls.
+    frame = pyarrow.table(table).to_pandas(types_mapper=pandas.ArrowDtype)
+    return pyarrow.Table.from_pandas(frame, preserve_index=False).to_pylist()  # type: ignore[no-any-return]
+
+
+def with_duckdb(deals: Any, folder: Path) -> list[Any]:
+    return duckdb.sql("SELECT * FROM deals").to_arrow_table().to_pylist()  # type: ignore[no-any-return]
+
+
+def with_parquet_of_pyarrow(table: Any, folder: Path) -> list[Any]:
+    pyarrow.parquet.write_table(pyarrow.table(table), folder / "deals.parquet")
+    read = pyarrow.parquet.read_table(folder / "deals.parquet")
+    assert read.schema == pyarrow.schema(table)
+    return read.to_pylist()  # type: ignore[no-any-return]
+
+
+def with_parquet_of_polars(table: Any, folder: Path) -> list[Any]:
+    polars.DataFrame(table).write_parquet(folder / "deals.parquet")
+    return polars.read_parquet(folder / "deals.parquet").to_dicts()
+
+
+def with_parquet_of_duckdb(table: Any, folder: Path) -> list[Any]:
+    file = folder / "deals.parquet"
+    connection = duckdb.connect()
+    connection.register("deals", pyarrow.table(table))
+    connection.execute(f"COPY deals TO '{file}' (FORMAT parquet)")
+    return pyarrow.parquet.read_table(file).to_pylist()  # type: ignore[no-any-return]
+
+
+WAYS = [
+    with_pyarrow,
+    with_polars,
+    with_pandas,
+    with_duckdb,
+    with_parquet_of_pyarrow,
+    with_parquet_of_polars,
+    with_parquet_of_duckdb,
+]
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[bytes]:
+    """Made-up documents, and those of the vectors that can be read."""
+    made = Documents(SCHEMAS, 0)
+    found = [made.make("Deal").encode() for _ in range(COUNT)]
+    cases = [case.values[0] for case in vectors("deals")]
+    return found + [case_bytes(case) for case in cases if "values" in case["expect"]]  # type: ignore[index, arg-type]
+
+
+@pytest.fixture(scope="module")
+def models(documents: list[bytes]) -> list[dict[str, Any]]:
+    """The rows that they should be."""
+    deals = map(Deal.from_json, documents)
+    return [expected(deal, exact(deal.to_json())) for deal in deals]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_documents_come_back_as_models_have_them(
+    way: Any, documents: list[bytes], models: list[Any], tmp_path: Path
+) -> None:
+    table = deals_to_arrow(documents, decimals="string")
+    assert len(table) == len(documents)
+    assert [as_expected(row) for row in way(table, tmp_path)] == models
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_deals_of_a_service_come_back_as_models_have_them(way: Any, tmp_path: Path) -> None:
+    ids = [f"g_{n}" for n in range(COUNT)]
+    with Sandbox(generate=COUNT) as sandbox, Client(base_url=sandbox.url, service_key=sandbox.service_key) as client:
+        table = client.deals.retrieve_many(ids, concurrency=64).to_arrow()
+        found = [as_expected(row) for row in way(table, tmp_path)]
+        deals = client.deals.retrieve_many(ids, concurrency=64)
+        assert found == [expected(deal, exact(deal.to_json())) for deal in deals]
+
+
+@pytest.mark.parametrize("scale", [0, 2, 10, 28, 38])
+def test_a_decimal_fits_exactly_or_is_an_error(
+    scale: int, documents: list[bytes], models: list[Any], tmp_path: Path
+) -> None:
+    table = deals_to_arrow(documents, scale=scale, on_error="return")
+    errors = pyarrow.table(table.errors)
+    fit = [all(fits(number, scale) for number in decimals_of(model)) for model in models]
+    assert any(fit) and not all(fit)
+    found = [as_expected(row) for row in with_pyarrow(table, tmp_path)]
+    assert found == [model for model, does_fit in zip(models, fit, strict=True) if does_fit]
+    assert errors["index"].to_pylist() == [index for index, does_fit in enumerate(fit) if not does_fit]
+    assert set(errors["kind"].to_pylist()) == {"decode"}
+    assert all(f"the number does not fit decimal128(38, {scale})" in text for text in errors["message"].to_pylist())
+
+
+def fits(number: Decimal, scale: int) -> bool:
+    """Whether there are at most 38 digits, so many of them after the point."""
+    moved = number.scaleb(scale, EXACT)
+    return moved == moved.to_integral_value(context=EXACT) and abs(moved) < Decimal(10) ** 38
+
+
+EXACT = Context(prec=200)
+
+
+def decimals_of(value: Any) -> list[Decimal]:
+    """The decimals anywhere in a row."""
+    if isinstance(value, Decimal):
+        return [value]
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [number for item in inside for number in decimals_of(item)]
+
+
+@pytest.mark.parametrize("case", vectors("deals"))
+def test_what_no_model_reads_no_table_does(case: dict[str, Any]) -> None:
+    document = case_bytes(case)
+    if "values" in case["expect"]:
+        assert len(deals_to_arrow([document], decimals="string")) == 1
+        return
+    with pytest.raises(DecodeError) as of_model:
+        Deal.from_json(document)
+    if not document.strip():
+        return  # A blank line.
+    with pytest.raises(DecodeError) as of_table:
+        deals_to_arrow([DEAL, document])
+    assert str(of_table.value) == str(of_model.value)
+    assert {**vars(of_table.value), "index": None} == {**vars(of_model.value), "index": None}
+    assert of_table.value.index == 1
+
+
+def test_models_documents_and_text_mixed() -> None:
+    deal = Deal.from_json(DEAL)
+    table = deals_to_arrow([deal, DEAL, DEAL.decode(), bytearray(DEAL), b"\n", "  "])
+    found = pyarrow.table(table)
+    assert found.num_rows == 4
+    assert found.slice(0, 1) == found.slice(1, 1) == found.slice(2, 1) == found.slice(3, 1)
+    assert found["created_at"][0].as_py() == deal.created_at
+    assert len(deals_to_arrow([])) == 0 and pyarrow.table(deals_to_arrow([])).schema == found.schema
+    assert deals_to_arrow([deal]).errors is None
+
+
+def test_lines_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "deals.ndjson").write_bytes(DEAL.replace(b"\n", b" ") + b"\n\n" + b'{"id": "d_2"}\r\n')
+    with open(tmp_path / "deals.ndjson", "rb") as lines:
+        assert pyarrow.table(deals_to_arrow(lines))["id"].to_pylist() == ["d_1", "d_2"]
+
+
+def test_a_number_that_does_not_fit_says_where() -> None:
+    with pytest.raises(DecodeError) as caught:
+        deals_to_arrow([b'{"id": "d_0"}', DEAL], scale=2)
+    assert caught.value.path == "sides[0].side_percentage"
+    assert caught.value.index == 1
+    assert "33.3333" not in str(caught.value)
+    assert str(caught.value).endswith("does not fit decimal128(38, 2) exactly: choose another scale, or decimals as strings")
+
+
+def test_the_schema() -> None:
+    schema = dealkit.arrow.schema()
+    found = pyarrow.schema(schema)
+    assert found.names == schema.names == [*[field.name for field in dealkit.fields(Deal)], "extra"]
+    assert found.field("created_at").type == pyarrow.timestamp("us", "UTC")
+    metadata = found.field("metadata").type
+    assert (metadata.key_type, metadata.item_type) == (pyarrow.string(), pyarrow.string())
+    assert found.field("sides").type.value_type.field("side_percentage").type == pyarrow.decimal128(38, 10)
+    strings = pyarrow.schema(dealkit.arrow.schema(decimals="string"))
+    assert strings.field("sides").type.value_type.field("side_percentage").type == pyarrow.string()
+    assert "expiry_date: Date32\n" in repr(schema)
+    assert pyarrow.schema(deals_to_arrow([])) == found
+
+
+def test_a_frame_of_pandas() -> None:
+    frame = pandas.DataFrame.from_arrow(deals_to_arrow([DEAL, b'{"id": "d_2"}']))
+    assert frame["id"].tolist() == ["d_1", "d_2"]
+    assert frame["sides"][0][0]["side_percentage"] == Decimal("33.3333")
+    assert frame["created_at"][0] == Deal.from_json(DEAL).created_at
+
+
+def test_a_table_is_taken_as_often_as_one_likes() -> None:
+    table = deals_to_arrow([DEAL, DEAL])
+    assert pyarrow.table(table) == pyarrow.table(table)
+    assert polars.DataFrame(table).equals(polars.DataFrame(table))
+    assert repr(table) == "Table(2 rows, 13 columns)"
+    # A capsule that nobody takes frees what it holds.
+    assert table.__arrow_c_stream__() is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"deals": DEAL}, TypeError, "deals must be an iterable of deals, not a bytes"),
+        ({"deals": [5]}, TypeError, r"deals\[0\] must be a Deal, or a JSON document, not int"),
+        ({"deals": [], "scale": 39}, ValueError, "scale must be from 0 to 38, not 39"),
+        ({"deals": [], "scale": -1}, ValueError, "scale must be from 0 to 38, not -1"),
+        ({"deals": [], "scale": 2.0}, TypeError, "scale must be an int, not float"),
+        ({"deals": [], "decimals": "float"}, ValueError, 'decimals must be "decimal128" or "string"'),
+        ({"deals": [], "on_error": "skip"}, ValueError, 'on_error must be "raise" or "return"'),
+    ],
+)
+def test_wrong_use(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        deals_to_arrow(**untyped(arguments))
