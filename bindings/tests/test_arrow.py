@@ -233,7 +233,9 @@ def test_a_number_that_does_not_fit_says_where() -> None:
     assert caught.value.path == "sides[0].side_percentage"
     assert caught.value.index == 1
     assert "33.3333" not in str(caught.value)
-    assert str(caught.value).endswith("does not fit decimal128(38, 2) exactly: choose another scale, or decimals as strings")
+    assert str(caught.value).endswith(
+        "does not fit decimal128(38, 2) exactly: choose another scale, or decimals as strings"
+    )
 
 
 def test_the_schema() -> None:
