@@ -82,6 +82,7 @@ lint: $(VENV)/package
 	cargo clippy --workspace --all-features --all-targets -- -D warnings $(IN_TESTS)
 	cargo clippy --package dealkit --no-default-features -- -D warnings
 	cargo clippy --package dealkit --no-default-features --features client -- -D warnings
+	cargo clippy --package dealkit --no-default-features --features arrow -- -D warnings
 	cargo clippy --package dealkit --no-default-features --features rustls-no-provider -- -D warnings
 	$(VENV)/bin/python bindings/stubs.py --check
 	$(VENV)/bin/python bindings/generate.py --check
@@ -120,7 +121,7 @@ soak-contract: $(TOOLS)/installed
 soak-python: $(VENV)/package
 	DEALKIT_EXIT_TRIES=100 DEALKIT_SIGNAL_TRIES=1000 DEALKIT_DOCUMENTS=10000 DEALKIT_MUTATIONS=500000 DEALKIT_LEDGER_KILLS=200 DEALKIT_LEDGER_ROWS=2000 nice -n 19 $(VENV)/bin/python -m pytest \
 		bindings/tests/test_exit.py bindings/tests/test_delivery.py bindings/tests/test_documents.py bindings/tests/test_readers.py \
-		bindings/tests/test_ledger_crash.py
+		bindings/tests/test_ledger_crash.py bindings/tests/test_arrow.py
 
 soak-network: $(VENV)/package
 	PYTHONPATH=bindings/network nice -n 19 $(VENV)/bin/python bindings/network/soak.py
@@ -186,6 +187,8 @@ bench-python: $(BENCH)/peers
 		$(BENCH)/bin/python $(BENCHES)/$$name.py --results $(RESULTS)/python-$$name.json; done
 	set -e; for name in calls network; do \
 		$(BENCH)/bin/python $(BENCHES)/$$name.py $(OPTIMISED)/service --results $(RESULTS)/python-$$name.json; done
+	cargo build --profile $(BENCH_PROFILE) --package dealkit-server
+	$(BENCH)/bin/python $(BENCHES)/tables.py $(OPTIMISED)/dealkit-server --results $(RESULTS)/python-tables.json
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
 
 ## The server; wrk for its throughput (Debian: apt-get install wrk), and npm for Prism.

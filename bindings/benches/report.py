@@ -42,6 +42,12 @@ SHOWN: list[tuple[str, str, list[str]]] = [
         "python retrieve_many HTTP/1.1, 64 in flight",
         ["aiohttp + msgspec"],
     ),
+    (
+        "Python: 10,000 deals into a data frame, 64 in flight",
+        "python table of 10000 deals, aiohttp, CPU",
+        ["aiohttp + msgspec + polars"],
+    ),
+    ("", "python table of 10000 deals, httpx, CPU", ["httpx + pydantic + pandas"]),
     ("Python: import", "python import", ["httpx", "msgspec"]),
     ("Sandbox: GET", "server GET, CPU", ["bare hyper, fixed body"]),
     ("Sandbox: POST", "server POST, CPU", ["bare hyper, fixed body"]),

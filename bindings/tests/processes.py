@@ -29,11 +29,13 @@ def python(
     key: str = "sandbox-key",
     flags: tuple[str, ...] = STRICT,
     env: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> subprocess.Popen[str]:
     """Starts a script (a file, or the text of one) with the client's environment variables set."""
     program = [str(script)] if isinstance(script, Path) else ["-c", script]
     return subprocess.Popen(
         [sys.executable, *flags, *program, *arguments],
+        cwd=folder,
         env={**os.environ, "DEALKIT_BASE_URL": url, "DEALKIT_SERVICE_KEY": key, **(env or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -43,6 +43,10 @@
 //! * [`Deal`] and [`Agent`]: the models; [`Decimal`] and [`Json`] keep every digit, in every serde format;
 //!   [`builder`] builds them.
 //! * [`Deal::list_from_json`] and [`Deal::from_json_lines`]: many documents, without a client.
+#![cfg_attr(
+    feature = "arrow",
+    doc = "* [`arrow`]: deals as tables of Apache Arrow."
+)]
 //!
 //! # Models
 //!
@@ -83,7 +87,7 @@
 //! | `rustls` | yes | TLS for the client, with aws-lc for the cryptography; building it takes a C compiler |
 //! | `rustls-no-provider` | no | TLS with a provider of cryptography that the program installs, such as ring or graviola |
 //! | `blocking` | no | [`dealkit::blocking`](blocking), for programs without an async runtime |
-//! | `arrow` | no | [`dealkit::arrow`](arrow), deals as tables of Apache Arrow |
+//! | `arrow` | no | `dealkit::arrow`, deals as tables of Apache Arrow |
 //! | `test-util` | no | [`dealkit::test_util`](test_util), errors made by hand for your tests |
 //!
 //! # Logs and traces

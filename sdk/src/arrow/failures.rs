@@ -18,7 +18,7 @@ use crate::decode_error::DecodeError;
 /// |---|---|
 /// | `index` | the place of the deal among those asked for, from 0 |
 /// | `id` | the identifier that was asked for; null for a document at hand |
-/// | `kind` | `status`, `decode`, `timeout`, …: see [`ErrorKind::as_str`](crate::ErrorKind::as_str) |
+/// | `kind` | `status`, `decode`, `timeout`, …: see `ErrorKind::as_str` |
 /// | `status` | the status of the response, if one came |
 /// | `outcome` | what the call may have done; null for a document at hand |
 /// | `message` | the error in one line, without the identifier |

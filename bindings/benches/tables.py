@@ -1,0 +1,178 @@
+"""Deals of the sandbox into a data frame, 64 in flight, beside what people write for it.
+
+CPU is that of this process alone, all threads together; the sandbox is another process. The peers keep every number exact,
+as dealkit does: the short ways (`polars.from_dicts` of JSON) do not.
+
+Usage: python tables.py path/to/dealkit-server [--deals N] [--rounds N] [--only NAME] [--results FILE]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import gc
+import subprocess
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import httpx
+import models
+import msgspec
+import pandas
+import polars
+from processes import KEY, ended, memory
+from rounds import Bench, Table, parser, point
+
+import dealkit
+import dealkit.arrow
+
+IN_FLIGHT = 64
+HEADERS = {"x-service-key": KEY}
+Frame = polars.DataFrame | pandas.DataFrame
+
+
+@contextmanager
+def sandbox(program: Path, deals: int) -> Iterator[str]:
+    """The sandbox with generated deals; its URL."""
+    command = [program, "--listen", "127.0.0.1:0", "--service-key", KEY, "--generate", str(deals)]
+    with ended(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().split()[-1]
+
+
+def identifiers(count: int, deals: int) -> list[str]:
+    return [f"g_{n % deals}" for n in range(count)]
+
+
+async def retrieved(fetch: Callable[[str], Awaitable[Any]], ids: list[str]) -> list[Any]:
+    """The deals in order, so many in flight."""
+    found: list[Any] = [None] * len(ids)
+    left = iter(enumerate(ids))
+
+    async def work() -> None:
+        for index, id in left:
+            found[index] = await fetch(id)
+
+    await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))
+    return found
+
+
+def row(deal: models.Deal) -> dict[str, Any]:
+    """A deal as polars takes one."""
+    made: dict[str, Any] = msgspec.to_builtins(deal, builtin_types=(Decimal, datetime.date, datetime.datetime))
+    for contact in made["contacts"]:
+        contact["contact_schema_id"] = contact.pop("contactSchemaId")
+        for field in contact["fields"]:
+            field["field_schema_id"] = field.pop("fieldSchemaId")
+    return made
+
+
+async def with_aiohttp(url: str, ids: list[str], schema: polars.Schema) -> Frame:
+    async with aiohttp.ClientSession(base_url=url, headers=HEADERS, connector=aiohttp.TCPConnector(limit=0)) as session:
+
+        async def fetch(id: str) -> models.Deal:
+            async with session.get(f"/v1/deals/{id}") as response:
+                assert response.status == 200
+                return models.decode_msgspec(await response.read())
+
+        deals = await retrieved(fetch, ids)
+    return polars.DataFrame([row(deal) for deal in deals], schema=schema)
+
+
+async def with_httpx(url: str, ids: list[str]) -> Frame:
+    limits = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(base_url=url, headers=HEADERS, limits=limits) as client:
+
+        async def fetch(id: str) -> Any:
+            response = await client.get(f"/v1/deals/{id}")
+            assert response.status_code == 200
+            return models.decode_pydantic(response.content)
+
+        deals = await retrieved(fetch, ids)
+    return pandas.DataFrame([deal.model_dump() for deal in deals])
+
+
+def without_extra(dtype: Any) -> Any:
+    """The types of columns without those of undocumented fields, which the peers do not keep."""
+    if isinstance(dtype, polars.List):
+        return polars.List(without_extra(dtype.inner))
+    if isinstance(dtype, polars.Struct):
+        fields = [field for field in dtype.fields if field.name != "extra"]
+        return polars.Struct({field.name: without_extra(field.dtype) for field in fields})
+    return dtype
+
+
+def measure_frames(bench: Bench, url: str, count: int, rounds: int) -> None:
+    ids = identifiers(count, count)
+    schema = polars.DataFrame(dealkit.arrow.deals_to_arrow([])).schema
+    of_peers = polars.Schema({name: without_extra(dtype) for name, dtype in schema.items() if name != "extra"})
+
+    def with_dealkit() -> Frame:
+        return polars.DataFrame(client.deals.retrieve_many(ids, concurrency=IN_FLIGHT).to_arrow())
+
+    def awaited(make: Callable[[], Coroutine[Any, Any, Frame]]) -> Callable[[], Frame]:
+        return lambda: asyncio.run(make())
+
+    peers = {
+        "aiohttp + msgspec + polars": (awaited(lambda: with_aiohttp(url, ids, of_peers)), rounds),
+        "httpx + pydantic + pandas": (awaited(lambda: with_httpx(url, ids)), min(rounds, 3)),
+    }
+    with dealkit.Client(base_url=url, service_key=KEY) as client:
+        for peer, (turn, times) in peers.items():
+            name = f"python table of {count} deals, {peer.split()[0]}"
+            if bench.wants(name):
+                compare(bench, name, {"dealkit + polars": with_dealkit, peer: turn}, count, times)
+
+
+def compare(bench: Bench, name: str, contenders: dict[str, Callable[[], Frame]], count: int, rounds: int) -> None:
+    """Both clocks of each turn, as two tables."""
+    cpu: dict[str, list[float]] = {contender: [] for contender in contenders}
+    wall: dict[str, list[float]] = {contender: [] for contender in contenders}
+    for _ in range(rounds):
+        for contender, make in contenders.items():
+            gc.collect()
+            cpu_start, start = time.process_time(), time.perf_counter()
+            frame = make()
+            cpu[contender].append((time.process_time() - cpu_start) / count * 1e6)
+            wall[contender].append((time.perf_counter() - start) / count * 1e6)
+            assert len(frame) == count and frame["id"][count - 1] == f"g_{count - 1}"
+    title = f"Python: {count} deals of the sandbox into a data frame, {IN_FLIGHT} in flight"
+    bench.add(Table(f"{name}, CPU", title, "µs CPU a deal"), cpu)
+    bench.add(Table(f"{name}, wall", title, "µs a deal"), wall)
+
+
+def measure_memory(bench: Bench, url: str, deals: int) -> None:
+    """That memory does not grow with the number of identifiers where batches are taken one by one; Linux tells."""
+    reset = Path("/proc/self/clear_refs")
+    with dealkit.Client(base_url=url, service_key=KEY) as client:
+        for count in [1_000, 10_000, 100_000]:
+            resident = point("python batches of a table by ids, memory", "ids", count, "MiB at most")
+            if not (bench.wants(resident.name) and reset.exists()):
+                continue
+            ids = identifiers(count, deals)
+            # 5 sets the highest mark back to what is resident now.
+            reset.write_text("5")
+            batches = client.deals.retrieve_many(ids, concurrency=IN_FLIGHT).to_arrow(batch_size=500)
+            assert sum(len(polars.DataFrame(batch)) for batch in batches) == count
+            bench.add(resident, {"dealkit": [memory("self", "VmHWM") / 2**20]})
+
+
+def main() -> None:
+    arguments = parser(__doc__, rounds=7)
+    arguments.add_argument("server", type=Path, help="the program dealkit-server")
+    arguments.add_argument("--deals", type=int, default=10_000, help="how many deals make a data frame")
+    given = arguments.parse_args()
+    bench = Bench(given)
+    with sandbox(given.server, given.deals) as url:
+        measure_memory(bench, url, given.deals)
+        measure_frames(bench, url, given.deals, given.rounds)
+    bench.finish()
+
+
+if __name__ == "__main__":
+    main()
