@@ -86,10 +86,14 @@ async def with_aiohttp(url: str, ids: list[str], schema: polars.Schema) -> Frame
 
 async def with_httpx(url: str, ids: list[str]) -> Frame:
     limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=url, headers=HEADERS, limits=limits) as client:
+    async with httpx.AsyncClient(base_url=url, headers=HEADERS, limits=limits, timeout=60) as client:
 
         async def fetch(id: str) -> Any:
-            response = await client.get(f"/v1/deals/{id}")
+            try:
+                response = await client.get(f"/v1/deals/{id}")
+            except httpx.TransportError:
+                # A connection that was kept may be closed just then; over minutes it happens.
+                response = await client.get(f"/v1/deals/{id}")
             assert response.status_code == 200
             return models.decode_pydantic(response.content)
 

@@ -67,10 +67,10 @@ def test_an_endless_generator(client: Client) -> None:
             asked += 1
             yield f"d_{n % 3 + 1}"
 
-    batches = iter(client.deals.retrieve_many(endless(), concurrency=4).to_arrow(batch_size=10))
+    batches: Any = iter(client.deals.retrieve_many(endless(), concurrency=4).to_arrow(batch_size=10))
     for _ in range(3):
         assert len(next(batches)) == 10
-    untyped(batches).close()
+    batches.close()
     # One batch waits, one is filled, some are in flight or next to be sent.
     assert asked <= 30 + 2 * 10 + 4 * 4
 
@@ -129,7 +129,7 @@ def test_errors_in_a_table_of_their_own(client: Client, batch_size: int | None) 
     assert message.startswith("GET /v1/deals/{id}: 404 Not Found") and "nothing" not in message
     assert (second["index"], second["kind"], second["status"], second["outcome"]) == (4, "validation", None, "not_sent")
     fine = client.deals.retrieve_many(ids(3), on_error="return").to_arrow()
-    assert names(fine) == ids(3) and len(untyped(fine.errors)) == 0
+    assert names(fine) == ids(3) and fine.errors is not None and len(fine.errors) == 0
     raising = client.deals.retrieve_many(ids(3)).to_arrow()
     assert names(raising) == ids(3) and raising.errors is None
 
@@ -190,9 +190,10 @@ def test_wrong_use(client: Client, options: dict[str, Any], error: type[Exceptio
 
 
 def test_identifiers_that_are_none(client: Client) -> None:
+    wrong: Any = ["d_1", 5]
     for batch_size in (None, 5):
         with pytest.raises(TypeError, match=r"ids\[1\] must be a str, not int"):
-            names(client.deals.retrieve_many(untyped(["d_1", 5])).to_arrow(batch_size=batch_size))
+            names(client.deals.retrieve_many(wrong).to_arrow(batch_size=batch_size))
 
     def failing() -> Any:
         yield "d_1"
@@ -218,25 +219,29 @@ def test_closing_ends_a_stream(client: Client) -> None:
         reader.read_all()
 
 
-def test_progress(client: Client) -> None:
-    for batch_size, take in ((None, names), (10, names), (10, list)):
-        told: list[tuple[int, int | None]] = []
-        table = client.deals.retrieve_many(
-            ids(100), progress=lambda done, total, told=told: told.append((done, total))
-        ).to_arrow(batch_size=batch_size)
-        take(table)
-        until(lambda told=told: len(told) == 100, 30)
-        assert told == [(n + 1, 100) for n in range(100)]
+# All at once, taken by a library, and taken in Python.
+TAKES = [(None, names), (10, names), (10, list)]
 
 
-def test_calls_are_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    for batch_size, take in ((None, names), (2, names), (2, list)):
-        caplog.clear()
-        with caplog.at_level(logging.INFO, logger="dealkit"):
-            take(client.deals.retrieve_many(MISSING, on_error="return").to_arrow(batch_size=batch_size))
-            until(lambda: len(caplog.records) == 4, 30)
-        found = sorted(record.getMessage().split()[2] for record in caplog.records)
-        assert found == ["200", "200", "200", "404"]
+@pytest.mark.parametrize(("batch_size", "take"), TAKES)
+def test_progress(client: Client, batch_size: int | None, take: Any) -> None:
+    told: list[tuple[int, int | None]] = []
+
+    def tell(done: int, total: int | None) -> None:
+        told.append((done, total))
+
+    take(client.deals.retrieve_many(ids(100), progress=tell).to_arrow(batch_size=batch_size))
+    until(lambda: len(told) == 100, 30)
+    assert told == [(n + 1, 100) for n in range(100)]
+
+
+@pytest.mark.parametrize(("batch_size", "take"), TAKES)
+def test_calls_are_logged(client: Client, caplog: pytest.LogCaptureFixture, batch_size: int | None, take: Any) -> None:
+    with caplog.at_level(logging.INFO, logger="dealkit"):
+        take(client.deals.retrieve_many(MISSING, on_error="return").to_arrow(batch_size=batch_size))
+        until(lambda: len(caplog.records) == 4, 30)
+    found = sorted(record.getMessage().split()[2] for record in caplog.records)
+    assert found == ["200", "200", "200", "404"]
 
 
 def test_awaited(async_client: AsyncClient) -> None:
@@ -251,7 +256,7 @@ def test_awaited(async_client: AsyncClient) -> None:
             await async_client.deals.retrieve_many(MISSING).to_arrow()
         assert (caught.value.index, caught.value.id) == (1, "nothing")
         table = await async_client.deals.retrieve_many(MISSING, on_error="return").to_arrow()
-        assert names(table) == ["d_1", "d_2", "d_3"] and len(untyped(table.errors)) == 1
+        assert names(table) == ["d_1", "d_2", "d_3"] and table.errors is not None and len(table.errors) == 1
         told: list[int] = []
         progress = async_client.deals.retrieve_many(ids(50), progress=lambda done, _: told.append(done))
         await progress.to_arrow()
@@ -263,7 +268,8 @@ def test_awaited(async_client: AsyncClient) -> None:
 def test_a_cancelled_await_cancels_what_is_in_flight() -> None:
     async def main(url: str, tarpit: Tarpit) -> None:
         async with AsyncClient(base_url=url, service_key="k") as client:
-            waiting = asyncio.ensure_future(untyped(client.deals.retrieve_many(ids(3)).to_arrow())._collected())
+            table = client.deals.retrieve_many(ids(3)).to_arrow()
+            waiting = asyncio.ensure_future(table)
             await asyncio.to_thread(tarpit.wait_for_requests, 3)
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -9,16 +9,17 @@ Arrow. dealkit needs none of them.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Literal
 
 from dealkit import _log, _native, _watch
 from dealkit._failure import exception, unwrap
 from dealkit._native import Deal, Schema, Table
 
+# What follows is for type checkers: importing typing takes longer than all of dealkit.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
     from types import TracebackType
-    from typing import Any, Self
+    from typing import Any, Literal, Self
 
     from dealkit._progress import Display
     from dealkit._service import Service
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncDealTable", "DealTable", "Schema", "Table", "deals_to_arrow", "schema"]
 
-Decimals = Literal["decimal128", "string"]
-
 # How many deals make up a batch where nobody asks for a size.
 _BATCH_SIZE = 65_536
 
@@ -36,7 +35,7 @@ _BATCH_SIZE = 65_536
 _AT_A_TIME = 1_000
 
 
-def schema(*, decimals: Decimals = "decimal128", scale: int = 10) -> Schema:
+def schema(*, decimals: Literal["decimal128", "string"] = "decimal128", scale: int = 10) -> Schema:
     """The columns of a table of deals, for people (``print``) and for libraries (``pyarrow.schema``).
 
     Args:
@@ -49,7 +48,7 @@ def schema(*, decimals: Decimals = "decimal128", scale: int = 10) -> Schema:
 def deals_to_arrow(
     deals: Iterable[Deal | bytes | bytearray | str],
     *,
-    decimals: Decimals = "decimal128",
+    decimals: Literal["decimal128", "string"] = "decimal128",
     scale: int = 10,
     on_error: Literal["raise", "return"] = "raise",
 ) -> Table:
@@ -111,6 +110,8 @@ def _failed(index: int, id: str | None, failure: _native.Failure) -> Exception:
 class Retrieval:
     """What ``retrieve_many`` was asked to do, for a table to do it."""
 
+    native: _native.DealStream
+
     def __init__(
         self,
         service: Service,
@@ -120,7 +121,7 @@ class Retrieval:
         ordered: bool,
         returns_errors: bool,
         progress: Display | None,
-        description: Description,
+        description: Description | _native.Failure,
     ) -> None:
         self._service = service
         self._options = options
@@ -224,15 +225,16 @@ class Retrieval:
 
     def _look_after(self, log: _Log | None) -> None:
         """Shows progress, and writes the log, while another library takes the batches."""
-        has_ended = False
+        has_ended, progress = False, self._progress
         try:
             while not has_ended:
                 unwrap(self.native.wait(True))
                 come, _, _, has_ended = unwrap(self.native.news())
                 if log is not None:
                     log.flush()
-                for _ in range(come if self._progress is not None else 0):
-                    self._progress.advance()
+                if progress is not None:
+                    for _ in range(come):
+                        progress.advance()
         finally:
             self.close()
 

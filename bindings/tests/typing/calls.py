@@ -30,6 +30,7 @@ from dealkit import (
     ValidationError,
     Violation,
 )
+from dealkit.arrow import AsyncDealTable, DealTable, Table, deals_to_arrow
 from dealkit.params import RoleName, untyped_profile
 from dealkit.testing import CreatedAgent, RecordedRequest, Sandbox
 
@@ -60,6 +61,12 @@ def sync() -> None:
             assert_type(deal, Deal)
         with client.deals.retrieve_many(("d_1",)) as some:
             assert_type(next(some), Deal)
+        table = client.deals.retrieve_many(["d_1"]).to_arrow(decimals="string", scale=2, batch_size=10)
+        assert_type(table, DealTable)
+        assert_type(table.errors, Table | None)
+        for batch in table:
+            assert_type(batch, Table)
+        assert_type(deals_to_arrow([client.deals.retrieve("d_1"), b"{}", "{}"], on_error="return").errors, Table | None)
 
         response = client.with_raw_response.deals.retrieve("d_1")
         assert_type(response, RawResponse[Deal])
@@ -171,6 +178,11 @@ async def awaited(many: Iterable[str]) -> None:
         assert_type((await client.with_raw_response.deals.retrieve("d_1")).parse(), Deal)
         async for response in client.with_raw_response.deals.retrieve_many(many):
             assert_type(response, RawResponse[Deal])
+        table = client.deals.retrieve_many(many).to_arrow(batch_size=10)
+        assert_type(table, AsyncDealTable)
+        assert_type(await table, Table)
+        async for batch in table:
+            assert_type(batch, Table)
         agent = await client.agents.create(email="a@b.co", first_name="A", last_name="B", profile={})
         assert_type(agent, Agent)
         assert_type((await client.request("GET", "deals", "d_1")).json(), Any)
