@@ -27,7 +27,7 @@ struct Rows {
     deals: DealBatchBuilder,
     batches: Vec<RecordBatch>,
     failures: Option<FailureBatchBuilder>,
-    /// How many documents there were.
+    /// How many documents there were, blank ones too.
     count: usize,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn open_table_builder(
 
 #[pymethods]
 impl TableBuilder {
-    /// Adds documents. Where one cannot be read, and errors are not to be returned, its index and its failure.
+    /// Adds documents, but for blank ones. Where one cannot be read, and errors are not to be returned, its index and its failure.
     fn push<'py>(&self, documents: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
         let py = documents.py();
         let objects = documents.iter().collect::<Vec<_>>();
@@ -102,6 +102,10 @@ impl Rows {
         for document in documents {
             let index = self.count;
             self.count += 1;
+            // Such as the last line of a file.
+            if document.trim_ascii().is_empty() {
+                continue;
+            }
             if !self.deals.has_room_for(document.len()) || self.deals.len() >= BATCH_SIZE {
                 self.finish_batch()?;
             }

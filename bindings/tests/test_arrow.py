@@ -228,6 +228,9 @@ def test_a_number_that_does_not_fit_says_where() -> None:
         deals_to_arrow([b'{"id": "d_0"}', DEAL], scale=2)
     assert caught.value.path == "sides[0].side_percentage"
     assert caught.value.index == 1
+    with pytest.raises(DecodeError) as after_blank_lines:
+        deals_to_arrow(["\n", b'{"id": "d_0"}', " ", "{"])
+    assert after_blank_lines.value.index == 3
     assert "33.3333" not in str(caught.value)
     assert str(caught.value).endswith(
         "does not fit decimal128(38, 2) exactly: choose another scale, or decimals as strings"

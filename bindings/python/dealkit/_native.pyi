@@ -1834,7 +1834,7 @@ class TableBuilder:
     """Fills a table with documents."""
 
     def push(self, documents: list[str | bytes | bytearray]) -> tuple[int, Failure] | Failure | None:
-        """Adds documents. Where one cannot be read, and errors are not to be returned, its index and its failure."""
+        """Adds documents, but for blank ones. Where one cannot be read, and errors are not to be returned, its index and its failure."""
 
     def finish(self) -> Table | Failure:
         """The table."""

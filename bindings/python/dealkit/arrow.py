@@ -82,7 +82,7 @@ def _documents(deals: Iterable[Any]) -> Iterator[str | bytes | bytearray]:
             yield deal._to_json()
         elif not isinstance(deal, str | bytes | bytearray):
             raise TypeError(f"deals[{index}] must be a Deal, or a JSON document, not {type(deal).__name__}")
-        elif deal and not deal.isspace():
+        else:
             yield deal
 
 
@@ -204,6 +204,10 @@ class Retrieval:
         self.native.close()
         while self._watched:
             self._watched.popitem()[1].end(None)
+        self.hide_progress()
+
+    def hide_progress(self) -> None:
+        """Shows no progress any more."""
         progress, self._progress = self._progress, None
         if progress is not None:
             progress.end()
@@ -296,13 +300,15 @@ class _Deals:
     def _begin(self, own_thread: bool = False) -> Retrieval:
         if self._has_begun:
             raise RuntimeError("the deals were taken from here before: call retrieve_many() again")
-        self._has_begun = True
         self._retrieval.begin(self._batch_size, self._scale, own_thread)
+        self._has_begun = True
         return self._retrieval
 
     def _close(self) -> None:
         if self._has_begun:
             self._retrieval.close()
+        else:
+            self._retrieval.hide_progress()
 
 
 class DealTable(_Deals):
