@@ -187,7 +187,7 @@ bench-python: $(BENCH)/peers
 		$(BENCH)/bin/python $(BENCHES)/$$name.py --results $(RESULTS)/python-$$name.json; done
 	set -e; for name in calls network; do \
 		$(BENCH)/bin/python $(BENCHES)/$$name.py $(OPTIMISED)/service --results $(RESULTS)/python-$$name.json; done
-	cargo build --profile $(BENCH_PROFILE) --package dealkit-server
+	cargo build --release --package dealkit-server
 	$(BENCH)/bin/python $(BENCHES)/tables.py $(OPTIMISED)/dealkit-server --results $(RESULTS)/python-tables.json
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
 
