@@ -37,7 +37,7 @@ url=${line##* }
 
 # It writes a cache into the folder where it is run.
 cd "$work"
-"$schemathesis" --config-file "$here/schemathesis.toml" run "$here/../../sdk/contract/openapi.json" \
+"$schemathesis" --config-file "$here/schemathesis.toml" run "$here/../contract/openapi.json" \
     --url "$url/v1" --header "x-service-key: sandbox-key" \
     --phases examples,coverage,fuzzing,stateful --checks all --max-examples "$examples" \
     --generation-database none --no-color "$@"

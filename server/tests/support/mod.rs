@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 pub mod process;
-#[path = "../../../sdk/tests/vectors/mod.rs"]
+#[path = "../vectors/mod.rs"]
 pub mod vectors;
 
 use std::{
