@@ -1,18 +1,24 @@
-"""Reading in many threads at once: what a thread keeps from document to document is its own."""
+"""Many threads at once: what a thread keeps from document to document is its own, and one model and one client serve all."""
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import sys
-from collections.abc import Iterator
+import sysconfig
+from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
+from typing import Any
 
 import pytest
 from conftest import exact
 from processes import ended, python
 
-from dealkit import Deal
+from dealkit import Client, Deal, NotFoundError, ValidationError
+from dealkit.testing import Sandbox
 
 THREADS = 8
 DEALS = 40
@@ -90,3 +96,76 @@ def test_threads_read_what_is_theirs() -> None:
 def test_threads_leave_nothing_behind() -> None:
     # What a thread keeps is some 80 KiB.
     assert int(ended(python(MEASURE))) < 300 * 16 << 10
+
+
+def at_once(task: Callable[[int], Any]) -> list[Any]:
+    """What each thread has of a task that all begin together."""
+    start = Barrier(THREADS)
+
+    def run(thread: int) -> Any:
+        start.wait()
+        return task(thread)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(run, range(THREADS)))
+
+
+@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python always has a GIL")
+def test_free_threaded_python_stays_free_threaded() -> None:
+    # Importing a module that does not say it can do without would switch the GIL on.
+    enabled = ended(python("import dealkit, sys; print(sys._is_gil_enabled())"))
+    assert enabled.strip() == "False"
+
+
+def test_threads_share_one_model() -> None:
+    text = document(0, 0)
+    deal = Deal.from_json(text)
+    kept = pickle.dumps(deal)
+    fields = [name for name in dir(deal) if not name.startswith("_") and not callable(getattr(deal, name))]
+
+    def look(thread: int) -> Counter[str]:
+        seen: Counter[str] = Counter()
+        for round_ in range(50):
+            # A fresh model each time too: whatever is made when it is first looked at is made by all threads together.
+            for model in (deal, shared[round_]):
+                seen[repr([getattr(model, name) for name in fields])] += 1
+                seen[model.to_json()] += 1
+                seen[repr(model.to_dict())] += 1
+                seen[str(hash(model) == hash(deal) and model == deal)] += 1
+                seen[repr(copy.deepcopy(model) == model and pickle.loads(kept) == model)] += 1
+                seen[model.replace(status="CLOSED").to_json()] += 1
+        return seen
+
+    shared = [Deal.from_json(text) for _ in range(50)]
+    first, *others = at_once(look)
+    assert all(other == first for other in others)
+    # Fields, JSON, the dictionary, JSON of the replaced one; and True, twice.
+    assert len(first) == 5
+    assert first["True"] == 200
+
+
+def test_threads_share_one_client() -> None:
+    deals = [{"id": f"d_{n}", "status": "CLOSED", "metadata": {"n": str(n)}} for n in range(THREADS)]
+    with Sandbox(deals=deals) as sandbox, Client(base_url=sandbox.url, service_key=sandbox.service_key) as client:
+
+        def call(thread: int) -> list[str]:
+            created = []
+            for n in range(25):
+                assert client.deals.retrieve(f"d_{thread}").metadata == {"n": str(thread)}
+                with pytest.raises(NotFoundError) as not_found:
+                    client.with_options(max_retries=0).deals.retrieve(f"no_{thread}")
+                assert not_found.value.id == f"no_{thread}"
+                with pytest.raises(ValidationError):
+                    client.agents.create(email="no", first_name="", last_name="L", profile={})
+                agent = client.agents.create(
+                    email=f"a{thread}.{n}@example.com", first_name="Ada", last_name="Lovelace", profile={"tier": "A"}
+                )
+                assert agent.email == f"a{thread}.{n}@example.com"
+                created.append(agent.id)
+                if n % 10 == 0:
+                    many = client.deals.retrieve_many([f"d_{k}" for k in range(THREADS)], concurrency=3)
+                    assert [deal.id for deal in many] == [f"d_{k}" for k in range(THREADS)]
+            return created
+
+        created = [agent for of_thread in at_once(call) for agent in of_thread]
+        assert len(set(created)) == len(created) == len(sandbox.agents) == THREADS * 25
