@@ -1,0 +1,108 @@
+"""Prepares a release in this repository: version, changelog, commit and tag. It pushes nothing.
+
+    release/prepare.py VERSION
+    release/prepare.py --check [VERSION]
+
+The check is of CHANGELOG.md alone: notes of what is to come, and of VERSION, or of the version in Cargo.toml once it is tagged.
+"""
+
+import datetime
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CARGO = ROOT / "Cargo.toml"
+CHANGELOG = ROOT / "CHANGELOG.md"
+UNRELEASED = "## Unreleased\n"
+
+
+def fail(text: str) -> None:
+    sys.exit(f"release: {text}")
+
+
+def git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def version_in(cargo: str) -> str:
+    found = re.search(r'(?m)^version = "(.+)"', cargo)
+    assert found, "Cargo.toml has the version of all packages"
+    return found[1]
+
+
+def notes(changelog: str, heading: str) -> str | None:
+    """What stands below a heading, up to the next."""
+    found = re.search(rf"(?ms)^{re.escape(heading)}[^\n]*\n(.*?)(?=^## |\Z)", changelog)
+    return found and found[1].strip()
+
+
+def with_version(cargo: str, version: str) -> str:
+    """The version stands once for all packages, and once for each that another depends on."""
+    old = re.escape(version_in(cargo))
+    cargo = re.sub(rf'(?m)^version = "{old}"', f'version = "{version}"', cargo)
+    return re.sub(rf'(?m)^(dealkit[\w-]* = {{.*?version = )"{old}"', rf'\1"{version}"', cargo)
+
+
+def with_heading(changelog: str, version: str, date: str) -> str:
+    """What is unreleased is what this version brings."""
+    return changelog.replace(UNRELEASED, f"{UNRELEASED}\n## {version} ({date})\n", 1)
+
+
+def check(version: str | None) -> None:
+    changelog = CHANGELOG.read_text()
+    if changelog.count(UNRELEASED) != 1:
+        fail("CHANGELOG.md needs one heading `## Unreleased`")
+    headings = re.findall(r"(?m)^## (.+)$", changelog)
+    for heading in headings[1:]:
+        if not re.fullmatch(r"\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)", heading):
+            fail(f"CHANGELOG.md: `## {heading}` is not like `## 1.2.3 (2026-11-30)`")
+    if headings[0] != "Unreleased" or not all(notes(changelog, f"## {heading}") for heading in headings[1:]):
+        fail("CHANGELOG.md: Unreleased comes first, and every release has notes")
+    current = version_in(CARGO.read_text())
+    if version is None and git("tag", "--list", f"v{current}"):
+        version = current
+    if version is not None and version != current:
+        fail(f"Cargo.toml has the version {current}, not {version}")
+    if version is not None and not notes(changelog, f"## {version} ("):
+        fail(f"CHANGELOG.md says nothing of {version}")
+    print(f"release: CHANGELOG.md is in order{f' for {version}' if version else ''}")
+
+
+def prepare(version: str) -> None:
+    if not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        fail("a version is needed: make release VERSION=1.2.3")
+    if git("status", "--porcelain"):
+        fail("there are changes that are not committed")
+    if git("tag", "--list", f"v{version}"):
+        fail(f"the tag v{version} is there already")
+    check(None)
+    cargo, changelog = CARGO.read_text(), CHANGELOG.read_text()
+    newest, current = (tuple(map(int, text.split("."))) for text in (version, version_in(cargo)))
+    if newest < current:
+        fail(f"{version} is older than {version_in(cargo)}")
+    if not notes(changelog, UNRELEASED.strip()):
+        fail("CHANGELOG.md has nothing under Unreleased to release")
+    CARGO.write_text(with_version(cargo, version))
+    CHANGELOG.write_text(with_heading(changelog, version, datetime.datetime.now(datetime.UTC).date().isoformat()))
+    # Cargo.lock has the versions of the workspace's packages, and nothing else of it changes.
+    subprocess.run(["cargo", "update", "--workspace", "--offline", "--quiet"], cwd=ROOT, check=True)
+    check(version)
+    git("commit", "--all", "--message", f"Release {version}")
+    git("tag", "--annotate", f"v{version}", "--message", f"dealkit {version}")
+    print(f"release: committed and tagged v{version}. Nothing was pushed: git push --follow-tags publishes it")
+
+
+def main(arguments: list[str]) -> None:
+    match arguments:
+        case ["--check", *version] if len(version) < 2:
+            check(version[0] if version else None)
+        case [version]:
+            prepare(version)
+        case _:
+            fail("a version is needed: make release VERSION=1.2.3")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
