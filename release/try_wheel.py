@@ -1,0 +1,42 @@
+"""Installs a wheel into an empty virtual environment, as pip chooses it, and runs the quickstart against its sandbox.
+
+release/try_wheel.py FOLDER
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+QUICKSTART = """
+import os, runpy, sys
+from dealkit.testing import Sandbox
+
+with Sandbox() as sandbox:
+    os.environ["DEALKIT_BASE_URL"], os.environ["DEALKIT_SERVICE_KEY"] = sandbox.url, sandbox.service_key
+    runpy.run_path(sys.argv[1], run_name="__main__")
+    assert len(sandbox.agents) == 1, sandbox.agents
+"""
+
+
+def main(folder: str) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        environment = Path(scratch) / "venv"
+        venv.create(environment, with_pip=True)
+        programs = environment / ("Scripts" if os.name == "nt" else "bin")
+        python = programs / ("python.exe" if os.name == "nt" else "python")
+        pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index"]
+        subprocess.run([*pip, "--only-binary=:all:", f"--find-links={Path(folder).resolve()}", "dealkit"], check=True)
+        # Isolated, in a folder of its own: nothing of the checkout is found in place of what was installed.
+        quickstart = [python, "-I", "-c", QUICKSTART, ROOT / "examples" / "python" / "quickstart.py"]
+        subprocess.run(quickstart, check=True, cwd=scratch)
+        subprocess.run([programs / "dealkit-server", "--version"], check=True, cwd=scratch)
+    print(f"try_wheel: installed from {folder} and run with Python {sys.version.split()[0]}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

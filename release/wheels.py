@@ -1,0 +1,82 @@
+"""Builds wheels as they are published.
+
+    release/wheels.py OUT [--target TRIPLE] [--python VERSION ...]
+
+Without a target, for this machine; without versions, for each interpreter that is found. On Linux zig links, so that the
+wheels work on old systems (glibc 2.17, musl 1.2) and other machines' processors, whatever is on this one. Nothing in a wheel
+says where it was built.
+"""
+
+import argparse
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def build(out: Path, target: str | None, pythons: list[str]) -> None:
+    if target is None and sys.platform == "linux":
+        # Of musl only where Python itself is: a wheel for this machine is one that it can install.
+        libc = "gnu" if platform.libc_ver()[0] == "glibc" else "musl"
+        target = f"{platform.machine()}-unknown-linux-{libc}"
+    command = [sys.executable, "-m", "maturin", "build", "--release", "--locked", "--out", str(out)]
+    if target is not None:
+        command += ["--target", target]
+    if target is not None and "linux" in target:
+        command += ["--zig", "--compatibility", "musllinux_1_2" if "musl" in target else "manylinux2014"]
+    command += ["--interpreter", *(f"python{version}" for version in pythons)] if pythons else ["--find-interpreter"]
+    environment = os.environ | {"RUSTFLAGS": f"{os.environ.get('RUSTFLAGS', '')} {remap()}".strip()}
+    # One interpreter's build is not another's.
+    environment.pop("PYO3_PYTHON", None)
+    # zig is found beside this interpreter.
+    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    subprocess.run(command, check=True, cwd=ROOT, env=environment)
+
+
+def remap() -> str:
+    """Has the messages of panics name files by their crates, not by where this machine keeps them."""
+    cargo = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
+    indices = sorted((cargo / "registry" / "src").glob("*")) or [cargo / "registry" / "src"]
+    return " ".join(
+        f"--remap-path-prefix={path}={name}" for path, name in [*((i, "crates") for i in indices), (ROOT, "dealkit")]
+    )
+
+
+def forget_place(sbom: str) -> str:
+    """An SBOM without the folder that the sources were in: packages of the workspace go by name and version."""
+    sbom = re.sub(r'path\+file://[^"#]*#', "", sbom)
+    return re.sub(r'\?download_url=file:[^"#]*', "", sbom)
+
+
+def seal(wheel: Path, out: Path) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        run = [sys.executable, "-m", "wheel"]
+        subprocess.run([*run, "unpack", "--dest", scratch, str(wheel)], check=True, stdout=subprocess.DEVNULL)
+        (unpacked,) = Path(scratch).iterdir()
+        for sbom in unpacked.glob("*.dist-info/sboms/*.json"):
+            sbom.write_text(forget_place(sbom.read_text(encoding="utf-8")), encoding="utf-8")
+        # It writes RECORD anew.
+        subprocess.run([*run, "pack", "--dest-dir", str(out), str(unpacked)], check=True, stdout=subprocess.DEVNULL)
+    print(f"wheels: {out / wheel.name}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--target", help="a Rust target, such as aarch64-unknown-linux-musl")
+    parser.add_argument("--python", nargs="+", default=[], help="versions, such as 3.14t")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as built:
+        build(Path(built), arguments.target, arguments.python)
+        for wheel in sorted(Path(built).glob("*.whl")):
+            seal(wheel, arguments.out)
+
+
+if __name__ == "__main__":
+    main()
