@@ -21,7 +21,7 @@ for name; do
         continue
     fi
     environment=target/pythons/$version
-    "$python" -m venv "$environment"
+    [ -x "$environment/bin/python" ] || "$python" -m venv "$environment"
     python=$environment/bin/python
     "$python" -m pip install --quiet --disable-pip-version-check --upgrade pip
     # A tool that some version does not have a build of yet is left out with the tests that need it: these say so themselves.
