@@ -296,12 +296,15 @@ fn child_calls() {
         .build()
         .unwrap();
     for url in std::env::var("DEALKIT_TEST_URLS").unwrap().split(' ') {
+        // Nobody has an address of those for documentation; all others are on this machine, which may be busy.
+        let nowhere = url.contains("//192.0.") || url.contains("//[2001:db8:");
+        let limit = Duration::from_secs(if nowhere { 1 } else { 30 });
         let mut client = Client::builder()
             .base_url(url)
             .service_key(crate::peer::KEY)
             .allow_http(true)
             .retry(dealkit::RetryPolicy::never())
-            .connect_timeout(Duration::from_millis(200));
+            .connect_timeout(limit);
         if let Ok(issuer) = std::env::var("DEALKIT_TEST_ISSUER") {
             client = client.root_certificates(issuer);
         }
