@@ -9,6 +9,7 @@ import logging
 import pickle
 import random
 import signal
+import sys
 import threading
 import time
 from collections import OrderedDict
@@ -553,7 +554,8 @@ def test_signals_are_not_taken_for_wrong_values(client: Client) -> None:
         signal.signal(signal.SIGALRM, former)
 
 
-@pytest.mark.parametrize("stack", [64, 128, 256])
+# Python 3.14 keeps the last half of 64 KiB to itself and calls nothing once it has come there.
+@pytest.mark.parametrize("stack", [*([64] if sys.version_info < (3, 14) else []), 128, 256])
 def test_threads_with_a_small_stack(stack: int, dealkit_sandbox: Sandbox) -> None:
     """As threads have on Alpine. What nests deep needs more in a build for tests than in one for users."""
     code = """
