@@ -29,6 +29,7 @@ from dealkit.enums import Role
 
 __version__: Final[str]
 READINGS: Final[tuple[str, ...]]
+PROFILE_FIELDS: Final[tuple[tuple[str, str], ...]]
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
@@ -55,6 +56,10 @@ class RawResponse(Generic[_T_co]):
     @property
     def status_code(self) -> int:
         """{RawResponse.status_code}"""
+
+    @property
+    def http_version(self) -> str:
+        """{RawResponse.http_version}"""
 
     @property
     def headers(self) -> Headers:

@@ -8,7 +8,7 @@ use dealkit::{
 };
 use pyo3::{
     prelude::*,
-    types::{PyDate, PyDateTime, PyDict, PyFloat, PyString},
+    types::{PyDate, PyDateTime, PyDict, PyFloat, PyString, PyTuple},
 };
 
 use crate::{
@@ -241,6 +241,11 @@ static PROFILE_FIELDS: LazyLock<Vec<(String, &'static str)>> = LazyLock::new(|| 
         .map(|wire| (snake_case(wire), wire))
         .collect()
 });
+
+/// The same for Python: pairs of both names.
+pub(crate) fn profile_fields(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
+    PyTuple::new(py, PROFILE_FIELDS.iter())
+}
 
 /// The name of a profile's field on the wire: `user_id` is `userId`. What is not known stays.
 fn wire_name(name: &str) -> &str {

@@ -177,6 +177,9 @@ fn tell_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {
     if let Some(status) = error.status() {
         attributes.set_item(intern!(py, "status_code"), status.as_u16())?;
     }
+    if let Some(version) = error.version() {
+        attributes.set_item(intern!(py, "http_version"), version_text(version))?;
+    }
     if let Some(headers) = error.headers() {
         attributes.set_item(intern!(py, "headers"), header_pairs(headers))?;
     }
@@ -242,6 +245,11 @@ fn violations(violations: &[Violation]) -> Vec<(&str, &str, &str)> {
             )
         })
         .collect()
+}
+
+/// `HTTP/1.1`, `HTTP/2`.
+pub(crate) fn version_text(version: dealkit::Version) -> String {
+    format!("{version:?}").replace("/2.0", "/2")
 }
 
 /// Headers as pairs; bytes that are not text are kept as Latin-1, as HTTP has them.

@@ -99,6 +99,10 @@ mod _native {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("READINGS", crate::sandbox::readings(module.py())?)?;
+        module.add(
+            "PROFILE_FIELDS",
+            crate::agent_body::profile_fields(module.py())?,
+        )?;
         crate::watch::install();
         Ok(())
     }

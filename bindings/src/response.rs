@@ -11,7 +11,7 @@ use pyo3::{
 use crate::{
     builtin,
     document::Document,
-    failure::{Failure, Outcome, entry, header_pairs},
+    failure::{Failure, Outcome, entry, header_pairs, version_text},
     json,
     model::{method, read_document},
     models::{Agent, Deal},
@@ -79,6 +79,12 @@ impl RawResponse {
     #[getter]
     fn status_code(&self) -> u16 {
         self.response.status().as_u16()
+    }
+
+    /// The version of HTTP: `HTTP/1.1` or `HTTP/2`.
+    #[getter]
+    fn http_version(&self) -> String {
+        version_text(self.response.version())
     }
 
     /// The request's id in the service's logs, if the service sent one.

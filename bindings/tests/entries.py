@@ -270,6 +270,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "open_mailbox": [partial(native.open_mailbox, ref(loop), print)],
         "Pending.abort": [engine.start(call, None, False, watch, box, future).abort],
         "RawResponse.status_code": [partial(attrgetter("status_code"), response)],
+        "RawResponse.http_version": [partial(attrgetter("http_version"), response)],
         "RawResponse.request_id": [partial(attrgetter("request_id"), response)],
         "RawResponse.attempts": [partial(attrgetter("attempts"), response)],
         "RawResponse.body": [partial(attrgetter("body"), response)],

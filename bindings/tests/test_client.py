@@ -223,6 +223,7 @@ def test_request(client: Client, peer: Any) -> None:
         )
         assert response.json() == {"rate": Decimal("1.10"), "ok": True} == response.parse()
         assert (response.status_code, response.request_id, response.attempts) == (200, "r-1", 1)
+        assert response.http_version == "HTTP/1.1"
         assert response.headers["x-request-ID"] == "r-1" and "nope" not in response.headers
         assert response.body == b'{"rate": 1.10, "ok": true}'
         assert "1.10" not in repr(response)

@@ -88,6 +88,7 @@ def test_a_class_for_each_status(status: int, peer: Any) -> None:
     assert type(error) is BY_STATUS[status]
     assert isinstance(error, APIStatusError)
     assert (error.status_code, error.body, error.attempts) == (status, body.encode(), 1)
+    assert error.http_version == "HTTP/1.1"
     assert error.headers["x-request-id"] == error.request_id == "r-1"
     assert error.problem is not None
     assert (error.problem.title, error.problem.detail, error.problem.request_id) == ("Oh", "no", "r-2")

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, error::Error as StdError, fmt, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, Version};
 use url::Url;
 
 use crate::{
@@ -508,6 +508,11 @@ impl Error {
             Cause::Recorded { status, .. } => *status,
             _ => self.response().map(|response| response.status),
         }
+    }
+
+    /// The version of HTTP of the response, if there was one.
+    pub fn version(&self) -> Option<Version> {
+        self.response().map(|response| response.version)
     }
 
     /// The error body as problem details (RFC 9457), if it was one.

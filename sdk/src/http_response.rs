@@ -1,7 +1,7 @@
 //! A response of whatever status, as it came.
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, Version};
 
 use crate::{redact::Redactor, wire};
 
@@ -9,6 +9,7 @@ use crate::{redact::Redactor, wire};
 #[derive(Clone)]
 pub(crate) struct HttpResponse {
     pub(crate) status: StatusCode,
+    pub(crate) version: Version,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     /// Whether there was more of the body than was read.

@@ -185,7 +185,7 @@ pub use value::{
 #[cfg(feature = "client")]
 pub use {
     // Names of the `http` crate that stand in the public face.
-    ::http::{HeaderMap, Method, StatusCode},
+    ::http::{HeaderMap, Method, StatusCode, Version},
     agents::Agents,
     call::{Call, CallDescription, CallWithResponse},
     client::{BASE_URL_VARIABLE, Client, ClientBuilder, SERVICE_KEY_VARIABLE},

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, Version};
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -29,6 +29,11 @@ impl<T> Response<T> {
     /// The status, a 2xx.
     pub fn status(&self) -> StatusCode {
         self.response.status
+    }
+
+    /// The version of HTTP that the service and the client agreed on.
+    pub fn version(&self) -> Version {
+        self.response.version
     }
 
     /// The headers.

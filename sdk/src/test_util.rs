@@ -38,7 +38,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 
 use crate::{
     decode_error::DecodeError,
@@ -229,6 +229,7 @@ impl ErrorBuilder {
                  body,
              }| HttpResponse {
                 status,
+                version: Version::HTTP_11,
                 headers,
                 body,
                 is_cut: false,

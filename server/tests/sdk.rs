@@ -4,7 +4,9 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use dealkit::{Client, CreateAgent, Deal, Error, Json, Method, RawResponse, UnknownFields};
+use dealkit::{
+    Client, CreateAgent, Deal, Error, Json, Method, RawResponse, UnknownFields, Version,
+};
 use dealkit_server::Sandbox;
 use serde_json::Value;
 use support::{KEY, Received, agent_cases, tree, vectors::vectors};
@@ -161,8 +163,11 @@ async fn http2_and_the_blocking_client_do_the_same() {
         .build()
         .unwrap();
     let over_http1 = client(&sandbox).deals().retrieve("d_1").await.unwrap();
-    let over_http2 = http2.deals().retrieve("d_1").await.unwrap();
-    assert_eq!(over_http1, over_http2);
+    let over_http2 = http2.deals().retrieve("d_1").with_response().await.unwrap();
+    assert_eq!(over_http2.version(), Version::HTTP_2);
+    assert_eq!(&over_http1, over_http2.value());
+    let missing = http2.deals().retrieve("none").await.unwrap_err();
+    assert_eq!(missing.version(), Some(Version::HTTP_2));
     let body = Json::parse(support::AGENT).unwrap();
     let request = CreateAgent::from_json(&body, UnknownFields::Reject).unwrap();
     http2.agents().create(request.clone()).await.unwrap();

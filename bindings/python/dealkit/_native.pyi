@@ -9,6 +9,7 @@ from dealkit.enums import Role
 
 __version__: Final[str]
 READINGS: Final[tuple[str, ...]]
+PROFILE_FIELDS: Final[tuple[tuple[str, str], ...]]
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
@@ -1505,6 +1506,10 @@ class RawResponse(Generic[_T_co]):
     @property
     def status_code(self) -> int:
         """The status, a 2xx."""
+
+    @property
+    def http_version(self) -> str:
+        """The version of HTTP: `HTTP/1.1` or `HTTP/2`."""
 
     @property
     def headers(self) -> Headers:

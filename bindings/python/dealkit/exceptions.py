@@ -204,6 +204,8 @@ class APIStatusError(DealkitError):
 
     status_code: int
     """The status."""
+    http_version: str | None
+    """The version of HTTP of the response: ``HTTP/1.1`` or ``HTTP/2``."""
     headers: Headers
     """The headers; names in any case."""
     body: bytes
@@ -222,6 +224,7 @@ class APIStatusError(DealkitError):
         message: str = "",
         *,
         status_code: int | None = None,
+        http_version: str | None = None,
         headers: Headers | None = None,
         body: bytes = b"",
         problem: Problem | None = None,
@@ -230,6 +233,7 @@ class APIStatusError(DealkitError):
     ) -> None:
         super().__init__(message, **told)
         self.status_code = self._status_unsaid if status_code is None else status_code
+        self.http_version = http_version
         self.headers = Headers() if headers is None else headers
         self.body = body
         self.problem = problem
@@ -362,7 +366,7 @@ _BY_KIND: dict[str, type[DealkitError]] = {
 _OWN_ATTRIBUTES: dict[type[DealkitError], frozenset[str]] = {
     ValidationError: frozenset({"errors"}),
     DecodeError: frozenset({"path", "pointer", "found", "body", "line"}),
-    APIStatusError: frozenset({"status_code", "headers", "body", "problem", "errors"}),
+    APIStatusError: frozenset({"status_code", "http_version", "headers", "body", "problem", "errors"}),
     LedgerError: frozenset({"reason", "line"}),
     RecordedError: frozenset({"status_code"}),
     DuplicateKeyError: frozenset({"first_index"}),

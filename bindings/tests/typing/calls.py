@@ -75,6 +75,7 @@ def sync() -> None:
         assert_type(response.headers["date"], str)
         assert_type(response.body, bytes)
         assert_type(response.status_code, int)
+        assert_type(response.http_version, str)
         assert_type(response.request_id, str | None)
         assert_type(response.attempts, int)
 
@@ -199,6 +200,7 @@ def errors(client: Client) -> None:
         assert_type(error.body, bytes)
     except APIStatusError as error:
         assert_type(error.status_code, int)
+        assert_type(error.http_version, str | None)
         assert_type(error.problem, Problem | None)
         assert_type(error.headers, Headers)
     except APIConnectionError as error:

@@ -1,10 +1,9 @@
 //! Why no connection could be made, where that is clear, and what to do about it: the name of the host, and proxies.
 
-use std::error::Error;
+use std::{error::Error, io};
 
 use url::Url;
 
-#[cfg(feature = "rustls-no-provider")]
 use super::cause::find;
 
 /// Why there is no connection.
@@ -16,6 +15,11 @@ pub(super) struct Failure {
 
 const NO_SUCH_HOST: Failure = Failure {
     text: "the host in base_url cannot be found; is it right, and is this machine on the network?",
+    is_lasting: false,
+};
+
+const NOBODY_LISTENS: Failure = Failure {
+    text: "nothing listens at the host and port in base_url; are they right, and is the service up?",
     is_lasting: false,
 };
 
@@ -70,7 +74,10 @@ pub(super) fn of(error: &reqwest::Error, service: &Url, through_proxy: bool) -> 
             _ => cause = error.source(),
         }
     }
-    None
+    // Of a proxy, the tunnel says it.
+    find::<io::Error>(error)
+        .is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+        .then_some(NOBODY_LISTENS)
 }
 
 /// Why there is no connection to the proxy itself.

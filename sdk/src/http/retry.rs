@@ -211,7 +211,7 @@ mod tests {
 
     use bytes::Bytes;
     use futures_util::FutureExt as _;
-    use http::{HeaderMap, HeaderValue, StatusCode, header};
+    use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
     use proptest::prelude::*;
     use url::Url;
 
@@ -336,6 +336,7 @@ mod tests {
         }
         HttpResponse {
             status: StatusCode::from_u16(status).unwrap(),
+            version: Version::HTTP_11,
             headers,
             body: Bytes::new(),
             is_cut: false,

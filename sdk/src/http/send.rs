@@ -76,6 +76,7 @@ pub(crate) async fn attempt(
     progress.responded(incoming.status());
     let mut response = HttpResponse {
         status: incoming.status(),
+        version: incoming.version(),
         headers: std::mem::take(incoming.headers_mut()),
         body: Bytes::new(),
         is_cut: false,
