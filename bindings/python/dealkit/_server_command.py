@@ -1,4 +1,4 @@
-"""The console command ``dealkit-server``."""
+"""The console command ``dealkit-server``: the launcher of the sandbox."""
 
 import signal
 import sys

@@ -1,0 +1,79 @@
+"""The console command ``dealkit``, for people who do not write code.
+
+``arguments`` states the commands and their options, and each command has a file of its own. Nothing here is imported by
+the rest of the package.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+from dealkit._cli.arguments import parse
+from dealkit._cli.exits import INTERRUPTED, STOPPED, UNWRITABLE, Failed, Interrupted
+from dealkit._cli.screen import tell
+from dealkit.exceptions import DealkitError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command with these arguments, or those of the command line. Returns the exit code."""
+    _set_up_streams()
+    on_stop = signal.signal(signal.SIGTERM, _stop)
+    try:
+        return _run(sys.argv[1:] if arguments is None else arguments)
+    except BrokenPipeError:
+        # Whoever read the output has read enough. What is left in it would be written when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + 13
+    finally:
+        signal.signal(signal.SIGTERM, on_stop)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    try:
+        options = parse(arguments)
+        code: int = options.run(options)
+        sys.stdout.flush()
+        return code
+    except Failed as failed:
+        tell(str(failed))
+        return failed.code
+    except DealkitError as error:
+        from dealkit._cli.advice import code_of, explanation
+
+        tell(explanation(error))
+        return code_of(error)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        tell(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
+        return UNWRITABLE
+    except Interrupted as interrupted:
+        tell(str(interrupted))
+        return STOPPED if _is_stop(interrupted) else INTERRUPTED
+    except KeyboardInterrupt as interrupted:
+        tell("stopped")
+        return STOPPED if _is_stop(interrupted) else INTERRUPTED
+
+
+class _Stop(KeyboardInterrupt):
+    """The process is asked to end: it stops as it does for Ctrl-C."""
+
+
+def _stop(signum: int, frame: FrameType | None) -> None:
+    raise _Stop
+
+
+def _is_stop(interrupted: BaseException) -> bool:
+    return isinstance(interrupted, _Stop) or isinstance(interrupted.__cause__, _Stop)
+
+
+def _set_up_streams() -> None:
+    # A terminal that cannot show a letter shows another in its place, rather than nothing at all.
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")

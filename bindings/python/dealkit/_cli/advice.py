@@ -1,0 +1,102 @@
+"""Errors of calls, for people at a terminal: what went wrong and what they can do about it."""
+
+from __future__ import annotations
+
+import re
+
+from dealkit._cli.exits import INCOMPLETE, NO_SERVICE, UNWRITABLE, WRONG
+from dealkit._cli.screen import safe
+from dealkit.exceptions import (
+    APIConnectionError,
+    APIStatusError,
+    APITimeoutError,
+    AuthenticationError,
+    ConfigError,
+    DealkitError,
+    DecodeError,
+    InternalServerError,
+    LedgerError,
+    NotFoundError,
+    PermissionDeniedError,
+    RateLimitError,
+    ValidationError,
+)
+
+NO_KEY = """\
+the service key is missing: put it into the environment variable DEALKIT_SERVICE_KEY. So that it stays out of the history
+of your shell, let the shell ask for it:
+  read -rs DEALKIT_SERVICE_KEY && export DEALKIT_SERVICE_KEY
+in PowerShell:
+  $env:DEALKIT_SERVICE_KEY = Read-Host"""
+
+NO_ADDRESS = """\
+the address of the service is missing: say it with --base-url https://deals.example.com, or put it into the environment
+variable DEALKIT_BASE_URL"""
+
+# The options of a client in texts of dealkit, as they are called here.
+_SETTINGS = {
+    "base_url": "the base URL",
+    "service_key": "DEALKIT_SERVICE_KEY",
+    "ca_file": "--ca-file",
+    "client_cert": "--client-cert",
+    "allow_http": "--allow-http",
+    "rate_limit": "--rate-limit",
+    "resend_unknown": "--resend-unknown",
+    "timeout": "--timeout",
+}
+
+
+def in_words(error: DealkitError) -> str:
+    """The text of an error, with the names that things have on the command line."""
+    text = re.sub(rf"\b({'|'.join(_SETTINGS)})\b", lambda match: _SETTINGS[match[1]], str(error))
+    return safe(text)
+
+
+def explanation(error: DealkitError) -> str:
+    """What went wrong, and what to do."""
+    # What the transport says comes after what dealkit makes of it.
+    text, _, details = in_words(error).partition(": error sending request: ")
+    lines = [text, f"({details})"] if details else [text]
+    if hint := _hint(error):
+        lines.append(hint)
+    return "\n".join(lines)
+
+
+def _hint(error: DealkitError) -> str | None:
+    match error:
+        case AuthenticationError():
+            return (
+                "The service does not accept the key in DEALKIT_SERVICE_KEY. Is it the key of this service, and whole? "
+                "Whoever issued it can say whether it is still valid."
+            )
+        case PermissionDeniedError():
+            return "The service knows the key, but does not allow it this. Ask whoever issued it for the permission."
+        case NotFoundError():
+            return "The service knows no such deal. Is the id right, and the address of the service?"
+        case RateLimitError():
+            return (
+                "The service asks for fewer requests. Try again later, with a smaller --rate-limit where there is one."
+            )
+        case InternalServerError():
+            return "The service has failed. Try again later; its support can find the request by its id."
+        case APIStatusError(status_code=407):
+            return "The proxy wants a user name and a password: they go into HTTPS_PROXY, as in http://user:password@proxy:3128."
+        case APITimeoutError():
+            return "The service took too long. Try again, with a larger --timeout perhaps; is a firewall in between?"
+        case APIConnectionError(outcome="unknown"):
+            return "The connection broke. Try again."
+        case DecodeError():
+            return "That is not what this service should send. Is the base URL right, and no login page in between?"
+    return None
+
+
+def code_of(error: DealkitError) -> int:
+    """The exit code of a command that an error has ended."""
+    match error:
+        case LedgerError(reason="io"):
+            return UNWRITABLE
+        case ConfigError() | ValidationError() | LedgerError():
+            return WRONG
+        case NotFoundError():
+            return INCOMPLETE
+    return NO_SERVICE

@@ -1,0 +1,239 @@
+"""The commands and their options, stated once. They are parsed with argparse: nothing else would have to be installed."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from dealkit import __version__
+from dealkit._cli.exits import EXIT_CODES
+
+if TYPE_CHECKING:
+    _Run = Callable[[argparse.Namespace], int]
+    _Commands = argparse._SubParsersAction[Any]
+
+_ENVIRONMENT = """\
+environment:
+  DEALKIT_SERVICE_KEY   the key issued to you; there is no option for it, since
+                        options can be seen by others and stay in the history
+  DEALKIT_BASE_URL      the address of the service, unless --base-url says it
+  HTTPS_PROXY           the proxy to go through, if there is one
+  NO_COLOR              set to anything: no colours
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors repeat no value: it may be a key, at the wrong place."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"dealkit: {message}\nTry: {self.prog} --help\n")
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of the command that the arguments name, and in `run` what runs it. Exits where they are wrong."""
+    parser = _parser()
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        names = [name.partition("=")[0] for name in unknown if name.startswith("--")]
+        if any(name in ("--key", "--service-key", "--api-key") for name in names):
+            parser.error(f"there is no option {names[0]} here; the service key goes into DEALKIT_SERVICE_KEY")
+        parser.error(f"there is no option {names[0]} here" if names else "that is more than the command takes")
+    options.arguments = list(arguments)
+    return options
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="dealkit",
+        description="Create agents and read deals over the Agent and Deal interface.",
+        epilog=f"{_ENVIRONMENT}\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"dealkit {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    deal = _command(commands, "deal", "ID", "show a deal", "Shows a deal, all of it.", _run_deal)
+    deal.add_argument("id", metavar="ID", help="the id of the deal")
+    deal.add_argument("--json", action="store_true", help="print it as JSON, every digit as the service sent it")
+
+    deals = _group(commands, "deals", "export deals")
+    export = _command(
+        deals,
+        "export",
+        "--ids FILE --out FILE",
+        "write many deals into a file",
+        "Retrieves deals and writes them into a file.",
+        _run_export,
+    )
+    _add_export(export)
+
+    agents = _group(commands, "agents", "import agents")
+    imports = _command(
+        agents,
+        "import",
+        "FILE",
+        "create agents from a table",
+        "Creates an agent for each row of a CSV file, after showing what goes where and what is wrong.",
+        _run_import,
+    )
+    _add_import(imports)
+
+    _command(
+        commands,
+        "check",
+        "",
+        "see whether the service can be reached and accepts the key",
+        "Asks the service for a deal that does not exist, and says how that went. Nothing is created or changed.",
+        _run_check,
+    )
+    return parser
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--ids",
+        required=True,
+        metavar="FILE",
+        help="the ids of the deals, one a line; a .csv file with a column `id`; or - for standard input. "
+        "Blank lines are skipped, and an id that stands there twice is retrieved once",
+    )
+    parser.add_argument(
+        "--out",
+        required=True,
+        metavar="FILE",
+        help="the file to write; its ending says how: .ndjson (a deal a line, as JSON), .csv or .parquet",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace the file where it exists")
+    parser.add_argument(
+        "--restart", action="store_true", help="begin anew, where an earlier run was stopped before it was done"
+    )
+    _add_speed(parser, 16, "deals")
+
+
+def _add_import(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="the table: a CSV file with a header")
+    parser.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="COLUMN=FIELD",
+        help='the field that a column holds, as in "E-mail=email"; columns named like a field need none. Repeatable',
+    )
+    parser.add_argument(
+        "--ledger",
+        metavar="FILE",
+        help="where to record what was sent and what came of it, so that a second run creates nobody twice "
+        "(default: the table's name with .ledger.ndjson)",
+    )
+    parser.add_argument(
+        "--key",
+        metavar="COLUMN",
+        help="the column that tells the rows apart in the ledger (default: that of profile.external_id, or else of email)",
+    )
+    parser.add_argument(
+        "--resend-unknown",
+        action="store_true",
+        help="send again the rows of which nobody knows whether they became an agent; they may then be two",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show what would be sent and what is wrong; send nothing"
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask before agents are created")
+    parser.add_argument("--report", metavar="FILE", help="write what became of each row into a CSV file")
+    parser.add_argument("--encoding", metavar="NAME", help="the encoding of the file, such as cp1252 (default: UTF-8)")
+    parser.add_argument("--delimiter", metavar="CHARACTER", help="what stands between columns (default: found out)")
+    _add_speed(parser, 8, "agents")
+
+
+def _add_speed(parser: argparse.ArgumentParser, concurrency: int, noun: str) -> None:
+    parser.add_argument(
+        "--concurrency",
+        type=_count,
+        default=concurrency,
+        metavar="N",
+        help=f"how many {noun} are in flight at the same time (default: {concurrency})",
+    )
+    parser.add_argument(
+        "--rate-limit", type=_positive, metavar="N", help="the most requests a second (default: no limit)"
+    )
+
+
+def _command(
+    commands: _Commands, name: str, usage: str, short: str, description: str, run: _Run
+) -> argparse.ArgumentParser:
+    """A command, with what every command can be told."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=short,
+        description=description,
+        epilog=f"{_ENVIRONMENT}\n{EXIT_CODES}",
+        usage=f"%(prog)s {usage} [OPTIONS]".replace("  ", " "),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    service = parser.add_argument_group("the service")
+    service.add_argument("--base-url", metavar="URL", help="its address, such as https://deals.example.com")
+    service.add_argument(
+        "--timeout", type=_positive, metavar="SECONDS", help="the most that a call may take (default: 60)"
+    )
+    service.add_argument("--ca-file", metavar="FILE", help="certificates (PEM) whose issuers are trusted, too")
+    service.add_argument(
+        "--client-cert", metavar="FILE", help="your certificate and its key (PEM), if the service asks for one"
+    )
+    service.add_argument(
+        "--allow-http", action="store_true", default=None, help="allow an address that begins with http://: not secure"
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _group(commands: _Commands, name: str, short: str) -> _Commands:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=short, description=short.capitalize() + ".", allow_abbrev=False
+    )
+    return parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError("must be a whole number, at least 1")
+    return int(text)
+
+
+def _positive(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError("must be a number greater than zero")
+    return number
+
+
+# A command's file is imported when the command runs.
+
+
+def _run_deal(options: argparse.Namespace) -> int:
+    from dealkit._cli.deal import run
+
+    return run(options)
+
+
+def _run_export(options: argparse.Namespace) -> int:
+    from dealkit._cli.export import run
+
+    return run(options)
+
+
+def _run_import(options: argparse.Namespace) -> int:
+    from dealkit._cli.import_agents import run
+
+    return run(options)
+
+
+def _run_check(options: argparse.Namespace) -> int:
+    from dealkit._cli.check import run
+
+    return run(options)

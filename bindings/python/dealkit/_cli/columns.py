@@ -1,0 +1,140 @@
+"""Which field of an agent each column of a table goes to, and back from a violation to its column."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, get_type_hints
+
+from dealkit import _native
+from dealkit._cli.exits import Failed
+from dealkit._cli.screen import safe
+from dealkit._cli.table_file import Row
+from dealkit.params import AgentProfileParams, CreateAgentParams
+
+_PROFILE = "profile."
+_METADATA = "profile.client_metadata."
+
+_WIRE_NAMES = dict(_native.PROFILE_FIELDS)
+
+FIELDS = (
+    *(name for name in CreateAgentParams.__annotations__ if name != "profile"),
+    *(f"{_PROFILE}{name}" for name in _WIRE_NAMES if name != "client_metadata"),
+)
+"""What a column can hold, beside `profile.client_metadata.` and any name."""
+
+_REQUIRED = tuple(name for name in FIELDS if name in CreateAgentParams.__required_keys__)
+
+_YES_OR_NO = frozenset(f"{_PROFILE}{name}" for name, kind in get_type_hints(AgentProfileParams).items() if kind is bool)
+_BOOLEANS = {"true": True, "false": False}
+
+
+class Mistake(NamedTuple):
+    """What is wrong with a row: nothing in it is a value of the row."""
+
+    row: int
+    column: str
+    text: str
+
+
+class Columns:
+    """The columns of a table, each with its field, if it has one."""
+
+    def __init__(self, header: Sequence[str], mapped: Sequence[str]) -> None:
+        """Takes the header, and what the user says of it, as in `E-mail=email`."""
+        self.header = header
+        fields = [_field_named(name) for name in header]
+        for one in mapped:
+            # A column may have a = in its name; a field has none.
+            name, sign, field = (part.strip() for part in one.rpartition("="))
+            if not sign:
+                raise Failed('--map takes a column and a field, as in --map "E-mail=email"')
+            if (known := _field_named(field)) is None:
+                raise Failed(f"--map: {safe(field)} is no field of an agent. The fields are: {_listed()}")
+            fields[self.index(name, "--map")] = known
+        self.fields = fields
+        """The field of each column, or None."""
+        self._refuse_doubles()
+
+    @property
+    def missing(self) -> list[str]:
+        """What every agent needs and no column holds."""
+        return [name for name in _REQUIRED if name not in self.fields]
+
+    def index(self, name: str, option: str) -> int:
+        """The place of a column, by its name, that an option names."""
+        found = [at for at, column in enumerate(self.header) if column == name]
+        if len(found) != 1:
+            which = "no column" if not found else "more than one column"
+            raise Failed(f"{option}: there is {which} {safe(name)}; --dry-run shows the columns")
+        return found[0]
+
+    def key_index(self, key: str | None) -> int:
+        """The place of the column that tells rows apart: the one that is named, or one that usually does."""
+        if key is not None:
+            return self.fields.index(key) if key in self.fields else self.index(key, "--key")
+        return self.fields.index(next(field for field in ("profile.external_id", "email") if field in self.fields))
+
+    def _refuse_doubles(self) -> None:
+        for field in {*self.fields} - {None}:
+            names = [name for name, of in zip(self.header, self.fields, strict=True) if of == field]
+            if len(names) > 1:
+                raise Failed(f"{len(names)} columns go to {field}: {', '.join(map(safe, names))}. Only one can")
+
+    def shown(self) -> Iterator[tuple[str, str]]:
+        """Each column and where it goes, for people."""
+        for name, field in zip(self.header, self.fields, strict=True):
+            yield safe(name) or "(no name)", field or _why_not(name)
+
+    def agent(self, row: Row) -> dict[str, Any]:
+        """The arguments of a create. An empty cell is left out."""
+        agent: dict[str, Any] = {"profile": {}}
+        for cell, field in zip(row.cells, self.fields, strict=False):
+            if not cell or field is None:
+                continue
+            if field.startswith(_METADATA):
+                agent["profile"].setdefault("client_metadata", {})[field.removeprefix(_METADATA)] = cell
+            elif field.startswith(_PROFILE):
+                value = _BOOLEANS.get(cell.lower(), cell) if field in _YES_OR_NO else cell
+                agent["profile"][field.removeprefix(_PROFILE)] = value
+            else:
+                agent[field] = cell
+        return agent
+
+    def is_yes_or_no(self, column: str) -> bool:
+        """Whether a column holds what is true or false."""
+        return any(
+            safe(name) == column and field in _YES_OR_NO for name, field in zip(self.header, self.fields, strict=True)
+        )
+
+    def column_of(self, pointer: str) -> str:
+        """The name of the column that a violation is about, or of the field where no column holds it."""
+        tokens = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
+        if tokens[:1] == ["profile"] and len(tokens) > 1:
+            names = {wire: name for name, wire in _WIRE_NAMES.items()}
+            tokens[1] = names.get(tokens[1], tokens[1])
+        field = ".".join(tokens)
+        for name, of in zip(self.header, self.fields, strict=True):
+            if of == field:
+                return safe(name)
+        return safe(field) if field in FIELDS else ""
+
+
+def _field_named(name: str) -> str | None:
+    """The field that a column of this name holds: the same name, in any case, with spaces or hyphens for underscores."""
+    if name.lower().startswith(_METADATA) and len(name) > len(_METADATA):
+        return _METADATA + name[len(_METADATA) :]
+    plain = re.sub(r"[\s-]+", "_", name.strip().lower())
+    return plain if plain in FIELDS else None
+
+
+def _why_not(name: str) -> str:
+    """Of a column that is not sent: what it may be meant to be."""
+    meant = _field_named(f"{_PROFILE}{name}")
+    if meant is None or not name:
+        return "not sent"
+    return f'not sent; if it is {meant}: --map "{safe(name)}={meant}"'
+
+
+def _listed() -> str:
+    return ", ".join((*FIELDS, f"{_METADATA}NAME"))

@@ -1,0 +1,138 @@
+"""The creates of an import, and what has become of each row."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dealkit._cli.advice import in_words
+from dealkit._cli.plan import Line
+from dealkit._cli.report import Result
+from dealkit._cli.screen import Progress, tell
+from dealkit._client import Client
+from dealkit._creation import Creation
+from dealkit._native import Agent
+from dealkit.exceptions import (
+    APIConnectionError,
+    AuthenticationError,
+    DealkitError,
+    InternalServerError,
+    LedgerError,
+    PermissionDeniedError,
+    RateLimitError,
+)
+
+# After so many failures in a row that would be the same for any row, nothing more is sent: each may leave an agent of
+# which nobody knows.
+_IN_A_ROW = 5
+
+
+_WORDS = {"succeeded": "created", "rejected": "rejected", "unknown": "unknown", "not_sent": "not sent"}
+
+
+def ledger_of(options: Namespace) -> Path:
+    """The file that records what was sent and what came of it."""
+    return Path(options.ledger or f"{options.file}.ledger.ndjson")
+
+
+class Creates:
+    """The creates of some rows."""
+
+    def __init__(self, client: Client, lines: list[Line], options: Namespace) -> None:
+        self._lines = lines
+        self._came_to: list[Result | None] = [None] * len(lines)
+        self._in_a_row = 0
+        self.stopped_by: DealkitError | None = None
+        """What was wrong with the service, or with the ledger, where it made no sense to go on."""
+        # How many rows were taken to be sent.
+        self._taken = 0
+        # The key may stand in a column that is not sent.
+        keys = {id(line.agent): line.key for line in lines}
+        self._creations = client.agents.create_many(
+            self._agents(),
+            concurrency=options.concurrency,
+            ordered=False,
+            on_error="return",
+            ledger=ledger_of(options),
+            key=lambda agent: keys[id(agent)],
+            resend_unknown=options.resend_unknown,
+        )
+
+    def run(self) -> None:
+        """Creates the agents. After Ctrl-C it waits for what is in flight, and gives that up after another."""
+        progress = Progress("agent", len(self._lines))
+        try:
+            try:
+                self._take(progress)
+            except KeyboardInterrupt:
+                progress.end()
+                tell("stopping: nothing more is sent, and what is in flight is waited for (Ctrl-C again gives it up)")
+                self._creations.stop()
+                self._take(progress)
+                raise
+        finally:
+            for creation in self._given_up():
+                self._note(creation)
+            progress.end()
+
+    def results(self) -> list[Result]:
+        """What has become of each row."""
+        return [result or self._unseen(index) for index, result in enumerate(self._came_to)]
+
+    def _agents(self) -> Iterator[Any]:
+        for line in self._lines:
+            self._taken += 1
+            yield line.agent
+
+    def _given_up(self) -> list[Creation[Agent]]:
+        """What is known of the rows in flight, however often Ctrl-C is pressed."""
+        while True:
+            try:
+                return self._creations.cancel()
+            except KeyboardInterrupt:
+                continue
+
+    def _unseen(self, index: int) -> Result:
+        """What is said of a row of which nothing has come."""
+        row = self._lines[index].number
+        if index < self._taken:
+            # Ctrl-C came just when it did.
+            return Result(
+                row, "unknown", message="stopped as its response came: run the command again, the ledger has it"
+            )
+        return Result(row, "not sent", message="stopped before it was its turn")
+
+    def _take(self, progress: Progress) -> None:
+        for creation in self._creations:
+            self._note(creation)
+            progress.advance(failed=creation.error is not None)
+            if self.stopped_by is None:
+                self.stopped_by = self._reason_to_stop(creation)
+                if self.stopped_by is not None:
+                    self._creations.stop()
+
+    def _reason_to_stop(self, creation: Creation[Agent]) -> DealkitError | None:
+        """Why what follows is likely to fail in the same way, if it is."""
+        error = creation.error
+        if creation.ledger_error is not None:
+            return creation.ledger_error
+        if isinstance(error, AuthenticationError | PermissionDeniedError | LedgerError):
+            return error
+        if creation.recorded:
+            return None
+        is_of_service = isinstance(error, APIConnectionError | InternalServerError | RateLimitError)
+        self._in_a_row = self._in_a_row + 1 if is_of_service else 0
+        return error if self._in_a_row >= _IN_A_ROW else None
+
+    def _note(self, creation: Creation[Agent]) -> None:
+        error = creation.error
+        self._came_to[creation.index] = Result(
+            row=self._lines[creation.index].number,
+            came_to=_WORDS[creation.outcome],
+            agent_id=creation.agent_id or "",
+            status=str(getattr(error, "status_code", None) or ""),
+            message="" if error is None else in_words(error),
+            was_earlier=creation.recorded,
+        )

@@ -1,0 +1,35 @@
+"""Exit codes, and how a command ends before it is done."""
+
+from __future__ import annotations
+
+DONE = 0
+INCOMPLETE = 1
+WRONG = 2
+NO_SERVICE = 3
+UNWRITABLE = 4
+INTERRUPTED = 130
+STOPPED = 143
+
+EXIT_CODES = """\
+exit codes:
+  0    everything was done
+  1    finished, but not with everything: a deal does not exist or could not be
+       retrieved, a row has mistakes, an agent was not created or nobody knows
+  2    wrong use, or a file of yours cannot be read or used: nothing was sent
+  3    the service cannot be reached, does not accept the key, or fails
+  4    a file could not be written
+  130  stopped with Ctrl-C (143: by SIGTERM); the last line says how to go on
+  141  whoever read the output has stopped reading
+"""
+
+
+class Failed(Exception):
+    """The command cannot go on, for a reason that the text tells its user, with what to do."""
+
+    def __init__(self, text: str, code: int = WRONG) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Interrupted(Exception):
+    """Stopped by Ctrl-C or SIGTERM, with a text that says how to go on; the cause is the KeyboardInterrupt."""

@@ -1,0 +1,167 @@
+"""`dealkit deals export`: many deals into a file, and those that could not be retrieved into another."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from itertools import count, islice
+from pathlib import Path
+
+from dealkit._cli import flat
+from dealkit._cli.advice import code_of, explanation, in_words
+from dealkit._cli.connection import address, connect
+from dealkit._cli.exits import DONE, INCOMPLETE, UNWRITABLE, Failed, Interrupted
+from dealkit._cli.forms import form_of
+from dealkit._cli.ids import STANDARD_INPUT, read_ids
+from dealkit._cli.part import Part, failed_of, part_of
+from dealkit._cli.screen import Progress, command_line, counted, say, tell
+from dealkit._client import Client
+from dealkit._models import Deal
+from dealkit.exceptions import (
+    APIConnectionError,
+    APIStatusError,
+    APITimeoutError,
+    AuthenticationError,
+    DealkitError,
+    DecodeError,
+    InternalServerError,
+    RateLimitError,
+    ValidationError,
+)
+
+# After so many failures in a row that would be the same for any deal, or twice as many as are in flight, the service
+# is taken to be out of order.
+_IN_A_ROW = 25
+
+_FAILED_HEADER = flat.header_line(["id", "kind", "status", "outcome", "message"])
+
+
+def run(options: Namespace) -> int:
+    """Retrieves the deals and writes the file, or goes on where an earlier run has stopped."""
+    out = Path(options.out)
+    form = form_of(out)
+    if out.exists() and not options.overwrite:
+        raise Failed(f"{out} exists; choose another name, or replace it with --overwrite")
+    found = read_ids(options.ids)
+    with connect(options) as client, Part(out, found.ids, address(options), restart=options.restart) as part:
+        if found.duplicates:
+            tell(f"{counted(found.duplicates, 'id')} stood there more than once; each deal is retrieved once")
+        if part.at.done:
+            tell(f"going on where the last run stopped: {part.at.done:,} of {counted(len(found.ids), 'deal')} are done")
+        part.begin(form.header, _FAILED_HEADER)
+        try:
+            _retrieve(client, found.ids, part, form.line, options.concurrency)
+            part.save()
+            part.close()
+            form.finish(part_of(out), out)
+        except KeyboardInterrupt as interrupt:
+            raise Interrupted("stopped" + _left(part, options)) from interrupt
+        except DealkitError as error:
+            raise Failed(explanation(error) + _left(part, options), code_of(error)) from error
+        except OSError as error:
+            raise Failed(f"{out} cannot be written: {error.strerror}{_left(part, options)}", UNWRITABLE) from error
+        part.discard()
+    return _sum_up(out, len(found.ids), part.at.failed)
+
+
+def _retrieve(client: Client, ids: list[str], part: Part, line: Callable[[Deal], str], concurrency: int) -> None:
+    """Retrieves what has not come yet, in order, so that a number says how far it has come."""
+    progress = Progress("deal", len(ids), part.at.done, part.at.failed)
+    # Failures in a row for which no deal is to blame. They count once something else comes.
+    in_a_row: list[DealkitError] = []
+    has_service = part.at.done > 0
+    deals = client.deals.retrieve_many(islice(ids, part.at.done, None), concurrency=concurrency, on_error="return")
+
+    def add(come: list[Deal | DealkitError]) -> None:
+        for deal in come:
+            is_there = _add(deal, ids[part.at.done], part, line)
+            progress.advance(failed=not is_there)
+
+    try:
+        with deals:
+            for deal in deals:
+                if isinstance(deal, AuthenticationError):
+                    raise deal
+                if isinstance(deal, DealkitError) and _is_of_service(deal):
+                    in_a_row.append(deal)
+                    if len(in_a_row) >= max(_IN_A_ROW, 2 * concurrency):
+                        tell(f"{len(in_a_row)} calls in a row have failed; stopped with the last of them")
+                        raise deal
+                else:
+                    has_service = True
+                    add([*in_a_row, deal])
+                    in_a_row.clear()
+        if in_a_row and not has_service:
+            raise in_a_row[0]
+        add([*in_a_row])
+    finally:
+        progress.end()
+
+
+def _add(deal: Deal | DealkitError, id: str, part: Part, line: Callable[[Deal], str]) -> bool:
+    """Adds a deal, or why there is none; whether there is one."""
+    try:
+        if isinstance(deal, DealkitError):
+            raise deal
+        part.add(line(deal))
+    except DealkitError as error:
+        # Of a deal that cannot be written, the error does not know the id.
+        error.id = id
+        part.add("", _failed_line(error))
+        return False
+    return True
+
+
+def _is_of_service(error: DealkitError) -> bool:
+    """Whether an error is likely to be the same for every deal, and over by and by."""
+    # A response that is too large has come: it is that of one deal.
+    return isinstance(error, APIConnectionError | InternalServerError | RateLimitError) and error.outcome != "succeeded"
+
+
+def _failed_line(error: DealkitError) -> str:
+    status = str(error.status_code) if isinstance(error, APIStatusError) else ""
+    return flat.csv_line([error.id or "", _kind(error), status, error.outcome, in_words(error)])
+
+
+def _kind(error: DealkitError) -> str:
+    match error:
+        case APIStatusError():
+            return "status"
+        case APITimeoutError():
+            return "timeout"
+        case APIConnectionError(outcome="not_sent"):
+            return "connect"
+        case APIConnectionError(outcome="succeeded"):
+            return "too_large"
+        case APIConnectionError():
+            return "interrupted"
+        case DecodeError():
+            return "decode"
+        case ValidationError():
+            return "validation"
+    return "config"
+
+
+def _sum_up(out: Path, total: int, failed: int) -> int:
+    if not failed:
+        say(f"{counted(total, 'deal')} in {out}")
+        return DONE
+    say(f"{total - failed:,} of {counted(total, 'deal')} in {out}")
+    say(f"{failed:,} could not be retrieved; {failed_of(out)} says why. To try them again, once that is mended:")
+    others = (out.with_name(f"{out.stem}-{number}{out.suffix}") for number in count(2))
+    again = next(other for other in others if not other.exists())
+    say(f"  {command_line(['deals', 'export', '--ids', str(failed_of(out)), '--out', str(again)])}")
+    return INCOMPLETE
+
+
+def _left(part: Part, options: Namespace) -> str:
+    """What is left of an export that was stopped, and how to go on."""
+    if not part.at.done:
+        part.discard()
+        return ""
+    arguments = [argument for argument in options.arguments if argument != "--restart"]
+    same_ids = ", with the same ids" if options.ids == STANDARD_INPUT else ""
+    return (
+        f"\n{counted(part.at.done, 'deal')} are done and kept in {part_of(Path(options.out))}. "
+        f"To go on, run the same command again{same_ids}:\n  {command_line(arguments)}"
+    )

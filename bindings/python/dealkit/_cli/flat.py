@@ -1,0 +1,90 @@
+"""A deal as one row of a CSV file.
+
+The columns are those of the fields: of what there is one of, with its path (`listing_contract.address.city`), and of lists,
+metadata and undocumented fields the JSON, in one cell. A new field in the core's table is a new column.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from dealkit import _native
+from dealkit._failure import unwrap
+from dealkit._models import MODELS, Deal
+from dealkit._plain import plain
+
+_BY_NAME: dict[str, Any] = {model.__name__: model for model in MODELS}
+
+
+class Column(NamedTuple):
+    """A column, and which attribute it holds."""
+
+    path: tuple[str, ...]
+    is_json: bool
+
+    @property
+    def name(self) -> str:
+        """What the header says."""
+        return ".".join(self.path)
+
+
+def columns(model: Any = Deal, path: tuple[str, ...] = ()) -> Iterator[Column]:
+    """The columns of a deal, in the order of the specification."""
+    for name, _, kind, *_ in model.__dealkit_fields__:
+        if kind in _BY_NAME:
+            yield from columns(_BY_NAME[kind], (*path, name))
+        else:
+            yield Column((*path, name), is_json=kind.startswith("[") or kind == "strings")
+    yield Column((*path, "extra"), is_json=True)
+
+
+COLUMNS = tuple(columns())
+
+
+def header() -> str:
+    """The line of the names."""
+    return header_line(column.name for column in COLUMNS)
+
+
+def header_line(names: Iterable[str]) -> str:
+    """The first line of a CSV file, with the mark without which Excel does not take it for UTF-8."""
+    return "\ufeff" + csv_line(names)
+
+
+def row(deal: Deal) -> str:
+    """The line of a deal. Numbers have all their digits; what there is nothing of is an empty cell."""
+    return csv_line(_cell(deal, column) for column in COLUMNS)
+
+
+def csv_line(cells: Iterable[str]) -> str:
+    """Texts as a line of CSV."""
+    line = io.StringIO(newline="")
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()
+
+
+def _cell(deal: Deal, column: Column) -> str:
+    value: Any = deal
+    for name in column.path:
+        value = getattr(value, name)
+        if value is None:
+            return ""
+    if column.is_json:
+        return _json(value) if value else ""
+    match value:
+        case Decimal():
+            return f"{value:f}"
+        case datetime():
+            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return str(value)
+
+
+def _json(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{','.join(model.to_json() for model in value)}]"
+    return unwrap(_native.json_text("value", plain(value)))

@@ -1,0 +1,177 @@
+"""What is shown: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+import time
+import unicodedata
+from collections.abc import Sequence
+from typing import TextIO
+
+# Characters that turn the direction of what follows, so that a line reads as another.
+_TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def say(text: str = "") -> None:
+    """A line of the result."""
+    print(text)
+
+
+def tell(text: str) -> None:
+    """A line, or some, beside the result."""
+    # A program without a console has no standard error.
+    if sys.stderr is not None:
+        print(f"dealkit: {text}", file=sys.stderr, flush=True)
+
+
+def safe(text: str) -> str:
+    """A text from elsewhere, without what a terminal would obey: control characters are shown as their escapes."""
+    return "".join(_escape(letter) if _is_hostile(letter) else letter for letter in text)
+
+
+def _is_hostile(letter: str) -> bool:
+    return letter in _TURNING or unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
+
+
+def _escape(letter: str) -> str:
+    return letter.encode("unicode_escape").decode("ascii")
+
+
+def width(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    return sum(_columns(letter) for letter in text)
+
+
+def _columns(letter: str) -> int:
+    if unicodedata.combining(letter) or unicodedata.category(letter) == "Cf":
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def padded(text: str, columns: int, *, right: bool = False) -> str:
+    """A text with spaces up to a width."""
+    space = " " * (columns - width(text))
+    return space + text if right else text + space
+
+
+def table(rows: Sequence[tuple[str, ...]], *, indent: str = "", right: frozenset[int] = frozenset()) -> list[str]:
+    """Rows as aligned lines; the columns `right` are set to the right."""
+    if not rows:
+        return []
+    widths = [max(width(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return [
+        (indent + "  ".join(padded(cell, widths[at], right=at in right) for at, cell in enumerate(row))).rstrip()
+        for row in rows
+    ]
+
+
+def bold(text: str) -> str:
+    """A heading of the result."""
+    return f"\x1b[1m{text}\x1b[0m" if _has_colors(sys.stdout) else text
+
+
+def _has_colors(stream: TextIO) -> bool:
+    # https://no-color.org
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    # The older console of Windows shows the escapes.
+    return is_terminal(stream) and (sys.platform != "win32" or "WT_SESSION" in os.environ)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody is looking at a stream, or typing into it."""
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 deal`, `2,000 deals`."""
+    return f"{number:,} {noun if number == 1 else noun + 's'}"
+
+
+def command_line(arguments: Sequence[str]) -> str:
+    """A command of dealkit, as it is typed."""
+    return f"dealkit {shlex.join(arguments)}"
+
+
+class Progress:
+    """How far a job has come: a bar on a terminal, and a line from time to time elsewhere."""
+
+    # How often something is shown, in seconds.
+    _ON_TERMINAL = 0.1
+    _ELSEWHERE = 10.0
+
+    def __init__(self, noun: str, total: int, done: int = 0, failed: int = 0) -> None:
+        self._noun = noun
+        self._total = total
+        self._begun_with = done
+        self._done = done
+        self._failed = failed
+        self._on_terminal = is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
+        self._begun_at = self._shown_at = time.monotonic()
+        self._is_shown = False
+        self._shown_columns = 0
+        if self._on_terminal:
+            self._show()
+
+    def advance(self, *, failed: bool = False) -> None:
+        """One more is done; whether as it should be."""
+        self._done += 1
+        self._failed += failed
+        now = time.monotonic()
+        if now - self._shown_at >= (self._ON_TERMINAL if self._on_terminal else self._ELSEWHERE):
+            self._shown_at = now
+            self._show()
+
+    def end(self) -> None:
+        """No more will be done: what is shown next goes on a line of its own."""
+        if self._on_terminal and self._is_shown:
+            self._show()
+            self._write("\n")
+            self._is_shown = False
+
+    def _show(self) -> None:
+        self._is_shown = True
+        if not self._on_terminal:
+            tell(self._numbers())
+            return
+        columns = shutil.get_terminal_size().columns - 1
+        numbers = self._numbers()
+        bar = min(columns - len(numbers) - 4, 30)
+        line = numbers
+        if bar >= 10:
+            full = bar * self._done // self._total if self._total else bar
+            line = f"[{'#' * full}{'-' * (bar - full)}] {numbers}"
+        line = line[:columns]
+        # The rest of an earlier, longer line is written over.
+        self._write(f"\r{line.ljust(self._shown_columns)}")
+        self._shown_columns = len(line)
+
+    def _numbers(self) -> str:
+        parts = [f"{self._done:,} of {counted(self._total, self._noun)}"]
+        if self._failed:
+            parts.append(f"{self._failed:,} failed")
+        seconds = time.monotonic() - self._begun_at
+        done = self._done - self._begun_with
+        if seconds >= 1 and done:
+            rate = done / seconds
+            parts.append(f"{rate:,.0f} a second" if rate >= 10 else f"{rate:,.1f} a second")
+            if self._done < self._total:
+                parts.append(f"{_duration((self._total - self._done) / rate)} left")
+        return ", ".join(parts)
+
+    def _write(self, text: str) -> None:
+        if sys.stderr is not None:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+
+def _duration(seconds: float) -> str:
+    whole = round(seconds)
+    if whole < 60:
+        return f"{max(whole, 1)} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"

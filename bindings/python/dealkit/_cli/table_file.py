@@ -1,0 +1,108 @@
+"""Tables that people have: CSV files from spreadsheets, in any of the ways that those write them."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+from pathlib import Path
+from typing import NamedTuple
+
+from dealkit._cli.exits import Failed
+
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+
+_BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+_OTHER_FILES = {b"PK\x03\x04": "an .xlsx or .zip file", b"\xd0\xcf\x11\xe0": "an .xls file", b"PAR1": "a Parquet file"}
+
+
+class Row(NamedTuple):
+    """A row that is not blank."""
+
+    number: int
+    """As a spreadsheet counts: the header is 1."""
+    cells: list[str]
+    """The texts without the spaces around them."""
+
+
+class Table(NamedTuple):
+    """A table with a header."""
+
+    header: list[str]
+    rows: list[Row]
+    encoding: str
+    separated_by: str
+
+
+def read_table(path: Path, encoding: str | None = None, delimiter: str | None = None) -> Table:
+    """Reads a CSV file. What is not said is found out: byte-order marks, else UTF-8, and what separates the columns.
+
+    Errors name the file and the line, and show nothing of what stands there.
+    """
+    text, encoding = _decoded(path, encoding)
+    delimiter = delimiter or _delimiter(text)
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise Failed("--delimiter must be one character, such as ;")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        records = [[cell.strip() for cell in record] for record in reader]
+    except csv.Error as error:
+        raise Failed(
+            f"{path}: line {reader.line_num} is not as CSV has it ({error}); is a quotation mark missing, or one too many?"
+        ) from None
+    if not records or not any(records[0]):
+        raise Failed(f"{path}: the first row is empty; it must hold the names of the columns")
+    rows = [Row(number, cells) for number, cells in enumerate(records[1:], 2) if any(cells)]
+    separated_by = _DELIMITERS.get(delimiter, f'"{delimiter}"')
+    return Table(records[0], rows, encoding, separated_by)
+
+
+def _decoded(path: Path, encoding: str | None) -> tuple[str, str]:
+    data = read_bytes(path)
+    for beginning, kind in _OTHER_FILES.items():
+        if data.startswith(beginning):
+            raise Failed(f'{path} is {kind}, not CSV; in a spreadsheet, save it as "CSV UTF-8"')
+    if encoding is None:
+        encoding = next((name for mark, name in _BYTE_ORDER_MARKS.items() if data.startswith(mark)), "utf-8")
+    try:
+        text = data.decode(encoding)
+    except LookupError:
+        raise Failed(f"--encoding {encoding} is none that is known; try utf-8, cp1252, latin-1 or utf-16") from None
+    except UnicodeError as error:
+        start = error.start if isinstance(error, UnicodeDecodeError) else 0
+        line = data.count(b"\n", 0, start) + 1
+        raise Failed(
+            f'{path}: line {line} is not {encoding.upper()}; in a spreadsheet, save it as "CSV UTF-8", or name the '
+            "encoding: --encoding cp1252 is that of Windows in western Europe and America"
+        ) from None
+    if "\0" in text:
+        raise Failed(
+            f"{path} is not a text in {encoding.upper()}; if it is CSV, name its encoding: --encoding utf-16-le"
+        )
+    return text, encoding.upper().removesuffix("-SIG")
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file that its user has named."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Failed(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _delimiter(text: str) -> str:
+    """What separates the columns: of what usually does, what the header has most of."""
+    header, quoted = [], False
+    for letter in text:
+        if letter == '"':
+            quoted = not quoted
+        elif letter in "\r\n" and not quoted:
+            break
+        elif not quoted:
+            header.append(letter)
+    return max(_DELIMITERS, key=header.count)

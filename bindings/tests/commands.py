@@ -1,0 +1,165 @@
+"""The command `dealkit` in real processes, and on terminals."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from processes import STRICT
+
+# Ctrl-C is as it is in a shell, also where this process was started with it ignored.
+COMMAND = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from dealkit._cli import main
+sys.exit(main())
+"""
+
+
+class Done(NamedTuple):
+    """What a command has come to."""
+
+    code: int
+    shown: str
+    told: str
+
+
+def environment(url: str, key: str, env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables of a command; those that are empty are not set."""
+    given = {**os.environ, "DEALKIT_BASE_URL": url, "DEALKIT_SERVICE_KEY": key, **(env or {})}
+    return {name: value for name, value in given.items() if value or not name.startswith("DEALKIT_")}
+
+
+def start(
+    *arguments: str | Path,
+    url: str = "",
+    key: str = "sandbox-key",
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> subprocess.Popen[str]:
+    """Starts the command, whose output is kept."""
+    return subprocess.Popen(
+        [sys.executable, *STRICT, "-c", COMMAND, *map(str, arguments)],
+        env=environment(url, key, env),
+        cwd=cwd,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+
+
+def until_told(process: subprocess.Popen[str], text: str) -> str:
+    """Waits until a command has told something, and returns what it has told so far."""
+    told = ""
+    assert process.stderr is not None
+    while text not in told:
+        line = process.stderr.readline()
+        assert line, f"not told: {told}"
+        told += line
+    return told
+
+
+def end(process: subprocess.Popen[str], given: str = "", seconds: float = 60) -> Done:
+    """Waits for the end of a command. No failure that is to be expected shows a traceback."""
+    try:
+        shown, told = process.communicate(given, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)
+        shown, told = process.communicate()
+        raise AssertionError(f"the command hangs:\n{shown}{told}") from None
+    assert "Traceback" not in told and "Warning" not in told, told
+    return Done(process.returncode, shown, told)
+
+
+def dealkit(
+    *arguments: str | Path,
+    url: str = "",
+    key: str = "sandbox-key",
+    given: str = "",
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Done:
+    """Runs the command, with what it is given on standard input, and waits for its end."""
+    return end(start(*arguments, url=url, key=key, env=env, cwd=cwd), given)
+
+
+class Terminal:
+    """The command on a terminal of its own: somebody types, and looks at what is shown."""
+
+    def __init__(
+        self,
+        *arguments: str | Path,
+        url: str,
+        key: str = "sandbox-key",
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        self._master, slave = pty.openpty()
+        # In a session of its own the terminal is its own, and Ctrl-C goes to it and to nobody else.
+        self._process = subprocess.Popen(
+            [sys.executable, *STRICT, "-c", COMMAND, *map(str, arguments)],
+            env=environment(url, key, {"TERM": "xterm", "COLUMNS": "100", **(env or {})}),
+            cwd=cwd,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+        )
+        os.close(slave)
+        self.screen = ""
+        """Everything that was shown so far."""
+
+    def enter(self, text: str) -> None:
+        """Types a text."""
+        os.write(self._master, text.encode())
+
+    def interrupt(self) -> None:
+        """Presses Ctrl-C."""
+        self._process.send_signal(signal.SIGINT)
+
+    def wait_for(self, is_there: str | Callable[[str], object], seconds: float = 60) -> None:
+        """Waits until something is shown."""
+        deadline = time.monotonic() + seconds
+        while not (is_there(self.screen) if callable(is_there) else is_there in self.screen):
+            assert self._read(deadline - time.monotonic()), f"not shown: {self.screen}"
+
+    def end(self, seconds: float = 60) -> int:
+        """Waits for the end, and returns the exit code."""
+        deadline = time.monotonic() + seconds
+        while self._read(deadline - time.monotonic()):
+            pass
+        code = self._process.wait(max(deadline - time.monotonic(), 1))
+        assert "Traceback" not in self.screen, self.screen
+        return code
+
+    def _read(self, seconds: float) -> bool:
+        ready, _, _ = select.select([self._master], [], [], max(seconds, 0))
+        if not ready:
+            return False
+        try:
+            data = os.read(self._master, 65536)
+        except OSError:
+            return False  # Nobody has the other end any more.
+        self.screen += data.decode(errors="replace").replace("\r\n", "\n")
+        return bool(data)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        os.close(self._master)

@@ -1,0 +1,358 @@
+"""The command `dealkit`: what every command does, `dealkit deal` and `dealkit check`."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import Terminal, dealkit, end, environment, start
+from conftest import answer, exact
+from test_tls import Authority, TlsPeer
+from test_tls import authority as authority  # noqa: PLC0414 - a fixture
+from test_tls import service as service  # noqa: PLC0414
+
+from dealkit import Client, Deal
+from dealkit.testing import READINGS, Sandbox
+
+KEY = "sk-canary-0b5e1f"
+COMMANDS = [["deal"], ["deals", "export"], ["agents", "import"], ["check"]]
+
+
+def test_the_command_is_installed_and_so_is_the_module(dealkit_sandbox: Sandbox) -> None:
+    scripts = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts["dealkit"] == "dealkit._cli:main"
+    done = subprocess.run(
+        [sys.executable, "-m", "dealkit", "deal", "d_1"],
+        env=environment(dealkit_sandbox.url, "sandbox-key"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("Deal d_1\n")
+
+
+def test_version_and_help() -> None:
+    from dealkit import __version__
+
+    assert dealkit("--version") == (0, f"dealkit {__version__}\n", "")
+    for command in ([], *COMMANDS):
+        code, shown, told = dealkit(*command, "--help")
+        assert (code, told) == (0, "")
+        for said in ("DEALKIT_SERVICE_KEY", "DEALKIT_BASE_URL", "exit codes:", "130", "NO_COLOR"):
+            assert said in shown, (command, said)
+        assert "--service-key" not in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["deals"], "the following arguments are required: COMMAND"),
+        (["deal"], "the following arguments are required: ID"),
+        (["deal", "a", KEY], "that is more than the command takes"),
+        (["deal", "a", "--service-key", KEY], "there is no option --service-key here; the service key goes into"),
+        (["check", f"--key={KEY}"], "there is no option --key here; the service key goes into DEALKIT_SERVICE_KEY"),
+        (["check", f"--shout={KEY}"], "there is no option --shout here"),
+        (["check", "--timeout", KEY], "argument --timeout: must be a number greater than zero"),
+        (["deals", "export", "--concurrency", "0"], "argument --concurrency: must be a whole number, at least 1"),
+    ],
+)
+def test_wrong_use_says_what_is_wrong_and_shows_no_value(arguments: list[str], told: str) -> None:
+    done = dealkit(*arguments, url="http://127.0.0.1:9")
+    assert (done.code, done.shown) == (2, "")
+    assert done.told.startswith(f"dealkit: {told}") and "--help" in done.told
+    assert KEY not in done.told
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "told"),
+    [
+        ("https://deals.example.com", "", "the service key is missing: put it into the environment variable"),
+        ("", KEY, "the address of the service is missing: say it with --base-url https://"),
+        ("deals.example.com", KEY, "the base URL is not an absolute URL such as https://deals.example.com"),
+        ("http://deals.example.com", KEY, "the base URL is plain http to another machine"),
+        ("https://deals.example.com", f"{KEY} ", "DEALKIT_SERVICE_KEY must be 1 to 1024 visible ASCII characters"),
+    ],
+)
+def test_what_is_not_set_up(url: str, key: str, told: str) -> None:
+    for command in (["deal", "d_1"], ["check"]):
+        done = dealkit(*command, url=url, key=key)
+        assert (done.code, done.shown) == (2, "")
+        assert done.told.startswith(f"dealkit: {told}") and KEY not in done.told
+
+
+VIEW = """\
+Deal d
+  Status       CLOSED
+  Expiry date  29 Feb 2024
+  Created at   31 Jan 2024, 09:30:00 UTC
+
+Listing contract lc_1
+  Sale price  1,450,000
+
+  Address
+    Line 1  17 Harbor View
+    City    São Paulo
+
+  Agent
+    Email  ada@example.com
+
+Application
+  Requested amount  12,500.50
+
+  Offers
+    Id    Percent of commission
+    of_1                  10.10
+    of_2                    5.5
+
+Contact c_1
+  Type  BUYER
+
+  Fields
+    Label  Value
+    Name   李 Ada
+    Note   two\\nlines
+
+Contact
+  Type  SELLER
+
+Sides
+  Gross commission  Side percentage
+          6,750.00            1.500
+
+Metadata
+  source  import
+
+Undocumented fields
+  new  {"rate":1.10,"on":true}
+"""
+SEEN: dict[str, Any] = {
+    "id": "d",
+    "status": "CLOSED",
+    "expiry_date": "2024-02-29",
+    "created_at": "2024-01-31T10:30:00+01:00",
+    "listing_contract": {
+        "id": "lc_1",
+        "sale_price": 1450000,
+        "address": {"line1": "17 Harbor View", "city": "São Paulo"},
+        "agent": {"email": "ada@example.com"},
+    },
+    "contacts": [
+        {
+            "id": "c_1",
+            "type": "BUYER",
+            "fields": [{"label": "Name", "value": "李 Ada"}, {"label": "Note", "value": "two\nlines"}],
+        },
+        {"type": "SELLER"},
+    ],
+    "metadata": {"source": "import"},
+}
+
+
+def seen() -> str:
+    """The deal with its numbers, digit for digit."""
+    numbers = (
+        '"application": {"requested_amount": 12500.50, "offers": [{"id": "of_1", "percent_of_commission": 10.10}, '
+        '{"id": "of_2", "percent_of_commission": 5.5}]}, '
+        '"sides": [{"gross_commission": 6750.00, "side_percentage": 1.500}], "new": {"rate": 1.10, "on": true}'
+    )
+    return f"{json.dumps(SEEN)[:-1]}, {numbers}}}"
+
+
+def test_a_deal_as_people_read_it() -> None:
+    with Sandbox([seen()]) as sandbox:
+        assert dealkit("deal", "d", url=sandbox.url) == (0, VIEW, "")
+
+
+def test_a_deal_as_json(dealkit_sandbox: Sandbox, client: Client) -> None:
+    dealkit_sandbox.insert_deal(seen())
+    code, shown, told = dealkit("deal", "d", "--json", url=dealkit_sandbox.url, env={"PYTHONIOENCODING": "ascii"})
+    assert (code, told) == (0, "")
+    assert exact(shown) == exact(client.deals.retrieve("d").to_json())
+    assert '"requested_amount": 12500.50' in shown and "São Paulo" in shown
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_a_deal_however_it_is_written(reading: str) -> None:
+    with Sandbox(reading=reading) as sandbox:
+        code, shown, told = dealkit("deal", "d_1", url=sandbox.url)
+    assert (code, told) == (0, "") and shown.startswith("Deal d_1\n")
+
+
+def test_a_deal_cannot_command_the_terminal() -> None:
+    hostile = "a\x1b[2Jb\x9bc\u202ed\re"
+    deal = {"id": "d", "status": hostile, "metadata": {hostile: hostile}, "new": {hostile: hostile}}
+    with Sandbox([deal]) as sandbox:
+        shown = dealkit("deal", "d", url=sandbox.url).shown
+    assert "\\x1b[2Jb\\x9bc\\u202ed\\re" in shown
+    assert not set("\x1b\x9b\u202e\r") & set(shown)
+
+
+def test_every_field_is_shown() -> None:
+    """Nothing of a deal is left out: it is the user's."""
+    with Sandbox() as sandbox, Client(base_url=sandbox.url, service_key="sandbox-key") as client:
+        deal = client.deals.retrieve("d_1")
+        shown = dealkit("deal", "d_1", url=sandbox.url).shown
+
+    def leaves(value: Any) -> list[Any]:
+        if isinstance(value, dict | list):
+            return [leaf for one in (value.values() if isinstance(value, dict) else value) for leaf in leaves(one)]
+        return [value]
+
+    texts = [leaf for leaf in leaves(deal.to_dict()) if isinstance(leaf, str)]
+    assert len(texts) > 40
+    for text in texts:
+        assert text in shown, text
+
+
+def test_colours_are_for_terminals(dealkit_sandbox: Sandbox) -> None:
+    for env, colours in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)):
+        with Terminal("deal", "d_1", url=dealkit_sandbox.url, env=env) as terminal:
+            assert terminal.end() == 0
+            assert ("\x1b[1mDeal d_1\x1b[0m" in terminal.screen) == colours
+            assert "Burlington" in terminal.screen
+    assert "\x1b" not in dealkit("deal", "d_1", url=dealkit_sandbox.url).shown
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "told"),
+    [
+        ({"status": 401}, 3, "The service does not accept the key in DEALKIT_SERVICE_KEY."),
+        ({"status": 403}, 3, "The service knows the key, but does not allow it this."),
+        ({"status": 404}, 1, "The service knows no such deal."),
+        ({"status": 429, "retry_after": 0}, 3, "The service asks for fewer requests."),
+        ({"status": 500}, 3, "The service has failed. Try again later"),
+        ({"status": 302}, 3, "302 Found"),
+        ({"cut": "after-bytes:9", "how": "eof"}, 3, ""),
+        ({"garbage": True}, 3, ""),
+    ],
+)
+def test_a_call_that_fails(fault: dict[str, Any], code: int, told: str, dealkit_sandbox: Sandbox) -> None:
+    dealkit_sandbox.fail_next(times=None, **fault)
+    done = dealkit("deal", "d_1", url=dealkit_sandbox.url)
+    assert (done.code, done.shown) == (code, "")
+    assert done.told.startswith("dealkit: GET /v1/deals/{id}: ") and told in done.told
+
+
+def test_the_key_and_the_id_are_in_no_text(dealkit_sandbox: Sandbox) -> None:
+    with Sandbox(service_key="another") as sandbox:
+        for command in (["deal", "d_canary"], ["check"]):
+            done = dealkit(*command, url=sandbox.url, key=KEY)
+            assert done.code == 3
+            assert KEY not in done.shown + done.told and "d_canary" not in done.told
+
+
+def test_who_reads_the_output_may_stop(dealkit_sandbox: Sandbox) -> None:
+    process = start("deal", "d_1", "--json", url=dealkit_sandbox.url)
+    assert process.stdout is not None
+    process.stdout.close()
+    process.stdout = None
+    done = end(process)
+    assert (done.code, done.told) == (141, "")
+
+
+def test_a_full_disk(dealkit_sandbox: Sandbox) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "dealkit", "deal", "d_1"],
+            env=environment(dealkit_sandbox.url, "sandbox-key"),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (4, "dealkit: No space left on device\n")
+
+
+def checked(done: Any) -> dict[str, str]:
+    """What a check has found, by its label."""
+    lines = done.shown.split("\n\n")[0].splitlines()
+    return {label: value.strip() for label, _, value in (line.partition(" ") for line in lines)}
+
+
+def test_check(dealkit_sandbox: Sandbox) -> None:
+    done = dealkit("check", url=dealkit_sandbox.url)
+    found = checked(done)
+    assert (done.code, done.told) == (0, "")
+    assert found.pop("Reached").endswith("s, over HTTP/1.1")
+    assert found == {"Service": dealkit_sandbox.url, "Secure": "no: plain HTTP", "Key": "accepted"}
+    # It reads, once, and nothing is there that was not there before.
+    assert [(request.method, request.status) for request in dealkit_sandbox.requests] == [("GET", 404)]
+    assert dealkit_sandbox.agents == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "key", "told"),
+    [
+        ({"status": 401}, 3, "not accepted", "Is it the key of this service, and whole?"),
+        ({"status": 403}, 3, "not allowed to read deals", "Ask whoever issued it for the permission."),
+        ({"status": 503}, 3, "cannot be told", "The service has failed."),
+        ({"status": 404, "body": "<h1>Not found</h1>"}, 0, "accepted", "look at the path in the base URL"),
+        ({"status": 200, "body": '{"id": "d"}'}, 0, "accepted", ""),
+    ],
+)
+def test_check_of_a_response(fault: dict[str, Any], code: int, key: str, told: str, dealkit_sandbox: Sandbox) -> None:
+    dealkit_sandbox.fail_next(**fault)
+    done = dealkit("check", url=dealkit_sandbox.url)
+    assert (done.code, done.told, checked(done)["Key"]) == (code, "", key)
+    assert told in done.shown
+
+
+def nowhere() -> str:
+    """An address at which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as once:
+        return f"http://127.0.0.1:{once.getsockname()[1]}"
+
+
+def test_check_of_a_service_that_is_not_there(peer: Any) -> None:
+    done = dealkit("check", url=nowhere())
+    assert done.code == 3 and checked(done)["Reached"].startswith("no, after ")
+    assert (
+        "nothing listens at the host and port in the base URL; are they right, and is the service up?\n" in done.shown
+    )
+
+    done = dealkit("check", "--base-url", "https://deals.invalid")
+    assert done.code == 3 and checked(done)["Reached"].startswith("no, after ")
+
+    # A page, as of a hotel's network, is no response of the service.
+    done = dealkit("check", url=peer(answer(200, "<h1>Log in</h1>", {"Content-Type": "text/html"})).url)
+    assert done.code == 3 and "it did not respond as it should" in checked(done)["Reached"]
+    assert "no login page in between?" in done.shown
+
+
+def test_check_through_a_proxy_that_is_not_there() -> None:
+    env = {"HTTPS_PROXY": nowhere(), "NO_PROXY": "", "no_proxy": ""}
+    done = dealkit("check", "--base-url", "https://deals.example.com", env=env)
+    assert done.code == 3 and "the proxy cannot be reached; is its address right, and is it up?" in done.shown
+
+
+def test_check_over_tls(authority: Authority, service: Any) -> None:
+    tls: TlsPeer = service(authority.issue(), response=answer(404))
+    done = dealkit("check", "--ca-file", authority.file, url=tls.url)
+    assert done.code == 0, done.shown
+    assert checked(done)["Secure"] == "yes: TLS 1.3 or 1.2, with a certificate that is trusted"
+
+    done = dealkit("check", url=tls.url)
+    assert done.code == 3 and checked(done)["Reached"].startswith("no, after ")
+    assert "the issuer of the service's certificate is not trusted" in done.shown and "--ca-file" in done.shown
+
+
+def test_the_package_does_not_import_the_command() -> None:
+    script = "import sys, dealkit; dealkit.Client, dealkit.Deal; print(*(n for n in sys.modules if 'dealkit._cli.' in n or 'argparse' in n))"
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert shown.stdout.strip() == ""
+
+
+def test_the_parts_of_deals_are_all_known() -> None:
+    """A field that the core gets is shown, and has a column, without a word here."""
+    from dealkit._cli.flat import COLUMNS
+
+    names = [column.name for column in COLUMNS]
+    assert len({*names}) == len(names)
+    assert {name.partition(".")[0] for name in names} == {*Deal.__match_args__, "extra"}

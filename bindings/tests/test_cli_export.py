@@ -1,0 +1,398 @@
+"""The command `dealkit deals export`: files, failures, and runs that are stopped."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from commands import COMMAND, Terminal, dealkit, end, environment, start
+from conftest import exact
+from pyarrow import parquet
+
+from dealkit import Client, Deal
+from dealkit.arrow import deals_to_arrow, schema
+from dealkit.testing import Sandbox
+
+COUNT = 300
+IDS = [f"g_{number}" for number in range(COUNT)]
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(generate=COUNT, seed=7) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(autouse=True)
+def _clean(sandbox: Sandbox) -> None:
+    sandbox.reset()
+
+
+@pytest.fixture(scope="module")
+def deals(sandbox: Sandbox) -> list[Deal]:
+    with Client(base_url=sandbox.url, service_key=sandbox.service_key) as client:
+        return [*client.deals.retrieve_many(IDS)]
+
+
+@pytest.fixture
+def ids(tmp_path: Path) -> Path:
+    path = tmp_path / "ids.txt"
+    path.write_text("\n".join(IDS) + "\n")
+    return path
+
+
+def written(path: Path) -> list[Deal]:
+    with open(path, "rb") as lines:
+        return [*Deal.from_json_lines(lines)]
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        return [*csv.DictReader(file)]
+
+
+def found_in(out: Path) -> list[str]:
+    """The ids of the deals in a file."""
+    if out.suffix == ".parquet":
+        table = parquet.read_table(out)
+        return [str(id) for id in table["id"].to_pylist()]
+    return [row["id"] for row in rows(out)] if out.suffix == ".csv" else [deal.id for deal in written(out)]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_ndjson(sandbox: Sandbox, deals: list[Deal], ids: Path, tmp_path: Path) -> None:
+    done = dealkit("deals", "export", "--ids", ids, "--out", "deals.ndjson", url=sandbox.url, cwd=tmp_path)
+    assert done == (0, "300 deals in deals.ndjson\n", "")
+    assert names(tmp_path) == ["deals.ndjson", "ids.txt"]
+    lines = (tmp_path / "deals.ndjson").read_text().splitlines()
+    assert [exact(line) for line in lines] == [exact(deal.to_json()) for deal in deals]
+
+
+def test_csv(sandbox: Sandbox, deals: list[Deal], ids: Path, tmp_path: Path) -> None:
+    out = tmp_path / "deals.csv"
+    assert dealkit("deals", "export", "--ids", ids, "--out", out, url=sandbox.url).code == 0
+    found = rows(out)
+    assert [row["id"] for row in found] == IDS
+    for row, deal in zip(found, deals, strict=True):
+        assert deal.listing_contract is not None and deal.listing_contract.address is not None
+        assert deal.application is not None and deal.created_at is not None
+        assert row["listing_contract.address.city"] == deal.listing_contract.address.city
+        assert row["listing_contract.sale_price"] == str(deal.listing_contract.sale_price)
+        assert row["application.requested_amount"] == str(deal.application.requested_amount)
+        assert row["expiry_date"] == str(deal.expiry_date)
+        assert row["created_at"] == deal.created_at.isoformat().replace("+00:00", "Z")
+        assert exact(row["application.offers"]) == [exact(offer.to_json()) for offer in deal.application.offers]
+        assert json.loads(row["metadata"] or "{}") == dict(deal.metadata)
+
+
+def test_csv_of_what_nobody_knows(tmp_path: Path) -> None:
+    deal = """{"id": "=1+1\\n\\"x\\"", "metadata": {"a;b": "ü,"}, "new": {"rate": 1.10}, "sides": [{"gross_commission": 1.5000}],
+        "application": {"requested_amount": 12500.50, "newer": [1.10]}, "created_at": "2024-01-01T00:00:00.5Z"}"""
+    (tmp_path / "ids.csv").write_text('id\n"=1+1\n""x"""\n')
+    with Sandbox([deal]) as sandbox:
+        done = dealkit("deals", "export", "--ids", "ids.csv", "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
+    assert done == (0, "1 deal in o.csv\n", "")
+    (row,) = rows(tmp_path / "o.csv")
+    assert {name: text for name, text in row.items() if text} == {
+        "id": '=1+1\n"x"',
+        "created_at": "2024-01-01T00:00:00.500000Z",
+        "application.requested_amount": "12500.50",
+        "application.extra": '{"newer":[1.10]}',
+        "sides": '[{"gross_commission":1.5000}]',
+        "metadata": '{"a;b":"ü,"}',
+        "extra": '{"new":{"rate":1.10}}',
+    }
+
+
+def test_parquet(sandbox: Sandbox, deals: list[Deal], ids: Path, tmp_path: Path) -> None:
+    done = dealkit("deals", "export", "--ids", ids, "--out", "deals.parquet", url=sandbox.url, cwd=tmp_path)
+    assert done == (0, "300 deals in deals.parquet\n", "")
+    assert names(tmp_path) == ["deals.parquet", "ids.txt"]
+    found = parquet.read_table(tmp_path / "deals.parquet")
+    assert found.schema == pyarrow.schema(schema())
+    assert found == pyarrow.table(deals_to_arrow(deals))
+    amounts = [deal.application and deal.application.requested_amount for deal in deals]
+    assert [row["application"]["requested_amount"] for row in found.to_pylist()] == amounts
+
+
+def test_a_number_that_parquet_cannot_hold(tmp_path: Path) -> None:
+    deals = [f'{{"id": "d_{at}", "sides": [{{"agent_units": {one}}}]}}' for at, one in enumerate(["1.5", "1e-11", "2"])]
+    (tmp_path / "ids.txt").write_text("d_0\nd_1\nd_2\n")
+    with Sandbox(deals) as sandbox:
+        command = ["deals", "export", "--ids", "ids.txt", "--out"]
+        done = dealkit(*command, "o.parquet", url=sandbox.url, cwd=tmp_path)
+        assert done.code == 1 and found_in(tmp_path / "o.parquet") == ["d_0", "d_2"]
+        (failed,) = rows(tmp_path / "o.parquet.failed.csv")
+        assert (failed["id"], failed["kind"]) == ("d_1", "decode") and "sides[0].agent_units" in failed["message"]
+        # What holds any number takes it.
+        done = dealkit(*command, "o.csv", "--ids", "o.parquet.failed.csv", url=sandbox.url, cwd=tmp_path)
+        assert done.code == 0 and '"agent_units""' in (tmp_path / "o.csv").read_text()
+
+
+def test_parquet_without_pyarrow(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
+    """It is told before anything is retrieved, with what to type."""
+    (tmp_path / "pyarrow.py").write_text("raise ImportError")
+    done = dealkit(
+        "deals", "export", "--ids", ids, "--out", tmp_path / "d.parquet",
+        url=sandbox.url, env={"PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert (done.code, done.shown) == (2, "") and "\n  pip install 'dealkit[parquet]'\n" in done.told
+    assert names(tmp_path) == ["ids.txt", "pyarrow.py"] and not sandbox.requests
+
+
+def test_ids_as_people_have_them(sandbox: Sandbox, tmp_path: Path) -> None:
+    def export(source: str, given: str = "") -> Any:
+        return dealkit(
+            "deals", "export", "--ids", source, "--out", "o.ndjson", "--overwrite",
+            url=sandbox.url, cwd=tmp_path, given=given,
+        )  # fmt: skip
+
+    (tmp_path / "ids.txt").write_bytes(b"\xef\xbb\xbfg_1\r\n\r\n  g_2 \r\ng_1\r\ng_2")
+    done = export("ids.txt")
+    assert done.shown == "2 deals in o.ndjson\n"
+    assert done.told == "dealkit: 2 ids stood there more than once; each deal is retrieved once\n"
+    assert [deal.id for deal in written(tmp_path / "o.ndjson")] == ["g_1", "g_2"]
+
+    assert export("-", "g_3\n").shown == "1 deal in o.ndjson\n"
+    assert [deal.id for deal in written(tmp_path / "o.ndjson")] == ["g_3"]
+
+    (tmp_path / "ids.csv").write_text("name;id\nx;g_4\ny;\nz;g_5\n")
+    assert export("ids.csv").shown == "2 deals in o.ndjson\n"
+
+    (tmp_path / "wrong.csv").write_text("name\nx\n")
+    assert export("wrong.csv").told == "dealkit: wrong.csv must have one column with the name id in its first row\n"
+    assert export("-", "\n \n").told == "dealkit: there is no id in standard input\n"
+    assert export("nothing.txt").told == "dealkit: nothing.txt cannot be read: No such file or directory\n"
+    (tmp_path / "latin.txt").write_bytes(b"g_1\n\xe9\n")
+    assert export("latin.txt").told == "dealkit: latin.txt: line 2 is not UTF-8\n"
+
+
+def test_what_fails_is_in_a_file_of_its_own(sandbox: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_text("g_0\nnope\ng_1\n..\ng_2\n")
+    sandbox.fail_next(status=500, times=3, path="/v1/deals/g_1", body={"title": "Out of order"})
+    done = dealkit("deals", "export", "--ids", "ids.txt", "--out", "d.ndjson", url=sandbox.url, cwd=tmp_path)
+    assert (done.code, done.told) == (1, "")
+    assert done.shown == (
+        "2 of 5 deals in d.ndjson\n"
+        "3 could not be retrieved; d.ndjson.failed.csv says why. To try them again, once that is mended:\n"
+        "  dealkit deals export --ids d.ndjson.failed.csv --out d-2.ndjson\n"
+    )
+    failed = rows(tmp_path / "d.ndjson.failed.csv")
+    assert [[*row.values()][:4] for row in failed] == [
+        ["nope", "status", "404", "rejected"],
+        ["g_1", "status", "500", "unknown"],
+        ["..", "validation", "", "not_sent"],
+    ]
+    assert "500 Internal Server Error: Out of order" in failed[1]["message"]
+    assert "nope" not in failed[0]["message"]
+
+    # As it was said, word by word.
+    again = done.shown.splitlines()[-1].split()[1:]
+    done = dealkit(*again, url=sandbox.url, cwd=tmp_path)
+    assert done.shown.startswith("1 of 3 deals in d-2.ndjson\n")
+    assert [deal.id for deal in written(tmp_path / "d-2.ndjson")] == ["g_1"]
+
+
+def test_a_file_that_is_there_is_not_replaced_unless_asked(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
+    out = tmp_path / "d.ndjson"
+    out.write_text("mine")
+    done = dealkit("deals", "export", "--ids", ids, "--out", out, url=sandbox.url)
+    assert (done.code, done.told) == (
+        2,
+        f"dealkit: {out} exists; choose another name, or replace it with --overwrite\n",
+    )
+    assert out.read_text() == "mine" and not sandbox.requests
+    assert dealkit("deals", "export", "--ids", ids, "--out", out, "--overwrite", url=sandbox.url).code == 0
+    assert len(written(out)) == COUNT
+
+
+def test_files_that_cannot_be(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
+    done = dealkit("deals", "export", "--ids", ids, "--out", "deals.xlsx", url=sandbox.url)
+    assert (done.code, done.shown) == (2, "") and "--out must end in .ndjson or .csv or .parquet," in done.told
+    done = dealkit("deals", "export", "--ids", ids, "--out", tmp_path / "no" / "d.csv", url=sandbox.url)
+    assert (done.code, done.shown) == (4, "") and done.told.endswith("No such file or directory\n")
+
+
+def wait_until_saved(process: Any, out: Path, deals: int) -> None:
+    """Waits until an export has put so many deals on disk."""
+    deadline = time.monotonic() + 60
+    state = out.with_name(out.name + ".part.json")
+    while not (state.exists() and json.loads(state.read_text())["done"] >= deals):
+        assert process.poll() is None and time.monotonic() < deadline, "it does not come as far"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv", "parquet"])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_what_was_stopped_goes_on(
+    form: str, how: signal.Signals, sandbox: Sandbox, deals: list[Deal], ids: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / f"d.{form}"
+    ids.write_text("nope\n" + ids.read_text())
+    # Slow enough to be stopped in the middle.
+    sandbox.fail_next(delay=0.2, times=None)
+    command = ["deals", "export", "--ids", str(ids), "--out", str(out), "--concurrency", "4"]
+    process = start(*command, url=sandbox.url)
+    wait_until_saved(process, out, 20)
+    process.send_signal(how)
+    done = end(process)
+    assert not out.exists() and done.shown == ""
+    if how == signal.SIGKILL:
+        assert done.code == -signal.SIGKILL
+    else:
+        assert done.code == {signal.SIGINT: 130, signal.SIGTERM: 143}[how]
+        assert done.told.startswith("dealkit: stopped\n")
+        assert done.told.endswith(f"To go on, run the same command again:\n  dealkit {' '.join(command)}\n")
+
+    sandbox.clear_faults()
+    sandbox.clear_requests()
+    done = dealkit(*command, url=sandbox.url)
+    assert done.code == 1 and done.shown.startswith("300 of 301 deals in ")
+    assert "going on where the last run stopped: " in done.told
+    # What is there is not retrieved again, but for what was in flight or not yet on disk.
+    assert 0 < len(sandbox.requests) <= COUNT - 15
+    assert [row["id"] for row in rows(tmp_path / f"d.{form}.failed.csv")] == ["nope"]
+    assert found_in(out) == IDS
+    if form == "ndjson":
+        assert written(out) == deals
+    assert names(tmp_path) == sorted(["ids.txt", f"d.{form}", f"d.{form}.failed.csv"])
+
+
+def test_what_was_stopped_belongs_to_its_ids_and_its_service(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
+    out, part = tmp_path / "d.ndjson", tmp_path / "d.ndjson.part"
+    sandbox.fail_next(delay=1, times=None)
+    command: list[str | Path] = ["deals", "export", "--ids", ids, "--out", out]
+    process = start(*command, url=sandbox.url)
+    wait_until_saved(process, out, 1)
+
+    # While it runs, nobody else may.
+    assert dealkit(*command, url=sandbox.url).told == f"dealkit: another dealkit is writing {out}\n"
+    process.send_signal(signal.SIGINT)
+    assert end(process).code == 130
+    sandbox.clear_faults()
+
+    kept = part.read_bytes()
+    with Sandbox(generate=COUNT, seed=7) as another:
+        refused = dealkit(*command, url=another.url)
+        assert refused.code == 2 and "of other ids or from another service" in refused.told
+    ids.write_text("g_7\n")
+    refused = dealkit(*command, url=sandbox.url)
+    assert refused.code == 2 and "begin anew with --restart" in refused.told
+    assert part.read_bytes() == kept
+
+    assert dealkit(*command, "--restart", url=sandbox.url).shown == f"1 deal in {out}\n"
+    assert [deal.id for deal in written(out)] == ["g_7"]
+
+
+def test_a_service_that_fails_ends_the_export(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
+    """A service that is down is no property of 300 deals."""
+    out = tmp_path / "d.ndjson"
+    command: list[str | Path] = ["deals", "export", "--ids", ids, "--out", out]
+    sandbox.fail_next(status=500, times=None)
+    done = dealkit(*command, url=sandbox.url)
+    assert done.code == 3 and "calls in a row have failed" in done.told and "The service has failed." in done.told
+    assert names(tmp_path) == ["ids.txt"], "there was nothing to keep"
+
+    sandbox.clear_faults()
+    sandbox.fail_next(status=500, times=None, after=100)
+    done = dealkit(*command, url=sandbox.url)
+    assert done.code == 3 and "To go on, run the same command again:" in done.told
+    sandbox.clear_faults()
+    assert "going on where the last run stopped: " in dealkit(*command, url=sandbox.url).told
+    # Of those in between some may have failed before another has come.
+    failed = tmp_path / "d.ndjson.failed.csv"
+    lost = [row["id"] for row in rows(failed)] if failed.exists() else []
+    assert {*lost, *(deal.id for deal in written(out))} == {*IDS} and len(lost) < 32
+
+
+def test_a_key_that_is_refused_ends_the_export(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
+    done = dealkit("deals", "export", "--ids", ids, "--out", tmp_path / "d.csv", url=sandbox.url, key="sk-canary-1")
+    assert done.code == 3 and "does not accept the key" in done.told and "sk-canary" not in done.told
+    assert names(tmp_path) == ["ids.txt"]
+    assert len(sandbox.requests) <= 32
+
+
+def test_a_few_failures_of_the_service_do_not(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
+    out = tmp_path / "d.ndjson"
+    for number in (5, 6, 7, COUNT - 1):
+        sandbox.fail_next(status=500, times=3, path=f"/v1/deals/g_{number}")
+    done = dealkit("deals", "export", "--ids", ids, "--out", out, url=sandbox.url)
+    assert done.code == 1 and done.shown.startswith("296 of 300 deals in ")
+    assert [row["id"] for row in rows(tmp_path / "d.ndjson.failed.csv")] == ["g_5", "g_6", "g_7", "g_299"]
+
+
+def test_the_limits_are_kept(sandbox: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_text("\n".join(IDS[:30]))
+    begun = time.monotonic()
+    options = ["--rate-limit", "20", "--concurrency", "3"]
+    done = dealkit("deals", "export", "--ids", "ids.txt", "--out", "d.csv", *options, url=sandbox.url, cwd=tmp_path)
+    assert done.code == 0 and time.monotonic() - begun >= 29 / 20
+
+
+def test_a_full_disk(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
+    """What was on disk before is kept, and the export goes on once there is room."""
+    import subprocess
+    import sys
+
+    out = tmp_path / "d.ndjson"
+    command = ["deals", "export", "--ids", str(ids), "--out", str(out)]
+
+    def limited() -> None:
+        # Python ignores SIGXFSZ: writing beyond it fails as on a full disk.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+
+    process = subprocess.run(
+        [sys.executable, "-c", COMMAND, *command],
+        env=environment(sandbox.url, sandbox.service_key),
+        preexec_fn=limited,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert process.returncode == 4 and "Traceback" not in process.stderr
+    assert process.stderr.startswith(f"dealkit: {out} cannot be written: File too large")
+    assert dealkit(*command, url=sandbox.url).code == 0
+    assert [deal.id for deal in written(out)] == IDS
+
+
+def test_the_bar_on_a_terminal_and_ctrl_c(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
+    sandbox.fail_next(delay=0.2, times=None)
+    command = ["deals", "export", "--ids", "ids.txt", "--out", "d.ndjson", "--concurrency", "4"]
+    with Terminal(*command, url=sandbox.url, cwd=tmp_path) as terminal:
+        terminal.wait_for(lambda screen: re.search(r"\] ([2-9]\d|\d{3}) of 300 deals", screen))
+        assert "\r[" in terminal.screen and "#-" in terminal.screen
+        terminal.interrupt()
+        assert terminal.end() == 130
+        # What is said at the end is below the bar.
+        assert "\ndealkit: stopped\n" in terminal.screen
+        assert "To go on, run the same command again:" in terminal.screen
+    sandbox.clear_faults()
+    with Terminal(*command, url=sandbox.url, cwd=tmp_path, env={"NO_COLOR": "1"}) as terminal:
+        assert terminal.end() == 0
+        assert "[##############################] 300 of 300 deals" in terminal.screen
+        assert terminal.screen.endswith("\n300 deals in d.ndjson\n")
+
+
+def test_decimals_are_exact(tmp_path: Path) -> None:
+    numbers = ["33.3333", "0.10", "1.0E+2", "79228162514264337593543950335", "0.0000000000000000000000000001"]
+    deals = [f'{{"id": "d_{at}", "application": {{"requested_amount": {one}}}}}' for at, one in enumerate(numbers)]
+    (tmp_path / "ids.txt").write_text("\n".join(f"d_{at}" for at in range(len(numbers))))
+    with Sandbox(deals) as sandbox:
+        done = dealkit("deals", "export", "--ids", "ids.txt", "--out", "d.csv", url=sandbox.url, cwd=tmp_path)
+    assert done.code == 0
+    found = [row["application.requested_amount"] for row in rows(tmp_path / "d.csv")]
+    assert [Decimal(text) for text in found] == [Decimal(text) for text in numbers]
+    assert found[:2] == numbers[:2] and "E" not in "".join(found)
