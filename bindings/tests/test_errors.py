@@ -21,7 +21,10 @@ from dealkit import (
     ConfigError,
     DealkitError,
     DecodeError,
+    DuplicateKeyError,
     InternalServerError,
+    LedgerError,
+    RecordedError,
     ValidationError,
     exceptions,
 )
@@ -56,11 +59,14 @@ def test_the_tree() -> None:
         APITimeoutError: (APIConnectionError, TimeoutError),
         DecodeError: (DealkitError, ValueError),
         APIStatusError: (DealkitError,),
+        LedgerError: (DealkitError,),
+        RecordedError: (DealkitError,),
+        DuplicateKeyError: (DealkitError, ValueError),
     }
     for of_class, bases in parents.items():
         assert issubclass(of_class, bases[0]) and all(issubclass(of_class, base) for base in bases)
     assert all(issubclass(of_class, APIStatusError) for of_class in BY_STATUS.values())
-    assert len(CLASSES) == 15
+    assert len(CLASSES) == 18
     assert all(getattr(dealkit, of_class.__name__) is of_class for of_class in CLASSES)
 
 
@@ -226,11 +232,13 @@ def test_an_error_knows_what_was_asked_for(body: str, dealkit_sandbox: Sandbox, 
 
 @pytest.mark.parametrize("of_class", CLASSES)
 def test_an_exception_of_which_no_outcome_is_said(of_class: Any) -> None:
-    """What only a call comes back with may have been acted on, unless its status says that it was not."""
+    """What only a call comes back with, now or in an earlier run, may have been acted on, unless its status says that it
+    was not.
+    """
     if getattr(of_class, "_status_unsaid", 0) in range(400, 500):
         expected = "rejected"
     else:
-        of_calls = issubclass(of_class, APIConnectionError | APIStatusError)
+        of_calls = issubclass(of_class, APIConnectionError | APIStatusError | RecordedError)
         expected = "unknown" if of_calls else "not_sent"
     assert of_class("text").outcome == expected
     assert of_class("text", outcome="rejected").outcome == "rejected"
