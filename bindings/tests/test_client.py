@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime
 from decimal import Decimal
 from types import MappingProxyType
@@ -592,3 +593,43 @@ def test_a_log_filter_that_raises_costs_no_outcome(client: Client, capsys: pytes
         logger.removeFilter(broken)
         logger.setLevel(logging.NOTSET)
     assert "LookupError: mine" in capsys.readouterr().err
+
+
+def test_a_shared_client(dealkit_sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEALKIT_BASE_URL", dealkit_sandbox.url)
+    monkeypatch.setenv("DEALKIT_SERVICE_KEY", dealkit_sandbox.service_key)
+    client = Client.shared(rate_limit=1000, headers={"x-tenant": "7"})
+    assert client.deals.retrieve("d_1").id == "d_1"
+    assert Client.shared(headers=[("x-tenant", "7")], rate_limit=1000) is client
+    assert type(AsyncClient.shared(rate_limit=1000, headers={"x-tenant": "7"})) is AsyncClient
+    for other in (Client.shared(), Client.shared(rate_limit=1000), Client.shared(rate_limit=1000, headers={})):
+        assert other is not client and type(other) is Client
+
+    # What its options were is not forgotten when they change where they came from.
+    monkeypatch.setenv("DEALKIT_SERVICE_KEY", "another")
+    with pytest.raises(AuthenticationError):
+        Client.shared(rate_limit=1000, headers={"x-tenant": "7"}).deals.retrieve("d_1")
+    monkeypatch.setenv("DEALKIT_SERVICE_KEY", dealkit_sandbox.service_key)
+    assert Client.shared(rate_limit=1000, headers={"x-tenant": "7"}) is client
+
+    client.close()
+    again = Client.shared(rate_limit=1000, headers={"x-tenant": "7"})
+    assert again is not client and again.deals.retrieve("d_1").id == "d_1"
+    assert Client.shared(rate_limit=1000, headers={"x-tenant": "7"}) is again
+
+    with pytest.raises(ConfigError, match="rate_limit"):
+        Client.shared(rate_limit=-1)
+    with pytest.raises(TypeError, match=r"Client\.shared\(\) got an unexpected keyword argument 'rate'"):
+        Client.shared(**untyped({"rate": 1}))
+
+
+def test_threads_that_ask_at_the_same_time_share_a_client(dealkit_sandbox: Sandbox) -> None:
+    for number in range(20):
+        barrier = threading.Barrier(8)
+
+        def ask(number: int = number, barrier: threading.Barrier = barrier) -> Client:
+            barrier.wait()
+            return Client.shared(base_url=dealkit_sandbox.url, service_key="k", user_agent=f"test/{number}")
+
+        with ThreadPoolExecutor(8) as pool:
+            assert len({id(one.result()) for one in [pool.submit(ask) for _ in range(8)]}) == 1

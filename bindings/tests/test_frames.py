@@ -75,6 +75,7 @@ FAILING: dict[str, Any] = {
     "with_options": lambda url: Client(base_url=url, service_key=KEY).with_options(base_url="ftp://x"),
     "with_options, a new key": lambda url: Client(base_url=url, service_key="k").with_options(service_key=KEY + " "),
     "with_options of a closed client": lambda url: closed(url).with_options(service_key=KEY),
+    "a shared client": lambda url: Client.shared(base_url="ftp://x", service_key=KEY),
     "unpickling": lambda url: _client._restore(Client, {"base_url": "ftp://x", "service_key": KEY}, False),
     "an invalid create": lambda url: Client(base_url=url, service_key=KEY).agents.create(**WRONG),
     "an invalid create, raw": lambda url: Client(base_url=url, service_key=KEY).with_raw_response.agents.create(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import environ
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -10,7 +11,7 @@ from dealkit import _native
 from dealkit._calls import raw_request
 from dealkit._derived import AsyncAgents, AsyncDeals, AsyncRawAgents, AsyncRawDeals, RawAgents, RawDeals
 from dealkit._keywords import keywords
-from dealkit._options import OMITTED, CallOptions, ClientOptions, Pairs
+from dealkit._options import OMITTED, CallOptions, ClientOptions, Pairs, pairs
 from dealkit._private import private
 from dealkit._resources import Agents, Deals
 from dealkit._service import Service, open_service, restored_service
@@ -54,6 +55,24 @@ class BaseClient:
         """
         given: Any = options
         self._service = open_service(given, None)
+
+    @classmethod
+    @keywords
+    def shared(cls, **options: Unpack[ClientOptions]) -> Self:
+        """The one client of this process with these options: made when it is first asked for, and kept.
+
+        For functions that an engine such as Dask, Spark or Ray sends to its worker processes. Where they ask for
+        the client, the service key comes from the environment of the worker, and travels with no task; and all tasks
+        that a worker runs share its connections and its rate limit:
+
+        >>> def statuses(ids: list[str]) -> list[str | None]:
+        ...     client = Client.shared(rate_limit=10)
+        ...     return [deal.status for deal in client.deals.retrieve_many(ids)]
+
+        It takes what the constructor takes. Once the client was closed, or the environment names another address or
+        key, it is another one.
+        """
+        return _shared(options, cls)  # type: ignore[return-value, arg-type]
 
     @property
     def base_url(self) -> str:
@@ -125,6 +144,28 @@ def _with_options(given: dict[str, Any], client: BaseClient) -> BaseClient:
     other._service = open_service({**service.given, **given}, service.open())
     other.__setstate__(client._own_state())
     return other
+
+
+# The clients that this process shares, and what was asked for. No lock guards them: a fork could copy it locked.
+_SHARED: list[tuple[dict[str, Any], BaseClient]] = []
+
+
+@private
+def _shared(given: dict[str, Any], of_class: type[BaseClient]) -> BaseClient:
+    if given.get("headers") is not None:
+        given["headers"] = pairs("headers", given["headers"])
+    environment = {name: value for name, value in environ.items() if name.startswith("DEALKIT_")}
+    wanted = {"class": of_class, "environment": environment, **given}
+    client = _find(wanted)
+    if client is None:
+        _SHARED.append((wanted, of_class(**given)))
+        # Another thread may have been faster: all take the first.
+        client = _find(wanted)
+    return client  # type: ignore[return-value]
+
+
+def _find(wanted: dict[str, Any]) -> BaseClient | None:
+    return next((client for asked, client in _SHARED if asked == wanted and not client.is_closed), None)
 
 
 class Client(BaseClient):
