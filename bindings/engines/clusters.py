@@ -1,0 +1,253 @@
+"""Clusters of two worker processes on this machine, and what runs an example on them.
+
+As on a cluster whose secrets are set up well, the workers have the service's key, and what sends them tasks does not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+from dealkit.testing import Sandbox
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "python"
+# How long a machine that is busy with other things may take.
+PATIENCE = 300
+
+
+class Cluster:
+    """A cluster that an example runs on. What its processes write is in ``folder``, whose path must be short: it has
+    sockets in it.
+    """
+
+    name: str
+    # What stands in the logs of the engine where it tells of the examples' tasks.
+    task: bytes
+    # Whether it runs a task again, of its own accord, whose worker has died.
+    runs_lost_tasks_again = True
+
+    def __init__(self, folder: Path, sandbox: Sandbox, workers: int = 2) -> None:
+        self.folder = folder
+        self.count = workers
+        self._processes: list[subprocess.Popen[bytes]] = []
+        (folder / "tmp").mkdir()
+        # Nothing about a service or an engine is inherited, and nothing is written elsewhere.
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("DEALKIT_", "DASK_", "SPARK_", "PYSPARK_", "RAY_", "PYTHON"))
+        }
+        self.env = {
+            **inherited,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(folder),
+            "TMPDIR": str(folder / "tmp"),
+            # Not that of the timestamps.
+            "TZ": "America/New_York",
+        }
+        self.secrets = {"DEALKIT_BASE_URL": sandbox.url, "DEALKIT_SERVICE_KEY": sandbox.service_key}
+        self._start()
+
+    def _start(self) -> None:
+        """Starts what does not start with the example."""
+
+    def _command(self) -> list[str]:
+        """What runs the example."""
+        return [sys.executable, str(EXAMPLES / f"{self.name}_export.py")]
+
+    def _is_worker(self, process: psutil.Process) -> bool:
+        """Whether a process runs tasks."""
+        raise NotImplementedError
+
+    def begin(self, ids: Path, out: Path, rate_limit: float = 100_000) -> subprocess.Popen[bytes]:
+        """Starts the example."""
+        return self._spawn("driver", [*self._command(), str(ids), str(out), "--rate-limit", str(rate_limit)], self.env)
+
+    def export(self, ids: Path, out: Path, rate_limit: float = 100_000) -> tuple[int, str]:
+        """Runs the example: its exit code, and what its processes have said."""
+        before = self.said().count("\n")
+        code = self.begin(ids, out, rate_limit).wait(PATIENCE)
+        return code, "\n".join(self.said().split("\n")[before:])
+
+    def said(self) -> str:
+        """What the example's driver has said so far."""
+        log = self.folder / "driver.log"
+        return log.read_text(errors="replace") if log.exists() else ""
+
+    def write_state(self) -> None:
+        """Has the engine write what it knows of its tasks into a file, where it can."""
+
+    def workers(self) -> list[psutil.Process]:
+        """The processes that run tasks."""
+        return [process for process in self.processes() if _still(self._is_worker, process)]
+
+    def processes(self) -> list[psutil.Process]:
+        """All processes that were started here, and those that they have started."""
+        found = []
+        for process in self._processes:
+            try:
+                one = psutil.Process(process.pid)
+                found += [*one.children(recursive=True), one]
+            except psutil.Error:
+                pass  # It has ended.
+        return found
+
+    def close(self) -> None:
+        """Ends every process, each by its id."""
+        processes = self.processes()
+        for process in processes:
+            _still(psutil.Process.terminate, process)
+        for process in psutil.wait_procs(processes, 10)[1]:
+            _still(psutil.Process.kill, process)
+        for started in self._processes:
+            started.wait(PATIENCE)
+
+    def _spawn(self, log: str, command: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
+        with (self.folder / f"{log}.log").open("ab") as output:
+            process = subprocess.Popen(
+                command, cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+        self._processes.append(process)
+        return process
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _still(ask: Callable[[psutil.Process], object], process: psutil.Process) -> bool:
+    """What is asked of a process, which may have ended."""
+    try:
+        return bool(ask(process))
+    except psutil.Error:
+        return False
+
+
+class DaskCluster(Cluster):
+    """A scheduler, and a nanny that starts workers again which have died."""
+
+    name = "dask"
+    task = b"toparquetdata"
+
+    def _start(self) -> None:
+        address = self.folder / "scheduler.json"
+        self.env["DASK_LOGGING__DISTRIBUTED"] = "debug"
+        # Results go to disk at once.
+        self.env["DASK_DISTRIBUTED__WORKER__MEMORY__TARGET"] = "0.000001"
+        dask = [sys.executable, "-m", "dask"]
+        local = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(address)]
+        self._spawn("scheduler", [*dask, "scheduler", *local, "--port", "0"], self.env)
+        until(lambda: address.exists() and address.read_text().endswith("}"))
+        workers = ["--nworkers", str(self.count), "--nthreads", "1", "--local-directory", str(self.folder / "tmp")]
+        self._spawn("workers", [*dask, "worker", *local, *workers], {**self.env, **self.secrets})
+        self.env["DASK_SCHEDULER_ADDRESS"] = json.loads(address.read_text())["address"]
+        until(lambda: len(self.workers()) == self.count)
+
+    def write_state(self) -> None:
+        from distributed import Client
+
+        with Client(self.env["DASK_SCHEDULER_ADDRESS"]) as client:
+            client.dump_cluster_state(str(self.folder / "state"), format="yaml")
+
+    def _is_worker(self, process: psutil.Process) -> bool:
+        return "spawn_main" in " ".join(process.cmdline())
+
+
+class SparkCluster(Cluster):
+    """Spark in local mode, with a process of Python for each of the cores that it is told of.
+
+    The workers inherit the driver's environment: it has the key, too.
+    """
+
+    name = "spark"
+    task = b"MapInArrow"
+    # In local mode.
+    runs_lost_tasks_again = False
+
+    def _start(self) -> None:
+        self.env |= {"SPARK_LOCAL_IP": "127.0.0.1", **self.secrets}
+        (self.folder / "events").mkdir()
+
+    def _command(self) -> list[str]:
+        settings = {
+            "spark.driver.memory": "1g",
+            "spark.ui.enabled": "false",
+            "spark.local.dir": self.folder / "tmp",
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": (self.folder / "events").as_uri(),
+            "spark.log.level": "INFO",
+            # What is on disk can be read.
+            "spark.eventLog.compress": "false",
+            "spark.shuffle.compress": "false",
+            "spark.broadcast.compress": "false",
+        }
+        options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+        submit = ["spark-submit", "--master", f"local[{self.count}]", *options]
+        return [*submit, str(EXAMPLES / "spark_export.py")]
+
+    def _is_worker(self, process: psutil.Process) -> bool:
+        # The daemon is the parent of those that run tasks.
+        parent = process.parent()
+        return all("pyspark.daemon" in " ".join(one.cmdline()) for one in (process, parent) if one is not None)
+
+
+class RayCluster(Cluster):
+    """The head of a cluster, which starts workers as there are tasks."""
+
+    name = "ray"
+    task = b"MapBatches"
+
+    def _start(self) -> None:
+        self.env |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "debug"}
+        options = {
+            "--node-ip-address": "127.0.0.1",
+            "--port": "0",
+            "--num-cpus": self.count,
+            "--object-store-memory": 100_000_000,
+            "--temp-dir": self.folder / "ray",
+            "--include-dashboard": "false",
+        }
+        ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
+        given = [f"{name}={value}" for name, value in options.items()]
+        self._spawn("head", [*ray, *given], {**self.env, **self.secrets})
+        address = self.folder / "ray" / "ray_current_cluster"
+        until(address.exists)
+        self.env["RAY_ADDRESS"] = address.read_text().strip()
+
+    def _is_worker(self, process: psutil.Process) -> bool:
+        return process.cmdline()[0].startswith("ray::MapBatches")
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Waits until a condition holds."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+CLUSTERS: dict[str, type[Cluster]] = {one.name: one for one in (DaskCluster, SparkCluster, RayCluster)}
+
+
+def missing(name: str) -> str | None:
+    """What an engine lacks here, and how to install it."""
+    if name == "spark" and not (shutil.which("java") or "JAVA_HOME" in os.environ):
+        return "Spark needs a Java runtime, 17 or newer (Debian: apt-get install default-jre-headless)"
+    return None

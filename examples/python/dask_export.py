@@ -1,0 +1,83 @@
+"""Export deals to Parquet on the workers of a Dask cluster: `pip install dask[dataframe,distributed]`.
+
+`python dask_export.py ids.txt export --rate-limit 100` puts the deals into `export/deals`. Why others could not
+be had is in `export/failed`. Run it again, also after it was killed, and it asks only for what is not in `export/deals`.
+
+Each worker reads the service's address and key from its own environment, DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY;
+this process needs neither.
+"""
+
+from argparse import ArgumentParser
+from hashlib import sha256
+from pathlib import Path
+from shutil import rmtree
+from uuid import uuid4
+
+import dask.dataframe
+import pandas
+import pyarrow
+from dask.distributed import Client as Cluster
+from pyarrow import parquet
+
+import dealkit.arrow
+from dealkit import Client
+
+# How many deals a task retrieves: what has to be done again when a worker is lost.
+TASK = 1_000
+
+
+def export(ids: list[str], failed: Path, rate_limit: float) -> pyarrow.Table:
+    """The deals of some ids, on a worker. Those that cannot be had become rows of a file in `failed`."""
+    # One client for all tasks of a process. It is made there, from the environment: no task holds the key.
+    client = Client.shared(rate_limit=rate_limit)
+    deals = client.deals.retrieve_many(ids, concurrency=32, on_error="return").to_arrow()
+    table = pyarrow.table(deals)
+    # The file has the same name when the engine runs the task again.
+    name = sha256(ids[0].encode()).hexdigest()[:32]
+    parquet.write_table(pyarrow.table(deals.errors), failed / f"{name}.parquet")
+    return table
+
+
+def remaining(ids: list[str], deals: Path) -> list[str]:
+    """The ids whose deals are not there yet."""
+    done = {""}
+    for file in deals.glob("*.parquet"):
+        try:
+            done.update(parquet.read_table(file, columns=["id"])["id"].to_pylist())
+        except pyarrow.ArrowInvalid:
+            file.unlink()  # It was never finished: its worker was killed.
+    return [id for id in dict.fromkeys(ids) if id not in done]
+
+
+def main() -> None:
+    parser = ArgumentParser()
+    parser.add_argument("ids", type=Path, help="a file with one id a line")
+    parser.add_argument("out", type=Path, help="a folder that all workers share")
+    parser.add_argument("--rate-limit", type=float, required=True, help="requests a second, of all workers together")
+    given = parser.parse_args()
+    deals, failed, limit = given.out.absolute() / "deals", given.out.absolute() / "failed", given.rate_limit
+    ids = remaining(given.ids.read_text().split("\n"), deals)
+    tasks = [ids[n : n + TASK] for n in range(0, len(ids), TASK)]
+    if not tasks:
+        return print(f"every deal is in {deals}")
+    rmtree(failed, ignore_errors=True)
+    failed.mkdir(parents=True)
+    schema = pyarrow.schema(dealkit.arrow.schema())
+
+    def frame(table: pyarrow.Table) -> pandas.DataFrame:
+        return table.to_pandas(types_mapper=pandas.ArrowDtype)  # Exact: pandas' own types would be others.
+
+    run = uuid4()
+    with Cluster() as cluster:  # The one that DASK_SCHEDULER_ADDRESS names, or else one on this machine.
+        workers = len(cluster.scheduler_info(n_workers=-1)["workers"])
+        dask.dataframe.from_map(
+            lambda ids: frame(export(ids, failed, limit / workers)), tasks, meta=frame(schema.empty_table())
+        ).to_parquet(deals, schema=schema, write_index=False, name_function=lambda n: f"{run}-{n:06}.parquet")
+
+    if count := parquet.read_table(failed).num_rows:
+        raise SystemExit(f"{count} of {len(ids)} deals failed: {failed} says why. Run it again to ask for those alone.")
+    print(f"{len(ids)} deals are new in {deals}")
+
+
+if __name__ == "__main__":
+    main()
