@@ -8,6 +8,7 @@ TOOLS := target/tools
 BENCH := target/bench
 BROWSER := target/browser-tools
 RELEASE_TOOLS := target/release-tools
+ENGINES_VENV := target/engines
 PIP_OPTIONS := --quiet --disable-pip-version-check
 
 # What a test may do and the product may not.
@@ -22,7 +23,7 @@ BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
 # How many examples of each operation and phase schemathesis tries.
 SCHEMATHESIS_EXAMPLES ?= 400
 
-.PHONY: demo test test-rust test-contract test-python lint lint-openapi docs fmt wheel bench bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-network test-network test-browser needs-chromium sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-api api check-changelog check-workflows check-wheel release test-pythons
+.PHONY: demo test test-rust test-contract test-python lint lint-openapi docs fmt wheel bench bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-network test-network test-browser needs-chromium test-engines sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-api api check-changelog check-workflows check-wheel release test-pythons
 
 ## The project's main job, shown: a sandbox on a free port, an agent created, a deal read.
 demo: $(VENV)/package
@@ -75,6 +76,17 @@ test-browser: needs-chromium $(BROWSER)/installed
 
 needs-chromium:
 	@command -v $(CHROMIUM) >/dev/null || { echo "make: test-browser needs Chromium: apt-get install chromium (or CHROMIUM=google-chrome)" >&2; exit 1; }
+
+# What the examples *_export.py run on. Spark needs a Java runtime.
+ENGINES ?= dask spark ray
+RUNNABLE = $(if $(or $(JAVA_HOME),$(shell command -v java)),$(ENGINES),$(filter-out spark,$(ENGINES)))
+NO_JAVA := make: test-engines goes without Spark, which needs a Java runtime, 17 or newer (Debian: apt-get install default-jre-headless)
+
+## The examples that export deals on Dask, Spark and Ray, on clusters of two processes on this machine. Not part of `test`,
+## because the engines take 1.2 GB; `ENGINES=dask` installs and runs one of them.
+test-engines: $(ENGINES_VENV)/package $(RUNNABLE:%=$(ENGINES_VENV)/with-%)
+	@$(if $(filter-out $(RUNNABLE),$(ENGINES)),echo "$(NO_JAVA)" >&2)
+	DEALKIT_ENGINES="$(RUNNABLE)" $(ENGINES_VENV)/bin/python -m pytest bindings/engines
 
 ## Formatting, clippy, documentation; warnings are errors. Types are checked by the tests of Python.
 lint: $(VENV)/package
@@ -319,7 +331,7 @@ $(BENCH)/peers: $(BENCH)/bin/python $(BENCHES)/requirements.txt
 	$< -m pip install $(PIP_OPTIONS) --requirement $(BENCHES)/requirements.txt
 	@touch $@
 
-$(addsuffix /bin/python,$(VENV) $(TOOLS) $(BENCH) $(BROWSER) $(RELEASE_TOOLS)):
+$(addsuffix /bin/python,$(VENV) $(TOOLS) $(BENCH) $(BROWSER) $(RELEASE_TOOLS) $(ENGINES_VENV)):
 	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	  || { echo "make: Python 3.11 or newer with the module venv is needed (Debian: apt-get install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(dir $(@D))
@@ -337,8 +349,20 @@ $(BROWSER)/installed: $(BROWSER)/bin/python server/tests/browser/requirements.tx
 	$< -m pip install $(PIP_OPTIONS) --requirement server/tests/browser/requirements.txt
 	@touch $@
 
-# The package as pip installs it, but compiled as tests are: a release build takes many minutes.
-$(VENV)/package: $(VENV)/bin/python pyproject.toml Cargo.lock $(shell find bindings/src bindings/python sdk/src server/src -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.json' -o -path '*/docs/*')
+$(ENGINES_VENV)/with-%: $(ENGINES_VENV)/bin/python pyproject.toml
+	$< -m pip install $(PIP_OPTIONS) --group engine-$*
+	@touch $@
+
+# What the package is made of.
+PACKAGE := pyproject.toml Cargo.lock $(shell find bindings/src bindings/python sdk/src server/src -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.json' -o -path '*/docs/*')
+# As pip installs it, but compiled as tests are: a release build takes many minutes.
+INSTALL_PACKAGE = -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps --config-settings=build-args="--profile dev" .
+
+$(VENV)/package: $(VENV)/bin/python $(PACKAGE)
 	$< -m pip install $(PIP_OPTIONS) --group test
-	$< -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps --config-settings=build-args="--profile dev" .
+	$< $(INSTALL_PACKAGE)
+	@touch $@
+
+$(ENGINES_VENV)/package: $(ENGINES_VENV)/bin/python $(PACKAGE)
+	$< $(INSTALL_PACKAGE)
 	@touch $@

@@ -96,7 +96,8 @@ with TestClient(runpy.run_path(sys.argv[1])["app"]) as client:
 
 
 def test_no_example_is_forgotten() -> None:
-    names = {path.name for path in EXAMPLES.glob("*.py")}
+    # Those that need an engine: bindings/engines.
+    names = {path.name for path in EXAMPLES.glob("*.py")} - {"dask_export.py", "spark_export.py", "ray_export.py"}
     assert names == {"quickstart.py", "async_quickstart.py", "bulk.py", "fastapi_service.py", "test_reward.py"}
 
 

@@ -41,8 +41,12 @@ def files(folder: Path) -> list[Path]:
 
 
 def test_mypy_strict(tmp_path: Path) -> None:
-    checked = [PACKAGE / "dealkit", *files(TESTS), *files(SAMPLES), *files(EXAMPLES)]
-    says_nothing("mypy", "--strict", "--python-version=3.11", f"--cache-dir={tmp_path}", *checked, env=PATH)
+    strict = ("mypy", "--strict", "--python-version=3.11", f"--cache-dir={tmp_path}")
+    # What runs on an engine, which is not installed here, is checked without it.
+    on_engines = sorted(EXAMPLES.glob("*_export.py"))
+    others = [file for file in files(EXAMPLES) if file not in on_engines]
+    says_nothing(*strict, PACKAGE / "dealkit", *files(TESTS), *files(SAMPLES), *others, env=PATH)
+    says_nothing(*strict, "--ignore-missing-imports", *on_engines, env=PATH)
 
 
 def test_pyright() -> None:
