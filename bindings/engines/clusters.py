@@ -220,7 +220,7 @@ class RayCluster(Cluster):
             "--node-ip-address": "127.0.0.1",
             "--port": "0",
             "--num-cpus": self.count,
-            "--object-store-memory": 100_000_000,
+            "--object-store-memory": 1_000_000_000,
             "--temp-dir": self.folder / "ray",
             "--include-dashboard": "false",
         }

@@ -125,7 +125,7 @@ def test_a_worker_is_killed(world: World, tmp_path: Path) -> None:
     cluster, sandbox, expected, ids = world
     before, limit = sent(sandbox), 500
     process = cluster.begin(ids, tmp_path, limit)
-    until(lambda: sent(sandbox) >= before + 600)
+    until(lambda: sent(sandbox) >= before + 600 and len(cluster.workers()) == cluster.count)
     came = [request.at for request in sandbox.requests if request.number > before]
     cluster.workers()[0].kill()
     cluster.write_state()
