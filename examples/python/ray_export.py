@@ -65,8 +65,7 @@ def main() -> None:
         lambda batch: export(batch["id"].to_pylist(), failed, limit / workers),
         batch_format="pyarrow",
         compute=ray.data.TaskPoolStrategy(size=workers),
-        num_cpus=0.5,  # It waits for the service most of the time; the other half writes the files.
-    ).write_parquet(str(deals))
+    ).write_parquet(str(deals), concurrency=workers)  # As many as above: Ray makes one task of both.
 
     if count := parquet.read_table(failed).num_rows:
         raise SystemExit(f"{count} of {len(ids)} deals failed: {failed} says why. Run it again to ask for those alone.")

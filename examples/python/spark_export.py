@@ -73,6 +73,7 @@ def main() -> None:
         for batch in batches:
             yield from export(batch["id"].to_pylist(), failed, limit / workers).to_batches()
 
+    rmtree(deals / "_temporary", ignore_errors=True)  # What a killed run had not handed over: Spark would do it now.
     asked = spark.createDataFrame(pyarrow.table({"id": ids})).repartition(len(tasks))
     found = asked.mapInArrow(export_batches, spark.createDataFrame(schema.empty_table()).schema)
     found.write.mode("append").parquet(str(deals))
