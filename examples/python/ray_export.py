@@ -3,8 +3,8 @@
 `python ray_export.py ids.txt export --rate-limit 100` puts the deals into `export/deals`. Why others could not
 be had is in `export/failed`. Run it again, also after it was killed, and it asks only for what is not in `export/deals`.
 
-Each worker reads the service's address and key from its own environment, DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY;
-this process needs neither.
+Each worker reads the service's address and key from its own environment, DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY. Workers
+that this process starts inherit them; where there is a cluster, this process needs neither.
 """
 
 from argparse import ArgumentParser

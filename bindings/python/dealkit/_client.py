@@ -175,7 +175,7 @@ class Client(BaseClient):
     ...     deal = client.deals.retrieve("d_1")
 
     Safe to share between threads, and to use after a fork. It pickles, key included, so that it can travel
-    to a worker process.
+    to a worker process; ``Client.shared`` is for those that have the key in their environment.
     """
 
     __slots__ = ()
