@@ -2,13 +2,14 @@
 
 PYTHON ?= python3
 # The package and what tests it, and apart from them the tools that check the contract, the peers that the package is
-# measured beside, and what drives a browser.
+# measured beside, what drives a browser, and what builds the site.
 VENV := target/venv
 TOOLS := target/tools
 BENCH := target/bench
 BROWSER := target/browser-tools
 RELEASE_TOOLS := target/release-tools
 ENGINES_VENV := target/engines
+SITE_TOOLS := target/site-tools
 PIP_OPTIONS := --quiet --disable-pip-version-check
 
 # What a test may do and the product may not.
@@ -23,7 +24,7 @@ BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
 # How many examples of each operation and phase schemathesis tries.
 SCHEMATHESIS_EXAMPLES ?= 400
 
-.PHONY: demo test test-rust test-contract test-python lint lint-openapi docs fmt wheel bench bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-network test-network test-browser needs-chromium test-engines sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-api api check-changelog check-workflows check-wheel release test-pythons
+.PHONY: demo test test-rust test-contract test-python lint lint-openapi docs site fmt wheel bench bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-network test-network test-browser test-site needs-chromium test-engines sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-api api check-changelog check-workflows check-wheel release test-pythons
 
 ## The project's main job, shown: a sandbox on a free port, an agent created, a deal read.
 demo: $(VENV)/package
@@ -74,8 +75,13 @@ test-browser: needs-chromium $(BROWSER)/installed
 	cargo build --package dealkit-server
 	CHROMIUM=$(CHROMIUM) DEALKIT_SERVER=$(abspath $(BUILT))/dealkit-server $(BROWSER)/bin/python -m pytest server/tests/browser
 
+## The site in Chromium: contrast, names and structure by axe-core, in light and dark; the width of a phone; the search. In some
+## minutes; not part of `test` either.
+test-site: needs-chromium $(BROWSER)/installed site
+	CHROMIUM=$(CHROMIUM) $(BROWSER)/bin/python -m pytest docs/browser
+
 needs-chromium:
-	@command -v $(CHROMIUM) >/dev/null || { echo "make: test-browser needs Chromium: apt-get install chromium (or CHROMIUM=google-chrome)" >&2; exit 1; }
+	@command -v $(CHROMIUM) >/dev/null || { echo "make: Chromium is needed: apt-get install chromium (or CHROMIUM=google-chrome)" >&2; exit 1; }
 
 # What the examples *_export.py run on. Spark needs a Java runtime.
 ENGINES ?= dask spark ray
@@ -113,6 +119,19 @@ lint-openapi:
 ## The documentation, into target/doc.
 docs: $(VENV)/bin/python
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps
+
+# Where rustdoc writes.
+RUSTDOC := $(or $(CARGO_TARGET_DIR),target)/doc
+
+## The documentation as one site, into target/site: the guide, the reference of both languages, the contract. Warnings are
+## errors, and every link and anchor is checked; nothing is asked of another host.
+site: $(SITE_TOOLS)/installed
+	rm -rf $(RUSTDOC) target/site
+	RUSTDOCFLAGS="-D warnings" cargo doc --package dealkit --package dealkit-server --all-features --no-deps
+	$(SITE_TOOLS)/bin/python -m sphinx --builder html --fresh-env --fail-on-warning --keep-going --quiet \
+		--doctree-dir target/site-tools/doctrees docs target/site
+	cp -R $(RUSTDOC) target/site/reference/rust
+	$(SITE_TOOLS)/bin/python docs/check_links.py target/site --but target/site/reference/rust
 
 fmt: $(VENV)/package
 	cargo fmt --all
@@ -283,7 +302,7 @@ BENCHES := bindings/benches
 RESULTS := $(BENCH)/results
 BUILD_BENCHES := cargo build --profile bench --package dealkit-benches --bins
 
-## Everything beside its peers, in about 40 minutes after building: tables, plots and README's table in target/bench.
+## Everything beside its peers, in about 40 minutes after building: tables, plots and what the site shows in target/bench.
 bench: bench-rust bench-python bench-server
 
 ## The SDK, as a program gets it that depends on it.
@@ -331,7 +350,7 @@ $(BENCH)/peers: $(BENCH)/bin/python $(BENCHES)/requirements.txt
 	$< -m pip install $(PIP_OPTIONS) --requirement $(BENCHES)/requirements.txt
 	@touch $@
 
-$(addsuffix /bin/python,$(VENV) $(TOOLS) $(BENCH) $(BROWSER) $(RELEASE_TOOLS) $(ENGINES_VENV)):
+$(addsuffix /bin/python,$(VENV) $(TOOLS) $(BENCH) $(BROWSER) $(RELEASE_TOOLS) $(ENGINES_VENV) $(SITE_TOOLS)):
 	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	  || { echo "make: Python 3.11 or newer with the module venv is needed (Debian: apt-get install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(dir $(@D))
@@ -365,4 +384,8 @@ $(VENV)/package: $(VENV)/bin/python $(PACKAGE)
 
 $(ENGINES_VENV)/package: $(ENGINES_VENV)/bin/python $(PACKAGE)
 	$< $(INSTALL_PACKAGE)
+	@touch $@
+
+$(SITE_TOOLS)/installed: $(SITE_TOOLS)/bin/python docs/requirements.txt
+	$< -m pip install $(PIP_OPTIONS) --requirement docs/requirements.txt
 	@touch $@

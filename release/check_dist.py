@@ -127,7 +127,14 @@ def wrong_in_sdist(path: Path) -> list[str]:
         wrong.append(f"it is {name} {version}, not dealkit {VERSION}")
     with tarfile.open(path) as archive:
         files = {member.name.split("/", 1)[1] for member in archive.getmembers() if member.isfile()}
-    expected = {"Cargo.lock", "pyproject.toml", "README.md", "sdk/contract/openapi.json", "server/README.md", *LICENCES}
+    expected = {
+        "Cargo.lock",
+        "pyproject.toml",
+        "bindings/README.md",
+        "sdk/contract/openapi.json",
+        "server/README.md",
+        *LICENCES,
+    }
     wrong += [f"{file} is missing" for file in sorted(expected - files)]
     return wrong + [f"{file} should not be there" for file in sorted(files) if file.startswith(("target/", ".git"))]
 

@@ -1,4 +1,4 @@
-"""From what was measured to what is read: tables in Markdown, everything in JSON, curves as SVG, and the table of README.
+"""From what was measured to what is read: tables in Markdown, everything in JSON, curves as SVG, and what the site shows.
 
 Usage: python report.py FOLDER; the results are in FOLDER/results, as the benchmarks in Rust and Python wrote them.
 """
@@ -18,40 +18,57 @@ from typing import Any
 
 from rounds import markdown, quartiles, ratios
 
-# What README shows: the work, the name of a table, and the peers in it.
-SHOWN: list[tuple[str, str, list[str]]] = [
-    ("Rust: decode a typical deal", "rust decode typical", ["serde_json into String, f64, no dates"]),
-    ("Rust: decode a large deal", "rust decode large", ["serde_json into String, f64, no dates"]),
-    ("Rust: one call", "rust retrieve HTTP/1.1, 1 in flight", ["reqwest + serde_json"]),
-    ("Rust: 64 calls in flight", "rust retrieve HTTP/1.1, 64 in flight", ["reqwest + serde_json"]),
-    ("Rust: `retrieve_many`", "rust retrieve_many HTTP/1.1, 64 in flight", ["reqwest + serde_json, buffered"]),
-    ("Python: decode a typical deal", "python decode typical", ["msgspec", "pydantic"]),
-    ("… and read 3 fields", "python decode typical, 3 fields", ["msgspec", "pydantic"]),
-    ("… and read every field", "python decode typical, every field", ["msgspec", "pydantic"]),
-    ("… every decimal new", "python decode new decimals", ["msgspec", "pydantic"]),
-    ("Python: decode a large deal", "python decode large", ["msgspec", "pydantic"]),
-    ("Python: validate and encode a create", "python create", ["msgspec", "pydantic"]),
-    ("Python: one call", "python retrieve HTTP/1.1", ["pyreqwest + msgspec", "httpx + pydantic"]),
+# What the site shows: the language, the work, the name of a table, and the peers in it.
+SHOWN: list[tuple[str, str, str, list[str]]] = [
+    ("Rust", "decode a deal of 4 KB", "rust decode typical", ["serde_json into String, f64, no dates"]),
+    ("Rust", "decode a deal of 1 MB", "rust decode large", ["serde_json into String, f64, no dates"]),
+    ("Rust", "`retrieve`, 1 in flight", "rust retrieve HTTP/1.1, 1 in flight", ["reqwest + serde_json"]),
+    ("Rust", "`retrieve`, 64 in flight", "rust retrieve HTTP/1.1, 64 in flight", ["reqwest + serde_json"]),
     (
-        "Python: 64 calls with asyncio",
+        "Rust",
+        "`retrieve_many`, 64 in flight",
+        "rust retrieve_many HTTP/1.1, 64 in flight",
+        ["reqwest + serde_json, buffered"],
+    ),
+    ("Rust", "`create`, 1 in flight", "rust create HTTP/1.1, 1 in flight", ["reqwest + serde_json"]),
+    ("Rust", "`create`, 64 in flight", "rust create HTTP/1.1, 64 in flight", ["reqwest + serde_json"]),
+    (
+        "Python",
+        "decode a deal of 4 KB, read every field",
+        "python decode typical, every field",
+        ["msgspec", "pydantic"],
+    ),
+    ("Python", "decode a deal of 1 MB", "python decode large", ["msgspec", "pydantic"]),
+    ("Python", "check and write a create", "python create", ["pydantic", "msgspec"]),
+    ("Python", "`retrieve`", "python retrieve HTTP/1.1", ["pyreqwest + msgspec", "httpx + pydantic"]),
+    (
+        "Python",
+        "`retrieve` with asyncio, 64 in flight",
         "python asyncio HTTP/1.1, 64 in flight",
         ["aiohttp + msgspec", "pyreqwest + msgspec"],
     ),
     (
-        "Python: `retrieve_many`, 64 in flight",
+        "Python",
+        "`retrieve_many`, 64 in flight",
         "python retrieve_many HTTP/1.1, 64 in flight",
         ["aiohttp + msgspec"],
     ),
     (
-        "Python: 10,000 deals into a data frame, 64 in flight",
+        "Python",
+        "10,000 deals into a data frame, 64 in flight",
         "python table of 10000 deals, aiohttp, CPU",
         ["aiohttp + msgspec + polars"],
     ),
-    ("", "python table of 10000 deals, httpx, CPU", ["httpx + pydantic + pandas"]),
-    ("Python: import", "python import", ["httpx", "msgspec"]),
-    ("Sandbox: GET", "server GET, CPU", ["bare hyper, fixed body"]),
-    ("Sandbox: POST", "server POST, CPU", ["bare hyper, fixed body"]),
-    ("Sandbox: GET", "server GET, mock servers, CPU", ["Prism", "FastAPI on uvicorn"]),
+    (
+        "Python",
+        "10,000 deals into a data frame, 64 in flight",
+        "python table of 10000 deals, httpx, CPU",
+        ["httpx + pydantic + pandas"],
+    ),
+    ("Python", "`import`", "python import", ["httpx", "msgspec"]),
+    ("Sandbox", "GET", "server GET, CPU", ["bare hyper, fixed body"]),
+    ("Sandbox", "POST", "server POST, CPU", ["bare hyper, fixed body"]),
+    ("Sandbox", "GET", "server GET, mock servers, CPU", ["Prism", "FastAPI on uvicorn"]),
 ]
 # Of the sandbox alone.
 FIGURES = {
@@ -77,28 +94,28 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, {system}, {rust}, CPython {platform.python_version()}"
 
 
-def readme(tables: dict[str, Any], day: str) -> str:
-    lines = [
-        f"Measured on {day} ({machine()}): CPU time of dealkit to that of the peer; below 1, dealkit takes less.",
-        "",
-        "| | beside | ratio | quartiles |",
-        "|---|---|---|---|",
-    ]
-    for what, name, peers in SHOWN:
+def site(tables: dict[str, Any], day: str) -> dict[str, Any]:
+    """What docs/speed/measured.json holds."""
+    rows = []
+    for language, what, name, peers in SHOWN:
         for row in tables.get(name, {"rows": []})["rows"]:
             if row["name"] in peers:
-                low, middle, high = quartiles(ratios(tables[name], row))
-                digits = 2 if middle >= 0.095 else 3
-                spread = f"{low:.{digits}f}–{high:.{digits}f}"
-                lines.append(f"| {what} | {row['name']} | {middle:.{digits}f} | {spread} |")
-    figures = [
-        f"{what} {statistics.median(tables[name]['rows'][0]['values']):.3g} {tables[name]['unit']}"
+                low, middle, high = (float(f"{ratio:.2g}") for ratio in quartiles(ratios(tables[name], row)))
+                rows.append(
+                    {
+                        "language": language,
+                        "what": what,
+                        "beside": row["name"],
+                        "ratio": middle,
+                        "quartiles": [low, high],
+                    }
+                )
+    figures = {
+        what: f"{statistics.median(tables[name]['rows'][0]['values']):.3g} {tables[name]['unit']}"
         for what, name in FIGURES.items()
         if name in tables
-    ]
-    if figures:
-        lines += ["", f"The sandbox: {', '.join(figures)}."]
-    return "\n".join(lines) + "\n"
+    }
+    return {"measured": day, "machine": machine(), "rows": rows, "sandbox": figures}
 
 
 def plot(curve: str, points: list[dict[str, Any]], path: Path) -> None:
@@ -145,23 +162,24 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description="Write the tables and plots of what was measured.")
     arguments.add_argument("folder", type=Path)
     folder = arguments.parse_args().folder
-    measured = [
+    results = [
         table for file in sorted((folder / "results").glob("*.json")) for table in json.loads(file.read_text("utf-8"))
     ]
-    tables = {table["name"]: table for table in measured}
+    tables = {table["name"]: table for table in results}
     day = datetime.date.today().isoformat()
     head = f"# Measured on {day}\n\n{machine()}. The ratio is dealkit's value to that of the row, round by round.\n"
-    (folder / "tables.md").write_text("\n\n".join([head, *map(markdown, measured)]) + "\n", encoding="utf-8")
-    document = {"measured": day, "machine": machine(), "tables": measured}
+    (folder / "tables.md").write_text("\n\n".join([head, *map(markdown, results)]) + "\n", encoding="utf-8")
+    document = {"measured": day, "machine": machine(), "tables": results}
     (folder / "tables.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    (folder / "README-table.md").write_text(readme(tables, day), encoding="utf-8")
+    measured = json.dumps(site(tables, day), indent=1, ensure_ascii=False) + "\n"
+    (folder / "measured.json").write_text(measured, encoding="utf-8")
     curves = defaultdict(list)
-    for table in measured:
+    for table in results:
         if table["point"]:
             curves[table["point"]["curve"]].append(table)
     for curve, points in curves.items():
         plot(curve, points, folder / f"{curve.replace(' ', '-').replace(',', '')}.svg")
-    print(f"{folder}: tables.md, tables.json, README-table.md and {len(curves)} plots")
+    print(f"{folder}: tables.md, tables.json, measured.json and {len(curves)} plots")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,78 @@
+"""The page about the command line shows what the commands show."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from dealkit.testing import Sandbox
+
+PAGE = (Path(__file__).parents[2] / "docs/guide/command.md").read_text("utf-8")
+SESSIONS = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+class Shell:
+    """A shell in a folder of its own, in which there is the command `dealkit`."""
+
+    def __init__(self, folder: Path, sandbox: Sandbox) -> None:
+        self._folder = folder
+        self._url = sandbox.url
+        programs = folder / "bin"
+        programs.mkdir()
+        program = programs / "dealkit"
+        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -X dev -W error -m dealkit "$@"\n')
+        program.chmod(0o755)
+        self._env = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+
+    def run(self, command: str, shown: str) -> str:
+        """What a command shows. `cat` puts the file there that the page shows, and `export` sets what it says."""
+        words = shlex.split(command)
+        if words[0] == "cat":
+            (self._folder / words[1]).write_text(shown)
+            return shown
+        if words[0] == "export":
+            self._env.update({name: value for name, _, value in (word.partition("=") for word in words[1:])})
+            self._env["DEALKIT_BASE_URL"] = self._url
+            return ""
+        done = subprocess.run(
+            ["sh", "-c", command],
+            cwd=self._folder,
+            env=self._env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            timeout=60,
+        )
+        # What is another each time.
+        text = done.stdout.replace(self._url, "http://127.0.0.1:8080")
+        return re.sub(r"in [0-9.]+ m?s", "in 9 ms", text)
+
+
+def session(text: str) -> list[tuple[str, str]]:
+    """The commands of a session, each with what it shows."""
+    parts = re.split(r"^\$ (.*)\n", text, flags=re.MULTILINE)
+    assert parts[0] == ""
+    return [*zip(parts[1::2], parts[2::2], strict=True)]
+
+
+def test_the_commands_show_what_the_page_says(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    assert len(SESSIONS) >= 5
+    shell = Shell(tmp_path, dealkit_sandbox)
+    for text in SESSIONS:
+        for command, shown in session(text):
+            assert shell.run(command, shown) == shown, command
+
+
+def test_the_columns_of_a_csv_file_and_the_exit_codes_are_on_the_page() -> None:
+    from dealkit._cli.exits import EXIT_CODES
+    from dealkit._cli.flat import COLUMNS
+
+    listed = ", ".join(f"`{column.name}`" for column in COLUMNS)
+    assert listed in PAGE.replace("\n", " ")
+    for code in re.findall(r"^  (\d+) ", EXIT_CODES, re.MULTILINE):
+        assert f"| {code} | " in PAGE

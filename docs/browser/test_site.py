@@ -1,0 +1,106 @@
+"""The built site in Chromium: every page in light and dark and at the width of a phone, and the search."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+SITE = Path(__file__).parents[2] / "target/site"
+CHROMIUM = shutil.which(os.environ.get("CHROMIUM", "chromium"))
+# What rustdoc writes is rustdoc's to look after, and the index of names is a list of links.
+PAGES = sorted(
+    str(path.relative_to(SITE))
+    for path in SITE.rglob("*.html")
+    if not {"rust", "_static"} & set(path.relative_to(SITE).parts) and path.name != "py-modindex.html"
+)
+AXE = {
+    # It would load the imports of style sheets from where they are not.
+    "preload": False,
+    # What the theme and Sphinx write: the buttons that unfold the list of pages, and parameters within a signature.
+    "rules": {"summary-name": {"enabled": False}, "definition-list": {"enabled": False}},
+}
+PHONE = {"width": 375, "height": 800}
+DESKTOP = {"width": 1280, "height": 900}
+
+# A busy machine takes its time.
+expect.set_options(timeout=30_000)
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def url() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(SITE))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    # A sandbox of its own Chromium only has where it is not root, as it is in containers.
+    arguments = ["--no-sandbox"] if os.getuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, url: str) -> Iterator[Page]:
+    """A page that may neither complain nor ask another host for anything."""
+    # Without motion, or a button may be seen while its colour changes.
+    context = browser.new_context(viewport=DESKTOP, reduced_motion="reduce")
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda said: complaints.append(f"{said.text} {said.location}") if said.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda asked: None if asked.url.startswith((url, "data:")) else complaints.append(asked.url))
+    yield page
+    context.close()
+    assert complaints == []
+
+
+def test_the_site_is_built() -> None:
+    assert len(PAGES) > 30
+
+
+def violations(page: Page, **options: Any) -> list[Any]:
+    found = Axe().run(page, options={**AXE, **options}).response["violations"]
+    return [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in found]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_everybody_can_read_it(page: Page, url: str, path: str) -> None:
+    page.goto(url + path)
+    assert violations(page) == []
+    page.emulate_media(color_scheme="dark")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    assert violations(page, runOnly=["color-contrast"]) == []
+    page.set_viewport_size(PHONE)
+    # Tables and programs scroll by themselves; the page does not.
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+def test_the_search_finds(page: Page, url: str) -> None:
+    page.goto(url)
+    page.keyboard.press("Control+k")
+    page.locator("input[type=search]:visible").fill("retry quota")
+    page.keyboard.press("Enter")
+    expect(
+        page.locator("#search-results").get_by_role("link", name="Retries, time limits, rates").first
+    ).to_be_visible()

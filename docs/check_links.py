@@ -1,0 +1,84 @@
+"""Fails where a page of the built site links to a page, a file or an anchor that is not there, or loads from another host.
+
+Usage: python check_links.py FOLDER. Nothing is requested: links to other hosts are only listed with `--list`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+# Attributes that have a browser load what they name, where a link waits for somebody to follow it.
+LOADS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "use": "href"}
+
+
+class Page(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.anchors: set[str] = {"", "top"}
+        self.links: list[tuple[str, bool]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attributes}
+        self.anchors |= {given[name] for name in ("id", "name") if name in given}
+        # A canonical or alternate address is told, and not loaded.
+        told = tag == "link" and given.get("rel") in ("canonical", "alternate", "next", "prev")
+        if tag in LOADS and LOADS[tag] in given and not told:
+            self.links.append((given[LOADS[tag]], True))
+        elif tag == "a" and "href" in given:
+            self.links.append((given["href"], False))
+
+
+@cache
+def page(path: Path) -> Page:
+    return Page(path.read_text("utf-8"))
+
+
+def wrong(at: Path, link: str, is_loaded: bool) -> str | None:
+    """What is wrong with a link, if it is."""
+    parts = urlsplit(link)
+    if parts.scheme == "data":
+        return None
+    if parts.scheme or parts.netloc:
+        return "is loaded from another host" if is_loaded else None
+    target = (at.parent / unquote(parts.path)).resolve() if parts.path else at
+    if target.is_dir():
+        target /= "index.html"
+    if not target.is_file():
+        return "leads nowhere"
+    # Lines of source code, which rustdoc numbers with a script.
+    is_source = "src" in target.parts and target.name.endswith(".rs.html")
+    if target.suffix != ".html" or is_source or unquote(parts.fragment) in page(target).anchors:
+        return None
+    return "has no such anchor"
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description="Check the links of the built site.")
+    arguments.add_argument("folder", type=Path)
+    # rustdoc checks what it writes itself.
+    arguments.add_argument("--but", type=Path, help="a folder in it whose pages are only linked to")
+    arguments.add_argument("--list", action="store_true", help="list the links to other hosts")
+    given = arguments.parse_args()
+    folder, but = given.folder.resolve(), given.but.resolve() if given.but else None
+    # In the folder of static files are templates of the theme.
+    left_out = {but, folder / "_static"}
+    pages = [path for path in sorted(folder.rglob("*.html")) if left_out.isdisjoint(path.parents)]
+    links = [(path, *link) for path in pages for link in page(path).links]
+    found = [
+        f"{path.relative_to(folder)}: {link} {said}" for path, link, how in links if (said := wrong(path, link, how))
+    ]
+    if given.list:
+        print("\n".join(sorted({link for _, link, _ in links if urlsplit(link).netloc})))
+    if found:
+        sys.exit("\n".join(found))
+    print(f"{len(links)} links in {len(pages)} pages lead somewhere")
+
+
+if __name__ == "__main__":
+    main()

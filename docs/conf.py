@@ -1,0 +1,70 @@
+"""How Sphinx builds the site, which `make site` calls; every warning is an error."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "extensions"))
+
+project = "dealkit"
+version = release = tomllib.loads((HERE.parent / "Cargo.toml").read_text("utf-8"))["workspace"]["package"]["version"]
+language = "en"
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_design",
+    # Ours, in the folder extensions.
+    "contract",
+    "documented",
+    "measured",
+    "rust",
+    "stubs",
+]
+exclude_patterns = ["extensions", "requirements.txt"]
+
+# Markdown: what rustdoc does not take for a program starts with colons.
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+# What goes to the Rust reference (`rust.py`), which is not made by Sphinx.
+myst_url_schemes = ["http", "https", "mailto", "rust"]
+
+# The reference of Python.
+add_module_names = False
+toc_object_entries_show_parents = "hide"
+# What the docstrings of Rust and Python have in backticks is code.
+default_role = "code"
+autoclass_content = "both"
+autodoc_default_options = {"members": True, "undoc-members": True}
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+autodoc_typehints_format = "short"
+python_maximum_signature_line_length = 80
+python_use_unqualified_type_names = True
+# Types of Python itself are documented on another host, where nothing is looked up; type variables nowhere.
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", r"(?!dealkit).*"), ("py:class", r"dealkit\..*\.T(_co)?")]
+
+html_theme = "pydata_sphinx_theme"
+html_title = "dealkit"
+html_favicon = "../server/src/sandbox_api/docs/icon.svg"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
+# Pages without others below them need no list of those.
+html_sidebars = {page: [] for page in ("why", "speed", "changelog")}
+html_context = {"default_mode": "auto"}
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": f"dealkit {release}"},
+    "header_links_before_dropdown": 7,
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": [],
+    "footer_end": [],
+}

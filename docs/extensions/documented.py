@@ -1,0 +1,24 @@
+"""Warns of every public name of the Python package that no page of the reference documents."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from sphinx.util import logging
+
+MODULES = ["dealkit", "dealkit.arrow", "dealkit.params", "dealkit.testing"]
+
+
+def check(_app: Any, env: Any) -> None:
+    documented = env.get_domain("py").objects
+    for module in MODULES:
+        for name in import_module(module).__all__:
+            # A name of one module may be documented as that of another that shows it, too.
+            if name != "__version__" and not any(f"{shown}.{name}" in documented for shown in MODULES):
+                logging.getLogger(__name__).warning("%s.%s stands on no page of the reference", module, name)
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("env-check-consistency", check)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,70 @@
+"""Puts the stubs in the place of the native module, so that autodoc reads the package without anything being compiled."""
+
+from __future__ import annotations
+import __future__
+
+import builtins
+import sys
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+
+PACKAGE = Path(__file__).parents[2] / "bindings" / "python"
+STUBS = PACKAGE / "dealkit" / "_native.pyi"
+
+
+def load(version: str) -> None:
+    # Nothing is written beside the sources.
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, str(PACKAGE))
+    native = ModuleType("dealkit._native")
+    native.__file__ = str(STUBS)
+    # Whom autodoc asks for the text, to see what comes first in it.
+    native.__loader__ = SourceFileLoader(native.__name__, str(STUBS))
+    # Of these, stubs say only which type they have.
+    native.__version__ = version  # type: ignore[attr-defined]
+    native.READINGS = ()  # type: ignore[attr-defined]
+    # Before it is run, because what it imports imports it.
+    sys.modules[native.__name__] = native
+    future = __future__.annotations.compiler_flag
+    code = compile(STUBS.read_text("utf-8"), str(STUBS), "exec", flags=future, dont_inherit=True)
+    exec(code, native.__dict__)
+
+
+def without_constructor(
+    _app: Any, what: str, _name: str, _value: Any, _options: Any, signature: str | None, _returns: str | None
+) -> tuple[str, None] | None:
+    """Nobody makes exceptions, or what a page names with empty parentheses, by hand."""
+    return ("", None) if what == "exception" or (what == "class" and signature == "()") else None
+
+
+def without_builtins(_app: Any, document: nodes.document) -> None:
+    """The type `type` is not an attribute of that name."""
+    for reference in list(document.findall(pending_xref)):
+        if reference.get("refdomain") == "py" and hasattr(builtins, reference["reftarget"]):
+            reference.replace_self(nodes.Text(reference.children[0].astext()))
+
+
+def setup(app: Any) -> dict[str, bool]:
+    load(app.config.release)
+    app.connect("autodoc-process-signature", without_constructor)
+    app.connect("doctree-read", without_builtins)
+    # Napoleon takes what stands before a colon in the docstring of an attribute for its type: it is kept from these.
+    kept: dict[str, list[str]] = {}
+
+    def keep(_app: Any, what: str, name: str, _value: Any, _options: Any, lines: list[str]) -> None:
+        if what in ("attribute", "property"):
+            kept[name] = lines[:]
+            lines.clear()
+
+    def put_back(_app: Any, what: str, name: str, _value: Any, _options: Any, lines: list[str]) -> None:
+        if what in ("attribute", "property"):
+            lines[:] = kept.pop(name)
+
+    app.connect("autodoc-process-docstring", keep, priority=499)
+    app.connect("autodoc-process-docstring", put_back, priority=501)
+    return {"parallel_read_safe": True}
