@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::format::KeyHash;
+use super::key_hash::KeyHash;
 
 /// What each key's lines say.
 pub(super) type Entries = HashMap<KeyHash, Entry>;

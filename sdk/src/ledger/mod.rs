@@ -1,14 +1,15 @@
 //! The ledger of a job: an append-only file that says of each key whether it may have been sent and what came of
 //! it, so that a job which was interrupted, even by a crash of the machine, can go on where it stopped.
 //!
-//! [`format`] is one line of it, [`entries`] what the lines together say, [`lock`] the claim of one job to the file,
-//! [`file`] reading and writing it, and [`sync`] the thread that has lines reach the disk. Nothing here knows what
-//! is sent, or how.
+//! [`format`] is one line of it, [`key_hash`] what stands for a key there, [`entries`] what the lines together say,
+//! [`lock`] the claim of one job to the file, [`file`] reading and writing it, and [`sync`] the thread that has lines
+//! reach the disk. Nothing here knows what is sent, or how.
 
 mod entries;
 mod error;
 mod file;
 mod format;
+mod key_hash;
 mod lock;
 mod sync;
 
@@ -17,11 +18,12 @@ use std::{borrow::Cow, collections::hash_map::Entry as Slot, fmt, path::Path};
 pub use error::{LedgerError, LedgerErrorKind};
 
 pub(crate) use entries::State;
-pub(crate) use format::KeyHash;
+pub(crate) use key_hash::KeyHash;
 
 use entries::{Entries, Entry};
 use file::LedgerFile;
-use format::{Hasher, Line};
+use format::Line;
+use key_hash::Hasher;
 use sync::Syncer;
 
 /// A ledger that is open for one job.
