@@ -46,6 +46,38 @@ def test_all_at_once(client: Client, dealkit_sandbox: Sandbox) -> None:
     assert sorted(names(unordered)) == sorted(ids(50))
 
 
+def test_nobody_watches(dealkit_sandbox: Sandbox) -> None:
+    """In a process of its own: pytest itself listens to the log. When the identifiers fill what may be in flight, there
+    are none left after the last of them to hand over.
+    """
+    code = """
+import pyarrow
+from dealkit import Client
+client = Client()
+for count in (1, 2, 16, 32, 33):
+    for concurrency in (1, 2, 16):
+        ids = [f"d_{n % 3 + 1}" for n in range(count)]
+        table = client.deals.retrieve_many(ids, concurrency=concurrency).to_arrow()
+        assert pyarrow.table(table)["id"].to_pylist() == ids
+        batches = client.deals.retrieve_many(ids, concurrency=concurrency).to_arrow(batch_size=5)
+        assert [id for batch in batches for id in pyarrow.table(batch)["id"].to_pylist()] == ids
+"""
+    ended(python(code, url=dealkit_sandbox.url))
+
+
+def test_a_log_that_is_switched_on_and_off_meanwhile(client: Client) -> None:
+    logger = logging.getLogger("dealkit")
+    batches = iter(client.deals.retrieve_many(ids(90), concurrency=4).to_arrow(batch_size=10))
+    try:
+        come = []
+        for level in (logging.NOTSET, logging.DEBUG) * 5:
+            come += names(next(batches, pyarrow.table({"id": []})))
+            logger.setLevel(level)
+        assert come == ids(90)
+    finally:
+        logger.setLevel(logging.NOTSET)
+
+
 @pytest.mark.parametrize("batch_size", [1, 7, 100, 1000])
 def test_in_batches(client: Client, batch_size: int) -> None:
     sizes = [min(batch_size, 100 - at) for at in range(0, 100, batch_size)]

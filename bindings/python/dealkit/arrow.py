@@ -154,7 +154,9 @@ class Retrieval:
         """Does what there is to do; whether all deals have come."""
         come, wants_ids, watched, has_ended = unwrap(self.native.news())
         for index, failure in watched:
-            self._watched.pop(index).end(None if failure is None else exception(failure))
+            # Once one call is watched, all are told of: also those that began when nobody listened.
+            if (ended := self._watched.pop(index, None)) is not None:
+                ended.end(None if failure is None else exception(failure))
         self.flush()
         if self._progress is not None:
             for _ in range(come):
