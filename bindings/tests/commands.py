@@ -34,8 +34,9 @@ class Done(NamedTuple):
 
 
 def environment(url: str, key: str, env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables of a command; those that are empty are not set."""
-    given = {**os.environ, "DEALKIT_BASE_URL": url, "DEALKIT_SERVICE_KEY": key, **(env or {})}
+    """The variables of a command; those that are empty are not set, and Python's own are as users have them."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    given = {**own, "DEALKIT_BASE_URL": url, "DEALKIT_SERVICE_KEY": key, **(env or {})}
     return {name: value for name, value in given.items() if value or not name.startswith("DEALKIT_")}
 
 

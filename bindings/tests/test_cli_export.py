@@ -147,7 +147,7 @@ def test_parquet_without_pyarrow(sandbox: Sandbox, ids: Path, tmp_path: Path) ->
     (tmp_path / "pyarrow.py").write_text("raise ImportError")
     done = dealkit(
         "deals", "export", "--ids", ids, "--out", tmp_path / "d.parquet",
-        url=sandbox.url, env={"PYTHONPATH": str(tmp_path)},
+        url=sandbox.url, env={"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
     )  # fmt: skip
     assert (done.code, done.shown) == (2, "") and "\n  pip install 'dealkit[parquet]'\n" in done.told
     assert names(tmp_path) == ["ids.txt", "pyarrow.py"] and not sandbox.requests

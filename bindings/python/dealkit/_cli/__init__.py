@@ -25,10 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(sys.argv[1:] if arguments is None else arguments)
     except BrokenPipeError:
-        # Whoever read the output has read enough. What is left in it would be written when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read the output has read enough.
         return 128 + 13
     finally:
+        _let_go_of_output()
         signal.signal(signal.SIGTERM, on_stop)
 
 
@@ -57,6 +57,14 @@ def _run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt as interrupted:
         tell("stopped")
         return STOPPED if _is_stop(interrupted) else INTERRUPTED
+
+
+def _let_go_of_output() -> None:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # What is left in it would be written, and fail, once more when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Stop(KeyboardInterrupt):
