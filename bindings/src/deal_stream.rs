@@ -4,13 +4,7 @@
 //! all of them, and a library of C takes the batches through a stream of Arrow's, from any thread and perhaps
 //! holding the GIL. Nothing here needs it then.
 
-use std::{
-    collections::VecDeque,
-    future::ready,
-    io, iter, process,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread,
-};
+use std::{collections::VecDeque, future::ready, io, iter, process, sync::Arc, thread};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
@@ -20,20 +14,19 @@ use dealkit::{
 };
 use futures_util::future::{AbortHandle, abortable};
 use pyo3::{prelude::*, types::PyList};
-use tokio::{
-    runtime::{Builder, Handle},
-    sync::Notify,
-};
+use tokio::{runtime::Builder, sync::Notify};
 
 use crate::{
     arguments::text,
+    awaited::Awaited,
     calls::Options,
     failure::{self, Failure, Outcome, entry, into_python},
     gil,
-    pending::{Inbox, Mailbox},
-    runtime::{self, SIGNAL_POLL_INTERVAL},
+    pending::Mailbox,
+    runtime,
     table::{Table, decimals, stream_capsule},
-    watch::{Told, Watch},
+    unsent_ids::{Tell, UnsentIds},
+    watch::Watch,
 };
 
 /// Deals in flight into a table.
@@ -56,17 +49,14 @@ struct Plan {
 
 struct Shared {
     plan: Plan,
-    state: Mutex<State>,
-    /// Told when a batch has come, more identifiers are wanted, or it has ended.
-    changed: Condvar,
+    /// Told of when a batch has come, more identifiers are wanted, or it has ended.
+    state: Awaited<State>,
     /// Told when identifiers have come, or a batch was taken.
     has_room: Notify,
-    /// Of the thread in the background, which wakes event loops.
-    background: Handle,
 }
 
 struct State {
-    ids: Ids,
+    ids: UnsentIds,
     /// Whether no more identifiers will come.
     has_all_ids: bool,
     /// Whether there are few left to send.
@@ -81,10 +71,13 @@ struct State {
     /// The failures, once it has ended.
     errors: Option<RecordBatch>,
     end: Option<End>,
-    /// How many threads wait.
-    threads: usize,
-    /// Who waits on an event loop.
-    waiting: Vec<(Arc<Inbox>, Py<PyAny>)>,
+}
+
+impl State {
+    /// Whether there is nothing to do for Python code.
+    fn is_quiet(&self) -> bool {
+        self.batches.is_empty() && !self.wants_ids && self.end.is_none()
+    }
 }
 
 /// How it has ended.
@@ -100,92 +93,12 @@ enum End {
     Cancelled,
 }
 
-/// Identifiers that were not sent yet, in as little memory as they take: there may be millions.
-#[derive(Default)]
-struct Ids {
-    lots: VecDeque<Lot>,
-    count: usize,
-}
-
-struct Lot {
-    text: String,
-    ends: Vec<usize>,
-    next: usize,
-    told: Tell,
-}
-
-/// Who is told of the calls of a lot: of each somebody else, or of all the same, if anybody.
-enum Tell {
-    Each(VecDeque<Told>),
-    All(Told),
-}
-
-impl Ids {
-    fn push(&mut self, ids: &[String], told: Tell) {
-        let mut text = String::with_capacity(ids.iter().map(String::len).sum());
-        let ends = ids.iter().map(|id| {
-            text.push_str(id);
-            text.len()
-        });
-        let ends = ends.collect();
-        self.count += ids.len();
-        self.lots.push_back(Lot {
-            text,
-            ends,
-            next: 0,
-            told,
-        });
-    }
-
-    fn next(&mut self) -> Option<(String, Told)> {
-        loop {
-            let lot = self.lots.front_mut()?;
-            let begin = lot.next.checked_sub(1).and_then(|last| lot.ends.get(last));
-            let begin = begin.copied().unwrap_or(0);
-            let Some(end) = lot.ends.get(lot.next) else {
-                self.lots.pop_front();
-                continue;
-            };
-            let id = lot.text.get(begin..*end).unwrap_or_default().to_owned();
-            lot.next += 1;
-            self.count -= 1;
-            let told = match &mut lot.told {
-                Tell::Each(told) => told.pop_front().unwrap_or_default(),
-                Tell::All(told) => told.clone(),
-            };
-            return Some((id, told));
-        }
-    }
-}
-
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Tells everybody who waits.
-    fn tell(&self) {
-        let mut state = self.lock();
-        let waiting = std::mem::take(&mut state.waiting);
-        let threads = state.threads;
-        drop(state);
-        if threads > 0 {
-            self.changed.notify_all();
-        }
-        for (inbox, future) in waiting {
-            inbox.news(&self.background, future);
-        }
-    }
-
     /// The next batch, once it has come; `None` after the last.
     fn wait_for_batch(&self) -> Result<Option<RecordBatch>, End> {
-        let mut state = self.lock();
-        state.threads += 1;
-        let waited = self.changed.wait_while(state, |state| {
-            state.batches.is_empty() && state.end.is_none()
-        });
-        state = waited.unwrap_or_else(PoisonError::into_inner);
-        state.threads -= 1;
+        let mut state = self
+            .state
+            .wait_while(|state| state.batches.is_empty() && state.end.is_none());
         if let Some(batch) = state.batches.pop_front() {
             drop(state);
             self.has_room.notify_one();
@@ -195,20 +108,6 @@ impl Shared {
             None | Some(End::Whole) => Ok(None),
             Some(end) => Err(end.clone()),
         }
-    }
-
-    /// Waits a little, unless there is something to do for Python code.
-    fn wait(&self, for_the_end: bool) {
-        let nothing = |state: &mut State| {
-            state.end.is_none() && (for_the_end || state.batches.is_empty() && !state.wants_ids)
-        };
-        let mut state = self.lock();
-        state.threads += 1;
-        let waited = self
-            .changed
-            .wait_timeout_while(state, SIGNAL_POLL_INTERVAL, nothing);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.threads -= 1;
     }
 }
 
@@ -233,7 +132,7 @@ struct Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.end = Some(self.end.clone());
         let errors = state.failures.take().map(|mut failures| failures.finish());
         match errors.transpose() {
@@ -241,7 +140,7 @@ impl Drop for Ending {
             Err(error) => state.end = Some(End::Broken(error.to_string())),
         }
         drop(state);
-        self.shared.tell();
+        self.shared.state.tell();
     }
 }
 
@@ -278,28 +177,25 @@ impl DealStream {
         let builder = DealBatchBuilder::new(decimals(settings.scale)?);
         let schema = Arc::clone(builder.schema());
         let background = runtime::background()?;
+        let state = State {
+            ids: UnsentIds::default(),
+            has_all_ids: false,
+            wants_ids: true,
+            batches: VecDeque::new(),
+            come: 0,
+            is_watched: false,
+            watched: Vec::new(),
+            failures: settings.returns_errors.then(FailureBatchBuilder::new),
+            errors: None,
+            end: None,
+        };
         let shared = Arc::new(Shared {
             plan: Plan {
                 concurrency: settings.concurrency.max(1),
                 batch_size: settings.batch_size.max(1),
             },
-            state: Mutex::new(State {
-                ids: Ids::default(),
-                has_all_ids: false,
-                wants_ids: true,
-                batches: VecDeque::new(),
-                come: 0,
-                is_watched: false,
-                watched: Vec::new(),
-                failures: settings.returns_errors.then(FailureBatchBuilder::new),
-                errors: None,
-                end: None,
-                threads: 0,
-                waiting: Vec::new(),
-            }),
-            changed: Condvar::new(),
+            state: Awaited::new(state, background.clone()),
             has_room: Notify::new(),
-            background: background.clone(),
         });
         let ending = Ending {
             shared: Arc::clone(&shared),
@@ -335,7 +231,7 @@ impl DealStream {
 
     /// The failures as a table, where they are to be returned and all deals have come.
     fn table_of_errors(&self) -> Option<Table> {
-        let errors = self.shared.lock().errors.clone()?;
+        let errors = self.shared.state.lock().errors.clone()?;
         Some(Table::new(errors.schema(), vec![errors]))
     }
 }
@@ -385,7 +281,7 @@ async fn retrieve(
             }
             // Told of all at once: waking somebody costs more than a deal does.
             () = ready(()), if has_news => {
-                shared.tell();
+                shared.state.tell();
                 has_news = false;
             }
             () = ready(()), if in_flight.is_empty() && has_all(shared) => {
@@ -402,8 +298,8 @@ async fn retrieve(
 
 /// Whether every identifier was sent.
 fn has_all(shared: &Shared) -> bool {
-    let state = shared.lock();
-    state.has_all_ids && state.ids.count == 0
+    let state = shared.state.lock();
+    state.has_all_ids && state.ids.is_empty()
 }
 
 /// Sends as many as there is room for; whether there are then few left that could be sent next, for the first time.
@@ -412,7 +308,7 @@ fn send(shared: &Shared, in_flight: &mut InFlight<RawResponse>, in_batch: usize)
         concurrency,
         batch_size,
     } = shared.plan;
-    let mut state = shared.lock();
+    let mut state = shared.state.lock();
     while in_flight.len() < concurrency
         // While a batch waits, one more is filled, and no further deal asked for: nothing piles up.
         && (state.batches.is_empty() || in_batch + in_flight.len() < batch_size)
@@ -420,7 +316,7 @@ fn send(shared: &Shared, in_flight: &mut InFlight<RawResponse>, in_batch: usize)
     {
         in_flight.push_with(id, |call| told.send(call));
     }
-    let wants_ids = !state.has_all_ids && state.ids.count < concurrency;
+    let wants_ids = !state.has_all_ids && state.ids.len() < concurrency;
     let is_new = wants_ids && !state.wants_ids;
     state.wants_ids = wants_ids;
     is_new
@@ -449,7 +345,7 @@ fn add(
         Err(error) => Err(error),
     };
     let error = read.err().map(Arc::new);
-    let mut state = shared.lock();
+    let mut state = shared.state.lock();
     state.come += 1;
     if state.is_watched {
         state.watched.push((index, error.clone()));
@@ -478,7 +374,7 @@ fn finish_batch(shared: &Shared, deals: &mut DealBatchBuilder) -> Result<(), End
     let batch = deals
         .finish()
         .map_err(|error| End::Broken(error.to_string()))?;
-    shared.lock().batches.push_back(batch);
+    shared.state.lock().batches.push_back(batch);
     Ok(())
 }
 
@@ -512,7 +408,7 @@ impl DealStream {
                 ),
                 (None, one) => Tell::All(Watch::told(one.and_then(|one| one.cast::<Watch>().ok()))),
             };
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             state.is_watched |= each.is_some();
             state.ids.push(&ids, told);
             state.has_all_ids = is_last;
@@ -529,7 +425,7 @@ impl DealStream {
         gil::end_if_left_behind(py);
         entry(py, || {
             self.check()?;
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             let come = std::mem::take(&mut state.come);
             let watched = std::mem::take(&mut state.watched);
             let (wants_ids, has_ended) = (state.wants_ids, state.end.is_some());
@@ -551,7 +447,7 @@ impl DealStream {
         gil::end_if_left_behind(py);
         entry(py, || {
             self.check()?;
-            let batch = self.shared.lock().batches.pop_front();
+            let batch = self.shared.state.lock().batches.pop_front();
             let Some(batch) = batch else { return Ok(None) };
             self.shared.has_room.notify_one();
             let table = Table::new(Arc::clone(&self.schema), vec![batch]);
@@ -562,7 +458,7 @@ impl DealStream {
     /// The deal that has ended it, if one has: its index, its identifier, and its failure.
     fn failed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || {
-            let end = self.shared.lock().end.clone();
+            let end = self.shared.state.lock().end.clone();
             match end {
                 Some(End::Failed(index, id, error)) => {
                     let failure = into_python(py, Err::<(), _>(Failure::Error(error)))?;
@@ -589,7 +485,7 @@ impl DealStream {
     /// The deals that failed, as a table, where they are to be returned. Raised as a failure before all deals have come.
     fn errors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || {
-            if self.shared.lock().end.is_none() {
+            if self.shared.state.lock().end.is_none() {
                 return Err(Failure::Runtime(
                     "the errors are known once the last deal has come".to_owned(),
                 ));
@@ -603,7 +499,11 @@ impl DealStream {
     fn wait<'py>(&self, py: Python<'py>, for_the_end: bool) -> PyResult<Bound<'py, PyAny>> {
         let checked = self.check();
         if checked.is_ok() {
-            gil::release(py, || self.shared.wait(for_the_end));
+            gil::release(py, || {
+                self.shared.state.wait_a_little_while(|state| {
+                    state.end.is_none() && (for_the_end || state.is_quiet())
+                });
+            });
         }
         entry(py, || checked)
     }
@@ -619,14 +519,8 @@ impl DealStream {
         gil::end_if_left_behind(py);
         entry(py, || {
             self.check()?;
-            let inbox = Arc::clone(&mailbox.get().inner);
-            let mut state = self.shared.lock();
-            if state.batches.is_empty() && !state.wants_ids && state.end.is_none() {
-                state.waiting.push((inbox, future));
-            } else {
-                drop(state);
-                inbox.news(&self.shared.background, future);
-            }
+            let state = &self.shared.state;
+            state.resolve_while(mailbox.get(), future, State::is_quiet);
             Ok(())
         })
     }

@@ -9,7 +9,7 @@ use std::{
     future::ready,
     iter, process,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
@@ -21,19 +21,19 @@ use dealkit::{
 use futures_util::{Stream, StreamExt as _};
 use pyo3::{prelude::*, types::PyList};
 use tokio::{
-    runtime::Handle,
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
     task::AbortHandle,
 };
 
 use crate::{
     arguments::text,
+    awaited::Awaited,
     calls::{Call, Options},
     failure::{Failure, Outcome, entry, into_python},
     gil,
-    pending::{Inbox, Mailbox},
+    pending::Mailbox,
     response::{self, CallResult, ReadAs},
-    runtime::{self, SIGNAL_POLL_INTERVAL},
+    runtime,
     watch::{Told, Watch},
 };
 
@@ -168,11 +168,10 @@ impl Calls for dealkit::CreationsInFlight<dealkit::RawResponse> {
 
 /// Where what has come waits for the caller.
 struct Buffer {
-    state: Mutex<State>,
+    /// Told of when something has come, or nothing will.
+    state: Awaited<State>,
     /// Whether what is in flight is being given up: nothing more may be sent.
     is_given_up: AtomicBool,
-    changed: Condvar,
-    runtime: Handle,
 }
 
 #[derive(Default)]
@@ -180,50 +179,12 @@ struct State {
     items: VecDeque<Item>,
     /// Whether no more will come.
     has_ended: bool,
-    /// How many threads wait.
-    threads: usize,
-    /// Who waits on an event loop.
-    waiting: Vec<(Arc<Inbox>, Py<PyAny>)>,
 }
 
-impl Buffer {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Tells everybody who waits that something has come, or that nothing will.
-    fn tell(&self) {
-        let mut state = self.lock();
-        let waiting = std::mem::take(&mut state.waiting);
-        let threads = state.threads;
-        drop(state);
-        if threads > 0 {
-            self.changed.notify_all();
-        }
-        for (inbox, future) in waiting {
-            inbox.news(&self.runtime, future);
-        }
-    }
-
-    /// Waits a little, unless something has come or nothing will.
-    fn wait(&self) {
-        self.wait_while(|state| state.items.is_empty() && !state.has_ended);
-    }
-
-    /// Waits a little for the end, and says whether it has come.
-    fn wait_for_end(&self) -> bool {
-        self.wait_while(|state| !state.has_ended);
-        self.lock().has_ended
-    }
-
-    fn wait_while(&self, nothing: impl FnMut(&mut State) -> bool) {
-        let mut state = self.lock();
-        state.threads += 1;
-        let waited = self
-            .changed
-            .wait_timeout_while(state, SIGNAL_POLL_INTERVAL, nothing);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.threads -= 1;
+impl State {
+    /// Whether there is nothing to do for Python code.
+    fn is_quiet(&self) -> bool {
+        self.items.is_empty() && !self.has_ended
     }
 }
 
@@ -238,8 +199,8 @@ struct End(Arc<Buffer>);
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.0.lock().has_ended = true;
-        self.0.tell();
+        self.0.state.lock().has_ended = true;
+        self.0.state.tell();
     }
 }
 
@@ -295,10 +256,8 @@ impl Many {
     ) -> Outcome<Self> {
         let runtime = runtime::background()?;
         let buffer = Arc::new(Buffer {
-            state: Mutex::default(),
+            state: Awaited::new(State::default(), runtime.clone()),
             is_given_up: AtomicBool::new(false),
-            changed: Condvar::new(),
-            runtime: runtime.clone(),
         });
         let (sender, pushed) = mpsc::unbounded_channel();
         let job = Job {
@@ -379,7 +338,7 @@ impl Many {
     /// What has come, at most so much that reading it takes but a moment.
     fn taken(&self) -> Outcome<Vec<Item>> {
         self.check()?;
-        let mut state = self.buffer.lock();
+        let mut state = self.buffer.state.lock();
         let mut bytes = 0;
         let count = state.items.iter().take_while(|item| {
             let is_room = bytes < READ_AT_ONCE;
@@ -425,18 +384,18 @@ async fn make<C: Calls>(mut job: Job<C>, mut pushed: UnboundedReceiver<Vec<(C::I
                 None => break,
             },
             Some(item) = calls.next(), if is_due => {
-                buffer.lock().items.push_back(item.into());
+                buffer.state.lock().items.push_back(item.into());
                 has_news = true;
             }
             // Told of all at once: waking somebody costs more than a deal does.
             () = ready(()), if has_news => {
-                buffer.tell();
+                buffer.state.tell();
                 has_news = false;
             }
         }
     }
     let left = calls.given_up().into_iter().map(Into::into);
-    buffer.lock().items.extend(left);
+    buffer.state.lock().items.extend(left);
 }
 
 #[pymethods]
@@ -520,7 +479,9 @@ impl Many {
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let checked = self.check();
         if checked.is_ok() {
-            gil::release(py, || self.buffer.wait());
+            gil::release(py, || {
+                self.buffer.state.wait_a_little_while(State::is_quiet);
+            });
         }
         entry(py, || checked)
     }
@@ -535,22 +496,21 @@ impl Many {
         gil::end_if_left_behind(py);
         entry(py, || {
             self.check()?;
-            let inbox = Arc::clone(&mailbox.get().inner);
-            let mut state = self.buffer.lock();
-            if state.items.is_empty() && !state.has_ended {
-                state.waiting.push((inbox, future));
-            } else {
-                drop(state);
-                inbox.news(&self.buffer.runtime, future);
-            }
+            let state = &self.buffer.state;
+            state.resolve_while(mailbox.get(), future, State::is_quiet);
             Ok(())
         })
     }
 
     /// Waits a little for the end of what was given up, and says whether it has come: then its ledger is closed.
     fn wait_for_end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let has_ended =
-            self.process != process::id() || gil::release(py, || self.buffer.wait_for_end());
+        let state = &self.buffer.state;
+        let has_ended = self.process != process::id()
+            || gil::release(py, || {
+                state
+                    .wait_a_little_while(|state| !state.has_ended)
+                    .has_ended
+            });
         entry(py, || Ok(has_ended))
     }
 
