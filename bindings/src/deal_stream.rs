@@ -4,7 +4,13 @@
 //! all of them, and a library of C takes the batches through a stream of Arrow's, from any thread and perhaps
 //! holding the GIL. Nothing here needs it then.
 
-use std::{collections::VecDeque, future::ready, io, iter, process, sync::Arc, thread};
+use std::{
+    collections::{HashSet, VecDeque},
+    future::ready,
+    io, iter, process,
+    sync::Arc,
+    thread,
+};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
@@ -64,9 +70,10 @@ struct State {
     batches: VecDeque<RecordBatch>,
     /// How many deals have come that Python code has not been told of.
     come: usize,
-    /// Whether each call is watched by itself, and those that have ended: the index, and the error.
-    is_watched: bool,
-    watched: Vec<(usize, Option<Arc<Error>>)>,
+    /// The indexes of those not yet ended that have a watch of their own.
+    watched: HashSet<usize>,
+    /// Those of them that have ended: the index, and the error.
+    ended: Vec<(usize, Option<Arc<Error>>)>,
     failures: Option<FailureBatchBuilder>,
     /// The failures, once it has ended.
     errors: Option<RecordBatch>,
@@ -183,8 +190,8 @@ impl DealStream {
             wants_ids: true,
             batches: VecDeque::new(),
             come: 0,
-            is_watched: false,
-            watched: Vec::new(),
+            watched: HashSet::new(),
+            ended: Vec::new(),
             failures: settings.returns_errors.then(FailureBatchBuilder::new),
             errors: None,
             end: None,
@@ -347,8 +354,8 @@ fn add(
     let error = read.err().map(Arc::new);
     let mut state = shared.state.lock();
     state.come += 1;
-    if state.is_watched {
-        state.watched.push((index, error.clone()));
+    if state.watched.remove(&index) {
+        state.ended.push((index, error.clone()));
     }
     if let Some(error) = error {
         match &mut state.failures {
@@ -380,8 +387,8 @@ fn finish_batch(shared: &Shared, deals: &mut DealBatchBuilder) -> Result<(), End
 
 #[pymethods]
 impl DealStream {
-    /// Adds identifiers to what is to be retrieved; `watches` has the Watch of each, or is one for all, or None.
-    /// `index` is the place of the first, for the error text. Where one is of the wrong type, none of them is.
+    /// Adds identifiers to what is to be retrieved. `watches` has the Watch of each of the first so many, or is one for
+    /// all, or None. `index` is the place of the first. Where one is of the wrong type, none of them is.
     #[pyo3(signature = (ids, watches, index, is_last))]
     fn push<'py>(
         &self,
@@ -409,7 +416,8 @@ impl DealStream {
                 (None, one) => Tell::All(Watch::told(one.and_then(|one| one.cast::<Watch>().ok()))),
             };
             let mut state = self.shared.state.lock();
-            state.is_watched |= each.is_some();
+            let watched = each.map_or(0, |each| each.len());
+            state.watched.extend(index..index + watched);
             state.ids.push(&ids, told);
             state.has_all_ids = is_last;
             state.wants_ids = false;
@@ -419,19 +427,19 @@ impl DealStream {
         })
     }
 
-    /// What has happened: how many deals have come, whether more identifiers are wanted, the watched calls that have
-    /// ended with the failure of each, and whether all has ended. None of it is told twice.
+    /// What has happened: how many deals have come, whether more identifiers are wanted, the calls with a Watch of
+    /// their own that have ended, with the failure of each, and whether all has ended. None of it is told twice.
     fn news<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         gil::end_if_left_behind(py);
         entry(py, || {
             self.check()?;
             let mut state = self.shared.state.lock();
             let come = std::mem::take(&mut state.come);
-            let watched = std::mem::take(&mut state.watched);
+            let news = std::mem::take(&mut state.ended);
             let (wants_ids, has_ended) = (state.wants_ids, state.end.is_some());
             drop(state);
             let ended = PyList::empty(py);
-            for (index, error) in watched {
+            for (index, error) in news {
                 let failure = match error {
                     Some(error) => Some(into_python(py, Err::<(), _>(Failure::Error(error)))?),
                     None => None,

@@ -78,6 +78,40 @@ def test_a_log_that_is_switched_on_and_off_meanwhile(client: Client) -> None:
         logger.setLevel(logging.NOTSET)
 
 
+def test_calls_that_began_before_anybody_watched_are_not_logged(dealkit_sandbox: Sandbox) -> None:
+    """In a process of its own: pytest itself listens to the log. The identifiers say when the log is switched on."""
+    code = """
+import logging
+from dealkit import Client
+logger = logging.getLogger("dealkit")
+said = []
+handler = logging.Handler(logging.INFO)
+handler.emit = lambda record: said.append(record.getMessage())
+def ids():
+    for n in range(12):
+        if n == 4:
+            logger.addHandler(handler)
+            logger.setLevel(logging.INFO)
+        yield "d_1"
+batches = Client().deals.retrieve_many(ids(), concurrency=4).to_arrow(batch_size=5)
+print([len(batch) for batch in batches], len(said), all(" 200 " in text for text in said))
+"""
+    assert ended(python(code, url=dealkit_sandbox.url)) == "[5, 5, 2] 8 True\n"
+
+
+def test_closed_where_a_call_is_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    table = client.deals.retrieve_many(ids(500)).to_arrow(batch_size=100)
+    closing = logging.Handler()
+    closing.emit = lambda record: table.close()  # type: ignore[method-assign]
+    logger = logging.getLogger("dealkit")
+    logger.addHandler(closing)
+    try:
+        with caplog.at_level(logging.INFO, logger="dealkit"):
+            assert len([*table]) < 5
+    finally:
+        logger.removeHandler(closing)
+
+
 @pytest.mark.parametrize("batch_size", [1, 7, 100, 1000])
 def test_in_batches(client: Client, batch_size: int) -> None:
     sizes = [min(batch_size, 100 - at) for at in range(0, 100, batch_size)]

@@ -1758,12 +1758,12 @@ class DealStream:
     def push(
         self, ids: list[str], watches: list[Watch] | Watch | None, index: int, is_last: bool
     ) -> Failure | None:
-        """Adds identifiers to what is to be retrieved; `watches` has the Watch of each, or is one for all, or None.
-        `index` is the place of the first, for the error text. Where one is of the wrong type, none of them is."""
+        """Adds identifiers to what is to be retrieved. `watches` has the Watch of each of the first so many, or is one for
+        all, or None. `index` is the place of the first. Where one is of the wrong type, none of them is."""
 
     def news(self) -> tuple[int, bool, list[tuple[int, Failure | None]], bool] | Failure:
-        """What has happened: how many deals have come, whether more identifiers are wanted, the watched calls that have
-        ended with the failure of each, and whether all has ended. None of it is told twice."""
+        """What has happened: how many deals have come, whether more identifiers are wanted, the calls with a Watch of
+        their own that have ended, with the failure of each, and whether all has ended. None of it is told twice."""
 
     def batch(self) -> Table | Failure | None:
         """The next batch, as a table, if one has come."""

@@ -154,7 +154,7 @@ class Retrieval:
         """Does what there is to do; whether all deals have come."""
         come, wants_ids, watched, has_ended = unwrap(self.native.news())
         for index, failure in watched:
-            # Once one call is watched, all are told of: also those that began when nobody listened.
+            # It is not there where the table was closed meanwhile, by another thread or where this is logged.
             if (ended := self._watched.pop(index, None)) is not None:
                 ended.end(None if failure is None else exception(failure))
         self.flush()
@@ -184,13 +184,13 @@ class Retrieval:
         unwrap(self.native.push(ids, watches(range(first, self._pushed)), first, is_last))
         return is_last
 
-    def _watches(self, indexes: range) -> list[_native.Watch] | None:
-        """What watches each of these calls, if anybody does."""
+    def _watches(self, indexes: range) -> list[_native.Watch]:
+        """What watches each of the first of these calls, up to one that nobody watches: all of them, or as a rule none."""
         watches = []
         for index in indexes:
             watched = _watch.begin(_watch.described, self._description)
             if watched is None:
-                return None
+                break
             self._watched[index] = watched
             watches.append(watched.native)
         return watches
