@@ -106,12 +106,12 @@ impl Failure {
         Ok(match self {
             Failure::Error(error) => {
                 tell_call(&attributes, error)?;
-                (kind(error.kind()), text(error), attributes)
+                (error.kind().as_str(), text(error), attributes)
             }
             Failure::Decode(error) => {
                 tell_place(&attributes, error)?;
                 attributes.set_item(intern!(py, "body"), PyBytes::new(py, error.body()))?;
-                ("decode", error.to_string(), attributes)
+                (ErrorKind::Decode.as_str(), error.to_string(), attributes)
             }
             Failure::Line(error) => {
                 attributes.set_item(intern!(py, "line"), error.line())?;
@@ -119,9 +119,9 @@ impl Failure {
                     tell_place(&attributes, error)?;
                     attributes.set_item(intern!(py, "body"), PyBytes::new(py, error.body()))?;
                 }
-                ("decode", error.to_string(), attributes)
+                (ErrorKind::Decode.as_str(), error.to_string(), attributes)
             }
-            Failure::Config(text) => ("config", text.clone(), attributes),
+            Failure::Config(text) => (ErrorKind::Config.as_str(), text.clone(), attributes),
             Failure::Type(text) => ("type", text.clone(), attributes),
             Failure::Value(text) => ("value", text.clone(), attributes),
             Failure::Runtime(text) => ("runtime", text.clone(), attributes),
@@ -216,22 +216,6 @@ fn problem_fields<'py>(py: Python<'py>, problem: &Problem) -> PyResult<Bound<'py
     fields.set_item("omitted_errors", problem.omitted_errors)?;
     fields.set_item("extra", json::fields(py, &problem.extra)?)?;
     Ok(fields)
-}
-
-fn kind(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::Config => "config",
-        ErrorKind::Validation => "validation",
-        ErrorKind::Timeout => "timeout",
-        ErrorKind::Decode => "decode",
-        ErrorKind::Status => "status",
-        ErrorKind::Cancelled => "cancelled",
-        ErrorKind::Ledger => "ledger",
-        ErrorKind::Recorded => "recorded",
-        ErrorKind::DuplicateKey => "duplicate_key",
-        // No connection, a response that is too large or broke off, and what the core may add.
-        _ => "connection",
-    }
 }
 
 fn violations(violations: &[Violation]) -> Vec<(&str, &str, &str)> {

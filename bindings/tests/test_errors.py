@@ -8,6 +8,7 @@ import pickle
 import socket
 from typing import Any
 
+import polars
 import pytest
 from conftest import answer, run
 
@@ -28,7 +29,7 @@ from dealkit import (
     ValidationError,
     exceptions,
 )
-from dealkit.testing import Sandbox
+from dealkit.testing import Sandbox, connection_error, timeout_error
 
 CLASSES = [value for value in vars(exceptions).values() if isinstance(value, type) and issubclass(value, DealkitError)]
 
@@ -72,7 +73,13 @@ def test_the_tree() -> None:
 
 @pytest.mark.parametrize("of_class", CLASSES)
 def test_every_class_can_be_made_and_pickled(of_class: Any) -> None:
-    told: dict[str, Any] = {"outcome": "unknown", "attempts": 3, "request_id": "r", "retry_after": 1.5}
+    told: dict[str, Any] = {
+        "kind": "connect",
+        "outcome": "unknown",
+        "attempts": 3,
+        "request_id": "r",
+        "retry_after": 1.5,
+    }
     error = of_class("text", **told)
     error.index, error.id = 7, "d_7"
     error.add_note("a note")
@@ -80,6 +87,47 @@ def test_every_class_can_be_made_and_pickled(of_class: Any) -> None:
         assert type(again) is of_class and str(again) == "text" and vars(again) == vars(error)
     assert of_class().attempts == 0
     assert of_class.__doc__
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ({"status": 500}, "status"),
+        ({"status": 200, "body": {}}, "decode"),
+        ({"cut": "in-head"}, "interrupted"),
+        ({"status": 200, "body": "x" * 2000}, "too_large"),
+    ],
+)
+def test_its_kind_is_that_of_the_table_of_errors(dealkit_sandbox: Sandbox, fault: Any, kind: str) -> None:
+    url, key = dealkit_sandbox.url, dealkit_sandbox.service_key
+    dealkit_sandbox.fail_next(**fault, times=None)
+    with Client(base_url=url, service_key=key, max_retries=0, max_response_bytes=1_000) as client:
+        (error,) = client.deals.retrieve_many(["d_1"], on_error="return")
+        assert isinstance(error, DealkitError) and error.kind == kind
+        table = client.deals.retrieve_many(["d_1"], on_error="return").to_arrow()
+        assert len(polars.DataFrame(table)) == 0
+        assert polars.DataFrame(table.errors)["kind"].to_list() == [kind]
+
+
+def test_the_kind_of_errors_that_are_not_of_a_response(client: Client) -> None:
+    with pytest.raises(ValidationError) as refused:
+        client.deals.retrieve("..")
+    with pytest.raises(ConfigError) as misconfigured:
+        Client(base_url="nothing", service_key="k")
+    with pytest.raises(DecodeError) as unreadable:
+        dealkit.Deal.from_json("{}")
+    found = [caught.value.kind for caught in (refused, misconfigured, unreadable)]
+    assert found == ["validation", "config", "decode"]
+    assert [error.kind for error in (connection_error(), connection_error(sent=True), timeout_error())] == [
+        "connect",
+        "interrupted",
+        "timeout",
+    ]
+    # Made by hand.
+    assert {of_class().kind for of_class in CLASSES} == {
+        *("config", "validation", "interrupted", "timeout", "decode", "status"),
+        *("cancelled", "ledger", "recorded", "duplicate_key"),
+    }
 
 
 @pytest.mark.parametrize("status", BY_STATUS)

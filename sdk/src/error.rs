@@ -219,7 +219,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// The kind as a word: `config`, `validation`, `connect`, `timeout`, `interrupted`, `too_large`, `decode`,
-    /// `status` or `cancelled`.
+    /// `status`, `cancelled`, `ledger`, `recorded` or `duplicate_key`. Python's exceptions and tables of errors have it.
     pub const fn as_str(self) -> &'static str {
         match self {
             ErrorKind::Config => "config",

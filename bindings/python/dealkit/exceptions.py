@@ -87,6 +87,7 @@ class Problem(NamedTuple):
 class _Told(TypedDict, total=False):
     """What every exception can be made with."""
 
+    kind: str
     outcome: Outcome | None
     attempts: int
     request_id: str | None
@@ -96,6 +97,11 @@ class _Told(TypedDict, total=False):
 class DealkitError(Exception):
     """The root of everything that dealkit raises of its own."""
 
+    kind: str
+    """What kind of failure it is, in a word, as in the column ``kind`` of a table of errors: ``config``, ``validation``,
+    ``connect`` (no connection could be made), ``interrupted`` (it broke), ``too_large`` (the response is larger than the
+    client's limit), ``timeout``, ``decode``, ``status``, ``cancelled``, ``ledger``, ``recorded`` or ``duplicate_key``.
+    There may be more some day."""
     outcome: Outcome
     """What the call may have done at the service. ``not_sent``: nothing, for nothing reached it; so says every error
     that is found before sending. ``rejected``: nothing; it responded that it did not act (a 4xx but 408, a 307 or
@@ -113,18 +119,22 @@ class DealkitError(Exception):
     id: str | None
     """The identifier that was asked for, as it was given: of ``retrieve`` and ``retrieve_many``. It is in no text."""
 
+    # Of what ``cancel`` of ``create_many`` hands over, and no call raises.
+    _kind_unsaid = "cancelled"
     _outcome_unsaid: Outcome = "not_sent"
 
     def __init__(
         self,
         message: str = "",
         *,
+        kind: str | None = None,
         outcome: Outcome | None = None,
         attempts: int = 0,
         request_id: str | None = None,
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
+        self.kind = self._kind_unsaid if kind is None else kind
         # Of what only a call comes back with, the careful one.
         self.outcome = self._outcome_unsaid if outcome is None else outcome
         self.attempts = attempts
@@ -142,12 +152,16 @@ class DealkitError(Exception):
 class ConfigError(DealkitError, ValueError):
     """The client or the call is set up in a way that cannot work. The text names the setting."""
 
+    _kind_unsaid = "config"
+
 
 class ValidationError(DealkitError, ValueError):
     """The request breaks the rules, so it was not sent: ``errors`` has every violation, not the first."""
 
     errors: tuple[Violation, ...]
     """What is wrong, in the order of the specification's tables."""
+
+    _kind_unsaid = "validation"
 
     def __init__(self, message: str = "", *, errors: Iterable[Violation] = (), **told: Unpack[_Told]) -> None:
         super().__init__(message, **told)
@@ -157,11 +171,14 @@ class ValidationError(DealkitError, ValueError):
 class APIConnectionError(DealkitError, ConnectionError):
     """No connection could be made, or it broke before the whole response had arrived."""
 
+    _kind_unsaid = "interrupted"
     _outcome_unsaid: Outcome = "unknown"
 
 
 class APITimeoutError(APIConnectionError, TimeoutError):
     """The call timed out, or would have before its turn to be sent. ``outcome`` says whether the service may have acted."""
+
+    _kind_unsaid = "timeout"
 
 
 class DecodeError(DealkitError, ValueError):
@@ -179,6 +196,8 @@ class DecodeError(DealkitError, ValueError):
     """The whole document, as it came."""
     line: int | None
     """The number of the line, from 1, if the document is one of ``from_json_lines``."""
+
+    _kind_unsaid = "decode"
 
     def __init__(
         self,
@@ -215,6 +234,7 @@ class APIStatusError(DealkitError):
     errors: tuple[Violation, ...]
     """What the service says is wrong with the request, field by field: the first 100 entries."""
 
+    _kind_unsaid = "status"
     _outcome_unsaid: Outcome = "unknown"
     # The status of a class that stands for one.
     _status_unsaid = 0
@@ -299,6 +319,8 @@ class LedgerError(DealkitError):
     line: int | None
     """The number of the line that cannot be read, from 1."""
 
+    _kind_unsaid = "ledger"
+
     def __init__(
         self, message: str = "", *, reason: str = "io", line: int | None = None, **told: Unpack[_Told]
     ) -> None:
@@ -314,6 +336,7 @@ class RecordedError(DealkitError):
     status_code: int | None
     """The status of the response to that run, if there was one."""
 
+    _kind_unsaid = "recorded"
     _outcome_unsaid: Outcome = "unknown"
 
     def __init__(self, message: str = "", *, status_code: int | None = None, **told: Unpack[_Told]) -> None:
@@ -326,6 +349,8 @@ class DuplicateKeyError(DealkitError, ValueError):
 
     first_index: int | None
     """The index of the first row that has it."""
+
+    _kind_unsaid = "duplicate_key"
 
     def __init__(self, message: str = "", *, first_index: int | None = None, **told: Unpack[_Told]) -> None:
         super().__init__(message, **told)
@@ -350,17 +375,18 @@ _BY_STATUS = _by_status(
 )
 
 _BY_KIND: dict[str, type[DealkitError]] = {
-    "config": ConfigError,
-    "validation": ValidationError,
-    "connection": APIConnectionError,
-    "timeout": APITimeoutError,
-    "decode": DecodeError,
-    "ledger": LedgerError,
-    "recorded": RecordedError,
-    "duplicate_key": DuplicateKeyError,
-    # Handed over by ``cancel`` of ``create_many`` alone, and never raised.
-    "cancelled": DealkitError,
-}
+    of_class._kind_unsaid: of_class
+    for of_class in (
+        ConfigError,
+        ValidationError,
+        APIConnectionError,
+        APITimeoutError,
+        DecodeError,
+        LedgerError,
+        RecordedError,
+        DuplicateKeyError,
+    )
+} | {"connect": APIConnectionError, "too_large": APIConnectionError}
 
 # What only some of the classes have.
 _OWN_ATTRIBUTES: dict[type[DealkitError], frozenset[str]] = {
@@ -389,7 +415,7 @@ def _make(kind: str, message: str, **told: Any) -> DealkitError:
         by_class = InternalServerError if status >= 500 else APIStatusError
         of_class: type[DealkitError] = _BY_STATUS.get(status, by_class)
     else:
-        of_class = _BY_KIND[kind]
+        of_class = _BY_KIND.get(kind, DealkitError)
     if "errors" in told:
         told["errors"] = _violations(told["errors"])
     if "headers" in told:
@@ -398,4 +424,4 @@ def _make(kind: str, message: str, **told: Any) -> DealkitError:
         told["problem"] = _problem(told["problem"])
     own = (names for parent, names in _OWN_ATTRIBUTES.items() if issubclass(of_class, parent))
     wanted = _SHARED_ATTRIBUTES.union(*own)
-    return of_class(message, **{name: value for name, value in told.items() if name in wanted})
+    return of_class(message, kind=kind, **{name: value for name, value in told.items() if name in wanted})

@@ -20,13 +20,10 @@ from dealkit._models import Deal
 from dealkit.exceptions import (
     APIConnectionError,
     APIStatusError,
-    APITimeoutError,
     AuthenticationError,
     DealkitError,
-    DecodeError,
     InternalServerError,
     RateLimitError,
-    ValidationError,
 )
 
 # After so many failures in a row that would be the same for any deal, or twice as many as are in flight, the service
@@ -120,26 +117,7 @@ def _is_of_service(error: DealkitError) -> bool:
 
 def _failed_line(error: DealkitError) -> str:
     status = str(error.status_code) if isinstance(error, APIStatusError) else ""
-    return flat.csv_line([error.id or "", _kind(error), status, error.outcome, in_words(error)])
-
-
-def _kind(error: DealkitError) -> str:
-    match error:
-        case APIStatusError():
-            return "status"
-        case APITimeoutError():
-            return "timeout"
-        case APIConnectionError(outcome="not_sent"):
-            return "connect"
-        case APIConnectionError(outcome="succeeded"):
-            return "too_large"
-        case APIConnectionError():
-            return "interrupted"
-        case DecodeError():
-            return "decode"
-        case ValidationError():
-            return "validation"
-    return "config"
+    return flat.csv_line([error.id or "", error.kind, status, error.outcome, in_words(error)])
 
 
 def _sum_up(out: Path, total: int, failed: int) -> int:
