@@ -6,6 +6,8 @@ Those of Rust are compiled and run by rustdoc, from examples/rust/lib.rs.
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +64,20 @@ def test_snippet(
     else:
         shown = ended(process)
     assert shows in ("", shown)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+@pytest.mark.parametrize(
+    "snippet",
+    [pytest.param(text, id=place) for place, text, _ in snippets("sh") if re.search("^curl ", text, re.MULTILINE)],
+)
+def test_curl(snippet: str, dealkit_sandbox: Sandbox) -> None:
+    """Each command gets the status that stands after it, or a success."""
+    for command in re.findall("^curl .*$", snippet.replace("http://127.0.0.1:8080", dealkit_sandbox.url), re.MULTILINE):
+        asked = command.replace("curl ", "curl -s -o /dev/null -w '%{http_code}' ", 1)
+        status = subprocess.run(asked, shell=True, check=True, capture_output=True, text=True, timeout=60).stdout
+        expected = re.search(r"# (\d{3})\b", command)
+        assert status == expected[1] if expected else status.startswith("2"), command
 
 
 @pytest.mark.parametrize("snippet", [pytest.param(text, id=place) for place, text, _ in snippets("toml")])

@@ -1,7 +1,7 @@
 //! What a request says of its body.
 
 use dealkit::wire;
-use http::{header, request::Parts};
+use http::{HeaderValue, header, request::Parts};
 
 /// Whether there is one Content-Type, `application/json` in any case, with or without parameters.
 pub(crate) fn is_json(head: &Parts) -> bool {
@@ -17,4 +17,12 @@ pub(crate) fn is_json(head: &Parts) -> bool {
     essence
         .trim_ascii()
         .eq_ignore_ascii_case(wire::JSON.as_bytes())
+}
+
+/// Whether a body is announced.
+pub(crate) fn has_body(head: &Parts) -> bool {
+    let headers = &head.headers;
+    let is_empty = |length: &HeaderValue| length.as_bytes() == b"0";
+    headers.contains_key(header::TRANSFER_ENCODING)
+        || !headers.get_all(header::CONTENT_LENGTH).iter().all(is_empty)
 }

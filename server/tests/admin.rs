@@ -281,6 +281,35 @@ fn a_reset_brings_back_the_beginning() {
     );
 }
 
+/// `curl -X POST` sends no Content-Type.
+#[test]
+fn a_reset_needs_no_body() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    for length in ["", "content-length: 0\r\n"] {
+        send(sandbox.address(), create_agent(AGENT).as_bytes());
+        let request = format!("POST /__sandbox/reset HTTP/1.1\r\nhost: localhost\r\n{length}\r\n");
+        let response = send(sandbox.address(), request.as_bytes());
+        response.check_invariants("reset", false);
+        assert_eq!(response.status, 204);
+        assert!(sandbox.agents().is_empty());
+    }
+    // Not even then from a page of others, and never with a body that could be anything.
+    send(sandbox.address(), create_agent(AGENT).as_bytes());
+    for (headers, status) in [
+        ("origin: https://evil.example\r\n", 403),
+        ("sec-fetch-site: cross-site\r\n", 403),
+        ("host: evil.example\r\n", 403),
+        ("content-type: application/x-www-form-urlencoded\r\n", 415),
+    ] {
+        let response = ask(&sandbox, "POST", "reset", headers, "");
+        assert_eq!(response.status, status, "{headers}");
+    }
+    let chunked = "POST /__sandbox/reset HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n";
+    assert_eq!(send(sandbox.address(), chunked.as_bytes()).status, 415);
+    assert_eq!(ask(&sandbox, "POST", "faults", "", "").status, 415);
+    assert!(!sandbox.agents().is_empty());
+}
+
 // ---- who may -----------------------------------------------------------------------------------------------
 
 /// Every path with what it takes, but for those that are open.

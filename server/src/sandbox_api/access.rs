@@ -6,7 +6,7 @@ use http::{Method, header, request::Parts, uri::Authority};
 use crate::{
     auth::ServiceKey,
     config::Config,
-    media_type::is_json,
+    media_type::{has_body, is_json},
     problem::{Kind, Refusal},
 };
 
@@ -66,6 +66,28 @@ impl Access {
 
     /// Whether a request may go on.
     pub(crate) fn check(&self, head: &Parts) -> Result<(), Refusal> {
+        self.check_caller(head)?;
+        let is_write = matches!(head.method, Method::POST | Method::PUT | Method::PATCH);
+        // What a form of another page can send is never JSON.
+        if is_write && !is_json(head) {
+            return Err(Refusal::new(
+                Kind::MEDIA_TYPE,
+                "Send the header Content-Type: application/json, once.",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The same for an operation that takes nothing: without a body there need be no Content-Type. A form has one.
+    pub(crate) fn check_without_body(&self, head: &Parts) -> Result<(), Refusal> {
+        if head.headers.contains_key(header::CONTENT_TYPE) || has_body(head) {
+            return self.check(head);
+        }
+        self.check_caller(head)
+    }
+
+    /// Whether the request comes from somebody who may be here.
+    fn check_caller(&self, head: &Parts) -> Result<(), Refusal> {
         self.check_page()?;
         let refuse = |detail: &'static str| Err(Refusal::new(Kind::ADMIN_REFUSED, detail));
         match self {
@@ -80,14 +102,6 @@ impl Access {
         }
         if !is_same_origin(head) {
             return refuse("The request comes from a web page of another origin.");
-        }
-        let is_write = matches!(head.method, Method::POST | Method::PUT | Method::PATCH);
-        // What a form of another page can send is never JSON.
-        if is_write && !is_json(head) {
-            return Err(Refusal::new(
-                Kind::MEDIA_TYPE,
-                "Send the header Content-Type: application/json, once.",
-            ));
         }
         Ok(())
     }
