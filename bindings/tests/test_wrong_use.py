@@ -320,14 +320,15 @@ def made(request: pytest.FixtureRequest, dealkit_sandbox: Sandbox) -> Made:
     return Made(request.param, dealkit_sandbox)
 
 
-@pytest.mark.parametrize("id", ["", ".", ".."])
+@pytest.mark.parametrize("id", ["", ".", "..", "d" * 70_000])
 def test_identifiers_that_cannot_be_sent(made: Made, id: str) -> None:
+    said = "must be shorter: .* at most 65534" if len(id) > 2 else "must not be empty, a single dot or two dots"
     for call in (
         lambda client: client.deals.retrieve(id),
         lambda client: client.with_raw_response.deals.retrieve(id),
         lambda client: client.request("GET", "deals", id),
     ):
-        with pytest.raises(ValidationError, match="must not be empty, a single dot or two dots") as caught:
+        with pytest.raises(ValidationError, match=said) as caught:
             made(call)
         assert [violation.code for violation in caught.value.errors] == ["invalid_id"]
         assert caught.value.outcome == "not_sent"

@@ -88,12 +88,14 @@ impl<T> Call<T> {
         path: Result<String, Error>,
         read: Read<T>,
     ) -> Self {
-        let parts = path.map(|path| Parts {
-            method: operation.method.clone(),
-            url: service.url(&path),
-            headers: HeaderMap::new(),
-            trace: None,
-            body: None,
+        let parts = path.and_then(|path| {
+            Ok(Parts {
+                method: operation.method.clone(),
+                url: service.url(&path)?,
+                headers: HeaderMap::new(),
+                trace: None,
+                body: None,
+            })
         });
         Self {
             service,

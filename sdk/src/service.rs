@@ -18,6 +18,7 @@ use crate::{
     },
     http_response::HttpResponse,
     redact::Redactor,
+    validate::{ValidationError, Violation, ViolationCode},
 };
 
 /// A service, and how to talk to it: a client's configuration once it is checked.
@@ -39,6 +40,9 @@ pub(crate) struct Service {
 /// Writes the headers that carry the current trace on.
 pub(crate) type Propagate = Arc<dyn Fn(&mut HeaderMap) + Send + Sync>;
 
+/// What the HTTP library takes.
+const LONGEST_URL: usize = 65_534;
+
 /// What a call can have in place of the client's own.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CallOptions {
@@ -48,12 +52,23 @@ pub(crate) struct CallOptions {
 
 impl Service {
     /// The URL of `path`, which begins with a slash and is escaped.
-    pub(crate) fn url(&self, path: &str) -> Url {
+    pub(crate) fn url(&self, path: &str) -> Result<Url, ValidationError> {
         let prefix = self.base_url.path().trim_end_matches('/');
         let path = format!("{prefix}{path}");
         let mut url = self.base_url.clone();
         url.set_path(&path);
-        url
+        let length = url.as_str().len();
+        if length > LONGEST_URL {
+            return Err(ValidationError::one(Violation::new(
+                "",
+                ViolationCode::InvalidId,
+                format!(
+                    "must be shorter: escaped, and with the rest of the URL, it has {length} characters; at most \
+                     {LONGEST_URL} can be sent"
+                ),
+            )));
+        }
+        Ok(url)
     }
 
     /// Sends a request, more than once if need be, within the call's time.

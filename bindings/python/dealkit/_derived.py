@@ -207,7 +207,8 @@ class AsyncDeals:
     async def retrieve(self, id: str, **options: Unpack[CallOptions]) -> Deal:
         """Retrieves a deal by its identifier.
 
-        Every string is an identifier but the empty one, ``.`` and ``..``, which no HTTP client can send.
+        Every string is an identifier but the empty one, ``.`` and ``..``, which no HTTP client can send, and one with
+        which the URL has more than 65,534 characters.
 
         Args:
             id: The identifier.
@@ -440,7 +441,8 @@ class RawDeals:
     def retrieve(self, id: str, **options: Unpack[CallOptions]) -> RawResponse[Deal]:
         """Retrieves a deal by its identifier.
 
-        Every string is an identifier but the empty one, ``.`` and ``..``, which no HTTP client can send.
+        Every string is an identifier but the empty one, ``.`` and ``..``, which no HTTP client can send, and one with
+        which the URL has more than 65,534 characters.
 
         Args:
             id: The identifier.
@@ -673,7 +675,8 @@ class AsyncRawDeals:
     async def retrieve(self, id: str, **options: Unpack[CallOptions]) -> RawResponse[Deal]:
         """Retrieves a deal by its identifier.
 
-        Every string is an identifier but the empty one, ``.`` and ``..``, which no HTTP client can send.
+        Every string is an identifier but the empty one, ``.`` and ``..``, which no HTTP client can send, and one with
+        which the URL has more than 65,534 characters.
 
         Args:
             id: The identifier.

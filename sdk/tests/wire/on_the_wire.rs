@@ -145,6 +145,33 @@ async fn identifiers_that_no_client_can_send_are_refused() {
 }
 
 #[tokio::test]
+async fn identifiers_that_no_url_can_hold_are_refused() {
+    let service = Service::answering(200, &[], DEAL).await;
+    let client = service.client();
+    let rest = format!("{}/v1/deals/", service.url()).len();
+    let longest = 65_534 - rest;
+    assert!(client.deals().retrieve("x".repeat(longest)).await.is_ok());
+    // Three characters each, once they are escaped.
+    for id in ["x".repeat(longest + 1), "/".repeat(longest / 3 + 1)] {
+        for error in [
+            client.deals().retrieve(&id).await.unwrap_err(),
+            client
+                .request(Method::GET, ["deals", &id])
+                .await
+                .unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Validation);
+            assert_eq!(error.violations()[0].code.as_str(), "invalid_id");
+            assert_eq!(error.outcome(), Outcome::NotSent);
+            let text = error.to_string();
+            assert!(text.contains("the identifier: must be shorter: "), "{text}");
+            assert!(text.contains("at most 65534 can be sent"), "{text}");
+        }
+    }
+    assert_eq!(service.arrived().len(), 1);
+}
+
+#[tokio::test]
 async fn create_sends_every_field() {
     let request = CreateAgent::builder()
         .email("ada@example.com")
