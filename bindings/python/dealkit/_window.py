@@ -9,6 +9,7 @@ from os import getpid
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dealkit import _native, _watch
+from dealkit._arguments import check_int, check_on_error
 from dealkit._failure import unwrap
 from dealkit._progress import begin
 
@@ -29,14 +30,10 @@ _AT_A_TIME = 32
 
 def check_arguments(concurrency: int, ordered: bool, on_error: str) -> None:
     """Refuses what no job can be begun with."""
-    if isinstance(concurrency, bool) or not isinstance(concurrency, int):
-        raise TypeError(f"concurrency must be an int, not {type(concurrency).__name__}")
-    if concurrency < 1:
-        raise ValueError(f"concurrency must be at least 1, not {concurrency}")
+    check_int("concurrency", concurrency, 1)
     if not isinstance(ordered, bool):
         raise TypeError(f"ordered must be a bool, not {type(ordered).__name__}")
-    if on_error not in ("raise", "return"):
-        raise ValueError('on_error must be "raise" or "return"')
+    check_on_error(on_error)
 
 
 class Window(Generic[R]):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from itertools import islice
 
 from dealkit import _log, _native, _watch
+from dealkit._arguments import check_int, check_on_error
 from dealkit._failure import exception, unwrap
 from dealkit._native import Deal, Schema, Table
 
@@ -65,7 +66,7 @@ def deals_to_arrow(
     """
     if isinstance(deals, Deal | str | bytes | bytearray):
         raise TypeError(f"deals must be an iterable of deals, not a {type(deals).__name__}")
-    _check_on_error(on_error)
+    check_on_error(on_error)
     builder = unwrap(_native.open_table_builder(_native_scale(decimals, scale), on_error == "return"))
     documents = _documents(deals)
     while some := [*islice(documents, _AT_A_TIME)]:
@@ -87,18 +88,10 @@ def _documents(deals: Iterable[Any]) -> Iterator[str | bytes | bytearray]:
 
 
 def _native_scale(decimals: str, scale: int) -> int | None:
-    if isinstance(scale, bool) or not isinstance(scale, int):
-        raise TypeError(f"scale must be an int, not {type(scale).__name__}")
-    if not 0 <= scale <= 38:
-        raise ValueError(f"scale must be from 0 to 38, not {scale}")
+    check_int("scale", scale, 0, 38)
     if decimals not in ("decimal128", "string"):
         raise ValueError('decimals must be "decimal128" or "string"')
     return None if decimals == "string" else scale
-
-
-def _check_on_error(on_error: str) -> None:
-    if on_error not in ("raise", "return"):
-        raise ValueError('on_error must be "raise" or "return"')
 
 
 def _failed(index: int, id: str | None, failure: _native.Failure) -> Exception:
@@ -270,11 +263,7 @@ class _Deals:
 
     def __init__(self, hand_on: Callable[[], Retrieval], decimals: str, scale: int, batch_size: int | None) -> None:
         self._scale = _native_scale(decimals, scale)
-        if batch_size is not None:
-            if isinstance(batch_size, bool) or not isinstance(batch_size, int):
-                raise TypeError(f"batch_size must be an int or None, not {type(batch_size).__name__}")
-            if batch_size < 1:
-                raise ValueError(f"batch_size must be at least 1, not {batch_size}")
+        check_int("batch_size", batch_size, 1, or_none=True)
         self._batch_size = batch_size
         self._retrieval = hand_on()
         self._has_begun = False

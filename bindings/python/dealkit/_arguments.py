@@ -1,0 +1,22 @@
+"""Checks of arguments that several methods take."""
+
+from __future__ import annotations
+
+
+def check_int(name: str, value: object, least: int, most: int | None = None, *, or_none: bool = False) -> None:
+    """Refuses what is no int, or none within these bounds."""
+    if value is None and or_none:
+        return
+    # True is an int, but nobody means it.
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int{' or None' if or_none else ''}, not {type(value).__name__}")
+    if most is not None and not least <= value <= most:
+        raise ValueError(f"{name} must be from {least} to {most}, not {value}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, not {value}")
+
+
+def check_on_error(on_error: object) -> None:
+    """Refuses what does not say what becomes of errors."""
+    if on_error not in ("raise", "return"):
+        raise ValueError('on_error must be "raise" or "return"')
