@@ -113,12 +113,50 @@ def test_the_deals_of_one_process_and_what_failed_is_asked_for_alone(world: Worl
     before = sent(sandbox)
     code, said = cluster.export(ids, tmp_path)
     assert code == 1 and "1 of 3 deals failed: " in said, said
-    asked = [request.path for request in sandbox.requests if request.number > before]
-    assert sorted(asked) == sorted(f"/v1/deals/{id}" for id in errors)
+    first, *asked = [request.path for request in sandbox.requests if request.number > before]
+    assert first == "/v1/deals/g_17" and sorted(asked) == sorted(f"/v1/deals/{id}" for id in errors)
     assert set(failed(tmp_path)) == {"no-such-deal"}
     assert exported(tmp_path).schema.equals(expected.schema)
     assert exported(tmp_path).equals(expected)
     check_secrecy(cluster)
+
+
+def test_no_deal_can_be_had(world: World, tmp_path: Path) -> None:
+    cluster, sandbox, _, ids = world
+    for status, requests in ((401, 1), (403, 5)):
+        sandbox.clear_faults()
+        sandbox.fail_next(status=status, times=None)
+        before = sent(sandbox)
+        code, said = cluster.export(ids, tmp_path)
+        assert code == 2 and "Traceback" not in said, said
+        assert f"_export.py: error: GET /v1/deals/{{id}}: {status} " in said, said
+        assert sent(sandbox) - before == requests
+    code, said = cluster.export(tmp_path / "none.txt", tmp_path)
+    assert code == 2 and "Traceback" not in said and "the ids cannot be read: " in said, said
+    assert sent(sandbox) - before == requests and not (tmp_path / "failed").exists()
+
+
+def test_one_deal_that_may_not_be_read(world: World, tmp_path: Path) -> None:
+    cluster, sandbox, _, _ = world
+    sandbox.fail_next(status=403, path="/v1/deals/g_0", times=None)
+    some = tmp_path / "some.txt"
+    some.write_text("g_0\ng_1\ng_2")
+    code, said = cluster.export(some, tmp_path)
+    assert code == 1 and "1 of 3 deals failed: " in said, said
+    assert set(failed(tmp_path)) == {"g_0"}
+
+
+def test_a_worker_without_the_key_or_the_service(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = runpy.run_path(str(EXAMPLES / f"{world.cluster.name}_export.py"))["refusal"]
+    for name in world.cluster.secrets:
+        monkeypatch.delenv(name, raising=False)
+    assert "DEALKIT_BASE_URL" in refusal(["g_1"], 60)
+    monkeypatch.setenv("DEALKIT_BASE_URL", "http://127.0.0.1:1")
+    assert "DEALKIT_SERVICE_KEY" in refusal(["g_1"], 60)
+    monkeypatch.setenv("DEALKIT_SERVICE_KEY", KEY)
+    assert "no connection could be made" in refusal(["g_1"], 60)
+    monkeypatch.setenv("DEALKIT_BASE_URL", world.sandbox.url)
+    assert refusal(["no-such-deal"], 61) is None and refusal([".."], 61) is None
 
 
 def test_a_worker_is_killed(world: World, tmp_path: Path) -> None:
@@ -189,8 +227,6 @@ print(sum(isinstance(one, Client) for one in gc.get_objects()))
 
 def test_the_examples_differ_in_their_engine_alone() -> None:
     texts = [(EXAMPLES / f"{name}_export.py").read_text() for name in CLUSTERS]
-    shared = {
-        text[text.index("# How many deals a task") : text.index("    failed.mkdir(parents=True)")] for text in texts
-    }
+    shared = {text[text.index("# How many deals a task") : text.index("        return print(")] for text in texts}
     assert len(shared) == 1
     assert len({text[text.index("    if count := ") :] for text in texts}) == 1

@@ -2,6 +2,7 @@
 
 `python ray_export.py ids.txt export --rate-limit 100` puts the deals into `export/deals`. Why others could not
 be had is in `export/failed`. Run it again, also after it was killed, and it asks only for what is not in `export/deals`.
+The exit code is 0 when all deals are there, 1 when some failed, and 2 when it could not begin.
 
 Each worker reads the service's address and key from its own environment, DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY. Workers
 that this process starts inherit them; where there is a cluster, this process needs neither.
@@ -16,7 +17,7 @@ import pyarrow
 import ray
 from pyarrow import parquet
 
-from dealkit import Client
+from dealkit import AuthenticationError, Client, ConfigError, DealkitError, PermissionDeniedError
 
 # How many deals a task retrieves: what has to be done again when a worker is lost.
 TASK = 1_000
@@ -34,6 +35,22 @@ def export(ids: list[str], failed: Path, rate_limit: float) -> pyarrow.Table:
     return table
 
 
+def refusal(ids: list[str], rate_limit: float) -> str | None:
+    """Why no deal could be had, as a worker finds out with the first ids, before all are asked for; or else None."""
+    found: object = None
+    try:
+        client = Client.shared(rate_limit=rate_limit)
+        for found in client.deals.retrieve_many(ids[:5], concurrency=1, on_error="return"):
+            if not isinstance(found, PermissionDeniedError):  # 403 may be said of one deal alone.
+                break
+    except ConfigError as error:
+        found = error
+    is_for_all = isinstance(found, DealkitError) and (
+        found.kind in ("config", "connect") or isinstance(found, AuthenticationError | PermissionDeniedError)
+    )
+    return str(found) if is_for_all else None
+
+
 def remaining(ids: list[str], deals: Path) -> list[str]:
     """The ids whose deals are not there yet."""
     done = {""}
@@ -45,6 +62,12 @@ def remaining(ids: list[str], deals: Path) -> list[str]:
     return [id for id in dict.fromkeys(ids) if id not in done]
 
 
+def empty(folder: Path) -> None:
+    """Makes a folder, or one that is there empty."""
+    rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+
+
 def main() -> None:
     parser = ArgumentParser()
     parser.add_argument("ids", type=Path, help="a file with one id a line")
@@ -52,15 +75,19 @@ def main() -> None:
     parser.add_argument("--rate-limit", type=float, required=True, help="requests a second, of all workers together")
     given = parser.parse_args()
     deals, failed, limit = given.out.absolute() / "deals", given.out.absolute() / "failed", given.rate_limit
-    ids = remaining(given.ids.read_text().split("\n"), deals)
+    try:
+        ids = remaining(given.ids.read_text().split("\n"), deals)
+    except (OSError, UnicodeDecodeError) as error:
+        parser.error(f"the ids cannot be read: {error}")
     tasks = [ids[n : n + TASK] for n in range(0, len(ids), TASK)]
     if not tasks:
         return print(f"every deal is in {deals}")
-    rmtree(failed, ignore_errors=True)
-    failed.mkdir(parents=True)
 
     ray.init()  # The cluster that RAY_ADDRESS names, or else one on this machine.
     workers = int(ray.cluster_resources()["CPU"])
+    if why := ray.get(ray.remote(refusal).remote(ids[:5], limit / workers)):
+        parser.error(why)
+    empty(failed)
     ray.data.from_items([{"id": id} for id in ids], override_num_blocks=len(tasks)).map_batches(
         lambda batch: export(batch["id"].to_pylist(), failed, limit / workers),
         batch_format="pyarrow",
