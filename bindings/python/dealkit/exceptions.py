@@ -374,19 +374,23 @@ _BY_STATUS = _by_status(
     RateLimitError,
 )
 
-_BY_KIND: dict[str, type[DealkitError]] = {
-    of_class._kind_unsaid: of_class
-    for of_class in (
-        ConfigError,
-        ValidationError,
-        APIConnectionError,
-        APITimeoutError,
-        DecodeError,
-        LedgerError,
-        RecordedError,
-        DuplicateKeyError,
-    )
-} | {"connect": APIConnectionError, "too_large": APIConnectionError}
+
+def _by_kind(*classes: type[DealkitError]) -> dict[str, type[DealkitError]]:
+    """The classes of one kind each."""
+    return {of_class._kind_unsaid: of_class for of_class in classes}
+
+
+_BY_KIND = _by_kind(
+    ConfigError,
+    ValidationError,
+    APIConnectionError,
+    APITimeoutError,
+    DecodeError,
+    LedgerError,
+    RecordedError,
+    DuplicateKeyError,
+)
+_BY_KIND["connect"] = _BY_KIND["too_large"] = APIConnectionError
 
 # What only some of the classes have.
 _OWN_ATTRIBUTES: dict[type[DealkitError], frozenset[str]] = {
