@@ -13,6 +13,8 @@ pub type Lexed<T> = Result<T, Refused>;
 pub struct Lexer<'a> {
     pub(super) text: &'a str,
     pub(super) at: usize,
+    /// How many items the array had that ended last.
+    items: usize,
 }
 
 impl std::fmt::Debug for Lexer<'_> {
@@ -26,7 +28,11 @@ impl std::fmt::Debug for Lexer<'_> {
 impl<'a> Lexer<'a> {
     /// At the beginning of a document, from which a byte order mark was taken.
     pub fn new(text: &'a str) -> Self {
-        Self { text, at: 0 }
+        Self {
+            text,
+            at: 0,
+            items: 0,
+        }
     }
 
     /// How many bytes have been read.
@@ -146,6 +152,17 @@ impl<'a> Lexer<'a> {
     #[inline]
     pub fn item(&mut self) -> Lexed<bool> {
         self.go_on(b']')
+    }
+
+    /// For how many items of an array to take memory at once: what is alike is often of one length, such as the fields of
+    /// each contact. Not fewer than a `Vec` takes by itself, and not so many that it matters where it is wrong.
+    pub(crate) fn likely_items(&self) -> usize {
+        self.items.clamp(4, 16)
+    }
+
+    /// An array has ended, which had so many items.
+    pub(crate) fn had_items(&mut self, items: usize) {
+        self.items = items;
     }
 
     /// Goes past the name of a field if it is this one, given with quotes and colon: `"id":`.

@@ -193,6 +193,7 @@ macro_rules! models {
                 serde::Serialize::serialize(self, serializer)
             }
 
+            #[inline(always)]
             fn lex(lexer: &mut $crate::lexer::Lexer<'_>) -> $crate::lexer::Lexed<Self> {
                 $( let mut $field = models!(@nothing $need $type); )+
                 let mut extra = BTreeMap::new();

@@ -22,6 +22,9 @@ pub(super) trait Field: Sized {
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
 
     /// Reads what [`read`](Self::read) reads from a JSON document, faster, and without a reason where it cannot.
+    ///
+    /// What is made of fields and strings is inlined into its reader, so that a value is made where it stays. A processor
+    /// waits when what it has just written in parts is moved as a whole.
     fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self>;
 
     /// Whether there is nothing to write: an optional field is then left out.
@@ -87,7 +90,7 @@ impl<'de, T: Field + Default> Visitor<'de> for Lenient<T> {
 }
 
 /// [`Lenient`] by the lexer.
-#[inline]
+#[inline(always)]
 pub(super) fn lex_lenient<T: Field + Default>(lexer: &mut Lexer<'_>) -> Lexed<T> {
     if lexer.peek() == b'n' {
         lexer.null()?;
@@ -118,7 +121,7 @@ impl<T: Field> Field for Option<T> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
         T::lex(lexer).map(Some)
     }
@@ -158,12 +161,16 @@ impl<T: Field> Field for Vec<T> {
     }
 
     fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
-        let mut values = Vec::new();
         let mut more = lexer.array()?;
+        if !more {
+            return Ok(Vec::new());
+        }
+        let mut values = Vec::with_capacity(lexer.likely_items());
         while more {
             values.push(T::lex(lexer)?);
             more = lexer.item()?;
         }
+        lexer.had_items(values.len());
         Ok(values)
     }
 }
@@ -275,7 +282,7 @@ macro_rules! field_by_serde {
                 Serialize::serialize(self, serializer)
             }
 
-            #[inline]
+            #[inline(always)]
             fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
                 $lex(lexer)
             }
@@ -284,7 +291,7 @@ macro_rules! field_by_serde {
 }
 
 /// Reads a type that is a string on the wire.
-#[inline]
+#[inline(always)]
 fn lex_text<T: From<String> + for<'t> From<&'t str>>(lexer: &mut Lexer<'_>) -> Lexed<T> {
     match lexer.plain() {
         Some(text) => Ok(text.into()),

@@ -17,6 +17,7 @@ macro_rules! identifier {
 
         impl $name {
             /// Wraps the string as it is; every string is allowed.
+            #[inline]
             pub fn new(value: impl AsRef<str>) -> Self {
                 Self(CompactString::new(value))
             }
@@ -28,6 +29,7 @@ macro_rules! identifier {
         }
 
         impl From<&str> for $name {
+            #[inline]
             fn from(value: &str) -> Self {
                 Self::new(value)
             }

@@ -14,6 +14,7 @@ pub struct Undocumented(CompactString);
 
 impl Undocumented {
     /// For [`open_set`] alone, which has looked whether the value is documented.
+    #[inline]
     pub(crate) fn new(text: impl Into<CompactString>) -> Self {
         Self(text.into())
     }
@@ -59,6 +60,7 @@ macro_rules! open_set {
 
             /// The documented value that this string is.
             #[allow(unused_variables, reason = "some sets have no documented value")]
+            #[inline]
             fn documented(text: &str) -> Option<Self> {
                 $(
                     if text == $wire {
@@ -70,6 +72,7 @@ macro_rules! open_set {
         }
 
         impl From<&str> for $name {
+            #[inline]
             fn from(text: &str) -> Self {
                 Self::documented(text)
                     .unwrap_or_else(|| Self::Other($crate::value::Undocumented::new(text)))
