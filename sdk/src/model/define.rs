@@ -211,7 +211,7 @@ macro_rules! models {
                     )+
                     let name = lexer.name()?;
                     match &*name {
-                        $( $wire => $field = models!(@lex $need lexer $type), )+
+                        $( $wire => $field = models!(@lex_apart $need lexer $type), )+
                         _ => {
                             let value = Json::from_raw(lexer.raw()?);
                             extra.insert(name.into_owned(), value);
@@ -255,6 +255,13 @@ macro_rules! models {
 
     (@lex required $lexer:ident $type:ty) => { Some(<$type as $crate::model::field::Field>::lex($lexer)?) };
     (@lex $lenient:ident $lexer:ident $type:ty) => { $crate::model::field::lex_lenient::<$type>($lexer)? };
+
+    (@lex_apart required $lexer:ident $type:ty) => {
+        Some($crate::model::field::apart($lexer, <$type as $crate::model::field::Field>::lex)?)
+    };
+    (@lex_apart $lenient:ident $lexer:ident $type:ty) => {
+        $crate::model::field::apart($lexer, $crate::model::field::lex_lenient::<$type>)?
+    };
 
     (@lexed required $field:ident) => { $field.ok_or($crate::lexer::Refused)? };
     (@lexed $lenient:ident $field:ident) => { $field };

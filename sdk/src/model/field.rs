@@ -100,6 +100,15 @@ pub(super) fn lex_lenient<T: Field + Default>(lexer: &mut Lexer<'_>) -> Lexed<T>
     }
 }
 
+/// Reads by `lex` without inlining it: where that is rare, the code for each field need not stand once more.
+#[inline(never)]
+pub(super) fn apart<T>(
+    lexer: &mut Lexer<'_>,
+    lex: impl Fn(&mut Lexer<'_>) -> Lexed<T>,
+) -> Lexed<T> {
+    lex(lexer)
+}
+
 /// Writes a field through [`Field::write`].
 pub(super) struct Written<'a, T>(pub(super) &'a T);
 
