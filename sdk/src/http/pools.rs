@@ -72,6 +72,8 @@ pub(crate) struct Pools {
     /// One for each runtime: a kept connection is driven by the runtime that made it, and one whose runtime
     /// stands still would never respond.
     pools: Mutex<Vec<(Id, Arc<Pool>)>>,
+    /// For the first runtime: what cannot work was to be found before there was one.
+    first: Mutex<Option<Connections>>,
 }
 
 /// The connections of a client on one runtime.
@@ -105,24 +107,27 @@ impl Pools {
         }
         let tls = settings.tls()?;
         // What cannot work is found now, and not at the first call.
-        settings.make(IDLE_TIMEOUT, &tls)?;
+        let first = Connections::kept_for(IDLE_TIMEOUT, &settings, &tls)?;
         Ok(Arc::new(Self {
             settings,
             tls,
             pools: Mutex::default(),
+            first: Mutex::new(Some(first)),
         }))
     }
 
     /// The connections for requests on this runtime.
     pub(crate) fn of(&self, runtime: &Handle) -> Result<Arc<Pool>, Error> {
         let id = runtime.id();
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pools = lock(&self.pools);
         if let Some((_, pool)) = pools.iter().find(|(of, _)| *of == id) {
             return Ok(Arc::clone(pool));
         }
+        let kept_for = |time| Connections::kept_for(time, &self.settings, &self.tls);
+        let first = lock(&self.first).take();
         let pool = Arc::new(Pool {
-            safe: Connections::kept_for(IDLE_TIMEOUT, self)?,
-            other: Connections::kept_for(TRUSTED, self)?,
+            safe: first.map_or_else(|| kept_for(IDLE_TIMEOUT), Ok)?,
+            other: kept_for(TRUSTED)?,
             #[cfg(feature = "rustls-no-provider")]
             has_identity: self.settings.tls.has_identity(),
             has_proxy: matches!(self.settings.route, Route::Proxy(_)),
@@ -156,9 +161,9 @@ impl Pool {
 }
 
 impl Connections {
-    fn kept_for(idle_timeout: Duration, pools: &Pools) -> Result<Self, Error> {
+    fn kept_for(idle_timeout: Duration, settings: &Settings, tls: &Tls) -> Result<Self, Error> {
         Ok(Self {
-            http: pools.settings.make(idle_timeout, &pools.tls)?,
+            http: settings.make(idle_timeout, tls)?,
             last_http2: Mutex::default(),
         })
     }
@@ -173,7 +178,7 @@ impl Connections {
         async move {
             let response = responded.await?;
             if response.version() == Version::HTTP_2 {
-                *self.last_http2() = Some(Instant::now());
+                *lock(&self.last_http2) = Some(Instant::now());
             }
             Ok(response)
         }
@@ -181,14 +186,12 @@ impl Connections {
 
     /// Whether the next request goes out on a connection over HTTP/2 that is [`TRUSTED`].
     fn have_responded_over_http2(&self) -> bool {
-        self.last_http2().is_some_and(|at| at.elapsed() < TRUSTED)
+        lock(&self.last_http2).is_some_and(|at| at.elapsed() < TRUSTED)
     }
+}
 
-    fn last_http2(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.last_http2
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Settings {
