@@ -201,7 +201,11 @@ class Engine:
         """{Engine.many}"""
 
     def create_many(
-        self, ordered: bool, options: Options | None, raw: bool, ledger: tuple[str, bool] | None
+        self,
+        ordered: bool,
+        options: Options | None,
+        raw: bool,
+        ledger: tuple[str, str | None, bool] | None,
     ) -> Many | Failure:
         """{Engine.create_many}"""
 
@@ -226,6 +230,12 @@ class Waiting:
 
     def abort(self) -> None:
         """{Waiting.abort}"""
+
+def settle_ledger(path: str, found: list[tuple[str, str | None]]) -> Failure | None:
+    """{settle_ledger}"""
+
+def move_ledger(path: str, base_url: str) -> Failure | None:
+    """{move_ledger}"""
 
 def open_mailbox(event_loop: Any, deliver: Any) -> Mailbox:
     """{open_mailbox}"""

@@ -11,7 +11,7 @@ use crate::{
     deal_stream::{self, DealStream},
     failure::{Failure, Outcome, entry},
     gil,
-    many::Many,
+    many::{LedgerOptions, Many},
     pending::{Mailbox, Pending},
     runtime::{self, PerProcess},
     waiting::Waiting,
@@ -275,15 +275,15 @@ impl Engine {
         })
     }
 
-    /// Begins to create many agents, whose calls are pushed one at a time. A ledger is (its path, whether what is
-    /// unknown there is sent again).
+    /// Begins to create many agents, whose calls are pushed one at a time. A ledger is (its path, what its keys are
+    /// called or None, whether what is unknown there is sent again).
     fn create_many<'py>(
         &self,
         py: Python<'py>,
         ordered: bool,
         options: Option<&Bound<'py, Options>>,
         raw: bool,
-        ledger: Option<(String, bool)>,
+        ledger: Option<LedgerOptions>,
     ) -> PyResult<Bound<'py, PyAny>> {
         gil::end_if_left_behind(py);
         let options = options.map(|options| options.get());

@@ -192,6 +192,7 @@ fn tell_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {
     if let Some(ledger) = error.ledger_error() {
         attributes.set_item(intern!(py, "reason"), ledger.kind().as_str())?;
         attributes.set_item(intern!(py, "line"), ledger.line())?;
+        attributes.set_item(intern!(py, "index"), ledger.index())?;
     }
     if let Some(index) = error.first_index() {
         attributes.set_item(intern!(py, "first_index"), index)?;

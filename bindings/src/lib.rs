@@ -8,7 +8,7 @@
 //!
 //! `schema` says what a field is, and `model` and `models` make a class of each response type; `read`, `reader`, `write`, `json`, `argument` and `builtin` are how one gets from JSON to Python
 //! and back; `reused`, `words`, `decimals`, `kept` and `ascii` make that fast. `client` holds the connection pools, `calls` says what can be called, `waiting` drives it for
-//! callers that wait, `pending` for those that await, `many` for many deals, `runtime` has what they run
+//! callers that wait, `pending` for those that await, `many` for many deals, `ledger` for what is noted between two jobs, `runtime` has what they run
 //! on. `failure` returns what Python code raises, `watch` what it logs, `texts` some texts that it asks for; `sandbox` and
 //! `cli` are the server.
 
@@ -31,6 +31,7 @@ mod failure;
 mod gil;
 mod json;
 mod kept;
+mod ledger;
 mod made_error;
 mod many;
 #[macro_use]
@@ -77,6 +78,7 @@ mod _native {
         deal_stream::DealStream,
         failure::NativeFailure,
         json::RawJson,
+        ledger::{move_ledger, settle_ledger},
         made_error::made_error,
         many::Many,
         models::{

@@ -62,6 +62,9 @@ enum Inputs {
     Rows(Way<CreateRow>),
 }
 
+/// The path of a ledger, what its keys are called, and whether what is unknown is sent again.
+pub(crate) type LedgerOptions = (String, Option<String>, bool);
+
 type Way<T> = UnboundedSender<Vec<(T, Told)>>;
 
 /// What a call came to.
@@ -229,11 +232,11 @@ impl Many {
         ordered: bool,
         options: Option<&Options>,
         raw: bool,
-        ledger: Option<&(String, bool)>,
+        ledger: Option<&LedgerOptions>,
     ) -> Outcome<Self> {
         let mut many = client.agents().create_many(iter::empty::<CreateRow>());
-        if let Some((path, resends_unknown)) = ledger {
-            many = many.ledger(path)?;
+        if let Some((path, keys, resends_unknown)) = ledger {
+            many = many.ledger(path, keys.as_deref())?;
             if *resends_unknown {
                 many = many.resend_unknown();
             }

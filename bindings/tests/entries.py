@@ -157,6 +157,11 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
             partial(native.open_engine, {**settings, "headers": [("a", 1)]}, None),
         ],
         **of_tables(),
+        "settle_ledger": [
+            partial(native.settle_ledger, "/none/agents.ndjson", [("a", "a_1"), ("b", None)]),
+            partial(native.settle_ledger, "/none/agents.ndjson", []),
+        ],
+        "move_ledger": [partial(native.move_ledger, "/none/agents.ndjson", "https://deals.example.com")],
         "watch": [partial(native.watch, 20, [("a", "b"), ("a b", "c")]), partial(native.watch, 20, [("a", 1)])],
         "prepare": [partial(native.prepare, Decimal, Context(), {role.value: role for role in Role}, gc)],
         "after_fork": [native.after_fork],
@@ -223,7 +228,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "Engine.many": [partial(engine.many, True, None, True)],
         "Engine.create_many": [
             partial(engine.create_many, True, native.call_options({"timeout": 5}), True, None),
-            partial(engine.create_many, True, None, False, ("/none/agents.ndjson", False)),
+            partial(engine.create_many, True, None, False, ("/none/agents.ndjson", "email", False)),
         ],
         "Engine.deal_stream": [
             partial(engine.deal_stream, True, 5, None, 10, 10, True, False),

@@ -28,6 +28,7 @@ from dealkit import (
     UnprocessableEntityError,
     ValidationError,
 )
+from dealkit.ledger import move, settle
 from dealkit.params import CreateAgentParams
 from dealkit.testing import Sandbox
 
@@ -49,13 +50,14 @@ def client_of(sandbox: Sandbox, **options: Any) -> Client:
 
 
 def in_order(client: Client, **options: Any) -> list[Any]:
-    return [*client.agents.create_many(key=email, on_error="return", **options)]
+    return [*client.agents.create_many(**{"key": email, "on_error": "return", **options})]
 
 
 def in_a_loop(client: Client, **options: Any) -> list[Any]:
     async def run() -> list[Any]:
         async with AsyncClient(base_url=client.base_url, service_key="sandbox-key", max_retries=0) as awaiting:
-            return [creation async for creation in awaiting.agents.create_many(key=email, on_error="return", **options)]
+            given = {"key": email, "on_error": "return", **options}
+            return [creation async for creation in awaiting.agents.create_many(**given)]
 
     return asyncio.run(run())
 
@@ -200,14 +202,153 @@ def test_what_belongs_together_is_given_together(sandbox: Sandbox, ledger: Path)
         ({"ledger": ledger}, "with key="),
         ({"key": email}, "key goes with a ledger"),
         ({"resend_unknown": True}, "resend_unknown goes with a ledger"),
-        ({"ledger": ledger, "key": "email"}, "key must be a function of a row, not str"),
+        ({"ledger": ledger, "key": 5}, "key must be the name of a field, or a function of a row, not int"),
         ({"ledger": 5, "key": email}, "ledger must be the path of a file, not int"),
         ({"ledger": ledger, "key": email, "resend_unknown": 1}, "resend_unknown must be a bool, not int"),
     ]
     for options, text in cases:
         with pytest.raises(TypeError, match=text):
             create_many(rows(1), **options)
+    for key in ["emial", "", "E-mail"]:
+        with pytest.raises(ValueError, match="key names no field of a row") as raised:
+            create_many(rows(1), ledger=ledger, key=key)
+        assert ("did you mean 'email'?" in str(raised.value)) is bool(key)
     assert not ledger.exists()
+
+
+def known(creations: list[Any]) -> list[str]:
+    return [creation.outcome for creation in creations if creation.recorded]
+
+
+@BOTH
+def test_a_job_with_other_keys_is_refused_before_anything_is_sent(
+    run: Callable[..., list[Any]], sandbox: Sandbox, ledger: Path
+) -> None:
+    client = client_of(sandbox)
+    given = rows(2)
+    for number, agent in enumerate(given):
+        agent["profile"] = {"external_id": f"crm-{number}"}
+    assert known(run(client, rows=given, ledger=ledger, key="email")) == []
+    with pytest.raises(LedgerError) as raised:
+        run(client, rows=given, ledger=ledger, key="profile.external_id")
+    assert (raised.value.reason, raised.value.outcome) == ("other_keys", "not_sent")
+    text = str(raised.value)
+    assert 'its keys are called "email", and those of this job "profile.external_id". Nothing was sent' in text
+    assert len(sandbox.requests) == 2
+    assert known(run(client, rows=given, ledger=ledger, key="email")) == ["succeeded"] * 2
+    # A function has no name that could be another.
+    assert known(run(client, rows=given, ledger=ledger)) == ["succeeded"] * 2
+    assert '"keys":"email"' in ledger.read_text().splitlines()[0]
+
+    other = ledger.with_name("by-id.ndjson")
+    first = run(client, rows=given, ledger=other, key="profile.external_id")
+    assert [creation.key for creation in first] == ["crm-0", "crm-1"]
+
+
+def test_a_row_without_the_field_that_is_its_key_is_refused_alone(sandbox: Sandbox, ledger: Path) -> None:
+    given: list[Any] = rows(5)
+    given[0]["profile"] = {"external_id": "crm-0"}
+    given[1]["profile"] = {"external_id": 7}
+    given[2]["profile"] = {"external_id": ""}
+    given[3]["profile"] = 5
+    creations = in_order(
+        client_of(sandbox), rows=given, ledger=ledger, key="profile.external_id", validate=False, on_error="return"
+    )
+    assert [creation.outcome for creation in creations] == ["succeeded", *["not_sent"] * 4]
+    texts = [str(creation.error) for creation in creations]
+    assert "profile.external_id is to be the key of the row: a str, not int" in texts[1]
+    assert "no key, or an empty one" in texts[2]
+    assert "the row has no profile.external_id to be its key: KeyError" in texts[4]
+
+
+@BOTH
+def test_rows_that_were_looked_up_are_settled(run: Callable[..., list[Any]], sandbox: Sandbox, ledger: Path) -> None:
+    client = client_of(sandbox)
+    sandbox.fail_next(act_then_reset=True)
+    sandbox.fail_next(cut="before-head")
+    sandbox.fail_next(status=422)
+    first = run(client, rows=rows(4), ledger=ledger, key="email", concurrency=1)
+    assert [creation.outcome for creation in first] == ["unknown", "unknown", "rejected", "succeeded"]
+
+    # Find out, settle, run again.
+    there = {agent.email: agent.id for agent in sandbox.agents}
+    found = {creation.key: there.get(creation.key) for creation in first[:3]}
+    settle(ledger, found)
+    again = run(client, rows=rows(4), ledger=ledger, key="email")
+    assert told(again) == [("succeeded", True), ("succeeded", False), ("succeeded", False), ("succeeded", True)]
+    assert again[0].agent_id == there["row0@example.com"]
+    assert emails(sandbox) == sorted({*emails(sandbox)}) and len(emails(sandbox)) == 4
+
+
+class Text(str):
+    """A str of another class."""
+
+
+def test_what_cannot_be_settled_is_named_by_its_place_and_never_by_its_key(sandbox: Sandbox, ledger: Path) -> None:
+    client = client_of(sandbox)
+    sandbox.fail_next(act_then_reset=True)
+    in_order(client, rows=rows(2), ledger=ledger, concurrency=1)
+    before = ledger.read_bytes()
+    cases: list[tuple[dict[Any, Any], type[Exception], str]] = [
+        ({"CANARY@example.com": None}, LedgerError, "does not have its key"),
+        ({"row1@example.com": None}, LedgerError, "has that its agent was created"),
+        ({"row1@example.com": "CANARY"}, LedgerError, "has that its agent was created"),
+        ({"CANARY": ""}, LedgerError, "identifier is empty"),
+        ({"CANARY\ud800": None}, ValueError, "the key of index 1 holds half of a surrogate pair"),
+        ({5: None}, TypeError, "the key of index 1 must be a str, not int"),
+        ({"CANARY": 5}, TypeError, "the agent's identifier of index 1 must be a str, not int"),
+    ]
+    for entry, of_class, text in cases:
+        with pytest.raises(of_class, match=text) as raised:
+            settle(ledger, {"row0@example.com": None, **entry})
+        if isinstance(raised.value, LedgerError):
+            assert (raised.value.reason, raised.value.index) == ("refused", 1)
+            assert pickle.loads(pickle.dumps(raised.value)).index == 1
+        frame = raised.value.__traceback__
+        while (frame := frame and frame.tb_next) is not None:
+            assert "CANARY" not in repr(frame.tb_frame.f_locals)
+        assert "CANARY" not in str(raised.value) and "@example" not in str(raised.value)
+        assert ledger.read_bytes() == before
+    wrong: Any = [("row0@example.com", None)]
+    with pytest.raises(TypeError, match="found must be a mapping of keys to agents' identifiers, not list"):
+        settle(ledger, wrong)
+    wrong = 5
+    with pytest.raises(TypeError, match="path must be the path of a file, not int"):
+        settle(wrong, {})
+    settle(str(ledger), {Text("row0@example.com"): Text("a_1")})
+    assert told(in_order(client, rows=rows(2), ledger=ledger)) == [("succeeded", True)] * 2
+    assert "@example" not in ledger.read_text()
+
+
+def test_a_ledger_that_a_job_has_is_not_written_by_others(sandbox: Sandbox, ledger: Path) -> None:
+    client = client_of(sandbox)
+    sandbox.fail_next(act_then_reset=True)
+    with client.agents.create_many(rows(3), ledger=ledger, key=email, on_error="return", concurrency=1) as many:
+        next(many)
+        for note in [lambda: settle(ledger, {}), lambda: move(ledger, sandbox.url)]:
+            with pytest.raises(LedgerError, match="another job is writing it") as raised:
+                note()
+            assert raised.value.reason == "in_use"
+    settle(ledger, {"row0@example.com": None})
+    with pytest.raises(LedgerError, match="name the ledger of a job"):
+        settle(ledger.with_name("none.ndjson"), {})
+
+
+def test_a_service_that_has_another_name_keeps_its_ledger(sandbox: Sandbox, ledger: Path) -> None:
+    in_order(client_of(sandbox), rows=rows(1), ledger=ledger)
+    other = sandbox.url.replace("127.0.0.1", "LOCALHOST") + "/"
+    renamed = Client(base_url=other, service_key=sandbox.service_key)
+    assert "dealkit.ledger.move" in str(refusal(renamed, ledger))
+    for wrong in ["localhost", "ftp://localhost", f"{sandbox.url}/v1", "\0"]:
+        with pytest.raises(LedgerError, match="base_url") as raised:
+            move(ledger, wrong)
+        assert raised.value.reason == "refused" and raised.value.index is None
+    url: Any = None
+    with pytest.raises(TypeError, match="base_url must be a str, not NoneType"):
+        move(ledger, url)
+    move(ledger, other)
+    assert told(in_order(renamed, rows=rows(2), ledger=ledger)) == [("succeeded", True), ("succeeded", False)]
+    assert refusal(client_of(sandbox), ledger).reason == "other_service"
 
 
 def refusal(client: Client, ledger: Path) -> LedgerError:
@@ -238,7 +379,7 @@ def test_what_is_wrong_with_a_ledger_is_said(sandbox: Sandbox, ledger: Path) -> 
     ledger.write_text("".join([*lines[:2], "x\n", *lines[2:]]))
     error = refusal(client, ledger)
     assert (error.reason, error.line) == ("broken", 3)
-    ledger.write_text("".join([lines[0].replace('"1.0"', '"3.0"'), *lines[1:]]))
+    ledger.write_text("".join([lines[0].replace('"1.1"', '"3.0"'), *lines[1:]]))
     assert refusal(client, ledger).reason == "newer_format"
     assert len(sandbox.requests) == 2
 
@@ -453,6 +594,7 @@ def can_trace() -> bool:
 def test_every_intent_has_reached_the_disk_before_its_request_leaves(sandbox: Sandbox, ledger: Path) -> None:
     seen = ledger.with_suffix(".strace")
     shown = ["-f", "-o", str(seen), "-s", "60", "-e", "trace=fdatasync,write,writev,sendto"]
+    shown += ["-e", "inject=fdatasync:delay_enter=20000"]  # A disk that is slow enough for others to wait.
     subprocess.run(
         ["strace", *shown, sys.executable, "-c", JOB, str(ledger)],
         env={**os.environ, "DEALKIT_BASE_URL": sandbox.url, "DEALKIT_SERVICE_KEY": sandbox.service_key},

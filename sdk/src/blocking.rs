@@ -496,8 +496,12 @@ where
     ///
     /// # Errors
     /// When the ledger cannot be opened or written, or is another's.
-    pub fn ledger(mut self, path: impl AsRef<Path>) -> Result<Self, LedgerError> {
-        self.many = self.many.ledger(path)?;
+    pub fn ledger<'a>(
+        mut self,
+        path: impl AsRef<Path>,
+        keys: impl Into<Option<&'a str>>,
+    ) -> Result<Self, LedgerError> {
+        self.many = self.many.ledger(path, keys)?;
         Ok(self)
     }
 

@@ -9,6 +9,7 @@ use url::{Host, Url};
 use crate::http::tls;
 use crate::{
     agents::Agents,
+    base_url,
     call::Call,
     deals::Deals,
     error::{Error, Operation},
@@ -502,31 +503,7 @@ impl<C: Clone> ClientBuilder<C> {
                 "base_url is missing: set it, or {BASE_URL_VARIABLE} with Client::from_env()"
             )));
         };
-        let url = Url::parse(text).map_err(|error| {
-            Error::config(format!(
-                "base_url is not an absolute URL such as https://deals.example.com: {error}"
-            ))
-        })?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(Error::config(
-                "base_url must begin with https:// or http://",
-            ));
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(Error::config(
-                "base_url must not hold a user name or password; the service key goes into service_key",
-            ));
-        }
-        if url.query().is_some() || url.fragment().is_some() {
-            return Err(Error::config(
-                "base_url must not hold a query or a fragment",
-            ));
-        }
-        if url.path().trim_end_matches('/').ends_with(wire::API_PREFIX) {
-            return Err(Error::config(
-                "base_url must not end in /v1, which dealkit adds by itself: leave it off",
-            ));
-        }
+        let url = base_url::parse(text).map_err(Error::config)?;
         if url.scheme() == "http" && !is_loopback(&url) && !self.allow_http {
             return Err(Error::config(
                 "base_url is plain http to another machine, where everybody on the way can read the service key: \

@@ -18,6 +18,7 @@ use tokio::runtime::Handle;
 use url::Url;
 
 use crate::{
+    base_url,
     call::Call,
     error::{Error, Operation},
     http::{call_progress::CallProgress, retry::RetryPolicy},
@@ -249,7 +250,7 @@ impl<I> CreateMany<I> {
             rows,
             plan: Plan::new(CONCURRENCY),
             call: Arc::new(call),
-            service: service.as_str().trim_end_matches('/').to_owned(),
+            service: base_url::normal(service),
             recorder: None,
             agent_id: |agent| Some(agent.id.to_string()),
         }
@@ -307,14 +308,16 @@ impl<I, T> CreateMany<I, T> {
 
     /// Keeps a ledger of the job in this file, so that it survives a crash of the process or the machine: run again
     /// over the same rows, it creates only what is new or was not sent. Each row needs a key of its own, the same in
-    /// every run: it is a pair `(key, row)`.
+    /// every run: it is a pair `(key, row)`. `keys` says what they are called, such as `"email"`: a job whose keys are called
+    /// otherwise is refused, because the same ledger would know none of its rows and have everybody created again. With
+    /// `None` nothing is compared.
     ///
     /// | what the ledger has of a row | the next run |
     /// |---|---|
     /// | nothing, or that it was not sent | sends it |
     /// | created | says so, with the [agent's identifier](Creation::agent_id) |
-    /// | rejected | says so, with the status. A rejection that was not for what the row says (a 401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect) is sent again. A row that you have mended is a new one: give it another key, or a ledger of its own |
-    /// | unknown: an intent without an outcome, or an outcome that is unknown | says so, and sends nothing: find out whether there is an agent, or [`resend_unknown`](Self::resend_unknown) |
+    /// | rejected | says so, with the status. A rejection that was not for what the row says (a 401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect) is sent again. So is one that you have mended, once you have [settled](crate::ledger::settle) that it has no agent |
+    /// | unknown: an intent without an outcome, or an outcome that is unknown | says so, and sends nothing: find out whether there is an agent and [settle](crate::ledger::settle) it, or [`resend_unknown`](Self::resend_unknown) |
     ///
     /// What comes from the ledger is [`recorded`](Creation::recorded), and an error of kind
     /// [`Recorded`](crate::ErrorKind::Recorded) whose outcome says which of these it is. A row that breaks the rules
@@ -327,7 +330,7 @@ impl<I, T> CreateMany<I, T> {
     /// use dealkit::Outcome;
     ///
     /// let rows = records.into_iter().map(|record| (record.id, record.request));
-    /// let mut creations = client.agents().create_many(rows).ledger("agents.ndjson")?.stream();
+    /// let mut creations = client.agents().create_many(rows).ledger("agents.ndjson", "id")?.stream();
     /// while let Some(creation) = creations.next().await {
     ///     match (creation.outcome(), &creation.result) {
     ///         (Outcome::Succeeded, _) => println!("row {}: {:?}", creation.index, creation.agent_id()),
@@ -362,9 +365,15 @@ impl<I, T> CreateMany<I, T> {
     ///
     /// # Errors
     /// When it cannot be opened or written, when another job has it open, in this process or another, when it is the
-    /// ledger of another service, or no ledger at all.
-    pub fn ledger(mut self, path: impl AsRef<Path>) -> Result<Self, LedgerError> {
-        self.recorder = Some(Recorder::open(path.as_ref(), &self.service)?);
+    /// ledger of another service (one that has a new name can be [moved](crate::ledger::move_to)), when its keys are called
+    /// otherwise, or when it is no ledger at all.
+    pub fn ledger<'a>(
+        mut self,
+        path: impl AsRef<Path>,
+        keys: impl Into<Option<&'a str>>,
+    ) -> Result<Self, LedgerError> {
+        let recorder = Recorder::open(path.as_ref(), &self.service, keys.into())?;
+        self.recorder = Some(recorder);
         Ok(self)
     }
 

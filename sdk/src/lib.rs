@@ -113,6 +113,8 @@
 mod agents;
 #[cfg(feature = "arrow")]
 pub mod arrow;
+#[cfg(feature = "client")]
+mod base_url;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 #[cfg(feature = "client")]
@@ -134,7 +136,7 @@ mod http;
 mod http_response;
 mod json_lines;
 #[cfg(feature = "client")]
-mod ledger;
+pub mod ledger;
 #[doc(hidden)]
 pub mod lexer;
 mod model;

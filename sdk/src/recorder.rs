@@ -30,9 +30,13 @@ pub(crate) enum Decision {
 }
 
 impl Recorder {
-    pub(crate) fn open(path: &Path, service: &str) -> Result<Self, LedgerError> {
+    pub(crate) fn open(
+        path: &Path,
+        service: &str,
+        keys: Option<&str>,
+    ) -> Result<Self, LedgerError> {
         Ok(Self {
-            ledger: Ledger::open(path, service)?,
+            ledger: Ledger::open(path, service, keys)?,
             resends_unknown: false,
         })
     }

@@ -43,9 +43,9 @@ _FIELDS = frozenset(CreateAgentParams.__annotations__)
 class _Creations(Window[Creation[T]]):
     """What both iterators have in common."""
 
-    __slots__ = ("_key", "_left", "_refused", "_unrecorded", "_validate")
+    __slots__ = ("_key", "_key_name", "_left", "_refused", "_unrecorded", "_validate")
 
-    _key: Callable[[Any], str] | None
+    _key: Callable[[Any], object] | None
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class _Creations(Window[Creation[T]]):
         progress: Progress,
         validate: bool,
         ledger: str | PathLike[str] | None,
-        key: Callable[[Any], str] | None,
+        key: str | Callable[[Any], str] | None,
         resend_unknown: bool,
         options: CallOptions,
         *,
@@ -78,9 +78,9 @@ class _Creations(Window[Creation[T]]):
         if not isinstance(validate, bool):
             raise TypeError(f"validate must be a bool, not {type(validate).__name__}")
         path = _checked_path(ledger, key, resend_unknown)
-        self._key = key
+        self._key, self._key_name = _named(key)
         engine = service.open()
-        opened = None if path is None else (path, resend_unknown)
+        opened = None if path is None else (path, self._key_name, resend_unknown)
         many = unwrap(engine.create_many(ordered, native_options(options), raw, opened))
         call: Any = agent_row({}, False)
         super().__init__(source, many, engine.describe(call), concurrency, on_error)
@@ -99,7 +99,7 @@ class _Creations(Window[Creation[T]]):
         try:
             call = _call(given, self._validate)
             if self._key is not None:
-                key = _key_of(self._key, given)
+                key = _key_of(self._key, self._key_name, given)
             # What is wrong with the row itself comes first.
             if isinstance(key, DealkitError):
                 call = call if isinstance(call, DealkitError) else key
@@ -331,16 +331,39 @@ def _checked_path(ledger: Any, key: Any, resend_unknown: Any) -> str | None:
             raise TypeError(f"{given} goes with a ledger: name its file with ledger=")
         return None
     if key is None:
-        raise TypeError('with a ledger each row needs a key: say which with key=, such as lambda row: row["email"]')
-    if not callable(key):
-        raise TypeError(f"key must be a function of a row, not {type(key).__name__}")
+        raise TypeError('with a ledger each row needs a key: name its field with key=, such as key="email"')
+    if not isinstance(key, str) and not callable(key):
+        raise TypeError(f"key must be the name of a field, or a function of a row, not {type(key).__name__}")
     try:
         return fsdecode(ledger)
     except TypeError:
         raise TypeError(f"ledger must be the path of a file, not {type(ledger).__name__}") from None
 
 
-def _key_of(key: Callable[[Any], str], row: Any) -> str | DealkitError:
+def _named(key: str | Callable[[Any], object] | None) -> tuple[Callable[[Any], object] | None, str | None]:
+    """The function that tells the key of a row, and what the keys are called, where they have a name."""
+    if not isinstance(key, str):
+        return key, None
+    field, *path = key.split(".")
+    if field not in _FIELDS:
+        close = close_match(field, _FIELDS)
+        hint = f"; did you mean {close!r}?" if close else ""
+        raise ValueError(f"key names no field of a row: {key!r}{hint}")
+
+    def value(row: Any) -> object:
+        try:
+            found = row[field]
+            for name in path:
+                found = found[name]
+            return found
+        finally:
+            # No frame holds them when an exception leaves.
+            row = found = None
+
+    return value, key
+
+
+def _key_of(key: Callable[[Any], object], name: str | None, row: Any) -> str | DealkitError:
     """The key of a row, or why there is none."""
     found: Any = None
     try:
@@ -349,11 +372,13 @@ def _key_of(key: Callable[[Any], str], row: Any) -> str | DealkitError:
             found = str.__str__(found)
             found.encode()
             return found  # type: ignore[no-any-return]
-        return ConfigError(f"not sent: key must return a str for each row, not {type(found).__name__}")
+        what = "key must return a str for each row" if name is None else f"{name} is to be the key of the row: a str"
+        return ConfigError(f"not sent: {what}, not {type(found).__name__}")
     except Exception as error:
         # Its text may be personal, and its frames too.
         clear_frames(error)
-        refusal = ConfigError(f"not sent: the key of the row cannot be told: {type(error).__name__}")
+        what = "the key of the row cannot be told" if name is None else f"the row has no {name} to be its key"
+        refusal = ConfigError(f"not sent: {what}: {type(error).__name__}")
         refusal.__cause__ = error
         return refusal
     finally:

@@ -108,7 +108,7 @@ class AsyncAgents:
         progress: Progress = False,
         validate: bool = True,
         ledger: str | PathLike[str] | None = None,
-        key: Callable[[CreateAgentParams], str] | None = None,
+        key: str | Callable[[CreateAgentParams], str] | None = None,
         resend_unknown: bool = False,
         **options: Unpack[CallOptions],
     ) -> AsyncCreationIterator[Agent]:
@@ -129,14 +129,14 @@ class AsyncAgents:
         With a ledger, a job survives the crash of its process, or of the machine: run again over the same rows, it
         creates what is new or was not sent, and nothing else.
 
-        >>> client.agents.create_many(rows, ledger="agents.ndjson", key=lambda row: row["email"], on_error="return")
+        >>> client.agents.create_many(rows, ledger="agents.ndjson", key="email", on_error="return")
 
         What the ledger has from an earlier run is ``recorded``. An agent that was created comes back with its
         ``agent_id``; a rejected row with a ``RecordedError``, unless the rejection was not for what the row says (401,
         403, 404, 405, 407, 421, 425, 426, 429, or a redirect): then it is sent again. Where nobody knows whether the
-        agent was created, the error is a ``RecordedError``, too, with the outcome ``unknown``: find out, or resend it.
-        A row that breaks the rules is not in the ledger, so that it is sent once it is mended; one that the service has
-        rejected needs another key when it is mended, or a ledger of its own.
+        agent was created, the error is a ``RecordedError``, too, with the outcome ``unknown``: find out, and say so with
+        ``dealkit.ledger.settle``, or resend it. A row that breaks the rules is not in the ledger, so that it is sent once
+        it is mended; of one that the service has rejected, ``settle`` says that it is to be sent again.
 
         That a row is about to be sent is on the disk before it is, and what became of it is written before you have
         it: a crash of the process loses nothing, and one of the machine at most outcomes, which are then unknown. Of
@@ -155,8 +155,10 @@ class AsyncAgents:
             validate: Whether the rules are checked before a row is sent.
             ledger: The file of the job's ledger; it is begun where there is none. One job at a time has it, until its
                 iterator has come to the end or is closed.
-            key: Tells the key of a row, by which the ledger knows it: a str, the same in every run, and another for
-                each row. With ``ledger``, and only then.
+            key: What the ledger knows a row by: the field that holds its key, ``"email"`` or ``"profile.external_id"``, or
+                a function that tells the key of a row. A key is a str, the same in every run, and another for each row.
+                Name the field where you can: then the ledger refuses a job with other keys, of which it would know no
+                row, so that everybody would be created again. With ``ledger``, and only then.
             resend_unknown: Whether to send again what is unknown in the ledger. Where an earlier run has created the
                 agent after all, there are then two.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
@@ -358,7 +360,7 @@ class RawAgents:
         progress: Progress = False,
         validate: bool = True,
         ledger: str | PathLike[str] | None = None,
-        key: Callable[[CreateAgentParams], str] | None = None,
+        key: str | Callable[[CreateAgentParams], str] | None = None,
         resend_unknown: bool = False,
         **options: Unpack[CallOptions],
     ) -> CreationIterator[RawResponse[Agent]]:
@@ -379,14 +381,14 @@ class RawAgents:
         With a ledger, a job survives the crash of its process, or of the machine: run again over the same rows, it
         creates what is new or was not sent, and nothing else.
 
-        >>> client.agents.create_many(rows, ledger="agents.ndjson", key=lambda row: row["email"], on_error="return")
+        >>> client.agents.create_many(rows, ledger="agents.ndjson", key="email", on_error="return")
 
         What the ledger has from an earlier run is ``recorded``. An agent that was created comes back with its
         ``agent_id``; a rejected row with a ``RecordedError``, unless the rejection was not for what the row says (401,
         403, 404, 405, 407, 421, 425, 426, 429, or a redirect): then it is sent again. Where nobody knows whether the
-        agent was created, the error is a ``RecordedError``, too, with the outcome ``unknown``: find out, or resend it.
-        A row that breaks the rules is not in the ledger, so that it is sent once it is mended; one that the service has
-        rejected needs another key when it is mended, or a ledger of its own.
+        agent was created, the error is a ``RecordedError``, too, with the outcome ``unknown``: find out, and say so with
+        ``dealkit.ledger.settle``, or resend it. A row that breaks the rules is not in the ledger, so that it is sent once
+        it is mended; of one that the service has rejected, ``settle`` says that it is to be sent again.
 
         That a row is about to be sent is on the disk before it is, and what became of it is written before you have
         it: a crash of the process loses nothing, and one of the machine at most outcomes, which are then unknown. Of
@@ -405,8 +407,10 @@ class RawAgents:
             validate: Whether the rules are checked before a row is sent.
             ledger: The file of the job's ledger; it is begun where there is none. One job at a time has it, until its
                 iterator has come to the end or is closed.
-            key: Tells the key of a row, by which the ledger knows it: a str, the same in every run, and another for
-                each row. With ``ledger``, and only then.
+            key: What the ledger knows a row by: the field that holds its key, ``"email"`` or ``"profile.external_id"``, or
+                a function that tells the key of a row. A key is a str, the same in every run, and another for each row.
+                Name the field where you can: then the ledger refuses a job with other keys, of which it would know no
+                row, so that everybody would be created again. With ``ledger``, and only then.
             resend_unknown: Whether to send again what is unknown in the ledger. Where an earlier run has created the
                 agent after all, there are then two.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
@@ -592,7 +596,7 @@ class AsyncRawAgents:
         progress: Progress = False,
         validate: bool = True,
         ledger: str | PathLike[str] | None = None,
-        key: Callable[[CreateAgentParams], str] | None = None,
+        key: str | Callable[[CreateAgentParams], str] | None = None,
         resend_unknown: bool = False,
         **options: Unpack[CallOptions],
     ) -> AsyncCreationIterator[RawResponse[Agent]]:
@@ -613,14 +617,14 @@ class AsyncRawAgents:
         With a ledger, a job survives the crash of its process, or of the machine: run again over the same rows, it
         creates what is new or was not sent, and nothing else.
 
-        >>> client.agents.create_many(rows, ledger="agents.ndjson", key=lambda row: row["email"], on_error="return")
+        >>> client.agents.create_many(rows, ledger="agents.ndjson", key="email", on_error="return")
 
         What the ledger has from an earlier run is ``recorded``. An agent that was created comes back with its
         ``agent_id``; a rejected row with a ``RecordedError``, unless the rejection was not for what the row says (401,
         403, 404, 405, 407, 421, 425, 426, 429, or a redirect): then it is sent again. Where nobody knows whether the
-        agent was created, the error is a ``RecordedError``, too, with the outcome ``unknown``: find out, or resend it.
-        A row that breaks the rules is not in the ledger, so that it is sent once it is mended; one that the service has
-        rejected needs another key when it is mended, or a ledger of its own.
+        agent was created, the error is a ``RecordedError``, too, with the outcome ``unknown``: find out, and say so with
+        ``dealkit.ledger.settle``, or resend it. A row that breaks the rules is not in the ledger, so that it is sent once
+        it is mended; of one that the service has rejected, ``settle`` says that it is to be sent again.
 
         That a row is about to be sent is on the disk before it is, and what became of it is written before you have
         it: a crash of the process loses nothing, and one of the machine at most outcomes, which are then unknown. Of
@@ -639,8 +643,10 @@ class AsyncRawAgents:
             validate: Whether the rules are checked before a row is sent.
             ledger: The file of the job's ledger; it is begun where there is none. One job at a time has it, until its
                 iterator has come to the end or is closed.
-            key: Tells the key of a row, by which the ledger knows it: a str, the same in every run, and another for
-                each row. With ``ledger``, and only then.
+            key: What the ledger knows a row by: the field that holds its key, ``"email"`` or ``"profile.external_id"``, or
+                a function that tells the key of a row. A key is a str, the same in every run, and another for each row.
+                Name the field where you can: then the ledger refuses a job with other keys, of which it would know no
+                row, so that everybody would be created again. With ``ledger``, and only then.
             resend_unknown: Whether to send again what is unknown in the ledger. Where an earlier run has created the
                 agent after all, there are then two.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.

@@ -1661,10 +1661,14 @@ class Engine:
         """Begins to retrieve many deals, whose identifiers are pushed one at a time."""
 
     def create_many(
-        self, ordered: bool, options: Options | None, raw: bool, ledger: tuple[str, bool] | None
+        self,
+        ordered: bool,
+        options: Options | None,
+        raw: bool,
+        ledger: tuple[str, str | None, bool] | None,
     ) -> Many | Failure:
-        """Begins to create many agents, whose calls are pushed one at a time. A ledger is (its path, whether what is
-        unknown there is sent again)."""
+        """Begins to create many agents, whose calls are pushed one at a time. A ledger is (its path, what its keys are
+        called or None, whether what is unknown there is sent again)."""
 
     def deal_stream(
         self,
@@ -1688,6 +1692,12 @@ class Waiting:
 
     def abort(self) -> None:
         """Aborts the call, if it is still in flight, and closes its connection."""
+
+def settle_ledger(path: str, found: list[tuple[str, str | None]]) -> Failure | None:
+    """Notes what has become of rows: `found` has a pair for each, its key and its agent's identifier or None."""
+
+def move_ledger(path: str, base_url: str) -> Failure | None:
+    """Notes that the service has another base URL from now on."""
 
 def open_mailbox(event_loop: Any, deliver: Any) -> Mailbox:
     """Opens the mailbox of the loop that the weak reference is to. `deliver` is called on the loop, with the

@@ -115,7 +115,8 @@ class DealkitError(Exception):
     retry_after: float | None
     """How many seconds the service asks to wait before the next try, if it said so."""
     index: int | None
-    """In ``retrieve_many`` and ``create_many``: the place of the identifier, or the row, among those given, from 0."""
+    """In ``retrieve_many`` and ``create_many``: the place of the identifier, or the row, among those given, from 0. In
+    ``dealkit.ledger.settle``: that of the entry."""
     id: str | None
     """The identifier that was asked for, as it was given: of ``retrieve`` and ``retrieve_many``. It is in no text."""
 
@@ -313,20 +314,28 @@ class LedgerError(DealkitError):
 
     reason: str
     """``in_use``: another job writes it, in this process or another, or it belongs to the process that this one was
-    forked from. ``other_service``: it was begun for another service. ``not_a_ledger``: the file is something else.
-    ``newer_format``: a newer version of dealkit has begun it. ``broken``: a line in the middle cannot be read. ``io``:
-    the system refuses to open, read or write it."""
+    forked from. ``other_service``: it is the ledger of another service. ``other_keys``: its keys are called otherwise than
+    those of the job. ``not_a_ledger``: the file is something else. ``newer_format``: a newer version of dealkit has begun
+    it. ``broken``: a line in the middle cannot be read. ``refused``: what ``dealkit.ledger`` was to note in it cannot be
+    so; of several entries, ``index`` says which. ``io``: the system refuses to open, read or write it."""
     line: int | None
     """The number of the line that cannot be read, from 1."""
 
     _kind_unsaid = "ledger"
 
     def __init__(
-        self, message: str = "", *, reason: str = "io", line: int | None = None, **told: Unpack[_Told]
+        self,
+        message: str = "",
+        *,
+        reason: str = "io",
+        line: int | None = None,
+        index: int | None = None,
+        **told: Unpack[_Told],
     ) -> None:
         super().__init__(message, **told)
         self.reason = reason
         self.line = line
+        self.index = index
 
 
 class RecordedError(DealkitError):
@@ -397,7 +406,7 @@ _OWN_ATTRIBUTES: dict[type[DealkitError], frozenset[str]] = {
     ValidationError: frozenset({"errors"}),
     DecodeError: frozenset({"path", "pointer", "found", "body", "line"}),
     APIStatusError: frozenset({"status_code", "http_version", "headers", "body", "problem", "errors"}),
-    LedgerError: frozenset({"reason", "line"}),
+    LedgerError: frozenset({"reason", "line", "index"}),
     RecordedError: frozenset({"status_code"}),
     DuplicateKeyError: frozenset({"first_index"}),
 }

@@ -80,7 +80,7 @@ impl Entry {
     }
 
     /// This came of it.
-    pub(super) fn settle(&mut self, outcome: State) {
+    pub(super) fn record(&mut self, outcome: State) {
         let is_in_doubt = self.was_in_doubt
             || (!self.is_open && matches!(self.state, Some(State::Unknown { .. })));
         self.is_open = false;
@@ -91,6 +91,31 @@ impl Entry {
                 self.state = Some(State::IN_DOUBT);
             }
             (_, outcome) => self.state = Some(outcome),
+        }
+    }
+
+    /// Somebody has looked: this is the identifier of its agent, or there is none.
+    pub(super) fn settle(&mut self, agent_id: Option<String>) {
+        self.state = Some(match (self.state.take(), agent_id) {
+            (Some(created @ State::Created { id: Some(_) }), _)
+            | (Some(created @ State::Created { .. }), None) => created,
+            (_, Some(id)) => State::Created { id: Some(id) },
+            (_, None) => State::NotSent,
+        });
+        self.was_in_doubt = false;
+        self.is_open = false;
+    }
+
+    /// Whether it is news that this is the identifier of its agent, or that there is none; an error if that cannot be.
+    pub(super) fn is_news(&self, agent_id: Option<&str>) -> Result<bool, &'static str> {
+        match (&self.state, agent_id) {
+            (Some(State::Created { id: None }), Some(_)) => Ok(true),
+            (Some(State::Created { id: Some(known) }), Some(found)) if known == found => Ok(false),
+            (Some(State::Created { .. }), _) => {
+                Err("the ledger has that its agent was created, and nothing undoes that")
+            }
+            (Some(State::NotSent), None) => Ok(false),
+            _ => Ok(true),
         }
     }
 }

@@ -15,7 +15,17 @@ pub struct LedgerError(Arc<Inner>);
 
 struct Inner {
     path: PathBuf,
+    purpose: Purpose,
     cause: Cause,
+}
+
+/// What a ledger was opened for, and so what there is to do when that fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A job, which begins it where there is none.
+    Job,
+    /// Something to be noted in one that is there.
+    Note,
 }
 
 /// What kind of failure a [`LedgerError`] is.
@@ -24,14 +34,18 @@ struct Inner {
 pub enum LedgerErrorKind {
     /// Another job writes it, in this process or another, or the process was forked from the one that does.
     InUse,
-    /// It was begun for another service.
+    /// It is the ledger of another service.
     OtherService,
+    /// Its keys are others than those of the job.
+    OtherKeys,
     /// The file is something else.
     NotALedger,
     /// A newer version of dealkit has begun it.
     NewerFormat,
     /// A line in the middle cannot be read; [`LedgerError::line`] says which.
     Broken,
+    /// What is to be noted in it cannot be so. Where it is one of many entries, [`LedgerError::index`] says which.
+    Refused,
     /// The system refuses to open, read or write the file; `source()` says why.
     Io,
 }
@@ -41,6 +55,8 @@ pub(super) enum Cause {
     InUse,
     Forked,
     OtherService { theirs: String, ours: String },
+    OtherKeys { theirs: String, ours: String },
+    Refused { index: Option<usize>, what: String },
     NotALedger(&'static str),
     NewerFormat(String),
     Broken { line: u64, what: String },
@@ -49,9 +65,10 @@ pub(super) enum Cause {
 }
 
 impl LedgerError {
-    pub(super) fn new(path: &Path, cause: Cause) -> Self {
+    pub(super) fn new(path: &Path, purpose: Purpose, cause: Cause) -> Self {
         Self(Arc::new(Inner {
             path: path.to_owned(),
+            purpose,
             cause,
         }))
     }
@@ -61,6 +78,8 @@ impl LedgerError {
         match &self.0.cause {
             Cause::InUse | Cause::Forked => LedgerErrorKind::InUse,
             Cause::OtherService { .. } => LedgerErrorKind::OtherService,
+            Cause::OtherKeys { .. } => LedgerErrorKind::OtherKeys,
+            Cause::Refused { .. } => LedgerErrorKind::Refused,
             Cause::NotALedger(_) => LedgerErrorKind::NotALedger,
             Cause::NewerFormat(_) => LedgerErrorKind::NewerFormat,
             Cause::Broken { .. } => LedgerErrorKind::Broken,
@@ -80,17 +99,27 @@ impl LedgerError {
             _ => None,
         }
     }
+
+    /// Which of the entries to be [settled](super::settle) is refused, from 0.
+    pub fn index(&self) -> Option<usize> {
+        match self.0.cause {
+            Cause::Refused { index, .. } => index,
+            _ => None,
+        }
+    }
 }
 
 impl LedgerErrorKind {
-    /// `in_use`, `other_service`, `not_a_ledger`, `newer_format`, `broken` or `io`.
+    /// `in_use`, `other_service`, `other_keys`, `not_a_ledger`, `newer_format`, `broken`, `refused` or `io`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::InUse => "in_use",
             Self::OtherService => "other_service",
+            Self::OtherKeys => "other_keys",
             Self::NotALedger => "not_a_ledger",
             Self::NewerFormat => "newer_format",
             Self::Broken => "broken",
+            Self::Refused => "refused",
             Self::Io => "io",
         }
     }
@@ -98,28 +127,48 @@ impl LedgerErrorKind {
 
 impl fmt::Display for LedgerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ledger {}: {}", self.0.path.display(), self.0.cause)
+        write!(f, "ledger {}: ", self.0.path.display())?;
+        self.0.cause.tell(self.0.purpose, f)
     }
 }
 
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Cause {
+    /// Says what was wrong, and what to do about it.
+    fn tell(&self, purpose: Purpose, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_job = purpose == Purpose::Job;
+        let either = |of_a_job, of_a_note| if is_job { of_a_job } else { of_a_note };
         match self {
-            Cause::InUse => f.write_str(
-                "another job is writing it, in this process or another; wait for its end, or give this job a ledger \
-                 of its own",
+            Cause::InUse => write!(
+                f,
+                "another job is writing it, in this process or another; wait for its end{}",
+                either(", or give this job a ledger of its own", "")
             ),
             Cause::Forked => f.write_str(
                 "it belongs to the process that this one was forked from; open it after the fork, in one process",
             ),
             Cause::OtherService { theirs, ours } => write!(
                 f,
-                "it was begun for another service, {theirs}, and this job is for {ours}; give each service a ledger \
-                 of its own"
+                "it is the ledger of another service, {theirs}, and this job is for {ours}. If that is the same service \
+                 under another name, note it with ledger::move_to (in Python dealkit.ledger.move), or with the command \
+                 `dealkit ledger move`; if it is another, give it a ledger of its own"
             ),
+            Cause::OtherKeys { theirs, ours } => write!(
+                f,
+                "its keys are called {theirs:?}, and those of this job {ours:?}. Nothing was sent: by other keys the \
+                 ledger knows none of its rows, and each agent would be created again. Take the keys that it has. If \
+                 these are the same under another name, call them {theirs:?}; rows that are not in it can have a ledger \
+                 of their own"
+            ),
+            Cause::Refused { index, what } => {
+                if let Some(index) = index {
+                    write!(f, "the entry of index {index} cannot be settled: ")?;
+                }
+                write!(f, "{what}. Nothing was written")
+            }
             Cause::NotALedger(why) => write!(
                 f,
-                "the file is not a ledger ({why}), and was left as it is; name one that does not exist yet"
+                "the file is not a ledger ({why}), and was left as it is; name {}",
+                either("one that does not exist yet", "that of a job")
             ),
             Cause::NewerFormat(version) => write!(
                 f,
@@ -127,26 +176,32 @@ impl fmt::Display for Cause {
             ),
             Cause::Broken { line, what } => write!(
                 f,
-                "line {line} cannot be read: {what}. Nothing was sent. Something other than dealkit has changed the \
-                 file, or the disk has lost a part of it: restore it from a copy; without one, look up at the service \
-                 what line {line} may have been about, and remove that line"
+                "line {line} cannot be read: {what}. Nothing was {}. Something other than dealkit has changed the file, \
+                 or the disk has lost a part of it: restore it from a copy; without one, look up at the service what \
+                 line {line} may have been about, and remove that line",
+                either("sent", "written")
             ),
             Cause::Io(error) => {
                 use io::ErrorKind::*;
-                let advice = match error.kind() {
-                    NotFound => "create the folder first",
-                    PermissionDenied | ReadOnlyFilesystem => {
-                        "a job writes to its ledger: allow that, or name another file"
-                    }
-                    StorageFull | QuotaExceeded | FileTooLarge => {
-                        "make room, and run the job again: it goes on where it stopped"
-                    }
-                    IsADirectory => "name a file",
-                    _ => "once that is mended, run the job again: it goes on where it stopped",
-                };
-                write!(f, "{error}; {advice}")
+                let again = either("run the job again: it goes on where it stopped", "do it again");
+                write!(f, "{error}; ")?;
+                match error.kind() {
+                    NotFound => f.write_str(either(
+                        "create the folder first",
+                        "name the ledger of a job",
+                    )),
+                    PermissionDenied | ReadOnlyFilesystem => f.write_str(either(
+                        "a job writes to its ledger: allow that, or name another file",
+                        "it is to be written to: allow that",
+                    )),
+                    StorageFull | QuotaExceeded | FileTooLarge => write!(f, "make room, and {again}"),
+                    IsADirectory => f.write_str("name a file"),
+                    _ => write!(f, "once that is mended, {again}"),
+                }
             }
-            Cause::Closed => f.write_str("it has been closed; run the job again: it goes on where it stopped"),
+            Cause::Closed => {
+                f.write_str("it has been closed; run the job again: it goes on where it stopped")
+            }
         }
     }
 }

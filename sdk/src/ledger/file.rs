@@ -1,6 +1,7 @@
 //! The file of a ledger: beginning one, reading what is there, and appending whole lines.
 
 use std::{
+    borrow::Cow,
     fs::{File, OpenOptions},
     io::{self, BufRead, BufReader, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
@@ -9,24 +10,27 @@ use std::{
 
 use super::{
     entries::Entries,
-    error::{Cause, LedgerError},
+    error::{Cause, LedgerError, Purpose},
     format::{self, Header, Line},
     lock::LockedFile,
 };
+use crate::base_url;
 
 /// The longest line that is read, in bytes: what dealkit writes is shorter.
 const LONGEST_LINE: usize = 1024 * 1024;
 
-/// The file of a ledger, locked for one job.
+/// The file of a ledger, locked for one job, or one note.
 pub(super) struct LedgerFile {
     path: PathBuf,
+    purpose: Purpose,
     file: LockedFile,
 }
 
 /// What the lines of a ledger say.
 #[derive(Debug)]
 pub(super) struct Contents {
-    /// `None` where there is no ledger yet, because nothing is there, or the beginning of its first line.
+    /// As the lines after it have changed it. `None` where there is no ledger yet, because nothing is there, or the
+    /// beginning of its first line.
     pub(super) header: Option<Header>,
     pub(super) entries: Entries,
     /// How many bytes the whole lines are.
@@ -36,58 +40,84 @@ pub(super) struct Contents {
 }
 
 impl LedgerFile {
-    /// Opens a ledger, or begins one, and puts right what a crash has left at its end. Comes back with what stands
-    /// in it, and where it ends.
+    /// Opens the ledger of a job at a service, whose keys may have a name, or begins one. Comes back with what stands in
+    /// it.
     pub(super) fn open(
         path: &Path,
         service: &str,
-    ) -> Result<(Self, Header, Entries, u64), LedgerError> {
-        let failed = |error| LedgerError::new(path, Cause::Io(error));
-        let file = open(path).map_err(failed)?;
-        if !file.metadata().map_err(failed)?.is_file() {
-            return Err(LedgerError::new(
-                path,
-                Cause::NotALedger("it is no regular file"),
-            ));
+        keys: Option<&str>,
+    ) -> Result<(Self, Header, Contents), LedgerError> {
+        let (this, mut contents) = Self::open_as(path, Purpose::Job)?;
+        let Some(mut header) = contents.header.take() else {
+            let header =
+                Header::new(service, keys).map_err(|error| this.error(Cause::Io(error)))?;
+            contents.end = this.write(0, &header.to_line())?;
+            this.mend(&mut contents)?;
+            this.sync()?;
+            sync_folder(path).map_err(|error| this.error(Cause::Io(error)))?;
+            return Ok((this, header, contents));
+        };
+        if !base_url::is_same(&header.service, service) {
+            return Err(this.error(Cause::OtherService {
+                theirs: header.service,
+                ours: service.to_owned(),
+            }));
+        }
+        let is_news = keys.is_some() && header.keys.as_deref() != keys;
+        match (header.keys.take(), keys) {
+            // Where it has no row, nobody is created again.
+            (Some(theirs), Some(ours)) if is_news && !contents.entries.is_empty() => {
+                return Err(this.error(Cause::OtherKeys {
+                    theirs,
+                    ours: ours.to_owned(),
+                }));
+            }
+            (theirs, ours) => header.keys = ours.map(str::to_owned).or(theirs),
+        }
+        this.mend(&mut contents)?;
+        if let Some(name) = keys.filter(|_| is_news) {
+            contents.end = this.append(contents.end, &[Line::Keys(name.into())])?;
+        }
+        Ok((this, header, contents))
+    }
+
+    /// Opens a ledger that is there, to note something in it.
+    pub(super) fn open_to_note(path: &Path) -> Result<(Self, Header, Contents), LedgerError> {
+        let (this, mut contents) = Self::open_as(path, Purpose::Note)?;
+        let Some(header) = contents.header.take() else {
+            return Err(this.error(Cause::NotALedger("nothing stands in it")));
+        };
+        Ok((this, header, contents))
+    }
+
+    fn open_as(path: &Path, purpose: Purpose) -> Result<(Self, Contents), LedgerError> {
+        let failed = |cause| LedgerError::new(path, purpose, cause);
+        let file = open(path, purpose).map_err(|error| failed(Cause::Io(error)))?;
+        let metadata = file.metadata().map_err(|error| failed(Cause::Io(error)))?;
+        if !metadata.is_file() {
+            return Err(failed(Cause::NotALedger("it is no regular file")));
         }
         let file = LockedFile::lock(file)
-            .map_err(failed)?
-            .ok_or_else(|| LedgerError::new(path, Cause::InUse))?;
-        let contents = Contents::read(BufReader::new(file.file()))
-            .map_err(|cause| LedgerError::new(path, cause))?;
+            .map_err(|error| failed(Cause::Io(error)))?
+            .ok_or_else(|| failed(Cause::InUse))?;
+        let contents = Contents::read(BufReader::new(file.file())).map_err(failed)?;
         let this = Self {
             path: path.to_owned(),
+            purpose,
             file,
         };
-        let Contents {
-            header,
-            entries,
-            mut end,
-            lacks_break,
-        } = contents;
-        let header = match header {
-            Some(header) if header.service == service => header,
-            Some(header) => {
-                let cause = Cause::OtherService {
-                    theirs: header.service,
-                    ours: service.to_owned(),
-                };
-                return Err(this.error(cause));
-            }
-            None => {
-                let header = Header::new(service).map_err(failed)?;
-                end = this.write(0, &header.to_line())?;
-                this.sync()?;
-                sync_folder(path).map_err(failed)?;
-                header
-            }
-        };
-        if lacks_break {
-            end = this.write(end, "\n")?;
-        } else {
-            this.file.file().set_len(end).map_err(failed)?;
+        Ok((this, contents))
+    }
+
+    /// Puts right what a crash has left at the end, so that lines can be appended.
+    pub(super) fn mend(&self, contents: &mut Contents) -> Result<(), LedgerError> {
+        if contents.lacks_break {
+            contents.end = self.write(contents.end, "\n")?;
+            contents.lacks_break = false;
+            return Ok(());
         }
-        Ok((this, header, entries, end))
+        let cut = self.file.file().set_len(contents.end);
+        cut.map_err(|error| self.error(Cause::Io(error)))
     }
 
     /// Whether this process has opened it.
@@ -96,13 +126,15 @@ impl LedgerFile {
     }
 
     pub(super) fn error(&self, cause: Cause) -> LedgerError {
-        LedgerError::new(&self.path, cause)
+        LedgerError::new(&self.path, self.purpose, cause)
     }
 
-    /// Writes a line at the end, and says where the next one goes. Of a line that could not be written whole,
-    /// nothing stays.
-    pub(super) fn append(&self, end: u64, line: &Line<'_>) -> Result<u64, LedgerError> {
-        self.write(end, &line.to_text(SystemTime::now()))
+    /// Writes lines at the end, and says where the next one goes. If they could not be written whole, nothing of them
+    /// stays.
+    pub(super) fn append(&self, end: u64, lines: &[Line<'_>]) -> Result<u64, LedgerError> {
+        let now = SystemTime::now();
+        let lines: String = lines.iter().map(|line| line.to_text(now)).collect();
+        self.write(end, &lines)
     }
 
     fn write(&self, end: u64, text: &str) -> Result<u64, LedgerError> {
@@ -129,10 +161,11 @@ impl LedgerFile {
     }
 }
 
-/// Opens a file to read and write, or makes one that only its owner reads.
-fn open(path: &Path) -> io::Result<File> {
+/// Opens a file to read and write; for a job that has none, makes one that only its owner reads.
+fn open(path: &Path, purpose: Purpose) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
+    options.read(true).write(true).truncate(false);
+    options.create(purpose == Purpose::Job);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
@@ -187,13 +220,13 @@ impl Contents {
     /// Takes in what a line says.
     fn take(&mut self, line: &[u8], number: u64, is_too_long: bool) -> Result<(), Cause> {
         let broken = |what| Cause::Broken { line: number, what };
-        if self.header.is_none() {
+        let Some(header) = &mut self.header else {
             if format::is_torn_header(line) {
                 return Err(broken("it was not written whole".to_owned()));
             }
             self.header = Some(Header::parse(line)?);
             return Ok(());
-        }
+        };
         if is_too_long {
             return Err(broken(format!("it has more than {LONGEST_LINE} bytes")));
         }
@@ -203,8 +236,14 @@ impl Contents {
                 self.entries
                     .entry(key)
                     .or_default()
-                    .settle(state.into_owned());
+                    .record(state.into_owned());
             }
+            Some(Line::Settled(key, agent_id)) => {
+                let agent_id = agent_id.map(Cow::into_owned);
+                self.entries.entry(key).or_default().settle(agent_id);
+            }
+            Some(Line::Service(base_url)) => header.service = base_url.into_owned(),
+            Some(Line::Keys(name)) => header.keys = Some(name.into_owned()),
             None => {}
         }
         Ok(())

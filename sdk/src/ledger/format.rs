@@ -15,20 +15,23 @@ use super::{
 const FORMAT: &str = "dealkit-ledger";
 /// What is written. A version with a larger first number is not read; one with a larger second number may have
 /// fields and types of lines which are not known here, and which do not change what the others say.
-const VERSION: &str = "1.0";
+const VERSION: &str = "1.1";
 const MAJOR: u64 = 1;
 /// How every ledger begins.
 const BEGINNING: &[u8] = br#"{"format":"dealkit-ledger","version":""#;
 
 /// The longest identifier of an agent that is recorded, in bytes, and of a request.
-const LONGEST_ID: usize = 64 * 1024;
+pub(super) const LONGEST_ID: usize = 64 * 1024;
 const LONGEST_REQUEST_ID: usize = 1024;
 
 /// The first line.
 #[derive(Debug, PartialEq)]
 pub(super) struct Header {
     pub(super) salt: [u8; 32],
+    /// The base URL of the service.
     pub(super) service: String,
+    /// What the keys are called, if the job said so.
+    pub(super) keys: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -37,6 +40,8 @@ struct HeaderFields {
     version: String,
     salt: Hex,
     service: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keys: Option<String>,
 }
 
 /// Of a header of any version.
@@ -48,12 +53,13 @@ struct Versioned {
 
 impl Header {
     /// That of a new ledger.
-    pub(super) fn new(service: &str) -> io::Result<Self> {
+    pub(super) fn new(service: &str, keys: Option<&str>) -> io::Result<Self> {
         let mut salt = [0; 32];
         getrandom::fill(&mut salt).map_err(io::Error::other)?;
         Ok(Self {
             salt,
             service: service.to_owned(),
+            keys: keys.map(str::to_owned),
         })
     }
 
@@ -63,6 +69,7 @@ impl Header {
             version: VERSION.to_owned(),
             salt: Hex(self.salt),
             service: self.service.clone(),
+            keys: self.keys.clone(),
         })
     }
 
@@ -87,6 +94,7 @@ impl Header {
         Ok(Self {
             salt: fields.salt.0,
             service: fields.service,
+            keys: fields.keys,
         })
     }
 }
@@ -107,15 +115,25 @@ pub(super) enum Line<'a> {
     Intent(KeyHash),
     /// What became of it.
     Outcome(KeyHash, Cow<'a, State>),
+    /// What somebody has found out about it: the identifier of its agent, or that there is none.
+    Settled(KeyHash, Option<Cow<'a, str>>),
+    /// The base URL of the service from now on.
+    Service(Cow<'a, str>),
+    /// What the keys are called from now on.
+    Keys(Cow<'a, str>),
 }
 
 /// The fields of such a line. What it has beyond them is left alone.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Fields<'a> {
     #[serde(borrow, rename = "type")]
     line_type: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<KeyHash>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    service: Option<Cow<'a, str>>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    keys: Option<Cow<'a, str>>,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     outcome: Option<Cow<'a, str>>,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
@@ -133,18 +151,13 @@ impl Line<'_> {
     pub(super) fn to_text(&self, at: SystemTime) -> String {
         let at = DateTime::<Utc>::from(at).to_rfc3339_opts(SecondsFormat::Millis, true);
         let mut fields = Fields {
-            line_type: INTENT.into(),
-            key: None,
-            outcome: None,
-            agent_id: None,
-            status: None,
-            request_id: None,
+            line_type: self.line_type().into(),
             at: Some(at.into()),
+            ..Fields::default()
         };
         match self {
             Line::Intent(key) => fields.key = Some(*key),
             Line::Outcome(key, state) => {
-                fields.line_type = OUTCOME.into();
                 fields.key = Some(*key);
                 fields.outcome = Some(word(state).into());
                 match &**state {
@@ -157,8 +170,26 @@ impl Line<'_> {
                     State::NotSent => {}
                 }
             }
+            Line::Settled(key, agent_id) => {
+                fields.key = Some(*key);
+                let found = if agent_id.is_some() { CREATED } else { NONE };
+                fields.outcome = Some(found.into());
+                fields.agent_id = agent_id.as_deref().map(Cow::from);
+            }
+            Line::Service(base_url) => fields.service = Some(base_url.as_ref().into()),
+            Line::Keys(name) => fields.keys = Some(name.as_ref().into()),
         }
         written(&fields)
+    }
+
+    fn line_type(&self) -> &'static str {
+        match self {
+            Line::Intent(_) => INTENT,
+            Line::Outcome(..) => OUTCOME,
+            Line::Settled(..) => SETTLED,
+            Line::Service(_) => SERVICE,
+            Line::Keys(_) => KEYS,
+        }
     }
 
     /// What a line says; `None` if it is of a type that is not known here.
@@ -184,6 +215,17 @@ impl Line<'_> {
                 };
                 Line::Outcome(key()?, Cow::Owned(state))
             }
+            SETTLED => match (fields.outcome.as_deref(), owned(&fields.agent_id)) {
+                (Some(CREATED), Some(id)) => Line::Settled(key()?, Some(id.into())),
+                (Some(NONE), None) => Line::Settled(key()?, None),
+                _ => return Err("what was found is missing or wrong".to_owned()),
+            },
+            SERVICE => Line::Service(owned(&fields.service).ok_or("it has no service")?.into()),
+            KEYS => Line::Keys(
+                owned(&fields.keys)
+                    .ok_or("it has no name of the keys")?
+                    .into(),
+            ),
             _ => return Ok(None),
         }))
     }
@@ -191,10 +233,15 @@ impl Line<'_> {
 
 const INTENT: &str = "intent";
 const OUTCOME: &str = "outcome";
+const SETTLED: &str = "settled";
+const SERVICE: &str = "service";
+const KEYS: &str = "keys";
 const CREATED: &str = "created";
 const REJECTED: &str = "rejected";
 const NOT_SENT: &str = "not_sent";
 const UNKNOWN: &str = "unknown";
+/// Of what was settled: there is no agent.
+const NONE: &str = "none";
 
 fn word(state: &State) -> &'static str {
     match state {

@@ -1,9 +1,13 @@
 //! The ledger of a job: an append-only file that says of each key whether it may have been sent and what came of
 //! it, so that a job which was interrupted, even by a crash of the machine, can go on where it stopped.
 //!
-//! [`format`] is one line of it, [`key_hash`] what stands for a key there, [`entries`] what the lines together say,
-//! [`lock`] the claim of one job to the file, [`file`] reading and writing it, and [`sync`] the thread that has lines
-//! reach the disk. Nothing here knows what is sent, or how.
+//! [`CreateMany::ledger`](crate::CreateMany::ledger) keeps one. What is here is for the time between two runs: [`settle`]
+//! notes what has become of rows of which the ledger does not know it, and [`move_to`] that the service has another base
+//! URL. Neither sends anything. Both refuse a ledger that a job is writing.
+
+// `format` is one line of it, `key_hash` what stands for a key there, `entries` what the lines together say, `lock` the
+// claim of one job to the file, `file` reading and writing it, `sync` the thread that has lines reach the disk, and `notes`
+// what people have to say. Nothing here knows what is sent, or how.
 
 mod entries;
 mod error;
@@ -11,11 +15,13 @@ mod file;
 mod format;
 mod key_hash;
 mod lock;
+mod notes;
 mod sync;
 
 use std::{borrow::Cow, collections::hash_map::Entry as Slot, fmt, path::Path};
 
 pub use error::{LedgerError, LedgerErrorKind};
+pub use notes::{move_to, settle};
 
 pub(crate) use entries::State;
 pub(crate) use key_hash::KeyHash;
@@ -45,13 +51,18 @@ pub(crate) enum Claim {
 }
 
 impl Ledger {
-    /// Opens the ledger of a job at a service, or begins one. It is the job's alone until it is dropped.
-    pub(crate) fn open(path: &Path, service: &str) -> Result<Self, LedgerError> {
-        let (file, header, entries, end) = LedgerFile::open(path, service)?;
+    /// Opens the ledger of a job at a service, whose keys may have a name, or begins one. It is the job's alone until it
+    /// is dropped.
+    pub(crate) fn open(
+        path: &Path,
+        service: &str,
+        keys: Option<&str>,
+    ) -> Result<Self, LedgerError> {
+        let (file, header, contents) = LedgerFile::open(path, service, keys)?;
         Ok(Self {
-            entries,
+            entries: contents.entries,
             hasher: Hasher::new(&header.salt),
-            file: Syncer::start(file, end)?,
+            file: Syncer::start(file, contents.end)?,
         })
     }
 

@@ -1,7 +1,7 @@
 //! Has lines reach the disk: a thread that syncs for all who wait at once.
 
 use std::{
-    fmt,
+    fmt, slice,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
 };
@@ -129,7 +129,7 @@ impl Handle {
     }
 
     fn append_to(&self, state: &mut State, line: &Line<'_>) -> Result<(), LedgerError> {
-        match self.0.file.append(state.end, line) {
+        match self.0.file.append(state.end, slice::from_ref(line)) {
             Ok(end) => {
                 state.end = end;
                 state.is_dirty = true;

@@ -7,9 +7,10 @@ use std::{
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::*;
+use super::{format::Line, *};
+use crate::value::AgentId;
 
-const SERVICE: &str = "https://deals.example.com/";
+const SERVICE: &str = "https://deals.example.com";
 
 fn folder() -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
@@ -18,11 +19,11 @@ fn folder() -> (TempDir, PathBuf) {
 }
 
 fn open(path: &Path) -> Ledger {
-    Ledger::open(path, SERVICE).unwrap()
+    Ledger::open(path, SERVICE, None).unwrap()
 }
 
 fn refused(path: &Path) -> LedgerError {
-    Ledger::open(path, SERVICE).unwrap_err()
+    Ledger::open(path, SERVICE, None).unwrap_err()
 }
 
 fn created(id: &str) -> State {
@@ -43,17 +44,31 @@ const UNKNOWN: State = State::Unknown {
     request_id: None,
 };
 
-/// One step of a row: its key, and what became of it; `None` is an intent.
-type Step = (&'static str, Option<State>);
+/// One step of a row: its key, and what happened.
+type Step = (&'static str, Event);
+
+#[derive(Clone, Debug)]
+enum Event {
+    Intent,
+    Outcome(State),
+    /// Somebody has looked, and has found this agent, or none.
+    Settled(Option<&'static str>),
+}
+
+use Event::{Intent, Outcome, Settled};
 
 /// Does the steps, and says where the file ended after each.
 async fn write(ledger: &mut Ledger, path: &Path, steps: &[Step]) -> Vec<u64> {
     let mut ends = Vec::new();
-    for (key, outcome) in steps {
+    for (key, event) in steps {
         let hash = ledger.hasher.hash(key);
-        match outcome {
-            None => ledger.writer().intend(hash).await.unwrap(),
-            Some(state) => ledger.writer().record(hash, state).unwrap(),
+        match event {
+            Intent => ledger.writer().intend(hash).await.unwrap(),
+            Outcome(state) => ledger.writer().record(hash, state).unwrap(),
+            Settled(id) => {
+                let line = Line::Settled(hash, id.map(Cow::from));
+                ledger.file.handle().append(&line).unwrap();
+            }
         }
         ends.push(fs::metadata(path).unwrap().len());
     }
@@ -71,34 +86,54 @@ fn known(ledger: &mut Ledger, key: &str) -> Option<State> {
 
 fn job() -> Vec<Step> {
     vec![
-        ("a", None),
-        ("b", None),
-        ("a", Some(created("a_1"))),
-        ("c", None),
-        ("b", Some(rejected(422))),
-        ("d", None),
-        ("c", Some(State::NotSent)),
-        ("e", None),
-        ("d", Some(UNKNOWN)),
-        ("f", None),
-        ("f", Some(State::Created { id: None })),
+        ("a", Intent),
+        ("b", Intent),
+        ("a", Outcome(created("a_1"))),
+        ("c", Intent),
+        ("b", Outcome(rejected(422))),
+        ("d", Intent),
+        ("c", Outcome(State::NotSent)),
+        ("e", Intent),
+        ("d", Outcome(UNKNOWN)),
+        ("f", Intent),
+        ("f", Outcome(State::Created { id: None })),
         // A later run, which sends again what was not sent, and what nobody knew of.
-        ("c", None),
-        ("c", Some(created("a_2 \"\\\u{2028}\n"))),
-        ("d", None),
-        ("d", Some(State::NotSent)),
+        ("c", Intent),
+        ("c", Outcome(created("a_2 \"\\\u{2028}\n"))),
+        ("d", Intent),
+        ("d", Outcome(State::NotSent)),
+        // Somebody has looked, and a later run sends again where there was nobody.
+        ("e", Settled(Some("a_3"))),
+        ("f", Settled(Some("a_4"))),
+        ("d", Settled(None)),
+        ("b", Settled(None)),
+        ("d", Intent),
+        ("d", Outcome(rejected(409))),
+        ("b", Intent),
     ]
 }
 
 /// What steps say of each key, worked out from all of them at once: whether any attempt made an agent, whether any may
 /// have, and else what the last one came to.
 fn said(steps: &[Step]) -> BTreeMap<&'static str, State> {
-    let mut attempts: BTreeMap<&str, Vec<Option<&State>>> = BTreeMap::new();
-    for (key, outcome) in steps {
+    let mut attempts: BTreeMap<&str, Vec<Option<State>>> = BTreeMap::new();
+    for (key, event) in steps {
         let attempts = attempts.entry(key).or_default();
-        match outcome {
-            None => attempts.push(None),
-            Some(state) => *attempts.last_mut().unwrap() = Some(state),
+        let made = attempts
+            .iter()
+            .position(|attempt| matches!(attempt, Some(State::Created { .. })));
+        match (made, event) {
+            (Some(made), Settled(Some(id)))
+                if attempts[made] == Some(State::Created { id: None }) =>
+            {
+                attempts[made] = Some(created(id));
+            }
+            // Nothing undoes it.
+            (Some(_), _) => {}
+            (None, Intent) => attempts.push(None),
+            (None, Outcome(state)) => *attempts.last_mut().unwrap() = Some(state.clone()),
+            (None, Settled(Some(id))) => attempts.push(Some(created(id))),
+            (None, Settled(None)) => *attempts = vec![Some(State::NotSent)],
         }
     }
     let summed_up = attempts.into_iter().map(|(key, attempts)| {
@@ -109,7 +144,7 @@ fn said(steps: &[Step]) -> BTreeMap<&'static str, State> {
         let is_in_doubt = attempts
             .iter()
             .any(|attempt| matches!(attempt, None | Some(State::Unknown { .. })));
-        let last = attempts.last().copied().flatten();
+        let last = attempts.last().and_then(Option::as_ref);
         let state = match (made, is_in_doubt) {
             (Some(made), _) => (*made).clone(),
             (None, true) => match last {
@@ -157,7 +192,7 @@ async fn a_ledger_cut_at_any_byte_has_every_line_that_was_written_whole() {
         write(
             &mut open(&cut),
             &cut,
-            &[("new", None), ("new", Some(created("a_3")))],
+            &[("new", Intent), ("new", Outcome(created("a_3")))],
         )
         .await;
         let mut ledger = open(&cut);
@@ -177,21 +212,25 @@ async fn a_ledger_cut_at_any_byte_has_every_line_that_was_written_whole() {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let outcome = prop_oneof![
-        Just(None),
-        Just(Some(created("a_1"))),
-        Just(Some(rejected(422))),
-        Just(Some(State::NotSent)),
-        Just(Some(UNKNOWN)),
+    let events = prop_oneof![
+        Just(vec![Intent]),
+        prop_oneof![
+            Just(created("a_1")),
+            Just(State::Created { id: None }),
+            Just(rejected(422)),
+            Just(State::NotSent),
+            Just(UNKNOWN),
+        ]
+        .prop_map(|outcome| vec![Intent, Outcome(outcome)]),
+        Just(vec![Settled(Some("a_2"))]),
+        Just(vec![Settled(None)]),
     ];
-    let attempt = (prop::sample::select(vec!["a", "b", "c"]), outcome);
+    let attempt = (prop::sample::select(vec!["a", "b", "c"]), events);
     prop::collection::vec(attempt, 0..12).prop_map(|attempts| {
-        let mut steps = Vec::new();
-        for (key, outcome) in attempts {
-            steps.push((key, None));
-            steps.extend(outcome.map(|outcome| (key, Some(outcome))));
-        }
-        steps
+        let steps = attempts
+            .into_iter()
+            .flat_map(|(key, events)| events.into_iter().map(move |event| (key, event)));
+        steps.collect()
     })
 }
 
@@ -200,11 +239,12 @@ proptest! {
     fn what_may_have_acted_is_never_forgotten(steps in steps()) {
         let mut entries = Entries::new();
         let hasher = Hasher::new(&[0; 32]);
-        for (key, outcome) in &steps {
+        for (key, event) in &steps {
             let entry = entries.entry(hasher.hash(key)).or_default();
-            match outcome {
-                None => entry.intend(),
-                Some(state) => entry.settle(state.clone()),
+            match event {
+                Intent => entry.intend(),
+                Outcome(state) => entry.record(state.clone()),
+                Settled(id) => entry.settle(id.map(str::to_owned)),
             }
         }
         let expected = said(&steps);
@@ -219,7 +259,7 @@ proptest! {
     fn no_file_makes_it_panic(contents in prop::collection::vec(any::<u8>(), 0..200), is_after_header in any::<bool>()) {
         let mut file = Vec::new();
         if is_after_header {
-            file.extend(format::Header::new(SERVICE).unwrap().to_line().into_bytes());
+            file.extend(format::Header::new(SERVICE, None).unwrap().to_line().into_bytes());
         }
         file.extend(contents);
         let _ = file::Contents::read(&*file);
@@ -239,7 +279,7 @@ fn a_key_is_claimed_once() {
 #[tokio::test]
 async fn a_claim_holds_for_keys_of_earlier_runs() {
     let (_folder, path) = folder();
-    write(&mut open(&path), &path, &[("a", None)]).await;
+    write(&mut open(&path), &path, &[("a", Intent)]).await;
     let mut ledger = open(&path);
     assert!(matches!(ledger.claim("a", 7), Claim::Known(_, UNKNOWN)));
     assert_eq!(ledger.claim("a", 8), Claim::Duplicate(7));
@@ -248,7 +288,7 @@ async fn a_claim_holds_for_keys_of_earlier_runs() {
 #[tokio::test]
 async fn no_key_stands_in_the_file() {
     let (_folder, path) = folder();
-    write(&mut open(&path), &path, &[("ada@example.com", None)]).await;
+    write(&mut open(&path), &path, &[("ada@example.com", Intent)]).await;
     let text = fs::read_to_string(&path).unwrap();
     assert!(!text.contains("@example.com"), "{text}");
     assert!(text.contains(SERVICE));
@@ -300,14 +340,251 @@ fn a_ledger_of_another_service_is_refused_and_stays_as_it_is() {
     let (_folder, path) = folder();
     drop(open(&path));
     let before = fs::read(&path).unwrap();
-    let error = Ledger::open(&path, "https://other.example.com/").unwrap_err();
+    let error = Ledger::open(&path, "https://other.example.com", None).unwrap_err();
     assert_eq!(error.kind(), LedgerErrorKind::OtherService);
     let text = error.to_string();
     assert!(
-        text.contains(SERVICE) && text.contains("https://other.example.com/"),
+        text.contains(SERVICE) && text.contains("https://other.example.com"),
         "{text}"
     );
     assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_service_is_the_same_however_its_url_was_written() {
+    let (_folder, path) = folder();
+    drop(open(&path));
+    let text = fs::read_to_string(&path).unwrap();
+    for written in [
+        "https://DEALS.example.com:443/",
+        "https://deals.example.com//",
+    ] {
+        let by_other_hands = text.replace(SERVICE, written);
+        assert_ne!(by_other_hands, text);
+        fs::write(&path, by_other_hands).unwrap();
+        drop(open(&path));
+    }
+}
+
+#[tokio::test]
+async fn a_ledger_that_was_moved_is_that_of_the_new_service_alone() {
+    const NEW: &str = "https://new.example.com";
+    let (_folder, path) = folder();
+    write(&mut open(&path), &path, &[("a", Intent)]).await;
+    let before = fs::read(&path).unwrap();
+    for wrong in [
+        "",
+        "new.example.com",
+        "ftp://new.example.com",
+        "https://new.example.com/v1",
+    ] {
+        let error = move_to(&path, wrong).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.index()),
+            (LedgerErrorKind::Refused, None)
+        );
+        assert!(error.to_string().contains("base_url"), "{error}");
+    }
+    // To where it is.
+    move_to(&path, "https://Deals.example.com:443/").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), before);
+
+    move_to(&path, "https://NEW.example.com/").unwrap();
+    assert_eq!(refused(&path).kind(), LedgerErrorKind::OtherService);
+    let mut ledger = Ledger::open(&path, NEW, None).unwrap();
+    assert_eq!(known(&mut ledger, "a"), Some(UNKNOWN));
+    drop(ledger);
+    move_to(&path, SERVICE).unwrap();
+    drop(open(&path));
+}
+
+#[tokio::test]
+async fn keys_of_another_name_are_refused_once_there_are_rows() {
+    let (_folder, path) = folder();
+    let open_with = |keys: Option<&str>| Ledger::open(&path, SERVICE, keys);
+    drop(open_with(Some("e-mail")).unwrap());
+    // Nobody could be created again.
+    let mut ledger = open_with(Some("email")).unwrap();
+    write(&mut ledger, &path, &[("a", Intent)]).await;
+    drop(ledger);
+    let before = fs::read(&path).unwrap();
+    let error = open_with(Some("external_id")).unwrap_err();
+    assert_eq!(error.kind(), LedgerErrorKind::OtherKeys);
+    let text = error.to_string();
+    assert!(
+        text.contains(
+            r#"its keys are called "email", and those of this job "external_id". Nothing was sent"#
+        ),
+        "{text}"
+    );
+    for keys in [Some("email"), None] {
+        assert_eq!(known(&mut open_with(keys).unwrap(), "a"), Some(UNKNOWN));
+    }
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_ledger_whose_keys_have_no_name_takes_the_first_that_a_job_gives_them() {
+    let (_folder, path) = folder();
+    write(&mut open(&path), &path, &[("a", Intent)]).await;
+    // As the first version of the format had it.
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(!text.contains("keys"));
+    fs::write(
+        &path,
+        text.replace(r#""version":"1.1""#, r#""version":"1.0""#),
+    )
+    .unwrap();
+    drop(Ledger::open(&path, SERVICE, Some("email")).unwrap());
+    let error = Ledger::open(&path, SERVICE, Some("phone")).unwrap_err();
+    assert_eq!(error.kind(), LedgerErrorKind::OtherKeys);
+    assert_eq!(known(&mut open(&path), "a"), Some(UNKNOWN));
+}
+
+#[tokio::test]
+async fn what_was_found_out_is_what_the_next_run_goes_by() {
+    let (_folder, path) = folder();
+    let steps = [
+        ("a", Intent),
+        ("b", Intent),
+        ("c", Intent),
+        ("c", Outcome(rejected(422))),
+        ("d", Intent),
+        ("d", Outcome(State::Created { id: None })),
+        ("e", Intent),
+        ("e", Outcome(rejected(409))),
+        ("f", Intent),
+    ];
+    write(&mut open(&path), &path, &steps).await;
+    let found = || {
+        let ids =
+            [Some("a_1"), None, None, Some("a_4"), Some("a_5")].map(|id| id.map(AgentId::from));
+        ["a", "b", "c", "d", "e"].into_iter().zip(ids)
+    };
+    settle(&path, found()).unwrap();
+    let settled = fs::read(&path).unwrap();
+    // The same once more is no news.
+    settle(&path, found()).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), settled);
+    let mut ledger = open(&path);
+    for (key, state) in [
+        ("a", created("a_1")),
+        ("b", State::NotSent),
+        ("c", State::NotSent),
+        ("d", created("a_4")),
+        ("e", created("a_5")),
+        ("f", UNKNOWN),
+    ] {
+        assert_eq!(known(&mut ledger, key), Some(state), "{key}");
+    }
+    // A row of which somebody said that there is nobody, and then found them.
+    drop(ledger);
+    settle(&path, [("b", Some(AgentId::from("a_2")))]).unwrap();
+    let mut ledger = open(&path);
+    assert_eq!(known(&mut ledger, "b"), Some(created("a_2")));
+    // What is sent again after that has an outcome of its own.
+    write(
+        &mut ledger,
+        &path,
+        &[("c", Intent), ("c", Outcome(rejected(422)))],
+    )
+    .await;
+    drop(ledger);
+    assert_eq!(known(&mut open(&path), "c"), Some(rejected(422)));
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused_by_its_place_and_nothing_is_written() {
+    let (_folder, path) = folder();
+    let steps = [
+        ("a@example.com", Intent),
+        ("b@example.com", Intent),
+        ("b@example.com", Outcome(created("a_1"))),
+        ("c@example.com", Intent),
+        ("c@example.com", Outcome(State::Created { id: None })),
+    ];
+    write(&mut open(&path), &path, &steps).await;
+    let before = fs::read(&path).unwrap();
+    let a = ("a@example.com", None);
+    let cases = [
+        (("x@example.com", None), "does not have its key"),
+        (("", None), "does not have its key"),
+        (
+            ("a@example.com", Some("a_9")),
+            "that of index 0 has the same key",
+        ),
+        (("b@example.com", None), "has that its agent was created"),
+        (
+            ("b@example.com", Some("a_9")),
+            "has that its agent was created",
+        ),
+        (("c@example.com", None), "has that its agent was created"),
+        (("c@example.com", Some("")), "identifier is empty"),
+    ];
+    for (entry, what) in cases {
+        let found = [a, entry].map(|(key, id): (_, Option<&str>)| (key, id.map(AgentId::from)));
+        let error = settle(&path, found).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.index()),
+            (LedgerErrorKind::Refused, Some(1))
+        );
+        let text = error.to_string();
+        assert!(
+            text.contains("the entry of index 1 cannot be settled"),
+            "{text}"
+        );
+        assert!(
+            text.contains(what) && !text.contains("@example.com"),
+            "{text}"
+        );
+        assert!(!format!("{error:?}").contains("@example.com"));
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+    let nobody: [(&str, Option<AgentId>); 0] = [];
+    settle(&path, nobody).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn only_a_ledger_that_is_there_and_free_can_be_noted_in() {
+    let (_folder, path) = folder();
+    let note = || {
+        let settled = settle(&path, [("a", None)]).unwrap_err();
+        let moved = move_to(&path, SERVICE).unwrap_err();
+        assert_eq!(settled.to_string(), moved.to_string());
+        settled
+    };
+    let missing = note();
+    assert_eq!(missing.kind(), LedgerErrorKind::Io);
+    assert!(
+        missing.to_string().ends_with("; name the ledger of a job"),
+        "{missing}"
+    );
+    assert!(!path.exists());
+    for contents in ["", "{\"format\":\"deal", "key,agent_id\n"] {
+        fs::write(&path, contents).unwrap();
+        assert_eq!(note().kind(), LedgerErrorKind::NotALedger);
+        assert_eq!(fs::read_to_string(&path).unwrap(), contents);
+    }
+    fs::remove_file(&path).unwrap();
+    let job = open(&path);
+    assert_eq!(note().kind(), LedgerErrorKind::InUse);
+    drop(job);
+    move_to(&path, SERVICE).unwrap();
+}
+
+#[tokio::test]
+async fn notes_come_after_the_last_whole_line() {
+    let (_folder, path) = folder();
+    write(&mut open(&path), &path, &[("a", Intent), ("b", Intent)]).await;
+    let whole = fs::read(&path).unwrap();
+    for (cut, of_b) in [(1, Some(UNKNOWN)), (7, None)] {
+        fs::write(&path, &whole[..whole.len() - cut]).unwrap();
+        settle(&path, [("a", None)]).unwrap();
+        let mut ledger = open(&path);
+        assert_eq!(known(&mut ledger, "a"), Some(State::NotSent));
+        assert_eq!(known(&mut ledger, "b"), of_b);
+    }
 }
 
 #[test]
@@ -339,7 +616,7 @@ fn an_empty_file_becomes_a_ledger_and_so_does_the_beginning_of_one() {
         drop(open(&path));
         let text = fs::read_to_string(&path).unwrap();
         assert!(
-            text.starts_with(r#"{"format":"dealkit-ledger","version":"1.0","salt":""#),
+            text.starts_with(r#"{"format":"dealkit-ledger","version":"1.1","salt":""#),
             "{text}"
         );
     }
@@ -348,16 +625,16 @@ fn an_empty_file_becomes_a_ledger_and_so_does_the_beginning_of_one() {
 #[tokio::test]
 async fn a_newer_format_is_refused_and_a_newer_minor_version_is_read() {
     let (_folder, path) = folder();
-    write(&mut open(&path), &path, &[("a", None)]).await;
+    write(&mut open(&path), &path, &[("a", Intent)]).await;
     let text = fs::read_to_string(&path).unwrap();
 
-    fs::write(&path, text.replace(r#""1.0""#, r#""2.0""#)).unwrap();
+    fs::write(&path, text.replace(r#""1.1""#, r#""2.0""#)).unwrap();
     let error = refused(&path);
     assert_eq!(error.kind(), LedgerErrorKind::NewerFormat);
     assert!(error.to_string().contains("update dealkit"), "{error}");
 
     let later = text
-        .replace(r#""1.0""#, r#""1.7","by":{"name":"x"}"#)
+        .replace(r#""1.1""#, r#""1.7","by":{"name":"x"}"#)
         .replace(
             r#""type":"intent""#,
             r#""type":"intent","attempt":{"number":1}"#,
@@ -365,7 +642,7 @@ async fn a_newer_format_is_refused_and_a_newer_minor_version_is_read() {
     fs::write(&path, later + "{\"type\":\"note\",\"text\":\"later\"}\n").unwrap();
     let mut ledger = open(&path);
     assert_eq!(known(&mut ledger, "a"), Some(UNKNOWN));
-    write(&mut ledger, &path, &[("a", Some(created("a_1")))]).await;
+    write(&mut ledger, &path, &[("a", Outcome(created("a_1")))]).await;
     drop(ledger);
     assert_eq!(known(&mut open(&path), "a"), Some(created("a_1")));
 }
@@ -376,7 +653,7 @@ async fn a_broken_line_in_the_middle_is_named() {
     write(
         &mut open(&path),
         &path,
-        &[("a", None), ("a", Some(created("a_1"))), ("b", None)],
+        &[("a", Intent), ("a", Outcome(created("a_1"))), ("b", Intent)],
     )
     .await;
     let text = fs::read_to_string(&path).unwrap();
@@ -405,12 +682,38 @@ async fn a_broken_line_in_the_middle_is_named() {
     }
 }
 
+#[test]
+fn a_broken_line_of_the_types_that_came_later_is_named_too() {
+    let (_folder, path) = folder();
+    drop(open(&path));
+    let header = fs::read_to_string(&path).unwrap();
+    let key = "0".repeat(64);
+    for line in [
+        format!(r#"{{"type":"settled","key":"{key}"}}"#),
+        format!(r#"{{"type":"settled","key":"{key}","outcome":"created"}}"#),
+        format!(r#"{{"type":"settled","key":"{key}","outcome":"none","agent_id":"a_1"}}"#),
+        format!(r#"{{"type":"settled","key":"{key}","outcome":"unknown"}}"#),
+        r#"{"type":"settled","outcome":"none"}"#.to_owned(),
+        r#"{"type":"service"}"#.to_owned(),
+        r#"{"type":"service","service":5}"#.to_owned(),
+        r#"{"type":"keys","keys":null}"#.to_owned(),
+    ] {
+        fs::write(&path, format!("{header}{line}\n")).unwrap();
+        let error = refused(&path);
+        assert_eq!(
+            (error.kind(), error.line()),
+            (LedgerErrorKind::Broken, Some(2)),
+            "{line}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn zeros_in_the_place_of_what_never_reached_the_disk_are_cut_off_at_the_end_and_named_elsewhere()
  {
     let (_folder, path) = folder();
     let mut ledger = open(&path);
-    let steps = [("a", None), ("b", None), ("a", Some(created("a_1")))];
+    let steps = [("a", Intent), ("b", Intent), ("a", Outcome(created("a_1")))];
     let ends = write(&mut ledger, &path, &steps).await;
     drop(ledger);
     let whole = fs::read(&path).unwrap();
@@ -482,11 +785,11 @@ async fn an_identifier_that_is_too_long_is_left_out() {
         request_id: Some(long.clone()),
     };
     let steps = [
-        ("a", None),
-        ("a", Some(created(&long))),
-        ("b", None),
-        ("b", Some(state)),
-        ("c", None),
+        ("a", Intent),
+        ("a", Outcome(created(&long))),
+        ("b", Intent),
+        ("b", Outcome(state)),
+        ("c", Intent),
     ];
     write(&mut open(&path), &path, &steps).await;
     let mut ledger = open(&path);

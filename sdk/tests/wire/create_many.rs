@@ -12,11 +12,11 @@ use dealkit::{
     ValidationError, blocking,
 };
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
-use serde_json::Value;
 
 use crate::{
     mock::{AGENT, Service, builder, client},
     peer::{Blackhole, FINE, Heard, Http1, KEY, Peer, Step, at_once},
+    rows::{email, number},
 };
 
 /// Lets everything run that can run: both ends share the test's one thread.
@@ -28,7 +28,7 @@ async fn settle() {
 
 fn row(number: usize) -> CreateAgent {
     CreateAgent::builder()
-        .email(format!("row{number}@example.com"))
+        .email(email(number))
         .first_name("Ada")
         .last_name("Lovelace")
         .profile(AgentProfile::new())
@@ -48,18 +48,6 @@ fn broken_row() -> CreateAgent {
         .last_name("Lovelace")
         .profile(AgentProfile::new())
         .build_unvalidated()
-}
-
-/// The number of the row that was heard.
-fn number(heard: &Heard) -> usize {
-    let body: Value = serde_json::from_slice(&heard.body).unwrap();
-    let email = body["email"].as_str().unwrap();
-    let number = email.strip_prefix("row").unwrap();
-    number
-        .strip_suffix("@example.com")
-        .unwrap()
-        .parse()
-        .unwrap()
 }
 
 fn agent(number: usize) -> String {

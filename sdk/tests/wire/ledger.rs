@@ -8,14 +8,14 @@ use std::{
 
 use dealkit::{
     AgentProfile, Client, CreateAgent, CreateRow, Creation, ErrorKind, LedgerErrorKind, Outcome,
-    blocking,
+    blocking, ledger,
 };
-use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
     mock::{AGENT, Service, client},
-    peer::{Blackhole, FINE, Heard, Peer, builder},
+    peer::{Blackhole, FINE, Peer, builder},
+    rows::{email as key, number},
 };
 
 use Outcome::{NotSent, Rejected, Succeeded, Unknown};
@@ -31,14 +31,10 @@ enum Reply {
     Cut,
 }
 
-fn ledger() -> (TempDir, PathBuf) {
+fn new_ledger() -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("agents.ndjson");
     (folder, path)
-}
-
-fn key(number: usize) -> String {
-    format!("row{number}@example.com")
 }
 
 fn row(number: usize) -> CreateRow {
@@ -62,17 +58,6 @@ fn broken_row(number: usize) -> CreateRow {
     (key(number), request).into()
 }
 
-fn number(heard: &Heard) -> usize {
-    let body: Value = serde_json::from_slice(&heard.body).unwrap();
-    let email = body["email"].as_str().unwrap();
-    let number = email.strip_prefix("row").unwrap();
-    number
-        .strip_suffix("@example.com")
-        .unwrap()
-        .parse()
-        .unwrap()
-}
-
 /// A job over these rows, whole: what became of them, and which were sent.
 async fn run(
     peer: &mut Peer,
@@ -82,7 +67,11 @@ async fn run(
     reply: impl Fn(usize) -> Reply,
 ) -> (Vec<Creation>, Vec<usize>) {
     let client = client(peer.url.as_str());
-    let mut job = client.agents().create_many(rows).ledger(path).unwrap();
+    let mut job = client
+        .agents()
+        .create_many(rows)
+        .ledger(path, None)
+        .unwrap();
     if resends_unknown {
         job = job.resend_unknown();
     }
@@ -123,7 +112,7 @@ fn text(creation: &Creation) -> String {
 
 #[tokio::test]
 async fn a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_the_others() {
-    let (_folder, path) = ledger();
+    let (_folder, path) = new_ledger();
     let mut peer = Peer::by_hand();
     let reply = |number| match number {
         1 => Reply::Status(422),
@@ -189,7 +178,7 @@ async fn a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_
 
 #[tokio::test]
 async fn a_row_that_may_have_been_created_stays_in_doubt_when_sending_it_again_fails() {
-    let (_folder, path) = ledger();
+    let (_folder, path) = new_ledger();
     let mut peer = Peer::by_hand();
     let rows = || (0..2).map(row).collect();
     run(&mut peer, &path, false, rows(), |_| Reply::Lose).await;
@@ -210,7 +199,7 @@ async fn a_row_that_may_have_been_created_stays_in_doubt_when_sending_it_again_f
 
 #[tokio::test]
 async fn two_rows_with_one_key_and_rows_without_are_refused() {
-    let (_folder, path) = ledger();
+    let (_folder, path) = new_ledger();
     let mut peer = Peer::by_hand();
     let unnamed = CreateAgent::builder()
         .email("ada@example.com")
@@ -248,13 +237,13 @@ async fn two_rows_with_one_key_and_rows_without_are_refused() {
 
 #[tokio::test]
 async fn an_intent_is_in_the_ledger_before_its_request_leaves() {
-    let (_folder, path) = ledger();
+    let (_folder, path) = new_ledger();
     let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let job = client
         .agents()
         .create_many((0..4).map(row))
-        .ledger(&path)
+        .ledger(&path, None)
         .unwrap();
     let mut creations = job.concurrency(1).stream();
     for number in 0..4 {
@@ -273,14 +262,14 @@ async fn an_intent_is_in_the_ledger_before_its_request_leaves() {
 #[tokio::test]
 async fn what_is_given_up_is_recorded_as_far_as_it_has_come() {
     for is_cancelled in [true, false] {
-        let (_folder, path) = ledger();
+        let (_folder, path) = new_ledger();
         let mut peer = Peer::by_hand();
         let limited = builder(&peer.url).rate_limit(0.001).build().unwrap();
         let waits = std::time::Duration::from_secs(100_000);
         let job = limited
             .agents()
             .create_many((0..3).map(row))
-            .ledger(&path)
+            .ledger(&path, None)
             .unwrap();
         let mut creations = job.timeout(waits).stream();
         let held = tokio::select! {
@@ -317,12 +306,12 @@ async fn what_is_given_up_is_recorded_as_far_as_it_has_come() {
 
 #[tokio::test]
 async fn what_an_earlier_run_did_is_said_of_rows_that_are_given_up_too() {
-    let (_folder, path) = ledger();
+    let (_folder, path) = new_ledger();
     let mut peer = Peer::by_hand();
     run(&mut peer, &path, false, vec![row(0)], |_| Reply::Create).await;
     let client = client(peer.url.as_str());
     let job = client.agents().create_many(std::iter::empty::<CreateRow>());
-    let (_, mut in_flight) = job.ledger(&path).unwrap().into_parts();
+    let (_, mut in_flight) = job.ledger(&path, None).unwrap().into_parts();
     in_flight.push(row(0));
     in_flight.push(row(1));
     in_flight.push(broken_row(2));
@@ -337,14 +326,14 @@ async fn what_an_earlier_run_did_is_said_of_rows_that_are_given_up_too() {
 
 #[tokio::test]
 async fn what_waits_for_a_connection_is_sent_by_the_next_run() {
-    let (_folder, path) = ledger();
+    let (_folder, path) = new_ledger();
     let blackhole = Blackhole::start().await;
     let client = client(blackhole.url.as_str());
     let job = |client: &Client| {
         client
             .agents()
             .create_many((0..2).map(row))
-            .ledger(&path)
+            .ledger(&path, None)
             .unwrap()
     };
     let mut creations = job(&client).stream();
@@ -364,10 +353,15 @@ async fn what_waits_for_a_connection_is_sent_by_the_next_run() {
 
 #[test]
 fn a_blocking_job_lets_go_of_its_ledger() {
-    let (_folder, path) = ledger();
+    let (_folder, path) = new_ledger();
     let service = Service::answering_blocking(201, AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
-    let job = || client.agents().create_many((0..20).map(row)).ledger(&path);
+    let job = || {
+        client
+            .agents()
+            .create_many((0..20).map(row))
+            .ledger(&path, None)
+    };
     for is_recorded in [false, true] {
         let creations = job().unwrap().concurrency(4).into_iter();
         let error = job().unwrap_err();
@@ -386,12 +380,12 @@ fn a_blocking_job_lets_go_of_its_ledger() {
 
 #[tokio::test]
 async fn a_ledger_is_bound_to_its_service() {
-    let (_folder, path) = ledger();
+    let (_folder, path) = new_ledger();
     let job = |url: &str| {
         client(url)
             .agents()
             .create_many([row(0)])
-            .ledger(&path)
+            .ledger(&path, None)
             .map(drop)
     };
     job("https://deals.example.com/tenant").unwrap();
@@ -412,4 +406,80 @@ async fn a_ledger_is_bound_to_its_service() {
         (ErrorKind::Ledger, NotSent)
     );
     assert_eq!(error.ledger_error().unwrap().path(), path);
+}
+
+#[tokio::test]
+async fn rows_that_were_looked_up_are_settled_and_the_next_run_goes_by_that() {
+    let (_folder, path) = new_ledger();
+    let mut peer = Peer::by_hand();
+    let rows = || (0..4).map(row).collect();
+    let reply = |number| match number {
+        0 | 1 => Reply::Lose,
+        2 => Reply::Status(422),
+        _ => Reply::Create,
+    };
+    run(&mut peer, &path, false, rows(), reply).await;
+    // The first was created, the second was not, and the third is mended.
+    let found = [(key(0), Some("a_0".into())), (key(1), None), (key(2), None)];
+    ledger::settle(&path, found).unwrap();
+    let (came, sent) = run(&mut peer, &path, false, rows(), |_| Reply::Create).await;
+    assert_eq!(sent, [1, 2]);
+    assert_eq!(
+        outcomes(&came),
+        [
+            (Succeeded, true),
+            (Succeeded, false),
+            (Succeeded, false),
+            (Succeeded, true)
+        ]
+    );
+    assert_eq!(came[0].agent_id().unwrap(), "a_0");
+    // It was created since.
+    let error = ledger::settle(&path, [(key(1), None)]).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.index()),
+        (LedgerErrorKind::Refused, Some(0))
+    );
+}
+
+#[test]
+fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent() {
+    let (_folder, path) = new_ledger();
+    let service = Service::answering_blocking(201, AGENT);
+    let client = blocking::Client::new(service.client()).unwrap();
+    let job = |keys: Option<&str>| {
+        let many = client.agents().create_many((0..2).map(row));
+        many.ledger(&path, keys)
+            .map(|many| many.into_iter().count())
+    };
+    assert_eq!(job(Some("email")).unwrap(), 2);
+    let error = job(Some("external_id")).unwrap_err();
+    assert_eq!(error.kind(), LedgerErrorKind::OtherKeys);
+    assert!(
+        error.to_string().contains(r#""email""#) && error.to_string().contains(r#""external_id""#)
+    );
+    assert_eq!(job(Some("email")).unwrap(), 2);
+    assert_eq!(job(None).unwrap(), 2);
+    assert_eq!(service.arrived().len(), 2);
+}
+
+#[tokio::test]
+async fn a_service_that_has_another_name_keeps_its_ledger() {
+    let (_folder, path) = new_ledger();
+    let mut peer = Peer::by_hand();
+    run(&mut peer, &path, false, vec![row(0)], |_| Reply::Create).await;
+    let mut renamed = Peer::by_hand();
+    let job = |url: &str| {
+        let many = client(url).agents().create_many([row(0)]);
+        many.ledger(&path, None).map(drop)
+    };
+    let error = job(renamed.url.as_str()).unwrap_err();
+    assert_eq!(error.kind(), LedgerErrorKind::OtherService);
+    assert!(error.to_string().contains("ledger::move_to"), "{error}");
+    ledger::move_to(&path, renamed.url.as_str()).unwrap();
+    assert!(job(peer.url.as_str()).is_err());
+    let rows = vec![row(0), row(1)];
+    let (came, sent) = run(&mut renamed, &path, false, rows, |_| Reply::Create).await;
+    assert_eq!(sent, [1]);
+    assert_eq!(outcomes(&came), [(Succeeded, true), (Succeeded, false)]);
 }

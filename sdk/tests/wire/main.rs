@@ -34,6 +34,7 @@ mod properties;
 mod proxy;
 mod retries;
 mod retrieve_many;
+mod rows;
 mod sharing;
 #[cfg(feature = "test-util")]
 mod test_util;

@@ -1,0 +1,42 @@
+//! What is noted in the ledger of a job between two runs.
+
+use dealkit::{AgentId, ledger};
+use pyo3::{prelude::*, types::PyList};
+
+use crate::{
+    failure::{Failure, Outcome, entry},
+    gil,
+};
+
+/// Notes what has become of rows: `found` has a pair for each, its key and its agent's identifier or None.
+#[pyfunction]
+pub(crate) fn settle_ledger<'py>(
+    path: String,
+    found: &Bound<'py, PyList>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = found.py();
+    gil::end_if_left_behind(py);
+    let pairs = found.iter().map(|pair| {
+        let (key, agent_id) = pair.extract::<(String, Option<String>)>()?;
+        Ok((key, agent_id.map(AgentId::from)))
+    });
+    let pairs: Outcome<Vec<_>> = pairs.collect();
+    // A long ledger takes its time to read.
+    let settled = pairs.and_then(|pairs| {
+        let settled = gil::release(py, || ledger::settle(path, pairs));
+        settled.map_err(Failure::from)
+    });
+    entry(py, || settled)
+}
+
+/// Notes that the service has another base URL from now on.
+#[pyfunction]
+pub(crate) fn move_ledger(
+    py: Python<'_>,
+    path: String,
+    base_url: String,
+) -> PyResult<Bound<'_, PyAny>> {
+    gil::end_if_left_behind(py);
+    let moved = gil::release(py, || ledger::move_to(path, &base_url));
+    entry(py, || Ok(moved?))
+}

@@ -1,0 +1,111 @@
+//! What people note in a ledger between two runs.
+
+use std::{collections::HashMap, path::Path};
+
+use super::{
+    error::{Cause, LedgerError},
+    file::{Contents, LedgerFile},
+    format::{LONGEST_ID, Line},
+    key_hash::Hasher,
+};
+use crate::{base_url, value::AgentId};
+
+/// Notes in a ledger what has become of rows, each named by the key that the job gave it: the agent that was found, or
+/// `None` where there is none.
+///
+/// It is for rows whose outcome is unknown: the next run says of a row with an agent that it was created, and sends one
+/// without an agent. It is also for rows that the service has rejected and that were mended since: `None` has the next
+/// run send such a row.
+///
+/// What the ledger says already is passed over, so the same can be noted twice. All of it is on the disk when this comes
+/// back.
+///
+/// ```
+/// # fn example() -> Result<(), dealkit::LedgerError> {
+/// use dealkit::{AgentId, ledger};
+///
+/// let found = [
+///     ("ada@example.com", Some(AgentId::from("a_1"))), // looked up: there she is
+///     ("grace@example.com", None),                     // nobody there: the next run creates her
+/// ];
+/// ledger::settle("agents.ndjson", found)?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// When the ledger does not have a key, or has that its agent was created, and with another identifier; when a key stands
+/// there twice, or an identifier is empty: then nothing is written, and [`LedgerError::index`] says which entry it is. No
+/// error shows a key. And when the file cannot be read or written, is no ledger, or a job has it open.
+pub fn settle<K: AsRef<str>>(
+    path: impl AsRef<Path>,
+    found: impl IntoIterator<Item = (K, Option<AgentId>)>,
+) -> Result<(), LedgerError> {
+    let (file, header, mut contents) = LedgerFile::open_to_note(path.as_ref())?;
+    let hasher = Hasher::new(&header.salt);
+    let mut indices = HashMap::new();
+    let mut lines = Vec::new();
+    for (index, (key, agent_id)) in found.into_iter().enumerate() {
+        let refused = |what: String| {
+            file.error(Cause::Refused {
+                index: Some(index),
+                what,
+            })
+        };
+        let hash = hasher.hash(key.as_ref());
+        if let Some(first) = indices.insert(hash, index) {
+            return Err(refused(format!("that of index {first} has the same key")));
+        }
+        let agent_id = agent_id.as_ref().map(AgentId::as_str);
+        if agent_id.is_some_and(|id| id.is_empty() || id.len() > LONGEST_ID) {
+            return Err(refused(format!(
+                "its agent's identifier is empty, or longer than {LONGEST_ID} bytes; where there is no agent, say None"
+            )));
+        }
+        let entry = contents.entries.get(&hash).ok_or(
+            "the ledger does not have its key: give the one that the row had in the job, to the letter",
+        );
+        let is_news = entry.and_then(|entry| entry.is_news(agent_id));
+        if is_news.map_err(|what| refused(what.to_owned()))? {
+            lines.push(Line::Settled(hash, agent_id.map(|id| id.to_owned().into())));
+        }
+    }
+    write(&file, &mut contents, &lines)
+}
+
+/// Notes in a ledger that its service has another base URL from now on, because its host was renamed, say. Jobs for that
+/// URL are accepted then, and jobs for the old one are not.
+///
+/// Only do this if it is the same service, with the same agents: what the ledger has as created is not created there.
+///
+/// ```
+/// # fn example() -> Result<(), dealkit::LedgerError> {
+/// dealkit::ledger::move_to("agents.ndjson", "https://new.example.com")?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// When that is no base URL, the file cannot be read or written or is no ledger, or a job has it open.
+pub fn move_to(path: impl AsRef<Path>, base_url: &str) -> Result<(), LedgerError> {
+    let (file, header, mut contents) = LedgerFile::open_to_note(path.as_ref())?;
+    let url = base_url::parse(base_url)
+        .map_err(|what| file.error(Cause::Refused { index: None, what }))?;
+    let service = base_url::normal(&url);
+    if base_url::is_same(&header.service, &service) {
+        return Ok(());
+    }
+    write(&file, &mut contents, &[Line::Service(service.into())])
+}
+
+/// Appends lines, all or none of them, and has them reach the disk.
+fn write(
+    file: &LedgerFile,
+    contents: &mut Contents,
+    lines: &[Line<'_>],
+) -> Result<(), LedgerError> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    file.mend(contents)?;
+    file.append(contents.end, lines)?;
+    file.sync()
+}
