@@ -209,10 +209,10 @@ def test_what_belongs_together_is_given_together(sandbox: Sandbox, ledger: Path)
     for options, text in cases:
         with pytest.raises(TypeError, match=text):
             create_many(rows(1), **options)
-    for key in ["emial", "", "E-mail"]:
+    for key in ["emial", "", "E-mail", "profile.\ud800"]:
         with pytest.raises(ValueError, match="key names no field of a row") as raised:
             create_many(rows(1), ledger=ledger, key=key)
-        assert ("did you mean 'email'?" in str(raised.value)) is bool(key)
+        assert ("did you mean 'email'?" in str(raised.value)) is (key in ("emial", "E-mail"))
     assert not ledger.exists()
 
 
@@ -533,7 +533,7 @@ for limit in range(0, 2400, 60):
 
     again = list(job(name, on_error="return"))
     for creation in again:
-        was_sent = creation.index < len(sent)
+        was_sent = creation.key in {creation.key for creation in sent}
         expected = "unknown" if creation.key in lost else "succeeded"
         assert (creation.outcome, creation.recorded) == (expected, was_sent), (limit, creation)
     if lost:
@@ -610,7 +610,7 @@ def test_every_intent_has_reached_the_disk_before_its_request_leaves(sandbox: Sa
         if "fdatasync(" in line:
             begun[thread] = written
             syncs += 1
-        if "fdatasync" in line and line.endswith("= 0"):
+        if "fdatasync" in line and line.endswith(("= 0", "= 0 (DELAYED)")):
             synced = max(synced, begun[thread])
         if "POST /v1/agents" in line:
             sent += 1

@@ -21,6 +21,7 @@ import pytest
 from processes import python
 
 from dealkit import Client
+from dealkit.ledger import settle
 from dealkit.params import CreateAgentParams
 from dealkit.testing import Sandbox
 
@@ -41,7 +42,7 @@ rows = [
 ]
 client = Client(max_retries=1)
 many = client.agents.create_many(
-    rows, ledger=path, key=lambda row: row["email"], on_error="return", ordered=ordered, concurrency=8
+    rows, ledger=path, key="email", on_error="return", ordered=ordered, concurrency=8
 )
 for creation in many:
     pass
@@ -140,23 +141,26 @@ def killed(sandbox: Sandbox, path: Path, kills: int, chance: random.Random) -> C
 
     client = Client(base_url=sandbox.url, service_key=sandbox.service_key)
     rows = [row(n) for n in range(ROWS)]
-    creations = [*client.agents.create_many(rows, ledger=path, key=email, on_error="return")]
+    creations = [*client.agents.create_many(rows, ledger=path, key="email", on_error="return")]
     assert [creation.index for creation in creations] == [*range(ROWS)]
     outcomes = Counter(creation.outcome for creation in creations)
     others = {str(creation.error) for creation in creations if creation.outcome not in ("succeeded", "unknown")}
     assert not others, others
-    # What is in doubt is looked up, and sent again where there is no agent.
+    # What is in doubt is looked up and settled, and the next run sends those of whom there is no agent.
     time.sleep(0.5)  # The service may still have before it what was sent last.
     agents = created(sandbox)
     doubtful = [creation for creation in creations if creation.outcome == "unknown"]
     assert all(creation.recorded for creation in doubtful)
-    missing = [rows[creation.index] for creation in doubtful if creation.key not in agents]
-    resent = [*client.agents.create_many(missing, ledger=path, key=email, resend_unknown=True, concurrency=2)]
-    assert all(not creation.recorded and creation.agent for creation in resent)
+    found = {creation.key or "": agents.get(creation.key or "") for creation in doubtful}
+    settle(path, found)
+    missing = [key for key, agent_id in found.items() if agent_id is None]
+    resumed = [*client.agents.create_many(rows, ledger=path, key="email")]
+    assert [creation.key for creation in resumed if not creation.recorded] == missing
+    assert all(creation.agent or creation.recorded for creation in resumed)
 
     agents = created(sandbox)
     assert agents.keys() == {email(row) for row in rows}, "an agent is missing"
-    for creation in creations:
+    for creation in (*creations, *resumed):
         if creation.outcome == "succeeded":
             assert creation.agent_id in (None, agents[creation.key or ""])
     return Counter(

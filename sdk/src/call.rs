@@ -25,7 +25,7 @@ use crate::{
     },
     http_response::HttpResponse,
     response::{RawResponse, Response},
-    service::{CallOptions, Service},
+    service::{BeforeSending, CallOptions, Service},
     value::Json,
 };
 
@@ -53,6 +53,7 @@ pub struct Call<T> {
     read: Read<T>,
     /// How far it has come once it is sent.
     progress: Arc<CallProgress>,
+    before_sending: Option<BeforeSending>,
 }
 
 /// Reads what a call comes back with.
@@ -104,6 +105,7 @@ impl<T> Call<T> {
             options: CallOptions::default(),
             read,
             progress: Arc::default(),
+            before_sending: None,
         }
     }
 
@@ -130,6 +132,12 @@ impl<T> Call<T> {
     /// How far the call has come: for one who may give it up.
     pub(crate) fn progress(&self) -> Arc<CallProgress> {
         Arc::clone(&self.progress)
+    }
+
+    /// Has this done before the first attempt, once that has its turn.
+    pub(crate) fn before_sending(mut self, before_sending: BeforeSending) -> Self {
+        self.before_sending = Some(before_sending);
+        self
     }
 
     pub(crate) fn options(mut self, options: CallOptions) -> Self {
@@ -259,6 +267,7 @@ impl<T> Call<T> {
             options: self.options,
             read: read_nothing,
             progress: self.progress,
+            before_sending: self.before_sending,
         }
     }
 
@@ -282,6 +291,7 @@ impl<T> Call<T> {
             parts,
             options,
             progress,
+            before_sending,
             ..
         } = self;
         let mut trace = CallTrace::begin(&operation, &service.base_url, &progress);
@@ -289,7 +299,7 @@ impl<T> Call<T> {
         let outcome = async {
             let request = prepare(&service, &operation, parts)?;
             let response = service
-                .exchange(&operation, &request, options, &progress)
+                .exchange(&operation, &request, options, &progress, before_sending)
                 .await?;
             trace.responded(&response);
             read(response, &operation)

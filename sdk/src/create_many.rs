@@ -540,12 +540,14 @@ impl<T: Send + 'static> CreationsInFlight<T> {
             Ok((body, recording)) => {
                 let call = (self.call)(body).options(self.options);
                 let progress = call.progress();
-                let sent = send(call);
                 let call = match recording {
-                    Some(recording) => recording
-                        .call(Arc::clone(&progress), operation(), self.agent_id, sent)
-                        .boxed(),
-                    None => sent.map(|result| (result, None)).boxed(),
+                    Some(recording) => {
+                        let sent = send(call.before_sending(recording.intend()));
+                        recording
+                            .call(Arc::clone(&progress), self.agent_id, sent)
+                            .boxed()
+                    }
+                    None => send(call).map(|result| (result, None)).boxed(),
                 };
                 (progress, call)
             }

@@ -303,9 +303,9 @@ impl Error {
         error
     }
 
-    /// Whether it came to no attempt, as there would have been no time for it.
-    pub(crate) fn was_too_late(&self) -> bool {
-        matches!(self.0.cause, Cause::TooLate(_))
+    /// Whether it came to no attempt: there would have been no time for it, or the job's ledger cannot be written.
+    pub(crate) fn came_to_no_attempt(&self) -> bool {
+        matches!(self.0.cause, Cause::TooLate(_) | Cause::Ledger(_))
     }
 
     pub(crate) fn interrupted(source: impl Into<Source>) -> Self {

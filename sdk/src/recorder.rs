@@ -1,14 +1,21 @@
 //! What a job with a ledger does about a row: whether it is sent, and what is recorded of it.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use serde::Deserialize;
 
 use crate::{
-    error::{Error, Operation},
+    error::{Error, ErrorKind},
     http::call_progress::CallProgress,
     ledger::{Claim, KeyHash, Ledger, LedgerError, LedgerWriter, State},
     outcome::Outcome,
+    service::BeforeSending,
     value::AgentId,
 };
 
@@ -79,6 +86,7 @@ impl Recorder {
             writer: self.ledger.writer(),
             key: hash,
             is_in_doubt,
+            is_intended: Arc::default(),
         }))
     }
 }
@@ -98,36 +106,58 @@ pub(crate) struct Recording {
     key: KeyHash,
     /// Whether an earlier run may have created the agent.
     pub(crate) is_in_doubt: bool,
+    /// Whether its intent was recorded, or is about to be: before that there is nothing to say of the row.
+    is_intended: Arc<AtomicBool>,
 }
 
 /// What a row came to, and why that is not in the ledger, if it is not.
 pub(crate) type Settled<T> = (Result<T, Error>, Option<LedgerError>);
 
 impl Recording {
-    /// Makes the call once its intent is on the disk, and records what it comes to; also where this is given up
-    /// before its end, as far as it has come.
+    /// Has the row's intent reach the disk.
+    pub(crate) fn intend(&self) -> BeforeSending {
+        let (writer, key) = (self.writer.clone(), self.key);
+        let is_intended = Arc::clone(&self.is_intended);
+        Arc::new(move || {
+            let (writer, is_intended) = (writer.clone(), Arc::clone(&is_intended));
+            Box::pin(async move {
+                is_intended.store(true, Ordering::Relaxed);
+                Ok(writer.intend(key).await?)
+            })
+        })
+    }
+
+    /// Makes the call, before whose first byte leaves [`intend`](Self::intend) is done, and records what it comes to; also
+    /// where this is given up before its end, as far as it has come.
     pub(crate) async fn call<T>(
         self,
         progress: Arc<CallProgress>,
-        operation: Operation,
         agent_id: fn(&T) -> Option<String>,
         sent: impl Future<Output = Result<T, Error>>,
     ) -> Settled<T> {
-        let is_in_doubt = self.is_in_doubt;
         let mut given_up = GivenUp {
             recording: &self,
             progress: &progress,
             is_over: false,
         };
-        if let Err(error) = self.writer.intend(self.key).await {
-            let error = Error::from(error).with_operation(&operation);
-            return (Err(error.after_doubt(is_in_doubt)), None);
-        }
         let result = sent.await;
-        given_up.is_over = true;
-        let recorded = self.writer.record(self.key, &state(&result, agent_id));
-        let result = result.map_err(|error| error.after_doubt(is_in_doubt));
+        let recorded = match &result {
+            // The next run sends it, as it sends one that is given up.
+            Err(error) if error.kind() == ErrorKind::Ledger => Ok(()),
+            result => {
+                given_up.is_over = true;
+                self.record(&state(result, agent_id))
+            }
+        };
+        let result = result.map_err(|error| error.after_doubt(self.is_in_doubt));
         (result, recorded.err())
+    }
+
+    fn record(&self, state: &State) -> Result<(), LedgerError> {
+        if !self.is_intended.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.writer.record(self.key, state)
     }
 }
 
@@ -149,7 +179,7 @@ impl Drop for GivenUp<'_> {
             Outcome::Unknown => return,
         };
         // Where it cannot be written the intent stands alone, and the row is in doubt, which is careful and not wrong.
-        let _ = self.recording.writer.record(self.recording.key, &state);
+        let _ = self.recording.record(&state);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use tokio::runtime::Handle;
 use url::Url;
@@ -50,6 +51,10 @@ pub(crate) struct CallOptions {
     pub(crate) retry: Option<RetryPolicy>,
 }
 
+/// What is done before the first byte of a request leaves. Where it fails, nothing is sent.
+pub(crate) type BeforeSending =
+    Arc<dyn Fn() -> BoxFuture<'static, Result<(), Error>> + Send + Sync>;
+
 impl Service {
     /// The URL of `path`, which begins with a slash and is escaped.
     pub(crate) fn url(&self, path: &str) -> Result<Url, ValidationError> {
@@ -78,6 +83,7 @@ impl Service {
         request: &HttpRequest,
         options: CallOptions,
         progress: &CallProgress,
+        before_sending: Option<BeforeSending>,
     ) -> Result<HttpResponse, Error> {
         let runtime = Handle::try_current().map_err(|_| {
             Error::config(
@@ -95,11 +101,19 @@ impl Service {
         }
         let limits = self.limits;
         let (pool, traffic, clock) = (&*pool, &*self.traffic, self.traffic.clock);
+        let before_sending = before_sending.as_ref();
         let attempt = |left: Duration| async move {
             let end = clock.now().saturating_add(left);
-            let turn = traffic.turn(&clock, left).await;
+            let departed = traffic.turn(&clock, left).await.map_err(|late| {
+                let left = end.saturating_sub(clock.now());
+                Error::too_late(late.wait, left, late.is_asked)
+            })?;
+            if let Some(before_sending) = before_sending
+                && progress.attempts() == 0
+            {
+                before_sending().await?;
+            }
             let left = end.saturating_sub(clock.now());
-            let departed = turn.map_err(|late| Error::too_late(late.wait, left, late.is_asked))?;
             // An error names the total where that is what ends the attempt: nobody has set "2.9 s".
             let (time, limit) = if left < limits.attempt {
                 (left, total)

@@ -345,8 +345,8 @@ def _named(key: str | Callable[[Any], object] | None) -> tuple[Callable[[Any], o
     if not isinstance(key, str):
         return key, None
     field, *path = key.split(".")
-    if field not in _FIELDS:
-        close = close_match(field, _FIELDS)
+    if field not in _FIELDS or any("\ud800" <= character <= "\udfff" for character in key):
+        close = close_match(field, _FIELDS - {field})
         hint = f"; did you mean {close!r}?" if close else ""
         raise ValueError(f"key names no field of a row: {key!r}{hint}")
 
@@ -360,7 +360,7 @@ def _named(key: str | Callable[[Any], object] | None) -> tuple[Callable[[Any], o
             # No frame holds them when an exception leaves.
             row = found = None
 
-    return value, key
+    return value, str.__str__(key)
 
 
 def _key_of(key: Callable[[Any], object], name: str | None, row: Any) -> str | DealkitError:

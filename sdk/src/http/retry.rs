@@ -158,7 +158,7 @@ where
                 return Ok(response);
             }
             // What has failed before says more.
-            Err(error) if error.was_too_late() => return Err(before.unwrap_or(error)),
+            Err(error) if error.came_to_no_attempt() => return Err(before.unwrap_or(error)),
             Err(error) => error,
         };
         attempts += 1;

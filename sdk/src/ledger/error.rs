@@ -156,8 +156,8 @@ impl Cause {
                 f,
                 "its keys are called {theirs:?}, and those of this job {ours:?}. Nothing was sent: by other keys the \
                  ledger knows none of its rows, and each agent would be created again. Take the keys that it has. If \
-                 these are the same under another name, call them {theirs:?}; rows that are not in it can have a ledger \
-                 of their own"
+                 these are the same under another name, give {theirs:?} as their name, or None (in Python a function as \
+                 key); rows that are not in it can have a ledger of their own"
             ),
             Cause::Refused { index, what } => {
                 if let Some(index) = index {

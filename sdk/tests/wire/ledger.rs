@@ -294,6 +294,10 @@ async fn what_is_given_up_is_recorded_as_far_as_it_has_come() {
             drop(creations);
         }
         held.gone().await;
+        // Those that waited for their turn had left nothing: killed in the place of given up, they would not be in doubt.
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert_eq!(text.matches(r#""intent""#).count(), 1, "{text}");
         let (came, again) = run(&mut peer, &path, false, (0..3).map(row).collect(), |_| {
             Reply::Create
         })
@@ -482,4 +486,30 @@ async fn a_service_that_has_another_name_keeps_its_ledger() {
     let (came, sent) = run(&mut renamed, &path, false, rows, |_| Reply::Create).await;
     assert_eq!(sent, [1]);
     assert_eq!(outcomes(&came), [(Succeeded, true), (Succeeded, false)]);
+}
+
+#[tokio::test]
+async fn a_row_whose_turn_comes_too_late_leaves_nothing_in_the_ledger() {
+    let (_folder, path) = new_ledger();
+    let mut peer = Peer::by_hand();
+    let limited = builder(&peer.url).rate_limit(0.001).build().unwrap();
+    let job = limited.agents().create_many((0..3).map(row));
+    let mut creations = job.ledger(&path, None).unwrap().stream();
+    let mut came = Vec::new();
+    while came.len() < 3 {
+        tokio::select! {
+            creation = creations.next() => came.push(creation.unwrap()),
+            heard = peer.next() => heard.answer(201, FINE),
+        }
+    }
+    let (sent, late): (Vec<_>, Vec<_>) = came
+        .iter()
+        .partition(|creation| creation.outcome() == Succeeded);
+    assert_eq!((sent.len(), late.len()), (1, 2));
+    for creation in late {
+        assert_eq!(creation.outcome(), NotSent);
+        assert!(text(creation).contains("rate_limit"), "{creation:?}");
+    }
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(text.lines().count(), 3, "{text}");
 }
