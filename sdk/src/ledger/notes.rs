@@ -90,22 +90,20 @@ pub fn move_to(path: impl AsRef<Path>, base_url: &str) -> Result<(), LedgerError
     let url = base_url::parse(base_url)
         .map_err(|what| file.error(Cause::Refused { index: None, what }))?;
     let service = base_url::normal(&url);
-    if base_url::is_same(&header.service, &service) {
-        return Ok(());
-    }
-    write(&file, &mut contents, &[Line::Service(service.into())])
+    let is_news = !base_url::is_same(&header.service, &service);
+    let line = is_news.then(|| Line::Service(service.into()));
+    write(&file, &mut contents, line.as_slice())
 }
 
-/// Appends lines, all or none of them, and has them reach the disk.
+/// Appends lines, all or none of them, and has them reach the disk, with those that were there before.
 fn write(
     file: &LedgerFile,
     contents: &mut Contents,
     lines: &[Line<'_>],
 ) -> Result<(), LedgerError> {
-    if lines.is_empty() {
-        return Ok(());
+    if !lines.is_empty() {
+        file.mend(contents)?;
+        file.append(contents.end, lines)?;
     }
-    file.mend(contents)?;
-    file.append(contents.end, lines)?;
     file.sync()
 }
