@@ -1,11 +1,9 @@
 //! The interface under /__sandbox/: what it shows and changes, and whom it refuses.
 
-mod support;
-
+use crate::support::{self, AGENT, KEY, Received, create_agent, get_deal, send};
 use dealkit_server::{Sandbox, SandboxBuilder};
 use http::{Method, Request};
 use serde_json::{Value, json};
-use support::{AGENT, KEY, Received, create_agent, get_deal, send};
 
 /// A request of somebody on this machine.
 fn ask(sandbox: &Sandbox, method: &str, path: &str, headers: &str, body: &str) -> Received {

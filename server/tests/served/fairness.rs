@@ -1,7 +1,5 @@
 //! What takes long for one caller does not hold up the others.
 
-mod support;
-
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
@@ -10,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::support::{connect, get_deal, post_head, read_response};
 use dealkit_server::Sandbox;
-use support::{connect, get_deal, post_head, read_response};
 
 /// How long the slowest of many small calls took, on connections to every thread of the server, until `done`.
 fn slowest_call(address: SocketAddr, done: &AtomicBool) -> Duration {

@@ -1,10 +1,6 @@
 //! HTTP/2 from callers that break its rules or exhaust what it allows. Frames are made by hand where no client
 //! would make them; the `h2` crate is the well-behaved caller.
 
-#![cfg(target_os = "linux")]
-
-mod support;
-
 use std::{
     io::{self, Read, Write},
     net::{SocketAddr, TcpStream},
@@ -13,10 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::support::{
+    AGENT, KEY, connect, create_agent, get_deal, process::Running, read_response, send,
+};
 use bytes::Bytes;
 use dealkit_server::Sandbox;
 use http::Request;
-use support::{AGENT, KEY, connect, create_agent, get_deal, process::Running, read_response, send};
 
 const SHORT: Duration = Duration::from_millis(300);
 

@@ -1,14 +1,12 @@
 //! The contract's vectors through the pure handler, and that no body makes it do anything strange.
 
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::{AGENT, KEY, Received, agent_cases, request_cases, service};
 use bytes::Bytes;
 use dealkit_server::Service;
 use http::{Request, Version};
 use proptest::prelude::*;
-use support::{AGENT, KEY, Received, agent_cases, request_cases, service};
 
 fn create(service: &Service, body: Bytes) -> Received {
     let request = Request::post("/v1/agents")

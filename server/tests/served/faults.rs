@@ -1,19 +1,17 @@
 //! Faults on demand: the bytes on the wire, and how the connection ends, are exactly what a fault's name says.
 
-mod support;
-
 use std::{
     io::{ErrorKind, Read, Write},
     net::TcpStream,
     time::{Duration, Instant},
 };
 
+use crate::support::{
+    AGENT, KEY, Received, connect, create_agent, get_deal, process::Running, read_response, send,
+};
 use bytes::Bytes;
 use dealkit_server::{Cut, Fault, How, Sandbox};
 use http::Request;
-use support::{
-    AGENT, KEY, Received, connect, create_agent, get_deal, process::Running, read_response, send,
-};
 
 /// How long a test listens to a silence.
 const SILENCE: Duration = Duration::from_millis(150);

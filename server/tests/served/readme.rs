@@ -1,13 +1,11 @@
 //! README.md against the server: every flag, fault, reading and path of the interface stands there, and nothing else.
 
-mod support;
-
 use std::collections::BTreeSet;
 
+use crate::support::{self, process::command, send};
 use dealkit_server::{Fault, Reading, Sandbox};
-use support::{process::command, send};
 
-const README: &str = include_str!("../README.md");
+const README: &str = include_str!("../../README.md");
 
 /// The first cells of the table in a section: what stands there in backticks.
 fn table(section: &str) -> BTreeSet<String> {

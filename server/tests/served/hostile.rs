@@ -2,19 +2,17 @@
 //! connection goes on; [`Case::check`] then also sees to it that nothing more is answered than that, that
 //! exactly the agents with a 201 were created, and that the next caller is served.
 
-mod support;
-
 use std::{
     io::{Read, Write},
     net::{Shutdown, TcpStream},
     time::{Duration, Instant},
 };
 
-use dealkit_server::Sandbox;
-use support::{
+use crate::support::{
     AGENT, KEY, Received, assert_closed, connect, create_agent, get_deal, post_head, read_response,
     send,
 };
+use dealkit_server::Sandbox;
 
 /// What happens to the connection after the responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

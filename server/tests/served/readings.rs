@@ -1,17 +1,15 @@
 //! The contract's vectors through the SDK against every other reading of the specification: nothing breaks, and what is
 //! read is what the reference says wherever the reading carries the same.
 
-mod support;
-
 use std::io::{Read as _, Write as _};
 
+use crate::support::{
+    self, AGENT, agent_cases, connect, create_agent, get_deal, process::Running, read_response,
+    send, vectors::vectors,
+};
 use dealkit::{Agent, Client, CreateAgent, Deal, Decimal, Error, ErrorKind, Json, UnknownFields};
 use dealkit_server::{Reading, Sandbox};
 use serde_json::Value;
-use support::{
-    AGENT, agent_cases, connect, create_agent, get_deal, process::Running, read_response, send,
-    vectors::vectors,
-};
 
 fn client(sandbox: &Sandbox) -> Client {
     Client::builder()

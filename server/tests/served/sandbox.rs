@@ -1,17 +1,15 @@
 //! The server as a value: started, looked into, reset, stopped.
 
-mod support;
-
 use std::{
     io::Write,
     net::{SocketAddr, TcpListener, TcpStream},
     time::{Duration, Instant},
 };
 
-use dealkit_server::{Config, Sandbox, SandboxBuilder, SeedDeal, StartError};
-use support::{
+use crate::support::{
     AGENT, assert_closed, connect, create_agent, get_deal, post_head, read_response, send,
 };
+use dealkit_server::{Config, Sandbox, SandboxBuilder, SeedDeal, StartError};
 
 fn create(sandbox: &Sandbox, first_name: &str) {
     let request = create_agent(&AGENT.replace("Ada", first_name));

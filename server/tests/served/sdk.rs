@@ -1,15 +1,13 @@
 //! The contract's vectors through the SDK against the server: the two agree, end to end.
 
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::{self, KEY, Received, agent_cases, tree, vectors::vectors};
 use dealkit::{
     Client, CreateAgent, Deal, Error, Json, Method, RawResponse, UnknownFields, Version,
 };
 use dealkit_server::Sandbox;
 use serde_json::Value;
-use support::{KEY, Received, agent_cases, tree, vectors::vectors};
 
 fn client(sandbox: &Sandbox) -> Client {
     Client::builder()

@@ -1,14 +1,12 @@
 //! Seeds: files in both forms, generated deals, and errors that say where.
 
-mod support;
-
 use std::{fs, path::PathBuf};
 
+use crate::support::{KEY, Received, get_deal, send};
 use bytes::Bytes;
 use dealkit::Deal;
 use dealkit_server::{Config, Sandbox, SeedDeal, Service, generate};
 use http::Request;
-use support::{KEY, Received, get_deal, send};
 
 /// A file that is gone when the test is.
 struct Temporary(PathBuf);

@@ -1,7 +1,5 @@
 //! What only bare sockets can do: malformed heads, early responses, slow and silent callers.
 
-mod support;
-
 use std::{
     collections::BTreeMap,
     io::{Read, Write},
@@ -9,11 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use dealkit_server::Sandbox;
-use support::{
+use crate::support::{
     AGENT, KEY, assert_closed, connect, create_agent, get_deal, post_head, read_response,
     request_cases, send,
 };
+use dealkit_server::Sandbox;
 
 const SHORT: Duration = Duration::from_millis(300);
 

@@ -1,13 +1,11 @@
 //! The real binary: its first line, its end by signals, and what it says to a beginner.
 
-mod support;
-
 use std::{
     io::Write as _,
     process::{Output, Stdio},
 };
 
-use support::{
+use crate::support::{
     get_deal,
     process::{Running, command},
     send,
@@ -391,7 +389,7 @@ fn a_taken_port_is_code_1() {
     assert!(output.stdout.is_empty());
 }
 
-const README: &str = include_str!("../README.md");
+const README: &str = include_str!("../../README.md");
 
 #[test]
 fn help_names_every_flag_and_shows_no_environment() {

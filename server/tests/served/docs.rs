@@ -1,9 +1,7 @@
 //! The page at /__sandbox/docs, as it comes over the wire. `make test-browser` uses it.
 
-mod support;
-
+use crate::support::{Received, send};
 use dealkit_server::{Sandbox, SandboxBuilder};
-use support::{Received, send};
 
 fn get(sandbox: &Sandbox, path: &str, headers: &str) -> Received {
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");

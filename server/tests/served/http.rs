@@ -1,7 +1,5 @@
 //! The contract's vectors over real HTTP, through a client that is not ours: HTTP/1.1 and HTTP/2.
 
-mod support;
-
 use std::{
     collections::BTreeMap,
     convert::Infallible,
@@ -15,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::support::{AGENT, KEY, Received, agent_cases, request_cases};
 use bytes::Bytes;
 use dealkit_server::Sandbox;
 use http::{Request, Response, Version, header};
@@ -24,7 +23,6 @@ use hyper::{
     client::conn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use support::{AGENT, KEY, Received, agent_cases, request_cases};
 use tokio::net::TcpStream;
 
 /// Sends `request` (its URI is a target, without a host) on a connection of its own.

@@ -1,0 +1,24 @@
+//! The server as its callers see it: the contract's vectors, hostile bytes, the sandbox's interface, the program.
+//!
+//! One program of many tests: each one more would be linked with all that is below. What changes or watches the whole
+//! process has its own: `limits.rs` and `soak.rs`.
+
+mod admin;
+mod docs;
+mod fairness;
+mod faults;
+mod handler;
+mod hostile;
+mod http;
+#[cfg(target_os = "linux")]
+mod http2;
+mod json;
+mod process;
+mod raw;
+mod readings;
+mod readme;
+mod sandbox;
+mod sdk;
+mod seed;
+#[path = "../support/mod.rs"]
+mod support;
