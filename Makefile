@@ -21,18 +21,33 @@ export PYO3_PYTHON := $(abspath $(VENV)/bin/python)
 # Where cargo puts what it builds.
 BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
 
+# What cargo builds for `demo` and for the tests in Python: of the whole workspace, with all features, and an example among it.
+# Then cargo has chosen the same features of what is below as for the tests in Rust, and compiles each of it once.
+BUILD := cargo build --workspace --all-features --lib --bin dealkit-server --example quickstart
+
 # How many examples of each operation and phase schemathesis tries.
 SCHEMATHESIS_EXAMPLES ?= 400
 
-.PHONY: demo test test-rust test-contract test-python lint lint-openapi docs site fmt wheel bench bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-network test-network test-browser test-site needs-chromium test-engines sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-api api check-changelog check-workflows check-wheel release test-pythons
+.PHONY: needs-build demo test test-rust test-contract test-python lint lint-openapi docs site fmt wheel bench bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-network test-network test-browser test-site needs-chromium test-engines sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-api api check-changelog check-workflows check-wheel release test-pythons
+
+MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+
+# What everything is built with; without it cargo's own words come late, or say little.
+needs-build:
+	@cargo --version >/dev/null 2>&1 \
+		|| { echo "make: Rust is needed, $(MSRV) or newer: curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh" >&2; exit 1; }
+	@rust=$$(rustc --version | cut -d ' ' -f 2); printf '%s\n' $(MSRV) "$$rust" | sort -V -C \
+		|| { echo "make: Rust $(MSRV) or newer is needed, and this is $$rust: rustup update stable" >&2; exit 1; }
+	@command -v cc >/dev/null \
+		|| { echo "make: a C compiler is needed: apt-get install build-essential (Debian), or xcode-select --install (macOS)" >&2; exit 1; }
 
 ## The project's main job, shown: a sandbox on a free port, an agent created, a deal read.
-demo: $(VENV)/package
-	cargo build --package dealkit-server --package dealkit-examples --bins --examples
+demo: needs-build $(VENV)/package
+	$(BUILD)
 	sh examples/demo.sh $(VENV)/bin/python
 
 ## All tests.
-test: test-rust test-contract test-python
+test: needs-build test-rust test-contract test-python
 	@echo "make test: all tests of Rust, of the contract and of Python have passed"
 
 test-rust: $(VENV)/bin/python
@@ -45,11 +60,13 @@ test-rust: $(VENV)/bin/python
 # Validators and a fuzzer of OpenAPI documents that are not ours.
 test-contract: $(TOOLS)/installed
 	$(TOOLS)/bin/openapi-spec-validator sdk/contract/openapi.json
-	cargo build --package dealkit-server
+	$(BUILD)
 	server/tests/schemathesis.sh $(BUILT)/dealkit-server $(TOOLS)/bin/schemathesis $(SCHEMATHESIS_EXAMPLES)
 
-test-python: $(VENV)/package
-	$(VENV)/bin/python -m pytest
+# A process for each processor. What looks at the memory, threads or descriptors of a process has one of its own.
+PYTEST_WORKERS := --numprocesses auto --maxprocesses 8 --dist worksteal
+test-python: $(VENV)/package $(VENV)/tools
+	$(VENV)/bin/python -m pytest $(PYTEST_WORKERS)
 
 # What stands between a client and the service in bindings/network.
 INTERMEDIARIES ?= nginx-http1 nginx-http2 nginx-client-cert haproxy squid
@@ -58,7 +75,7 @@ THROUGH := $(patsubst %,bindings/tests/test_%.py,client async many vectors error
 
 ## The tests of calls in Rust and in Python through real intermediaries in front of the sandbox: nginx, HAProxy and
 ## squid, which it says how to install. Not part of `test`, because they are not on every machine.
-test-network: $(VENV)/package
+test-network: $(VENV)/package $(VENV)/tools
 	cargo test --package dealkit --features blocking --test network --no-run
 	@set -e; for name in $(INTERMEDIARIES); do \
 		echo "test-network: through $$name"; \
@@ -95,7 +112,7 @@ test-engines: $(ENGINES_VENV)/package $(RUNNABLE:%=$(ENGINES_VENV)/with-%)
 	DEALKIT_ENGINES="$(RUNNABLE)" $(ENGINES_VENV)/bin/python -m pytest bindings/engines
 
 ## Formatting, clippy, documentation; warnings are errors. Types are checked by the tests of Python.
-lint: $(VENV)/package
+lint: $(VENV)/package $(VENV)/tools
 	cargo fmt --all --check
 	cargo clippy --workspace --all-features -- -D warnings
 	cargo clippy --workspace --all-features --all-targets -- -D warnings $(IN_TESTS)
@@ -133,7 +150,7 @@ site: $(SITE_TOOLS)/installed
 	cp -R $(RUSTDOC) target/site/reference/rust
 	$(SITE_TOOLS)/bin/python docs/check_links.py target/site --but target/site/reference/rust
 
-fmt: $(VENV)/package
+fmt: $(VENV)/tools
 	cargo fmt --all
 	$(VENV)/bin/ruff format
 
@@ -150,12 +167,12 @@ soak-contract: $(TOOLS)/installed
 	cargo build --package dealkit-server
 	nice -n 19 server/tests/schemathesis.sh $(BUILT)/dealkit-server $(TOOLS)/bin/schemathesis 1000 --max-time 900
 
-soak-python: $(VENV)/package
+soak-python: $(VENV)/package $(VENV)/tools
 	DEALKIT_EXIT_TRIES=100 DEALKIT_SIGNAL_TRIES=1000 DEALKIT_DOCUMENTS=10000 DEALKIT_MUTATIONS=500000 DEALKIT_LEDGER_KILLS=200 DEALKIT_LEDGER_ROWS=2000 nice -n 19 $(VENV)/bin/python -m pytest \
 		bindings/tests/test_exit.py bindings/tests/test_delivery.py bindings/tests/test_documents.py bindings/tests/test_readers.py \
 		bindings/tests/test_ledger_crash.py bindings/tests/test_arrow.py
 
-soak-network: $(VENV)/package
+soak-network: $(VENV)/package $(VENV)/tools
 	PYTHONPATH=bindings/network nice -n 19 $(VENV)/bin/python bindings/network/soak.py
 
 # Executions over all targets, and each target's share of them in percent: cheap ones get more. A target ends
@@ -163,7 +180,7 @@ soak-network: $(VENV)/package
 FUZZ_RUNS ?= 10200000
 FUZZ_SECONDS ?= 900
 FUZZ_SHARES := deal=10 agent=10 readers=10 create_agent=8 identifier=14 target=14 retry_after=29 seed=5
-FUZZ_BINARIES := target/cargo-fuzz/$(shell rustc -vV | sed -n 's/^host: //p')/release
+FUZZ_BINARIES = target/cargo-fuzz/$(shell rustc -vV | sed -n 's/^host: //p')/release
 CARGO_TOOLS := target/cargo-tools/bin
 
 ## Fuzzing on nightly, from the contract's vectors; what is found stays in target/fuzz/found. On stable,
@@ -221,7 +238,6 @@ check-dist: $(RELEASE_TOOLS)/installed
 	$(RELEASE_TOOLS)/bin/python release/try_wheel.py $(DIST)
 
 # What a release is checked with that is slow, or needs more than the tests do.
-MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 NIGHTLY ?= nightly
 export NIGHTLY
 needs_toolchain = cargo +$(1) --version >/dev/null 2>&1 || { echo "not run: $@ needs another toolchain: rustup toolchain install $(1) --profile minimal"; exit 0; }
@@ -351,8 +367,12 @@ $(BENCH)/peers: $(BENCH)/bin/python $(BENCHES)/requirements.txt
 	@touch $@
 
 $(addsuffix /bin/python,$(VENV) $(TOOLS) $(BENCH) $(BROWSER) $(RELEASE_TOOLS) $(ENGINES_VENV) $(SITE_TOOLS)):
-	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
-	  || { echo "make: Python 3.11 or newer with the module venv is needed (Debian: apt-get install python3-venv)" >&2; exit 1; }
+	@$(PYTHON) --version >/dev/null 2>&1 \
+		|| { echo "make: Python 3.11 or newer is needed: apt-get install python3-venv (Debian), or https://www.python.org/downloads" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "make: Python 3.11 or newer is needed, and $(PYTHON) is $$($(PYTHON) -V): uv python install 3.12 brings one, and PYTHON=python3.12 chooses it" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
+		|| { echo "make: $(PYTHON) has no module venv: apt-get install python3-venv (Debian)" >&2; exit 1; }
 	$(PYTHON) -m venv $(dir $(@D))
 	$@ -m pip install $(PIP_OPTIONS) --upgrade pip
 
@@ -373,18 +393,24 @@ $(ENGINES_VENV)/with-%: $(ENGINES_VENV)/bin/python pyproject.toml
 	@touch $@
 
 # What the package is made of.
-PACKAGE := pyproject.toml Cargo.lock $(shell find bindings/src bindings/python sdk/src server/src -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.json' -o -path '*/docs/*')
-# As pip installs it, but compiled as tests are: a release build takes many minutes.
-INSTALL_PACKAGE = -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps --config-settings=build-args="--profile dev" .
+PACKAGE := pyproject.toml Cargo.lock bindings/install.py $(shell find bindings/src bindings/python sdk/src server/src -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.json' -o -path '*/docs/*')
+# As tests compile it: a release build takes many minutes.
+define install_package
+	$< -m pip install $(PIP_OPTIONS) --group build
+	$(BUILD)
+	$< bindings/install.py $(BUILT)
+	@touch $@
+endef
 
-$(VENV)/package: $(VENV)/bin/python $(PACKAGE)
+$(VENV)/package: $(VENV)/bin/python $(PACKAGE) | needs-build
+	$(install_package)
+
+$(VENV)/tools: $(VENV)/bin/python pyproject.toml
 	$< -m pip install $(PIP_OPTIONS) --group test
-	$< $(INSTALL_PACKAGE)
 	@touch $@
 
 $(ENGINES_VENV)/package: $(ENGINES_VENV)/bin/python $(PACKAGE)
-	$< $(INSTALL_PACKAGE)
-	@touch $@
+	$(install_package)
 
 $(SITE_TOOLS)/installed: $(SITE_TOOLS)/bin/python docs/requirements.txt
 	$< -m pip install $(PIP_OPTIONS) --requirement docs/requirements.txt

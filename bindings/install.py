@@ -1,0 +1,65 @@
+"""Installs the package into the environment of the Python that runs this, with the native module that cargo has built.
+
+With `pip install .` maturin has cargo build this package alone, and so with fewer features of what the workspace shares,
+all of which would be compiled once more. What is installed has maturin's metadata all the same.
+
+Usage: python install.py FOLDER, where cargo has built, such as target/debug
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ROOT / "bindings" / "python"
+# As cargo calls it on Linux, macOS and Windows.
+MODULES = ["lib_native.so", "lib_native.dylib", "_native.dll"]
+
+
+def package(folder: Path) -> dict[str, Path]:
+    """The files of the package, by their paths in a wheel."""
+    built = [folder / name for name in MODULES if (folder / name).exists()]
+    if not built:
+        sys.exit(f"install: no native module in {folder}: cargo build --workspace --all-features --lib")
+    sources = [file for file in SOURCES.rglob("*") if file.suffix in (".py", ".pyi") or file.name == "py.typed"]
+    module = f"dealkit/_native{sysconfig.get_config_var('EXT_SUFFIX')}"
+    return {module: built[0], **{file.relative_to(SOURCES).as_posix(): file for file in sources}}
+
+
+def metadata(scratch: Path) -> Path:
+    """The folder *.dist-info, which maturin writes."""
+    maturin = [sys.executable, "-m", "maturin", "pep517", "write-dist-info", "--interpreter", sys.executable]
+    done = subprocess.run([*maturin, "--metadata-directory", scratch], cwd=ROOT, capture_output=True, encoding="utf-8")
+    if done.returncode:
+        sys.exit(f"install: maturin cannot write the metadata:\n{done.stderr}")
+    [folder] = scratch.glob("*.dist-info")
+    return folder
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description="Install the package with the native module that cargo has built.")
+    arguments.add_argument("folder", type=Path, help="where cargo has built, such as target/debug")
+    files = package(arguments.parse_args().folder)
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        about = metadata(scratch)
+        files |= {file.relative_to(scratch).as_posix(): file for file in about.rglob("*") if file.is_file()}
+        [tag] = [line[5:] for line in (about / "WHEEL").read_text("utf-8").splitlines() if line.startswith("Tag: ")]
+        wheel = scratch / f"{about.stem}-{tag}.whl"
+        with zipfile.ZipFile(wheel, "w") as archive:
+            for path, file in files.items():
+                archive.write(file, path)
+            record = f"{about.name}/RECORD"
+            archive.writestr(record, "".join(f"{path},,\n" for path in [*files, record]))
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]
+        subprocess.run([*pip, "--force-reinstall", "--no-deps", wheel], check=True)
+
+
+if __name__ == "__main__":
+    main()
