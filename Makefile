@@ -28,7 +28,7 @@ BUILD := cargo build --workspace --all-features --lib --bin dealkit-server --exa
 # How many examples of each operation and phase schemathesis tries.
 SCHEMATHESIS_EXAMPLES ?= 400
 
-.PHONY: needs-build demo test test-rust test-contract test-python lint lint-openapi docs site fmt wheel bench bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-network test-network test-browser test-site needs-chromium test-engines sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-api api check-changelog check-workflows check-wheel release test-pythons
+.PHONY: needs-build demo test test-rust test-contract test-python lint lint-openapi docs site fmt wheel bench bench-docs bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-network test-network test-browser test-site needs-chromium test-engines sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-api api check-changelog check-workflows check-wheel release test-pythons
 
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
@@ -318,14 +318,23 @@ BENCHES := bindings/benches
 RESULTS := $(BENCH)/results
 BUILD_BENCHES := cargo build --profile bench --package dealkit-benches --bins
 
-## Everything beside its peers, in about 40 minutes after building: tables, plots and what the site shows in target/bench.
-bench: bench-rust bench-python bench-server
+# More arguments of every benchmark: "--rounds 1 --seconds 1" tries them all in some minutes.
+BENCH_OPTIONS ?=
+
+## Everything beside its peers: tables, plots and what the site shows, in target/bench.
+bench:
+	@echo "bench: half an hour after building, if the machine has nothing else to do; what is measured is kept at once"
+	$(MAKE) bench-rust bench-python bench-server
+
+## What `bench` has measured, into the site and README.md.
+bench-docs:
+	$(PYTHON) $(BENCHES)/publish.py $(BENCH)
 
 ## The SDK, as a program gets it that depends on it.
 bench-rust: $(BENCH)/peers
 	$(BUILD_BENCHES)
 	@mkdir -p $(RESULTS)
-	for name in decode create calls network; do $(OPTIMISED)/$$name --results $(RESULTS)/rust-$$name.json || exit 1; done
+	for name in decode create calls network; do $(OPTIMISED)/$$name --results $(RESULTS)/rust-$$name.json $(BENCH_OPTIONS) || exit 1; done
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
 
 ## The Python package.
@@ -334,11 +343,11 @@ bench-python: $(BENCH)/peers
 	$(BENCH)/bin/python -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps .
 	@mkdir -p $(RESULTS)
 	set -e; for name in decode create import_time; do \
-		$(BENCH)/bin/python $(BENCHES)/$$name.py --results $(RESULTS)/python-$$name.json; done
+		$(BENCH)/bin/python $(BENCHES)/$$name.py --results $(RESULTS)/python-$$name.json $(BENCH_OPTIONS); done
 	set -e; for name in calls network; do \
-		$(BENCH)/bin/python $(BENCHES)/$$name.py $(OPTIMISED)/service --results $(RESULTS)/python-$$name.json; done
+		$(BENCH)/bin/python $(BENCHES)/$$name.py $(OPTIMISED)/service --results $(RESULTS)/python-$$name.json $(BENCH_OPTIONS); done
 	cargo build --release --package dealkit-server
-	$(BENCH)/bin/python $(BENCHES)/tables.py $(OPTIMISED)/dealkit-server --results $(RESULTS)/python-tables.json
+	$(BENCH)/bin/python $(BENCHES)/tables.py $(OPTIMISED)/dealkit-server --results $(RESULTS)/python-tables.json $(BENCH_OPTIONS)
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
 
 ## The server; wrk for its throughput (Debian: apt-get install wrk), and npm for Prism.
@@ -348,7 +357,7 @@ bench-server: $(BENCH)/peers
 	@mkdir -p $(RESULTS)
 	@npm --version >/dev/null 2>&1 || echo "make: without npm Prism is not measured: https://nodejs.org" >&2
 	@! npm --version >/dev/null 2>&1 || npm install --silent --no-fund --no-audit --prefix $(BENCH)/prism @stoplight/prism-cli@5.16.0
-	$(BENCH)/bin/python $(BENCHES)/server.py $(OPTIMISED)/dealkit-server $(OPTIMISED)/service --results $(RESULTS)/server.json \
+	$(BENCH)/bin/python $(BENCHES)/server.py $(OPTIMISED)/dealkit-server $(OPTIMISED)/service --results $(RESULTS)/server.json $(BENCH_OPTIONS) \
 		$(if $(shell npm --version 2>/dev/null),--prism $(BENCH)/prism/node_modules/.bin/prism)
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
 

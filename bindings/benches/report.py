@@ -78,7 +78,7 @@ FIGURES = {
     "a stored agent of 589 bytes": "server bytes per stored agent: 100000",
 }
 COLOURS = ["#1f77b4", "#d95f02", "#2a9d5c", "#9467bd", "#c2498f"]
-# Between black and white, so that it is read on either.
+# Between black and white, so that it is read on either; the site puts the colour of its text there.
 INK = "#808080"
 
 
@@ -94,7 +94,7 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, {system}, {rust}, CPython {platform.python_version()}"
 
 
-def site(tables: dict[str, Any], day: str) -> dict[str, Any]:
+def site(tables: dict[str, Any], day: str, curves: dict[str, str]) -> dict[str, Any]:
     """What docs/speed/measured.json holds."""
     rows = []
     for language, what, name, peers in SHOWN:
@@ -115,7 +115,8 @@ def site(tables: dict[str, Any], day: str) -> dict[str, Any]:
         for what, name in FIGURES.items()
         if name in tables
     }
-    return {"measured": day, "machine": machine(), "rows": rows, "sandbox": figures}
+    plots = [{"title": curve, "plot": plot} for curve, plot in curves.items()]
+    return {"measured": day, "machine": machine(), "rows": rows, "sandbox": figures, "curves": plots}
 
 
 def plot(curve: str, points: list[dict[str, Any]], path: Path) -> None:
@@ -134,7 +135,7 @@ def plot(curve: str, points: list[dict[str, Any]], path: Path) -> None:
 def _draw(curve: str, points: list[dict[str, Any]], path: Path) -> None:
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(6, 3.6), layout="constrained")
+    figure, axes = pyplot.subplots(figsize=(5, 3.3), layout="constrained")
     points = sorted(points, key=lambda table: table["point"]["value"])
     for colour, contender in zip(COLOURS, [row["name"] for row in points[0]["rows"]], strict=False):
         values = {
@@ -146,12 +147,17 @@ def _draw(curve: str, points: list[dict[str, Any]], path: Path) -> None:
         low, middle, high = zip(*values.values(), strict=True)
         axes.plot(list(values), middle, marker="o", markersize=4, color=colour, label=contender)
         axes.fill_between(list(values), low, high, color=colour, alpha=0.2, linewidth=0)
-    axes.set(xscale="log", title=curve, xlabel=points[0]["point"]["along"], ylabel=points[0]["unit"])
+    axes.set(
+        xscale="log", title=curve[0].upper() + curve[1:], xlabel=points[0]["point"]["along"], ylabel=points[0]["unit"]
+    )
     every = [value for table in points for row in table["rows"] for value in row["values"]]
     if max(every) > 20 * min(every):
         axes.set_yscale("log")
     else:
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.15 * max(every))
+    at = sorted({table["point"]["value"] for table in points})
+    axes.set_xticks(at, [f"{value:,}" for value in at])
+    axes.set_xticks([], minor=True)
     axes.grid(alpha=0.25, color=INK)
     axes.legend(frameon=False)
     figure.savefig(path, transparent=True, metadata={"Date": None})
@@ -171,14 +177,15 @@ def main() -> None:
     (folder / "tables.md").write_text("\n\n".join([head, *map(markdown, results)]) + "\n", encoding="utf-8")
     document = {"measured": day, "machine": machine(), "tables": results}
     (folder / "tables.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    measured = json.dumps(site(tables, day), indent=1, ensure_ascii=False) + "\n"
-    (folder / "measured.json").write_text(measured, encoding="utf-8")
     curves = defaultdict(list)
     for table in results:
         if table["point"]:
             curves[table["point"]["curve"]].append(table)
+    plots = {curve: f"{curve.replace(' ', '-').replace(',', '')}.svg" for curve in curves}
     for curve, points in curves.items():
-        plot(curve, points, folder / f"{curve.replace(' ', '-').replace(',', '')}.svg")
+        plot(curve, points, folder / plots[curve])
+    measured = json.dumps(site(tables, day, plots), indent=1, ensure_ascii=False) + "\n"
+    (folder / "measured.json").write_text(measured, encoding="utf-8")
     print(f"{folder}: tables.md, tables.json, measured.json and {len(curves)} plots")
 
 

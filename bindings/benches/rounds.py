@@ -12,7 +12,8 @@ import gc
 import json
 import statistics
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,12 @@ def parser(description: str | None, rounds: int) -> argparse.ArgumentParser:
     """The arguments that every benchmark takes."""
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=rounds, help="rounds of each table")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=30,
+        help="after so many seconds a table gets no more rounds; it has one at least",
+    )
     parser.add_argument("--only", default="", metavar="NAME", help="only the tables whose name starts so")
     parser.add_argument("--results", type=Path, metavar="FILE", help="where to write what was measured, in JSON")
     parser.add_argument(
@@ -60,7 +67,7 @@ def parser(description: str | None, rounds: int) -> argparse.ArgumentParser:
 
 
 class Bench:
-    """The tables of one program."""
+    """The tables of one program. Each is written as soon as it is measured."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._arguments = arguments
@@ -85,25 +92,33 @@ class Bench:
         scale = 1e3 if table.unit.startswith("ms") else 1e6
         for turn in contenders.values():
             turn()  # Warm up.
-        for _ in range(rounds or self._arguments.rounds):
+        for _ in self.rounds(rounds):
             for name, turn in contenders.items():
                 gc.collect()
                 times[name].append(turn() * scale)
         self.add(table, times)
+
+    def rounds(self, most: int | None = None) -> Iterator[int]:
+        """The rounds of one table, until its time is over."""
+        end = time.monotonic() + self._arguments.seconds
+        for number in range(min(most or self._arguments.rounds, self._arguments.rounds)):
+            if number > 0 and time.monotonic() > end:
+                return
+            yield number
 
     def add(self, table: Table, values: Mapping[str, Sequence[float]]) -> None:
         """Adds a table whose values were measured otherwise, and prints it. The first row is dealkit's."""
         rows = [{"name": name, "values": list(of_one)} for name, of_one in values.items()]
         made = {"name": table.name, "title": table.title, "unit": table.unit, "point": table.point, "rows": rows}
         self._tables.append(made)
+        if self._arguments.results is not None:
+            self._arguments.results.write_text(json.dumps(self._tables), encoding="utf-8")
         print(f"\n{markdown(made)}", flush=True)
 
     def finish(self) -> None:
-        """Writes what was measured, if it is to be kept."""
+        """That something was measured."""
         if not self._tables:
             sys.exit(f"no table is called {self._arguments.only}")
-        if self._arguments.results is not None:
-            self._arguments.results.write_text(json.dumps(self._tables), encoding="utf-8")
 
 
 def ratios(table: Mapping[str, Any], row: Mapping[str, Any]) -> list[float]:

@@ -137,7 +137,7 @@ def compare(bench: Bench, name: str, contenders: dict[str, Callable[[], Frame]],
     """Both clocks of each turn, as two tables."""
     cpu: dict[str, list[float]] = {contender: [] for contender in contenders}
     wall: dict[str, list[float]] = {contender: [] for contender in contenders}
-    for _ in range(rounds):
+    for _ in bench.rounds(rounds):
         for contender, make in contenders.items():
             gc.collect()
             cpu_start, start = time.process_time(), time.perf_counter()

@@ -5,7 +5,9 @@ Those of Rust are compiled and run by rustdoc, from examples/rust/lib.rs.
 
 from __future__ import annotations
 
+import json
 import re
+import runpy
 import shutil
 import subprocess
 import tomllib
@@ -102,6 +104,17 @@ def test_the_first_lines_are_the_same_everywhere(language: str) -> None:
     """The pages of the packages include nothing, so what README shows stands there once more."""
     first = {place.partition(":")[0]: text for place, text, _ in reversed([*snippets(language)])}
     assert first["README.md"] == first[FIRST_LINES[language]]
+
+
+def test_the_figures_of_the_readme_are_those_of_the_site() -> None:
+    """As `make bench-docs` writes both."""
+    publish = runpy.run_path(str(ROOT / "bindings/benches/publish.py"))
+    measured = json.loads((ROOT / "docs/speed/measured.json").read_text("utf-8"))
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert publish["marked"](readme, measured) == readme
+    assert measured["measured"] in readme
+    for curve in measured["curves"]:
+        assert (ROOT / "docs/speed" / curve["plot"]).is_file()
 
 
 def test_every_exception_is_in_the_table() -> None:

@@ -1,4 +1,5 @@
-"""The directive `measured`: the figures of `docs/speed/measured.json`, which `make bench` writes, with a bar for each ratio."""
+"""The directives `measured` and `curves`: the figures of `docs/speed/measured.json`, which `make bench-docs` puts there, with a bar
+for each ratio, and the plots beside it."""
 
 from __future__ import annotations
 
@@ -54,6 +55,31 @@ class Measured(SphinxDirective):
         return [nodes.raw("", "\n".join(lines), format="html")]
 
 
+# The colour that bindings/benches/report.py draws what is neither line nor mark in.
+INK = "#808080"
+
+
+def plot(title: str, file: Path) -> str:
+    """A plot as a part of the page: in the colour of its text, and with nothing that would be meant for the rest of the page."""
+    drawn = file.read_text("utf-8")
+    drawn = drawn[drawn.index("<svg") :].replace(INK, "currentColor")
+    drawn = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", "", drawn, flags=re.DOTALL)
+    drawn = re.sub(r'<g id="[^"]*"', "<g", drawn)
+    drawn = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", drawn, count=1)
+    drawn = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", drawn, count=1)
+    label = html.escape(title[0].upper() + title[1:])
+    return drawn.replace("<svg", f'<svg class="plot" role="img" aria-label="{label}"', 1)
+
+
+class Curves(SphinxDirective):
+    def run(self) -> list[nodes.Node]:
+        self.env.note_dependency(str(FIGURES))
+        curves = json.loads(FIGURES.read_text("utf-8")).get("curves", [])
+        plots = [plot(curve["title"], FIGURES.with_name(curve["plot"])) for curve in curves]
+        return [nodes.raw("", f'<div class="plots">{"".join(plots)}</div>', format="html")] if plots else []
+
+
 def setup(app: Any) -> dict[str, bool]:
+    app.add_directive("curves", Curves)
     app.add_directive("measured", Measured)
     return {"parallel_read_safe": True}

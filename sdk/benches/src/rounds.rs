@@ -2,7 +2,11 @@
 //!
 //! A busy machine makes all of a round slower; the ratios within it stay.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use clap::Parser;
 use serde_json::{Value, json};
@@ -16,6 +20,10 @@ pub struct Arguments {
     /// Rounds of each table
     #[arg(long, default_value_t = 31)]
     pub rounds: usize,
+
+    /// After so many seconds a table gets no more rounds; it has one at least
+    #[arg(long, default_value_t = 60.0)]
+    pub seconds: f64,
 
     /// Only the tables whose name starts so
     #[arg(long, value_name = "NAME", default_value = "")]
@@ -69,7 +77,7 @@ impl Table {
     }
 }
 
-/// The tables of one program.
+/// The tables of one program. Each is written as soon as it is measured.
 #[derive(Debug)]
 pub struct Bench {
     arguments: Arguments,
@@ -119,7 +127,11 @@ impl Bench {
             turn(); // Warm up.
         }
         let mut times = vec![Vec::with_capacity(rounds); contenders.len()];
-        for _ in 0..rounds {
+        let began = Instant::now();
+        for round in 0..rounds.min(self.arguments.rounds) {
+            if round > 0 && began.elapsed().as_secs_f64() > self.arguments.seconds {
+                break;
+            }
             for ((_, turn), times) in contenders.iter_mut().zip(&mut times) {
                 times.push(turn().as_secs_f64() * 1e6);
             }
@@ -142,20 +154,19 @@ impl Bench {
         self.tables.push(json!({
             "name": table.name, "title": table.title, "unit": table.unit, "point": point, "rows": rows,
         }));
+        if let Some(path) = &self.arguments.results {
+            let document = serde_json::to_string(&self.tables).unwrap();
+            fs::write(path, document).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        }
     }
 
-    /// Writes what was measured, if it is to be kept.
+    /// That something was measured.
     pub fn finish(self) {
         assert!(
             !self.tables.is_empty(),
             "no table is called {}",
             self.arguments.only
         );
-        if let Some(path) = self.arguments.results {
-            let document = serde_json::to_string(&self.tables).unwrap();
-            fs::write(&path, document)
-                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        }
     }
 }
 

@@ -1,0 +1,68 @@
+"""What `make bench` has measured, into the site and README.md: the figures with their day and machine, and the plots.
+
+Usage: python publish.py FOLDER, where report.py has written
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "docs" / "speed"
+README = ROOT / "README.md"
+# What of it README.md shows, each beside its first peer.
+HEADLINES = [
+    ("Rust", "decode a deal of 4 KB"),
+    ("Rust", "`retrieve`, 64 in flight"),
+    ("Python", "decode a deal of 4 KB, read every field"),
+    ("Python", "`retrieve`"),
+    ("Python", "`retrieve_many`, 64 in flight"),
+    ("Sandbox", "GET"),
+]
+
+
+def section(measured: dict[str, Any]) -> str:
+    """What stands between the marks in README.md."""
+    lines = [
+        "CPU of dealkit for the same work, as a share of the peer's. "
+        f"Measured: {measured['measured']}. Machine: {measured['machine']}.",
+        "",
+        "| | work | beside | ratio |",
+        "|---|---|---|--:|",
+    ]
+    for language, what in HEADLINES:
+        for row in measured["rows"]:
+            if (row["language"], row["what"]) == (language, what):
+                lines.append(f"| {language} | {what} | {row['beside']} | {row['ratio']:.2f} |")
+                break
+    return "\n".join(lines)
+
+
+def marked(text: str, measured: dict[str, Any]) -> str:
+    """README.md with these figures."""
+    mark = re.compile(r"(<!-- figures -->\n).*?(\n<!-- end -->)", re.DOTALL)
+    written, places = mark.subn(lambda found: found[1] + section(measured) + found[2], text)
+    assert places == 1, "README.md has no place for figures"
+    return written
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description="Put what was measured into the site and README.md.")
+    arguments.add_argument("folder", type=Path, help="where report.py has written, such as target/bench")
+    folder = arguments.parse_args().folder
+    measured = json.loads((folder / "measured.json").read_text("utf-8"))
+    for old in SITE.glob("*.svg"):
+        old.unlink()
+    for name in ["measured.json", *(curve["plot"] for curve in measured["curves"])]:
+        shutil.copyfile(folder / name, SITE / name)
+    README.write_text(marked(README.read_text("utf-8"), measured), encoding="utf-8")
+    print(f"publish: {SITE.relative_to(ROOT)} and {README.name} show what was measured on {measured['measured']}")
+
+
+if __name__ == "__main__":
+    main()
