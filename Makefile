@@ -58,7 +58,7 @@ test-rust: $(VENV)/bin/python
 	cargo test --package dealkit --no-default-features --features rustls-no-provider --test provider
 
 # Validators and a fuzzer of OpenAPI documents that are not ours.
-test-contract: $(TOOLS)/installed
+test-contract: $(TOOLS)/installed $(VENV)/bin/python
 	$(TOOLS)/bin/openapi-spec-validator sdk/contract/openapi.json
 	$(BUILD)
 	server/tests/schemathesis.sh $(BUILT)/dealkit-server $(TOOLS)/bin/schemathesis $(SCHEMATHESIS_EXAMPLES)
@@ -418,7 +418,7 @@ $(VENV)/tools: $(VENV)/bin/python pyproject.toml
 	$< -m pip install $(PIP_OPTIONS) --group test
 	@touch $@
 
-$(ENGINES_VENV)/package: $(ENGINES_VENV)/bin/python $(PACKAGE)
+$(ENGINES_VENV)/package: $(ENGINES_VENV)/bin/python $(PACKAGE) | needs-build $(VENV)/bin/python
 	$(install_package)
 
 $(SITE_TOOLS)/installed: $(SITE_TOOLS)/bin/python docs/requirements.txt
