@@ -14,6 +14,7 @@ cd "$root"
 cargo package --quiet --allow-dirty --no-verify --package dealkit --package dealkit-server
 # What the workspace has built of the dependencies is used again: the same versions, the same profile.
 export CARGO_TARGET_DIR="$root/target" CARGO_PROFILE_DEV_DEBUG=line-tables-only
+dependencies='profile.dev.package."*".debug=false'
 for crate in dealkit dealkit-server; do
     tar -xzf "$root/target/package/$crate-$version.crate" -C "$work"
     for file in README.md LICENSE-MIT LICENSE-APACHE contract/openapi.json; do
@@ -28,9 +29,9 @@ in_crate() {
     command=$1
     shift
     if [ "$crate" = dealkit ]; then
-        cargo $command "$@"
+        cargo $command --config "$dependencies" "$@"
     else
-        cargo $command --config "patch.crates-io.dealkit.path='$work/dealkit-$version'" "$@"
+        cargo $command --config "$dependencies" --config "patch.crates-io.dealkit.path='$work/dealkit-$version'" "$@"
     fi
 }
 
