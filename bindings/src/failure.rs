@@ -22,6 +22,8 @@ pub(crate) type Outcome<T> = Result<T, Failure>;
 pub(crate) enum Failure {
     /// An error of the core.
     Error(Arc<Error>),
+    /// A ledger in which something could not be noted, where no call was to be made.
+    Note(LedgerError),
     /// A document that could not be read, where no call was made.
     Decode(DecodeError),
     /// The same in one of many documents, one a line.
@@ -108,6 +110,10 @@ impl Failure {
                 tell_call(&attributes, error)?;
                 (error.kind().as_str(), text(error), attributes)
             }
+            Failure::Note(error) => {
+                tell_ledger(&attributes, error)?;
+                ("ledger", error.to_string(), attributes)
+            }
             Failure::Decode(error) => {
                 tell_place(&attributes, error)?;
                 attributes.set_item(intern!(py, "body"), PyBytes::new(py, error.body()))?;
@@ -190,14 +196,18 @@ fn tell_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {
         tell_place(attributes, decode)?;
     }
     if let Some(ledger) = error.ledger_error() {
-        attributes.set_item(intern!(py, "reason"), ledger.kind().as_str())?;
-        attributes.set_item(intern!(py, "line"), ledger.line())?;
-        attributes.set_item(intern!(py, "index"), ledger.index())?;
+        tell_ledger(attributes, ledger)?;
     }
     if let Some(index) = error.first_index() {
         attributes.set_item(intern!(py, "first_index"), index)?;
     }
     Ok(())
+}
+
+fn tell_ledger(attributes: &Bound<'_, PyDict>, error: &LedgerError) -> PyResult<()> {
+    attributes.set_item("reason", error.kind().as_str())?;
+    attributes.set_item("line", error.line())?;
+    attributes.set_item("index", error.index())
 }
 
 fn tell_place(attributes: &Bound<'_, PyDict>, error: &DecodeError) -> PyResult<()> {

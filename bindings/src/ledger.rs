@@ -24,7 +24,7 @@ pub(crate) fn settle_ledger<'py>(
     // A long ledger takes its time to read.
     let settled = pairs.and_then(|pairs| {
         let settled = gil::release(py, || ledger::settle(path, pairs));
-        settled.map_err(Failure::from)
+        settled.map_err(Failure::Note)
     });
     entry(py, || settled)
 }
@@ -38,5 +38,5 @@ pub(crate) fn move_ledger(
 ) -> PyResult<Bound<'_, PyAny>> {
     gil::end_if_left_behind(py);
     let moved = gil::release(py, || ledger::move_to(path, &base_url));
-    entry(py, || Ok(moved?))
+    entry(py, || moved.map_err(Failure::Note))
 }

@@ -304,6 +304,7 @@ def test_what_cannot_be_settled_is_named_by_its_place_and_never_by_its_key(sandb
             settle(ledger, {"row0@example.com": None, **entry})
         if isinstance(raised.value, LedgerError):
             assert (raised.value.reason, raised.value.index) == ("refused", 1)
+            assert str(raised.value).startswith(f"ledger {ledger}: the entry of index 1 cannot be settled: ")
             assert pickle.loads(pickle.dumps(raised.value)).index == 1
         frame = raised.value.__traceback__
         while (frame := frame and frame.tb_next) is not None:
