@@ -234,6 +234,11 @@ class Waiting:
 def settle_ledger(path: str, found: list[tuple[str, str | None]]) -> Failure | None:
     """{settle_ledger}"""
 
+def look_up_in_ledger(
+    path: str, keys: str | None, rows: list[str]
+) -> list[tuple[str, str | None, int | None] | None] | Failure:
+    """{look_up_in_ledger}"""
+
 def move_ledger(path: str, base_url: str) -> Failure | None:
     """{move_ledger}"""
 

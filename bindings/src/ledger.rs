@@ -1,4 +1,4 @@
-//! What is noted in the ledger of a job between two runs.
+//! What is noted in the ledger of a job between two runs, and what it has.
 
 use dealkit::{AgentId, ledger};
 use pyo3::{prelude::*, types::PyList};
@@ -27,6 +27,32 @@ pub(crate) fn settle_ledger<'py>(
         settled.map_err(Failure::Note)
     });
     entry(py, || settled)
+}
+
+/// What a ledger has of rows, by their keys, which may have a name: of each that the next run does not send again its
+/// outcome, its agent's identifier and its status, and None of the others.
+#[pyfunction]
+pub(crate) fn look_up_in_ledger<'py>(
+    path: String,
+    keys: Option<String>,
+    rows: &Bound<'py, PyList>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = rows.py();
+    gil::end_if_left_behind(py);
+    let rows = rows.iter().map(|row| Ok(row.extract::<String>()?));
+    let rows: Outcome<Vec<_>> = rows.collect();
+    let found = rows.and_then(|rows| {
+        let found = gil::release(py, || ledger::look_up(path, keys.as_deref(), rows));
+        found.map_err(Failure::from)
+    });
+    entry(py, || {
+        let told = found?.into_iter().map(|recorded| {
+            let recorded = recorded?;
+            let agent_id = recorded.agent_id.map(String::from);
+            Some((recorded.outcome.as_str(), agent_id, recorded.status))
+        });
+        Ok(told.collect::<Vec<_>>())
+    })
 }
 
 /// Notes that the service has another base URL from now on.

@@ -78,7 +78,7 @@ mod _native {
         deal_stream::DealStream,
         failure::NativeFailure,
         json::RawJson,
-        ledger::{move_ledger, settle_ledger},
+        ledger::{look_up_in_ledger, move_ledger, settle_ledger},
         made_error::made_error,
         many::Many,
         models::{

@@ -161,6 +161,10 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
             partial(native.settle_ledger, "/none/agents.ndjson", [("a", "a_1"), ("b", None)]),
             partial(native.settle_ledger, "/none/agents.ndjson", []),
         ],
+        "look_up_in_ledger": [
+            partial(native.look_up_in_ledger, "/none/agents.ndjson", "email", ["a", "b"]),
+            partial(native.look_up_in_ledger, "/none/agents.ndjson", None, []),
+        ],
         "move_ledger": [partial(native.move_ledger, "/none/agents.ndjson", "https://deals.example.com")],
         "watch": [partial(native.watch, 20, [("a", "b"), ("a b", "c")]), partial(native.watch, 20, [("a", 1)])],
         "prepare": [partial(native.prepare, Decimal, Context(), {role.value: role for role in Role}, gc)],

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::{
     error::{Error, ErrorKind},
     http::call_progress::CallProgress,
-    ledger::{Claim, KeyHash, Ledger, LedgerError, LedgerWriter, State},
+    ledger::{Claim, KeyHash, Ledger, LedgerError, LedgerWriter, Recorded, State},
     outcome::Outcome,
     service::BeforeSending,
     value::AgentId,
@@ -64,21 +64,22 @@ impl Recorder {
                 return Decision::Refused(Error::duplicate_key(first));
             }
             Claim::New(hash) => (hash, false),
-            Claim::Known(hash, state) => match state {
-                State::NotSent => (hash, false),
-                State::Rejected { status, .. } if !is_about_the_row(status) => (hash, false),
-                State::Unknown { .. } if self.resends_unknown => (hash, true),
-                State::Created { id } => {
-                    let error = Error::recorded(Outcome::Succeeded, None, None);
-                    return Decision::Recorded(error, id.map(AgentId::from));
+            Claim::Known(hash, state) => match state.recorded() {
+                None => (hash, false),
+                Some(recorded) if self.resends_unknown && recorded.outcome == Outcome::Unknown => {
+                    (hash, true)
                 }
-                State::Rejected { status, request_id } => {
-                    let error = Error::recorded(Outcome::Rejected, status, request_id);
-                    return Decision::Recorded(error, None);
-                }
-                State::Unknown { status, request_id } => {
-                    let error = Error::recorded(Outcome::Unknown, status, request_id);
-                    return Decision::Recorded(error, None);
+                Some(recorded) => {
+                    let Recorded {
+                        outcome,
+                        agent_id,
+                        status,
+                        request_id,
+                    } = recorded;
+                    return Decision::Recorded(
+                        Error::recorded(outcome, status, request_id),
+                        agent_id,
+                    );
                 }
             },
         };
@@ -89,15 +90,6 @@ impl Recorder {
             is_intended: Arc::default(),
         }))
     }
-}
-
-/// Whether a rejection of this status was for what the row says. The others are for who sent it, when, or where to:
-/// with the right service key, say, the row may be fine.
-fn is_about_the_row(status: Option<u16>) -> bool {
-    !matches!(
-        status,
-        Some(307 | 308 | 401 | 403 | 404 | 405 | 407 | 421 | 425 | 426 | 429)
-    )
 }
 
 /// Records what becomes of one row.

@@ -1696,6 +1696,12 @@ class Waiting:
 def settle_ledger(path: str, found: list[tuple[str, str | None]]) -> Failure | None:
     """Notes what has become of rows: `found` has a pair for each, its key and its agent's identifier or None."""
 
+def look_up_in_ledger(
+    path: str, keys: str | None, rows: list[str]
+) -> list[tuple[str, str | None, int | None] | None] | Failure:
+    """What a ledger has of rows, by their keys, which may have a name: of each that the next run does not send again its
+    outcome, its agent's identifier and its status, and None of the others."""
+
 def move_ledger(path: str, base_url: str) -> Failure | None:
     """Notes that the service has another base URL from now on."""
 

@@ -1,4 +1,5 @@
-"""The ledger of a job of ``create_many``, between two runs: notes what you have found out. Nothing is sent.
+"""The ledger of a job of ``create_many``, between two runs: looks up what it has, and notes what you have found out.
+Nothing is sent.
 
 >>> from dealkit import ledger
 >>> ledger.settle("agents.ndjson", {"ada@example.com": "a_1", "grace@example.com": None})
@@ -9,18 +10,65 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import fsdecode
+from typing import TYPE_CHECKING, NamedTuple
 
 from dealkit import _native
 from dealkit._failure import unwrap
 from dealkit._private import private
 
-# What follows is for type checkers: importing typing takes longer than all of dealkit.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from os import PathLike
     from typing import Any
 
-__all__ = ["move", "settle"]
+    from dealkit.exceptions import Outcome
+
+__all__ = ["Recorded", "look_up", "move", "settle"]
+
+
+class Recorded(NamedTuple):
+    """What a ledger has of a row that the next run does not send again."""
+
+    outcome: Outcome
+    """``"succeeded"``: its agent was created. ``"rejected"``: the service has rejected it. ``"unknown"``: nobody knows."""
+    agent_id: str | None
+    """The identifier of its agent, where it was created and the ledger has it."""
+    status_code: int | None
+    """The status of the response, where the row was rejected, or nobody knows, and there was one."""
+
+
+def look_up(path: str | PathLike[str], keys: Iterable[str], *, key: str | None = None) -> list[Recorded | None]:
+    """What the ledger has of rows, named by the keys that the job gave them, in their order.
+
+    None stands for a row that the next run sends. Nothing is written, and a job may have the ledger open meanwhile. A
+    ledger that is not there yet has nothing.
+
+    >>> ledger.look_up("agents.ndjson", ["ada@example.com", "joan@example.com"], key="email")
+    [Recorded(outcome='succeeded', agent_id='a_1', status_code=None), None]
+
+    Args:
+        path: The ledger.
+        keys: The keys of the rows.
+        key: What the keys are called, as the job says it: ``"email"``.
+
+    Raises:
+        LedgerError: The file cannot be read or is no ledger, or its keys are called otherwise.
+    """
+    given = {"path": path, "keys": keys, "key": key}
+    del path, keys
+    return _look_up(given)
+
+
+@private
+def _look_up(given: dict[str, Any]) -> list[Recorded | None]:
+    path, name = _path(given["path"]), given["key"]
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"key must be the name of a field, not {type(name).__name__}")
+    if isinstance(given["keys"], str):
+        raise TypeError("keys must be an iterable of str, not one str")
+    keys = [_text("key", key, index) for index, key in enumerate(given["keys"])]
+    found = unwrap(_native.look_up_in_ledger(path, name, keys))
+    return [None if recorded is None else Recorded(*recorded) for recorded in found]
 
 
 def settle(path: str | PathLike[str], found: Mapping[str, str | None]) -> None:

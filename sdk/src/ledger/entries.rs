@@ -64,7 +64,6 @@ impl Entry {
         Ok(self.state.take())
     }
 
-    #[cfg(test)]
     pub(super) fn state(&self) -> Option<&State> {
         self.state.as_ref()
     }

@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, BufRead, BufReader, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     time::SystemTime,
@@ -63,19 +63,10 @@ impl LedgerFile {
                 ours: service.to_owned(),
             }));
         }
-        let is_news = keys.is_some() && header.keys.as_deref() != keys;
-        match (header.keys.take(), keys) {
-            // Where it has no row, nobody is created again.
-            (Some(theirs), Some(ours)) if is_news && !contents.entries.is_empty() => {
-                return Err(this.error(Cause::OtherKeys {
-                    theirs,
-                    ours: ours.to_owned(),
-                }));
-            }
-            (theirs, ours) => header.keys = ours.map(str::to_owned).or(theirs),
-        }
+        refuse_other_keys(&header, &contents, keys).map_err(|cause| this.error(cause))?;
         this.mend(&mut contents)?;
-        if let Some(name) = keys.filter(|_| is_news) {
+        if let Some(name) = keys.filter(|_| header.keys.as_deref() != keys) {
+            header.keys = Some(name.to_owned());
             contents.end = this.append(contents.end, &[Line::Keys(name.into())])?;
         }
         Ok((this, header, contents))
@@ -88,6 +79,29 @@ impl LedgerFile {
             return Err(this.error(Cause::NotALedger("nothing stands in it")));
         };
         Ok((this, header, contents))
+    }
+
+    /// Reads the ledger of a job to come, also while another writes it; `None` where the job would begin it.
+    pub(super) fn read(
+        path: &Path,
+        keys: Option<&str>,
+    ) -> Result<Option<(Header, Contents)>, LedgerError> {
+        let failed = |cause| LedgerError::new(path, Purpose::Job, cause);
+        // Opening something else, such as a pipe, may take for ever.
+        let metadata = match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            metadata => metadata.map_err(|error| failed(Cause::Io(error)))?,
+        };
+        if !metadata.is_file() {
+            return Err(failed(Cause::NotALedger("it is no regular file")));
+        }
+        let file = File::open(path).map_err(|error| failed(Cause::Io(error)))?;
+        let mut contents = Contents::read(BufReader::new(file)).map_err(failed)?;
+        let Some(header) = contents.header.take() else {
+            return Ok(None);
+        };
+        refuse_other_keys(&header, &contents, keys).map_err(failed)?;
+        Ok(Some((header, contents)))
     }
 
     fn open_as(path: &Path, purpose: Purpose) -> Result<(Self, Contents), LedgerError> {
@@ -158,6 +172,24 @@ impl LedgerFile {
             .file()
             .sync_data()
             .map_err(|error| self.error(Cause::Io(error)))
+    }
+}
+
+/// Refuses keys that are called otherwise than those of the ledger: it would know nobody by them, so that everybody
+/// would be created again. Where it has no row, nobody is.
+fn refuse_other_keys(
+    header: &Header,
+    contents: &Contents,
+    keys: Option<&str>,
+) -> Result<(), Cause> {
+    match (&header.keys, keys) {
+        (Some(theirs), Some(ours)) if theirs != ours && !contents.entries.is_empty() => {
+            Err(Cause::OtherKeys {
+                theirs: theirs.clone(),
+                ours: ours.to_owned(),
+            })
+        }
+        _ => Ok(()),
     }
 }
 

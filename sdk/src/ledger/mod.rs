@@ -3,11 +3,11 @@
 //!
 //! [`CreateMany::ledger`](crate::CreateMany::ledger) keeps one. What is here is for the time between two runs: [`settle`]
 //! notes what has become of rows of which the ledger does not know it, and [`move_to`] that the service has another base
-//! URL. Neither sends anything. Both refuse a ledger that a job is writing.
+//! URL. Neither sends anything. Both refuse a ledger that a job is writing. [`look_up`] says what there is of rows.
 
 // `format` is one line of it, `key_hash` what stands for a key there, `entries` what the lines together say, `lock` the
-// claim of one job to the file, `file` reading and writing it, `sync` the thread that has lines reach the disk, and `notes`
-// what people have to say. Nothing here knows what is sent, or how.
+// claim of one job to the file, `file` reading and writing it, `sync` the thread that has lines reach the disk, `notes`
+// what people have to say, and `look_up` what they ask. Nothing here knows what is sent, or how.
 
 mod entries;
 mod error;
@@ -15,12 +15,14 @@ mod file;
 mod format;
 mod key_hash;
 mod lock;
+mod look_up;
 mod notes;
 mod sync;
 
 use std::{borrow::Cow, collections::hash_map::Entry as Slot, fmt, path::Path};
 
 pub use error::{LedgerError, LedgerErrorKind};
+pub use look_up::{Recorded, look_up};
 pub use notes::{move_to, settle};
 
 pub(crate) use entries::State;

@@ -1,0 +1,65 @@
+"""What a ledger has of rows, looked up without a job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dealkit import Client, LedgerError
+from dealkit.ledger import Recorded, look_up, settle
+from dealkit.testing import Sandbox
+
+CANARY = "canary@example.com"
+
+
+def create(sandbox: Sandbox, ledger: Path, *emails: str) -> None:
+    rows: list[Any] = [{"email": email, "first_name": "A", "last_name": "B", "profile": {}} for email in emails]
+    with Client(base_url=sandbox.url, service_key=sandbox.service_key) as client:
+        for _ in client.agents.create_many(rows, ledger=ledger, key="email", concurrency=1, on_error="return"):
+            pass
+
+
+def test_it_has_what_the_next_run_does_not_send(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    ledger = tmp_path / "agents.ndjson"
+    emails = ["a@example.com", "b@example.com", "c@example.com", "d@example.com"]
+    assert look_up(ledger, emails) == [None] * 4 and not ledger.exists()
+    dealkit_sandbox.fail_next(act_then_reset=True)
+    dealkit_sandbox.fail_next(status=422)
+    create(dealkit_sandbox, ledger, *emails[:3])
+    before = ledger.read_bytes()
+    id = dealkit_sandbox.agents[1].id
+    unknown, rejected, created = (
+        Recorded("unknown", None, None),
+        Recorded("rejected", None, 422),
+        Recorded("succeeded", id, None),
+    )
+    assert look_up(str(ledger), iter(emails), key="email") == [unknown, rejected, created, None]
+    assert look_up(ledger, reversed(emails)) == [None, created, rejected, unknown]
+    assert ledger.read_bytes() == before
+
+    settle(ledger, {emails[0]: "a_9", emails[1]: None})
+    assert look_up(ledger, emails, key="email") == [Recorded("succeeded", "a_9", None), None, created, None]
+
+
+def test_what_cannot_be_looked_up(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    ledger = tmp_path / "agents.ndjson"
+    create(dealkit_sandbox, ledger, CANARY)
+    with pytest.raises(LedgerError, match='its keys are called "email", and those of this job "phone"') as raised:
+        look_up(ledger, [CANARY], key="phone")
+    assert raised.value.reason == "other_keys" and CANARY not in str(raised.value)
+    with pytest.raises(LedgerError, match="no regular file"):
+        look_up(tmp_path, [CANARY])
+    wrong: list[tuple[Any, Any, type[Exception], str]] = [
+        (1, [], TypeError, "path must be the path of a file, not int"),
+        (ledger, CANARY, TypeError, "keys must be an iterable of str, not one str"),
+        (ledger, [CANARY, 1], TypeError, "the key of index 1 must be a str, not int"),
+        (ledger, ["\ud800canary"], ValueError, "the key of index 0 holds half of a surrogate pair, which is no text"),
+    ]
+    for path, keys, kind, text in wrong:
+        with pytest.raises(kind) as caught:
+            look_up(path, keys)
+        assert str(caught.value) == text
+    with pytest.raises(TypeError, match="key must be the name of a field, not list"):
+        look_up(ledger, [], key=[])  # type: ignore[arg-type]
