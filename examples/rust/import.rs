@@ -39,12 +39,19 @@ impl TryFrom<Row> for CreateAgent {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = std::env::args_os().nth(1).ok_or("which file?")?;
-    let rows = csv::Reader::from_path(file)?.into_deserialize::<Row>();
+    let mut reader = csv::Reader::from_path(file)?;
+    let header = reader.headers()?.clone();
+    let (mut lines, mut rows) = (Vec::new(), Vec::new());
     // A file that cannot be read is found out before anything is sent.
-    let rows = rows.collect::<Result<Vec<Row>, csv::Error>>()?;
+    for record in reader.records() {
+        let record = record?;
+        // Where it begins, or blank lines before it: it is not its number among the rows, whose cells may hold line breaks.
+        lines.push(record.position().map_or(0, csv::Position::line));
+        rows.push(record.deserialize::<Row>(Some(&header))?);
+    }
     let rows = rows.into_iter().map(CreateAgent::try_from);
     for creation in Client::from_env()?.agents().create_many(rows) {
-        let line = creation.index + 2; // The first has the names.
+        let line = lines[creation.index];
         match creation.result {
             Ok(agent) => println!("line {line}: created {}", agent.id),
             Err(error) if error.kind() == ErrorKind::Validation => {

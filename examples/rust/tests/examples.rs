@@ -103,12 +103,13 @@ fn import() {
     let rows = "email,first_name,last_name,role,born,brokerage,tier\n\
         ada@example.com,Ada,Lovelace,AGENT,1815-12-10,b_1,A\n\
         grace@example.com,Grace,,AGNT,,,\n\
-        joan@example.com,Joan,Clarke,,,,\n";
+        joan@example.com,Joan,\"Clarke\nMurray\",,,,\n\
+        mary@example.com,Mary,,,,,\n";
     std::fs::write(&file, rows).unwrap();
     let shown = output(example("import", &sandbox).arg(&file));
     std::fs::remove_file(&file).unwrap();
     let lines: Vec<&str> = shown.lines().collect();
-    let [first, last_name, role, last] = lines[..] else {
+    let [first, last_name, role, joan, last] = lines[..] else {
         panic!("{shown}");
     };
     assert!(first.starts_with("line 2: created "), "{shown}");
@@ -117,7 +118,8 @@ fn import() {
         role.starts_with("line 3: /role: must be one of "),
         "{shown}"
     );
-    assert!(last.starts_with("line 4: created "), "{shown}");
+    assert!(joan.starts_with("line 4: created "), "{shown}");
+    assert!(last.starts_with("line 6: /last_name: "), "{shown}");
     assert_eq!(sandbox.agents().len(), 2);
 }
 
