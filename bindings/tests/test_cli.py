@@ -49,10 +49,15 @@ def test_version_and_help() -> None:
         assert "--service-key" not in shown
 
 
+def test_without_arguments_there_is_the_help() -> None:
+    done = dealkit()
+    assert (done.code, done.shown) == (2, "")
+    assert done.told == dealkit("--help").shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([], "the following arguments are required: COMMAND"),
         (["deals"], "the following arguments are required: COMMAND"),
         (["deal"], "the following arguments are required: ID"),
         (["deal", "a", KEY], "that is more than the command takes"),

@@ -172,8 +172,24 @@ def test_ids_as_people_have_them(sandbox: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "ids.csv").write_text("name;id\nx;g_4\ny;\nz;g_5\n")
     assert export("ids.csv").shown == "2 deals in o.ndjson\n"
 
-    (tmp_path / "wrong.csv").write_text("name\nx\n")
-    assert export("wrong.csv").told == "dealkit: wrong.csv must have one column with the name id in its first row\n"
+    for name in ("ID", "Deal-ID", "deal_id", "DealId"):
+        (tmp_path / "ids.tsv").write_text(f"name\t{name}\nx\tg_4\n")
+        done = export("ids.tsv")
+        assert (done.shown, done.told) == ("1 deal in o.ndjson\n", f"dealkit: the ids are those of the column {name}\n")
+    must = "must have a column named id or deal_id in its first row; "
+    (tmp_path / "wrong.csv").write_text("name,Number\nx,g_1\n")
+    assert export("wrong.csv") == (
+        2, "", f"dealkit: wrong.csv {must}it has name, Number. Rename the one that holds the ids\n"
+    )  # fmt: skip
+    # The first line may be an id.
+    (tmp_path / "wrong.csv").write_text("g_canary\ng_2\n")
+    assert export("wrong.csv").told == (
+        f"dealkit: wrong.csv {must}a list of ids without a header goes into a file that ends in .txt\n"
+    )
+    (tmp_path / "wrong.csv").write_text("id,x,Deal ID\ng_1,y,g_2\n")
+    assert export("wrong.csv").told == (
+        "dealkit: wrong.csv: the ids may be in any of the columns id, Deal ID; keep one of them\n"
+    )
     assert export("-", "\n \n").told == "dealkit: there is no id in standard input\n"
     assert export("nothing.txt").told == "dealkit: nothing.txt cannot be read: No such file or directory\n"
     (tmp_path / "latin.txt").write_bytes(b"g_1\n\xe9\n")
@@ -187,7 +203,8 @@ def test_what_fails_is_in_a_file_of_its_own(sandbox: Sandbox, tmp_path: Path) ->
     assert (done.code, done.told) == (1, "")
     assert done.shown == (
         "2 of 5 deals in d.ndjson\n"
-        "3 could not be retrieved; d.ndjson.failed.csv says why. To try them again, once that is mended:\n"
+        "3 could not be retrieved; d.ndjson.failed.csv says why. Once that is mended, this retrieves them into a file "
+        "beside the first:\n"
         "  dealkit deals export --ids d.ndjson.failed.csv --out d-2.ndjson\n"
     )
     failed = rows(tmp_path / "d.ndjson.failed.csv")
@@ -223,7 +240,8 @@ def test_files_that_cannot_be(sandbox: Sandbox, ids: Path, tmp_path: Path) -> No
     done = dealkit("deals", "export", "--ids", ids, "--out", "deals.xlsx", url=sandbox.url)
     assert (done.code, done.shown) == (2, "") and "--out must end in .ndjson or .csv or .parquet," in done.told
     done = dealkit("deals", "export", "--ids", ids, "--out", tmp_path / "no" / "d.csv", url=sandbox.url)
-    assert (done.code, done.shown) == (4, "") and done.told.endswith("No such file or directory\n")
+    told = f"{tmp_path}/no/d.csv cannot be written: there is no folder {tmp_path}/no; create it first"
+    assert done == (4, "", f"dealkit: {told}\n") and not sandbox.requests
 
 
 def wait_until_saved(process: Any, out: Path, deals: int) -> None:
@@ -254,14 +272,22 @@ def test_what_was_stopped_goes_on(
         assert done.code == -signal.SIGKILL
     else:
         assert done.code == {signal.SIGINT: 130, signal.SIGTERM: 143}[how]
-        assert done.told.startswith("dealkit: stopped\n")
+        kept = re.match(
+            r"dealkit: stopped\nKept: (\d+) deals in (.*) and what could not be retrieved, 1, in (.*)\. To ", done.told
+        )
+        assert kept and [kept[2], kept[3]] == [f"{out}.part", f"{out}.failed.csv"]
+        # One of the ids is no deal: it is not among the deals that are kept.
+        saved = json.loads(out.with_name(f"{out.name}.part.json").read_text())
+        assert int(kept[1]) == saved["done"] - 1
         assert done.told.endswith(f"To go on, run the same command again:\n  dealkit {' '.join(command)}\n")
 
     sandbox.clear_faults()
     sandbox.clear_requests()
     done = dealkit(*command, url=sandbox.url)
     assert done.code == 1 and done.shown.startswith("300 of 301 deals in ")
-    assert "going on where the last run stopped: " in done.told
+    assert re.search(
+        r"going on where the last run stopped: \d+ of 301 deals are done, of which 1 could not be ", done.told
+    )
     # What is there is not retrieved again, but for what was in flight or not yet on disk.
     assert 0 < len(sandbox.requests) <= COUNT - 15
     assert [row["id"] for row in rows(tmp_path / f"d.{form}.failed.csv")] == ["nope"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import re
 import signal
 import time
 from pathlib import Path
@@ -37,13 +39,13 @@ agents.csv: 6 rows, UTF-8, separated by semicolons
   profile.onboarding_complete  profile.onboarding_complete
 
 What is wrong
-  row 3  E-mail                       must be a bare e-mail address such as ada@example.com
-  row 3  First name                   is required and missing
-  row 3  Role                         must be one of COLLECTIVE_ADMIN, BROKER_ADMIN, OFFICE_ADMIN, ADMIN, AGENT
-  row 3  Phone                        must be a plus sign followed by digits only, such as +15550100
-  row 4  profile.onboarding_complete  must be TRUE or FALSE
-  row 6                               has more cells than there are columns; is something in quotation marks missing them?
-  row 8  E-mail                       is that of row 2, and tells the rows apart (see --key)
+  row 3                E-mail                       must be a bare e-mail address such as ada@example.com
+  row 3                First name                   is required and missing
+  row 3                Role                         must be one of COLLECTIVE_ADMIN, BROKER_ADMIN, OFFICE_ADMIN, ADMIN, AGENT
+  row 3                Phone                        must be a plus sign followed by digits only, such as +15550100
+  row 4                profile.onboarding_complete  must be TRUE or FALSE
+  row 6                                             has more cells than there are columns; is something in quotation marks missing them?
+  row 8 (as in row 2)  E-mail                       is that of an earlier row, and tells the rows apart: keep one of the two, or name another column with --key
 
 2 rows can be sent, 4 cannot
 """
@@ -68,10 +70,15 @@ def imported(*options: str | Path, sandbox: Sandbox, cwd: Path, given: str = "",
     )  # fmt: skip
 
 
+def read(report: Path) -> list[dict[str, str]]:
+    """The rows of a report."""
+    with open(report, encoding="utf-8-sig", newline="") as file:
+        return [*csv.DictReader(file)]
+
+
 def came_to(path: Path) -> dict[str, str]:
     """What became of each row, as a report has it."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        return {row["row"]: row["outcome"] for row in csv.DictReader(file)}
+    return {row["row"]: row["outcome"] for row in read(path)}
 
 
 def counts(shown: str) -> dict[str, int]:
@@ -103,6 +110,65 @@ def test_a_dry_run(table: Path, tmp_path: Path) -> None:
         "8": "invalid",
     }
     assert "Hopper" not in done.shown + done.told + (tmp_path / "report.csv").read_text()
+    assert (tmp_path / "report.csv").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_kind_of_mistake_is_told_once_with_its_rows(tmp_path: Path) -> None:
+    rows = [f"a{number}@example.com,{'x' * 256 if number % 50 == 7 else 'A'},B,0{number}" for number in range(335)]
+    (tmp_path / "agents.csv").write_text("\n".join(["email,first_name,last_name,phone", *rows, *rows[:6]]))
+    done = dealkit("agents", "import", "agents.csv", "--dry-run", "--report", "r.csv", cwd=tmp_path)
+    told = done.shown.partition("What is wrong\n")[2].partition("\n\n")[0].splitlines()
+    assert [re.split("  +", line.strip()) for line in told] == [
+        ["341 rows: 2-342", "phone", "must be a plus sign followed by digits only, such as +15550100"],
+        ["7 rows: 9 (got 256), 59 (got 256), 109 (got 256), …", "first_name", "must be 1 to 255 characters"],
+        [
+            "6 rows: 337 (as in row 2), 338 (as in row 3), 339 (as in row 4), …",
+            "email",
+            "is that of an earlier row, and tells the rows apart: keep one of the two, or name another column with --key",
+        ],
+    ]
+    found = {row["row"]: row for row in read(tmp_path / "r.csv")}
+    assert len(found) == 341 and {row["outcome"] for row in found.values()} == {"invalid"}
+    assert found["9"]["message"].startswith("first_name: must be 1 to 255 characters (got 256); phone: must be")
+    assert found["342"]["message"].endswith("name another column with --key (as in row 7)")
+
+
+def test_two_rows_of_one_address_are_pointed_out(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    """They may be two agents: nothing is held back."""
+    head = "Number,email,first_name,last_name\n"
+    rows = "1,a@example.com,A,B\n2,c@example.com,A,B\n3,A@Example.com,A,B\n4,a@example.com,A,B\n"
+    (tmp_path / "agents.csv").write_text(head + rows)
+    done = dealkit("agents", "import", "agents.csv", "--key", "Number", "--dry-run", "--report", "r.csv", cwd=tmp_path)
+    assert (
+        "Worth a look\n  rows 4 (as in row 2), 5 (as in row 2)  email  "
+        "is that of an earlier row: keep one of the two, unless they are two agents\n\n4 rows can be sent, 0 cannot\n"
+    ) in done.shown
+    assert done.code == 0 and "unless they are two agents (as in row 2)" in (tmp_path / "r.csv").read_text()
+    assert imported("--key", "Number", sandbox=dealkit_sandbox, cwd=tmp_path).code == 0
+    assert len(dealkit_sandbox.agents) == 4
+
+
+def test_what_a_column_may_be_is_a_hint(tmp_path: Path) -> None:
+    """Nothing goes to a field because it may be meant."""
+    head = "E-Mail;Surname;Mobile Phone;Phone 2;first name;Vorname;DOB"
+    (tmp_path / "agents.csv").write_text(f"{head}\na@example.com;B;+1;+2;A;;\n")
+    done = dealkit("agents", "import", "agents.csv", "--dry-run", cwd=tmp_path)
+    assert done.code == 2
+    assert done.shown.splitlines()[2:] == [
+        "  Column        goes to",
+        '  E-Mail        not sent; if it is email: --map "E-Mail=email"',
+        '  Surname       not sent; if it is last_name: --map "Surname=last_name"',
+        '  Mobile Phone  not sent; if it is phone: --map "Mobile Phone=phone"',
+        '  Phone 2       not sent; if it is phone: --map "Phone 2=phone"',
+        "  first name    first_name",
+        "  Vorname       not sent",
+        '  DOB           not sent; if it is date_of_birth: --map "DOB=date_of_birth"',
+        "",
+    ]
+    assert done.told == (
+        "dealkit: no column holds email or last_name, which every agent needs. Say which does: "
+        '--map "E-Mail=email" --map "Surname=last_name"\n'
+    )
 
 
 def test_agents_are_created_as_the_table_says(table: Path, tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
@@ -169,21 +235,182 @@ def test_the_key_is_a_column(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
     head = "Number,email,first_name,last_name\n"
     (tmp_path / "agents.csv").write_text(f"{head}1,a@example.com,A,B\n2,a@example.com,A,B\n,c@example.com,A,B\n")
     done = imported("--dry-run", sandbox=dealkit_sandbox, cwd=tmp_path, yes=False)
-    assert "  row 3  email  is that of row 2, and tells the rows apart (see --key)\n" in done.shown
+    assert "  row 3 (as in row 2)  email  is that of an earlier row, and tells the rows apart: " in done.shown
     done = imported("--key", "Number", sandbox=dealkit_sandbox, cwd=tmp_path)
     assert counts(done.shown) == {"created": 2, "rejected": 0, "unknown": 0, "invalid": 1}
-    assert "  row 4  Number  is empty, and tells the rows apart (see --key)\n" in done.shown
+    assert "  row 4  Number  is empty, and tells the rows apart: fill it in, or name another " in done.shown
     assert {agent.email for agent in dealkit_sandbox.agents} == {"a@example.com"}
 
     wrong = imported("--key", "Nummer", sandbox=dealkit_sandbox, cwd=tmp_path)
     assert (wrong.code, wrong.told) == (2, "dealkit: --key: there is no column Nummer; --dry-run shows the columns\n")
 
 
+def test_the_ledger_knows_what_its_keys_are_called(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    """By another column it would know nobody, and create everybody again."""
+    head = "Number,E-mail,first_name,last_name\n"
+    (tmp_path / "agents.csv").write_text(f"{head}1,a@example.com,A,B\n2,b@example.com,A,B\n")
+    mapped = ["--map", "E-mail=email"]
+    cases = [("l1.ndjson", [], "email", ["--key", "Number"]), ("l2.ndjson", ["--key", "Number"], "Number", [])]
+    for ledger, options, name, others in cases:
+        done = imported(*mapped, *options, "--ledger", ledger, sandbox=dealkit_sandbox, cwd=tmp_path)
+        assert done.code == 0
+        assert json.loads((tmp_path / ledger).read_text().partition("\n")[0])["keys"] == name
+        dealkit_sandbox.clear_requests()
+        for dry in (["--dry-run"], []):
+            done = imported(*mapped, *others, "--ledger", ledger, *dry, sandbox=dealkit_sandbox, cwd=tmp_path)
+            assert done.code == 2 and f'its keys are called "{name}", and those of this job "' in done.told
+            assert done.told.endswith("\nWhich column holds the keys, --key says.\n")
+        assert not dealkit_sandbox.requests
+    # By its field: tables call their columns as they like.
+    (tmp_path / "agents.csv").write_text("email,first_name,last_name\na@example.com,A,B\n")
+    done = imported("--ledger", "l1.ndjson", sandbox=dealkit_sandbox, cwd=tmp_path)
+    assert (done.code, "1 of them in an earlier run" in done.shown) == (0, True)
+
+
+def test_a_dry_run_says_what_the_ledger_has(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    agents(tmp_path / "agents.csv", 3)
+    dealkit_sandbox.fail_next(act_then_reset=True, method="POST")
+    dealkit_sandbox.fail_next(status=422, method="POST")
+    imported("--concurrency", "1", sandbox=dealkit_sandbox, cwd=tmp_path)
+    agents(tmp_path / "agents.csv", 5)
+    ledger = tmp_path / "agents.csv.ledger.ndjson"
+    before = ledger.read_bytes()
+    dry = ["--dry-run", "--report", "dry.csv"]
+    done = dealkit("agents", "import", "agents.csv", *dry, key="", cwd=tmp_path)
+    assert (
+        "5 rows can be sent, 0 cannot\n"
+        "agents.csv.ledger.ndjson has 3 of them, of which nothing is sent again: 1 created, 1 rejected, 1 unknown\n"
+    ) in done.shown
+    assert ledger.read_bytes() == before
+    found = read(tmp_path / "dry.csv")
+    assert [(row["outcome"], row["earlier_run"], row["status"]) for row in found] == [
+        ("unknown", "yes", ""),
+        ("rejected", "yes", "422"),
+        ("created", "yes", ""),
+        ("not sent", "", ""),
+        ("not sent", "", ""),
+    ]
+    assert found[2]["agent_id"] == dealkit_sandbox.agents[1].id
+
+    done = dealkit("agents", "import", "agents.csv", *dry, "--resend-unknown", key="", cwd=tmp_path)
+    assert "has 2 of them, of which nothing is sent again: 1 created, 1 rejected\n" in done.shown
+
+
+def fill_in(path: Path, found: dict[str, str]) -> None:
+    """Fills in the agent ids of rows, as a spreadsheet in western Europe saves that."""
+    rows = read(path)
+    for row in rows:
+        row["agent_id"] = found.get(row["row"], row["agent_id"])
+    with open(path, "w", encoding="utf-8-sig", newline="") as file:
+        table = csv.DictWriter(file, rows[0], delimiter=";")
+        table.writeheader()
+        table.writerows(rows)
+
+
+def test_rows_that_were_looked_up_are_settled(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    agents(tmp_path / "agents.csv", 5)
+    dealkit_sandbox.fail_next(act_then_reset=True, method="POST")
+    dealkit_sandbox.fail_next(cut="before-head", method="POST")
+    dealkit_sandbox.fail_next(cut="before-head", method="POST")
+    dealkit_sandbox.fail_next(status=422, method="POST")
+    done = imported("--concurrency", "1", sandbox=dealkit_sandbox, cwd=tmp_path)
+    assert counts(done.shown) == {"created": 1, "rejected": 1, "unknown": 3}
+    settle, again = (line.split()[1:] for line in done.shown.splitlines()[-2:])
+    assert settle == ["ledger", "settle", "agents.csv.ledger.ndjson", "agents.csv.report.csv"]
+
+    report = tmp_path / "agents.csv.report.csv"
+    nothing = "4 rows had nothing in agent_id, and stay as they are.\n"
+    assert dealkit(*settle, cwd=tmp_path) == (0, f"agents.csv.ledger.ndjson has all of it already.\n{nothing}", "")
+    # As many as one has found by now; the ledger is told later.
+    there = {agent.email: agent.id for agent in dealkit_sandbox.agents}
+    fill_in(report, {"2": there["a0@example.com"], "3": "None"})
+    assert dealkit(*again, url=dealkit_sandbox.url, cwd=tmp_path).code == 1
+    assert [row["agent_id"] for row in read(report)][:3] == [there["a0@example.com"], "None", ""], "it is kept"
+
+    done = dealkit(*settle, url="", key="", cwd=tmp_path)
+    assert done == (
+        0,
+        "agents.csv.ledger.ndjson has it: 1 row with an agent, 1 without.\n"
+        "2 rows had nothing in agent_id, and stay as they are.\n"
+        "The next import sends those without an agent.\n",
+        "",
+    )
+    fill_in(report, {"4": "none", "5": "none"})
+    for _ in range(2):
+        assert dealkit(*settle, cwd=tmp_path).code == 0, "what it has by now is passed over"
+
+    done = dealkit(*again, url=dealkit_sandbox.url, cwd=tmp_path)
+    assert (done.code, counts(done.shown)["created"]) == (0, 5)
+    assert sorted(agent.email or "" for agent in dealkit_sandbox.agents) == [f"a{at}@example.com" for at in range(5)]
+    assert sorted(row["agent_id"] for row in read(report)) == sorted(agent.id for agent in dealkit_sandbox.agents)
+
+
+def test_what_cannot_be_settled(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    agents(tmp_path / "agents.csv", 2)
+    dealkit_sandbox.fail_next(act_then_reset=True, method="POST")
+    imported("--concurrency", "1", sandbox=dealkit_sandbox, cwd=tmp_path)
+    ledger = tmp_path / "agents.csv.ledger.ndjson"
+    before = ledger.read_bytes()
+    cases = [
+        (
+            "key,agent_id\nx-0,\nCANARY,a_9\n",
+            2,
+            "row 3 of found.csv cannot be settled: the ledger does not have its key",
+        ),
+        ("Key;Agent ID\nx-0;a_9\n\nx-1;CANARY\n", 2, "row 4 of found.csv cannot be settled: the ledger has that its "),
+        (
+            "key,agent_id\nx-0,a_9\nx-1,\nx-0,none\n",
+            2,
+            "found.csv: row 4 has the key of row 2; fill in agent_id in one ",
+        ),
+        (
+            "name,agent_id\nCANARY,a_9\n",
+            2,
+            "must have the columns key and agent_id, as the report of an import has; it has ",
+        ),
+        ("key,agent_id\nCANARY,\n", 2, "no row of found.csv has anything in agent_id. Fill in what you have found"),
+        ("key,agent_id\n,a_9\n", 2, "row 2 of found.csv cannot be settled: the ledger does not have its key"),
+    ]
+    for text, code, told in cases:
+        (tmp_path / "found.csv").write_text(text)
+        done = dealkit("ledger", "settle", ledger.name, "found.csv", cwd=tmp_path)
+        assert (done.code, done.shown) == (code, "") and told in done.told, done
+        assert "CANARY" not in done.told and ledger.read_bytes() == before
+    for name in ("agents.csv", "nothing.ndjson"):
+        (tmp_path / "found.csv").write_text("key,agent_id\nx-0,a_9\n")
+        done = dealkit("ledger", "settle", name, "found.csv", cwd=tmp_path)
+        assert done.code == (2 if name == "agents.csv" else 4) and name in done.told
+    assert not (tmp_path / "nothing.ndjson").exists()
+
+
+def test_a_service_that_has_moved(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    agents(tmp_path / "agents.csv", 2)
+    with Sandbox() as old:
+        assert imported(sandbox=old, cwd=tmp_path).code == 0
+    done = imported(sandbox=dealkit_sandbox, cwd=tmp_path)
+    assert done.code == 2 and f"it is the ledger of another service, {old.url}" in done.told
+    move = done.told.splitlines()[-1].split()[1:]
+    assert move == ["ledger", "move", "agents.csv.ledger.ndjson", dealkit_sandbox.url]
+    done = dealkit(*move, key="", cwd=tmp_path)
+    assert done == (0, f"agents.csv.ledger.ndjson is the ledger of {dealkit_sandbox.url} from now on.\n", "")
+    done = imported(sandbox=dealkit_sandbox, cwd=tmp_path)
+    assert (done.code, counts(done.shown)["created"], dealkit_sandbox.agents) == (0, 2, [])
+
+    for url, ledger, code in (("no url", "agents.csv.ledger.ndjson", 2), ("https://a.example.com", "no.ndjson", 4)):
+        done = dealkit("ledger", "move", ledger, url, cwd=tmp_path)
+        assert (done.code, done.shown) == (code, "") and done.told.startswith("dealkit: ledger "), done
+
+
 @pytest.mark.parametrize(
     ("content", "options", "told"),
     [
         (b"", [], "agents.csv: the first row is empty; it must hold the names of the columns"),
-        (b"a,b\n1,2\n", [], "no column holds email or first_name or last_name, which every agent needs."),
+        (
+            b"a,b\n1,2\n",
+            [],
+            'needs. Say which does: --map "COLUMN=email" --map "COLUMN=first_name" --map "COLUMN=last_name"',
+        ),
+        (b'sep=;\nemail,first_name,last_name\n"a,b,c\n', [], "line 3 is not as CSV has it"),
         (
             b"email,first_name,last_name\n\xe9,b,c\n",
             [],
@@ -219,23 +446,37 @@ def test_tables_that_cannot_be_used(content: bytes, options: list[str], told: st
 
 
 @pytest.mark.parametrize(
-    ("encoding", "delimiter", "options"),
+    ("encoding", "delimiter", "first", "options", "understood"),
     [
-        ("utf-8", ",", []),
-        ("utf-8-sig", ";", []),
-        ("utf-16", "\t", []),
-        ("cp1252", ";", ["--encoding", "cp1252"]),
-        ("utf-8", "#", ["--delimiter", "#"]),
+        ("utf-8", ",", "", [], "UTF-8, separated by commas"),
+        ("utf-8-sig", ";", "", [], "UTF-8 with a byte-order mark, separated by semicolons"),
+        ("utf-16", "\t", "", [], "UTF-16 with a byte-order mark, separated by tabs"),
+        ("utf-8", "\t", "", [], "UTF-8, separated by tabs"),
+        ("cp1252", ";", "", ["--encoding", "cp1252"], "CP1252, separated by semicolons"),
+        ("utf-8", "#", "", ["--delimiter", "#"], 'UTF-8, separated by "#"'),
+        ("utf-8-sig", ";", "sep=;\r\n", ["--encoding", "utf-8"],
+         "UTF-8 with a byte-order mark, separated by semicolons, as its line sep= says"),
+        ("utf-8", "\t", "SEP=\t\n", [], "UTF-8, separated by tabs, as its line sep= says"),
+        ("utf-8", "^", '"sep=^"\n', [], 'UTF-8, separated by "^", as its line sep= says'),
     ],
-)
+)  # fmt: skip
 def test_tables_as_spreadsheets_write_them(
-    encoding: str, delimiter: str, options: list[str], tmp_path: Path, dealkit_sandbox: Sandbox
+    encoding: str,
+    delimiter: str,
+    first: str,
+    options: list[str],
+    understood: str,
+    tmp_path: Path,
+    dealkit_sandbox: Sandbox,
 ) -> None:
     rows = [["Email", "First Name", "LAST-NAME", "Office ID"], [" zoe@example.com ", "Zoë", "O'Brien; Jr,", "  "]]
     with open(tmp_path / "agents.csv", "w", encoding=encoding, newline="") as file:
+        file.write(first)
         csv.writer(file, delimiter=delimiter).writerows(rows)
     done = imported(*options, sandbox=dealkit_sandbox, cwd=tmp_path)
-    assert done.code == 0, done
+    assert done.code == 0 and done.shown.startswith(f"agents.csv: 1 row, {understood}\n"), done
+    # Excel shows no row of `sep=`: the header is the first.
+    assert came_to(tmp_path / "agents.csv.report.csv") == {"2": "created"}
     (agent,) = dealkit_sandbox.agents
     assert agent.sent == {
         "email": "zoe@example.com", "first_name": "Zoë", "last_name": "O'Brien; Jr,", "profile": {}
@@ -255,8 +496,12 @@ def test_somebody_is_asked_on_a_terminal(tmp_path: Path, dealkit_sandbox: Sandbo
             assert ("nothing was sent" in terminal.screen) == (code != 0)
         assert len(dealkit_sandbox.agents) == created
     assert "[##############################] 2 of 2 agents" in terminal.screen
+    # Nobody is asked where nothing would be sent.
+    assert imported(sandbox=dealkit_sandbox, cwd=tmp_path, yes=False).code == 0
+    agents(tmp_path / "agents.csv", 3)
     with Terminal("agents", "import", "agents.csv", url=dealkit_sandbox.url, cwd=tmp_path) as terminal:
-        terminal.wait_for("? Those that agents.csv.ledger.ndjson has from an earlier run are not sent again. [y/N] ")
+        terminal.wait_for(f"Create 1 agent at {dealkit_sandbox.url}? [y/N] ")
+        assert "agents.csv.ledger.ndjson has 2 of them, of which nothing is sent again: 2 created\n" in terminal.screen
         terminal.interrupt()
         assert terminal.end() == 130 and terminal.screen.endswith("[y/N] \ndealkit: stopped\n")
 
@@ -346,14 +591,20 @@ def test_ledgers_that_cannot_be_used(tmp_path: Path, dealkit_sandbox: Sandbox) -
     done = imported("--ledger", "no/l.ndjson", sandbox=dealkit_sandbox, cwd=tmp_path)
     assert done.code == 4 and "create the folder first" in done.told
     done = imported("--report", "no/report.csv", sandbox=dealkit_sandbox, cwd=tmp_path)
-    assert done.code == 4 and "No such file or directory" in done.told
+    assert (done.code, done.told) == (
+        4,
+        "dealkit: no/report.csv cannot be written: there is no folder no; create it first\n",
+    )
+    done = imported("--report", "mine.txt", sandbox=dealkit_sandbox, cwd=tmp_path)
+    assert done.code == 2 and "mine.txt exists, and cannot be replaced by the report" in done.told
+    assert (tmp_path / "mine.txt").read_text() == "mine\n"
     assert dealkit_sandbox.agents == []
 
 
 def test_no_value_of_a_row_is_in_an_error(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
     person = "Canary Lovelace"
-    rows = f"{person},{person},x\ncanary@example.com,{person},{person}\n"
-    (tmp_path / "agents.csv").write_text(f"email,first_name,last_name\n{rows}")
+    rows = f"{person},{person},x,1\ncanary@example.com,{person},{person},2\n"
+    (tmp_path / "agents.csv").write_text(f"email,first_name,last_name,Number\n{rows}")
     key = "sk-canary-0b5e1f"
     faults: list[dict[str, Any]] = [
         {"status": 422},
@@ -361,15 +612,15 @@ def test_no_value_of_a_row_is_in_an_error(tmp_path: Path, dealkit_sandbox: Sandb
         {"act_then_reset": True},
         {"cut": "after-bytes:9"},
     ]
-    for fault in faults:
+    for number, fault in enumerate(faults):
         ledger = f"{next(iter(fault))}-{fault.get('status')}.ndjson"
         with Sandbox(service_key=key) as sandbox:
             sandbox.fail_next(method="POST", **fault)
             done = dealkit(
-                "agents", "import", "agents.csv", "--yes", "--ledger", ledger, "--report", "r.csv",
+                "agents", "import", "agents.csv", "--yes", "--ledger", ledger, "--report", f"{number}.csv", "--key", "Number",
                 url=sandbox.url, key=key, cwd=tmp_path,
             )  # fmt: skip
         assert done.code == 1
-        kept = (tmp_path / ledger).read_text() + (tmp_path / "r.csv").read_text()
+        kept = (tmp_path / ledger).read_text() + (tmp_path / f"{number}.csv").read_text()
         for canary in (person, "canary@example.com", key):
             assert canary not in done.shown + done.told + kept, fault

@@ -40,6 +40,19 @@ T = TypeVar("T")
 _FIELDS = frozenset(CreateAgentParams.__annotations__)
 
 
+class KeyOf:
+    """A function that tells the key of a row, and what these keys are called, where they are in no field of the row."""
+
+    __slots__ = ("_tell", "name")
+
+    def __init__(self, name: str, tell: Callable[[Any], str]) -> None:
+        self.name = name
+        self._tell = tell
+
+    def __call__(self, row: Any) -> str:
+        return self._tell(row)
+
+
 class _Creations(Window[Creation[T]]):
     """What both iterators have in common."""
 
@@ -342,6 +355,8 @@ def _checked_path(ledger: Any, key: Any, resend_unknown: Any) -> str | None:
 
 def _named(key: str | Callable[[Any], object] | None) -> tuple[Callable[[Any], object] | None, str | None]:
     """The function that tells the key of a row, and what the keys are called, where they have a name."""
+    if isinstance(key, KeyOf):
+        return key, key.name
     if not isinstance(key, str):
         return key, None
     field, *path = key.split(".")

@@ -85,6 +85,8 @@ def _hint(error: DealkitError) -> str | None:
             return "The service took too long. Try again, with a larger --timeout perhaps; is a firewall in between?"
         case APIConnectionError(outcome="unknown"):
             return "The connection broke. Try again."
+        case LedgerError(reason="other_keys"):
+            return "Which column holds the keys, --key says."
         case DecodeError():
             return "That is not what this service should send. Is the base URL right, and no login page in between?"
     return None

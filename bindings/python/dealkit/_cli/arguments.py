@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -31,8 +33,12 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options of the command that the arguments name, and in `run` what runs it. Exits where they are wrong."""
+    """The options of the command that the arguments name, and in `run` what runs it. Exits where they are wrong, or
+    where there are none, with the help."""
     parser = _parser()
+    if not arguments:
+        parser.print_help(sys.stderr)
+        parser.exit(2)
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         names = [name.partition("=")[0] for name in unknown if name.startswith("--")]
@@ -80,6 +86,36 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_import(imports)
 
+    ledger = _group(commands, "ledger", "note in the ledger of an import what you have found out")
+    settle = _command(
+        ledger,
+        "settle",
+        "LEDGER FILE",
+        "say what became of rows that are unknown or were rejected",
+        "Notes in the ledger of an import what became of rows: FILE is its report, with the agent's id in agent_id where "
+        "you have found the agent, and none where there is none, so that the next import sends the row. Where agent_id is "
+        "empty nothing changes. Nothing is sent.",
+        _run_settle,
+        calls=False,
+    )
+    settle.add_argument("ledger", metavar="LEDGER", help="the ledger of the import")
+    settle.add_argument(
+        "file", metavar="FILE", help="a CSV file with the columns key and agent_id: the report of the import"
+    )
+    _add_reading(settle)
+    move = _command(
+        ledger,
+        "move",
+        "LEDGER URL",
+        "say that the service has another address",
+        "Notes in the ledger of an import that the service, the same with the same agents, has another address from now on. "
+        "Nothing is sent.",
+        _run_move,
+        calls=False,
+    )
+    move.add_argument("ledger", metavar="LEDGER", help="the ledger of the import")
+    move.add_argument("url", metavar="URL", help="the new address, as --base-url takes it")
+
     _command(
         commands,
         "check",
@@ -96,7 +132,8 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         "--ids",
         required=True,
         metavar="FILE",
-        help="the ids of the deals, one a line; a .csv file with a column `id`; or - for standard input. "
+        help="the ids of the deals, one a line; a .csv or .tsv file with a column "
+        "named id or deal_id, in any case; or - for standard input. "
         "Blank lines are skipped, and an id that stands there twice is retrieved once",
     )
     parser.add_argument(
@@ -141,10 +178,19 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
         "--dry-run", action="store_true", help="show what would be sent and what is wrong; send nothing"
     )
     parser.add_argument("--yes", action="store_true", help="do not ask before agents are created")
-    parser.add_argument("--report", metavar="FILE", help="write what became of each row into a CSV file")
+    parser.add_argument(
+        "--report",
+        metavar="FILE",
+        help="the CSV file that says what became of each row (default: the table's name with .report.csv; "
+        "after a dry run, none)",
+    )
+    _add_reading(parser)
+    _add_speed(parser, 8, "agents")
+
+
+def _add_reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--encoding", metavar="NAME", help="the encoding of the file, such as cp1252 (default: UTF-8)")
     parser.add_argument("--delimiter", metavar="CHARACTER", help="what stands between columns (default: found out)")
-    _add_speed(parser, 8, "agents")
 
 
 def _add_speed(parser: argparse.ArgumentParser, concurrency: int, noun: str) -> None:
@@ -161,18 +207,21 @@ def _add_speed(parser: argparse.ArgumentParser, concurrency: int, noun: str) -> 
 
 
 def _command(
-    commands: _Commands, name: str, usage: str, short: str, description: str, run: _Run
+    commands: _Commands, name: str, usage: str, short: str, description: str, run: _Run, *, calls: bool = True
 ) -> argparse.ArgumentParser:
-    """A command, with what every command can be told."""
+    """A command; one that calls the service can be told what every such command can."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=short,
-        description=description,
-        epilog=f"{_ENVIRONMENT}\n{EXIT_CODES}",
+        description=textwrap.fill(description, 78),
+        epilog=f"{_ENVIRONMENT}\n{EXIT_CODES}" if calls else EXIT_CODES,
         usage=f"%(prog)s {usage} [OPTIONS]".replace("  ", " "),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.set_defaults(run=run)
+    if not calls:
+        return parser
     service = parser.add_argument_group("the service")
     service.add_argument("--base-url", metavar="URL", help="its address, such as https://deals.example.com")
     service.add_argument(
@@ -185,7 +234,6 @@ def _command(
     service.add_argument(
         "--allow-http", action="store_true", default=None, help="allow an address that begins with http://: not secure"
     )
-    parser.set_defaults(run=run)
     return parser
 
 
@@ -231,6 +279,18 @@ def _run_import(options: argparse.Namespace) -> int:
     from dealkit._cli.import_agents import run
 
     return run(options)
+
+
+def _run_settle(options: argparse.Namespace) -> int:
+    from dealkit._cli.ledger import settle
+
+    return settle(options)
+
+
+def _run_move(options: argparse.Namespace) -> int:
+    from dealkit._cli.ledger import move
+
+    return move(options)
 
 
 def _run_check(options: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, get_type_hints
 from dealkit import _native
 from dealkit._cli.exits import Failed
 from dealkit._cli.screen import safe
-from dealkit._cli.table_file import Row
+from dealkit._cli.table_file import Row, letters
 from dealkit.params import AgentProfileParams, CreateAgentParams
 
 _PROFILE = "profile."
@@ -29,12 +29,46 @@ _YES_OR_NO = frozenset(f"{_PROFILE}{name}" for name, kind in get_type_hints(Agen
 _BOOLEANS = {"true": True, "false": False}
 
 
+# Other names of fields, in letters alone. They are a hint: nothing goes to a field because of them.
+_MEANT = {
+    "mail": "email",
+    "emailaddress": "email",
+    "mailaddress": "email",
+    "givenname": "first_name",
+    "forename": "first_name",
+    "surname": "last_name",
+    "familyname": "last_name",
+    "telephone": "phone",
+    "tel": "phone",
+    "phonenumber": "phone",
+    "mobile": "phone",
+    "mobilephone": "phone",
+    "mobilenumber": "phone",
+    "cell": "phone",
+    "cellphone": "phone",
+    "birthday": "date_of_birth",
+    "birthdate": "date_of_birth",
+    "dob": "date_of_birth",
+    "photo": "image_url",
+    "image": "image_url",
+    "brokerage": "brokerage_id",
+    "office": "office_id",
+}
+
+
 class Mistake(NamedTuple):
-    """What is wrong with a row: nothing in it is a value of the row."""
+    """What is wrong with a row, or may be: nothing in it is a value of the row."""
 
     row: int
     column: str
     text: str
+    """What is wrong, in the same words for every row."""
+    of_row: str = ""
+    """What is particular to this one."""
+
+    def __str__(self) -> str:
+        text = f"{self.column}: {self.text}".removeprefix(": ")
+        return f"{text} ({self.of_row})" if self.of_row else text
 
 
 class Columns:
@@ -69,6 +103,10 @@ class Columns:
             raise Failed(f"{option}: there is {which} {safe(name)}; --dry-run shows the columns")
         return found[0]
 
+    def key_name(self, index: int) -> str:
+        """What a ledger calls the keys in a column: by their field, since tables call their columns as they like."""
+        return self.fields[index] or self.header[index]
+
     def key_index(self, key: str | None) -> int:
         """The place of the column that tells rows apart: the one that is named, or one that usually does."""
         if key is not None:
@@ -84,7 +122,31 @@ class Columns:
     def shown(self) -> Iterator[tuple[str, str]]:
         """Each column and where it goes, for people."""
         for name, field in zip(self.header, self.fields, strict=True):
-            yield safe(name) or "(no name)", field or _why_not(name)
+            meant = self._meant(name) if field is None else None
+            hint = f"; if it is {meant}: {_option(name, meant)}" if meant else ""
+            yield safe(name) or "(no name)", field or f"not sent{hint}"
+
+    def options_for_missing(self) -> str:
+        """The options that say what the required fields are in which no column is, as far as the names tell."""
+        options = []
+        for field in self.missing:
+            meant = [
+                name for name, of in zip(self.header, self.fields, strict=True) if not of and self._meant(name) == field
+            ]
+            options.append(_option(meant[0] if len(meant) == 1 else "COLUMN", field))
+        return " ".join(options)
+
+    def _meant(self, name: str) -> str | None:
+        """What a column that is not sent may be meant to hold, if no other column does."""
+        plain = letters(name)
+        meant = _MEANT.get(plain) or next(
+            (field for field in FIELDS if letters(field.removeprefix(_PROFILE)) == plain), None
+        )
+        return None if meant in self.fields else meant
+
+    def name_of(self, field: str) -> str | None:
+        """The column that holds a field."""
+        return self.header[self.fields.index(field)] if field in self.fields else None
 
     def agent(self, row: Row) -> dict[str, Any]:
         """The arguments of a create. An empty cell is left out."""
@@ -128,12 +190,9 @@ def _field_named(name: str) -> str | None:
     return plain if plain in FIELDS else None
 
 
-def _why_not(name: str) -> str:
-    """Of a column that is not sent: what it may be meant to be."""
-    meant = _field_named(f"{_PROFILE}{name}")
-    if meant is None or not name:
-        return "not sent"
-    return f'not sent; if it is {meant}: --map "{safe(name)}={meant}"'
+def _option(name: str, field: str) -> str:
+    """The option that has a column go to a field."""
+    return f'--map "{safe(name)}={field}"'
 
 
 def _listed() -> str:

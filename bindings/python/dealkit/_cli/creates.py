@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dealkit import ledger
 from dealkit._cli.advice import in_words
-from dealkit._cli.plan import Line
+from dealkit._cli.plan import Plan
 from dealkit._cli.report import Result
 from dealkit._cli.screen import Progress, tell
 from dealkit._client import Client
+from dealkit._create_many import KeyOf
 from dealkit._creation import Creation
 from dealkit._native import Agent
 from dealkit.exceptions import (
@@ -37,11 +39,28 @@ def ledger_of(options: Namespace) -> Path:
     return Path(options.ledger or f"{options.file}.ledger.ndjson")
 
 
+def earlier(plan: Plan, options: Namespace) -> dict[int, Result]:
+    """What earlier runs have left of rows, by their number, where the next one sends nothing."""
+    recorded = ledger.look_up(ledger_of(options), [line.key for line in plan.lines], key=plan.key_name)
+    return {
+        line.number: Result(
+            row=line.number,
+            key=line.key,
+            came_to=_WORDS[one.outcome],
+            agent_id=one.agent_id or "",
+            status=str(one.status_code or ""),
+            was_earlier=True,
+        )
+        for line, one in zip(plan.lines, recorded, strict=True)
+        if one is not None and not (options.resend_unknown and one.outcome == "unknown")
+    }
+
+
 class Creates:
     """The creates of some rows."""
 
-    def __init__(self, client: Client, lines: list[Line], options: Namespace) -> None:
-        self._lines = lines
+    def __init__(self, client: Client, plan: Plan, options: Namespace) -> None:
+        self._lines = lines = plan.lines
         self._came_to: list[Result | None] = [None] * len(lines)
         self._in_a_row = 0
         self.stopped_by: DealkitError | None = None
@@ -56,7 +75,7 @@ class Creates:
             ordered=False,
             on_error="return",
             ledger=ledger_of(options),
-            key=lambda agent: keys[id(agent)],
+            key=KeyOf(plan.key_name, lambda agent: keys[id(agent)]),
             resend_unknown=options.resend_unknown,
         )
 
@@ -96,13 +115,13 @@ class Creates:
 
     def _unseen(self, index: int) -> Result:
         """What is said of a row of which nothing has come."""
-        row = self._lines[index].number
+        row, key = self._lines[index].number, self._lines[index].key
         if index < self._taken:
             # Ctrl-C came just when it did.
             return Result(
-                row, "unknown", message="stopped as its response came: run the command again, the ledger has it"
+                row, key, "unknown", message="stopped as its response came: run the command again, the ledger has it"
             )
-        return Result(row, "not sent", message="stopped before it was its turn")
+        return Result(row, key, "not sent", message="stopped before it was its turn")
 
     def _take(self, progress: Progress) -> None:
         for creation in self._creations:
@@ -130,6 +149,7 @@ class Creates:
         error = creation.error
         self._came_to[creation.index] = Result(
             row=self._lines[creation.index].number,
+            key=self._lines[creation.index].key,
             came_to=_WORDS[creation.outcome],
             agent_id=creation.agent_id or "",
             status=str(getattr(error, "status_code", None) or ""),

@@ -13,8 +13,9 @@ from dealkit._cli.connection import address, connect
 from dealkit._cli.exits import DONE, INCOMPLETE, UNWRITABLE, Failed, Interrupted
 from dealkit._cli.forms import form_of
 from dealkit._cli.ids import STANDARD_INPUT, read_ids
-from dealkit._cli.part import Part, failed_of, part_of
-from dealkit._cli.screen import Progress, command_line, counted, say, tell
+from dealkit._cli.part import Part, Position, failed_of, part_of
+from dealkit._cli.screen import Progress, command_line, counted, safe, say, tell
+from dealkit._cli.table_file import refuse_no_folder
 from dealkit._client import Client
 from dealkit._models import Deal
 from dealkit.exceptions import (
@@ -37,14 +38,17 @@ def run(options: Namespace) -> int:
     """Retrieves the deals and writes the file, or goes on where an earlier run has stopped."""
     out = Path(options.out)
     form = form_of(out)
+    refuse_no_folder(out)
     if out.exists() and not options.overwrite:
         raise Failed(f"{out} exists; choose another name, or replace it with --overwrite")
     found = read_ids(options.ids)
+    if found.column not in (None, "id"):
+        tell(f"the ids are those of the column {safe(found.column or '')}")
     with connect(options) as client, Part(out, found.ids, address(options), restart=options.restart) as part:
         if found.duplicates:
             tell(f"{counted(found.duplicates, 'id')} stood there more than once; each deal is retrieved once")
         if part.at.done:
-            tell(f"going on where the last run stopped: {part.at.done:,} of {counted(len(found.ids), 'deal')} are done")
+            tell(f"going on where the last run stopped: {_so_far(part.at, len(found.ids))}")
         part.begin(form.header, _FAILED_HEADER)
         try:
             _retrieve(client, found.ids, part, form.line, options.concurrency)
@@ -125,11 +129,18 @@ def _sum_up(out: Path, total: int, failed: int) -> int:
         say(f"{counted(total, 'deal')} in {out}")
         return DONE
     say(f"{total - failed:,} of {counted(total, 'deal')} in {out}")
-    say(f"{failed:,} could not be retrieved; {failed_of(out)} says why. To try them again, once that is mended:")
+    say(
+        f"{failed:,} could not be retrieved; {failed_of(out)} says why. Once that is mended, this retrieves them into a file beside the first:"
+    )
     others = (out.with_name(f"{out.stem}-{number}{out.suffix}") for number in count(2))
     again = next(other for other in others if not other.exists())
     say(f"  {command_line(['deals', 'export', '--ids', str(failed_of(out)), '--out', str(again)])}")
     return INCOMPLETE
+
+
+def _so_far(at: Position, total: int) -> str:
+    failed = f", of which {at.failed:,} could not be retrieved" if at.failed else ""
+    return f"{at.done:,} of {counted(total, 'deal')} are done{failed}"
 
 
 def _left(part: Part, options: Namespace) -> str:
@@ -139,7 +150,10 @@ def _left(part: Part, options: Namespace) -> str:
         return ""
     arguments = [argument for argument in options.arguments if argument != "--restart"]
     same_ids = ", with the same ids" if options.ids == STANDARD_INPUT else ""
+    out = Path(options.out)
+    there = [f"{counted(part.at.done - part.at.failed, 'deal')} in {part_of(out)}"]
+    if part.at.failed:
+        there.append(f"what could not be retrieved, {part.at.failed:,}, in {failed_of(out)}")
     return (
-        f"\n{counted(part.at.done, 'deal')} are done and kept in {part_of(Path(options.out))}. "
-        f"To go on, run the same command again{same_ids}:\n  {command_line(arguments)}"
+        f"\nKept: {' and '.join(there)}. To go on, run the same command again{same_ids}:\n  {command_line(arguments)}"
     )

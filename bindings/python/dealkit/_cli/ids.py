@@ -7,9 +7,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dealkit._cli.exits import Failed
-from dealkit._cli.table_file import read_bytes, read_table
+from dealkit._cli.screen import safe
+from dealkit._cli.table_file import letters, read_bytes, read_table
 
 STANDARD_INPUT = "-"
+
+_TABLES = (".csv", ".tsv")
+
+# How the column may be called, in letters alone.
+_NAMES = ("id", "dealid")
 
 
 class Ids(NamedTuple):
@@ -18,16 +24,22 @@ class Ids(NamedTuple):
     ids: list[str]
     duplicates: int
     """How many more there were that had come before."""
+    column: str | None
+    """The column that they are from, where the file is a table."""
 
 
 def read_ids(source: str) -> Ids:
-    """The ids of a file with one a line, of the column `id` of a .csv file, or of standard input."""
+    """The ids of a file with one a line, of the column `id` or `deal_id` of a table, or of standard input."""
     path = Path(source)
-    found = _column(path) if path.suffix.lower() == ".csv" else _lines(source)
+    column = None
+    if path.suffix.lower() in _TABLES:
+        column, found = _column(path)
+    else:
+        found = _lines(source)
     ids = list(dict.fromkeys(found))
     if not ids:
         raise Failed(f"there is no id in {_name(source)}")
-    return Ids(ids, len(found) - len(ids))
+    return Ids(ids, len(found) - len(ids), column)
 
 
 def _lines(source: str) -> list[str]:
@@ -41,12 +53,28 @@ def _lines(source: str) -> list[str]:
     return [id for line in text.split("\n") if (id := line.strip())]
 
 
-def _column(path: Path) -> list[str]:
+def _column(path: Path) -> tuple[str, list[str]]:
     table = read_table(path)
-    if table.header.count("id") != 1:
-        raise Failed(f"{path} must have one column with the name id in its first row")
-    at = table.header.index("id")
-    return [row.cells[at] for row in table.rows if at < len(row.cells) and row.cells[at]]
+    fitting = [at for at, name in enumerate(table.header) if letters(name) in _NAMES]
+    if len(fitting) != 1:
+        raise Failed(_which_column(path, table.header, [table.header[at] for at in fitting]))
+    (at,) = fitting
+    return table.header[at], [row.cells[at] for row in table.rows if at < len(row.cells) and row.cells[at]]
+
+
+def _which_column(path: Path, header: list[str], fitting: list[str]) -> str:
+    """Why no column, or more than one, can hold the ids, and what to do."""
+    if fitting:
+        return f"{path}: the ids may be in any of the columns {_listed(fitting)}; keep one of them"
+    text = f"{path} must have a column named id or deal_id in its first row; "
+    if len(header) == 1:
+        # Where there is no header, it is an id.
+        return text + "a list of ids without a header goes into a file that ends in .txt"
+    return text + f"it has {_listed(header)}. Rename the one that holds the ids"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(safe(name) or "(no name)" for name in names)
 
 
 def _name(source: str) -> str:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections import Counter
 from pathlib import Path
 
 from dealkit._cli import report
 from dealkit._cli.advice import code_of, explanation
 from dealkit._cli.columns import Columns
 from dealkit._cli.connection import address, connect, probe
-from dealkit._cli.creates import Creates, ledger_of
+from dealkit._cli.creates import Creates, earlier, ledger_of
 from dealkit._cli.exits import DONE, INCOMPLETE, Failed, Interrupted
 from dealkit._cli.plan import Plan, plan_of
-from dealkit._cli.report import Result
+from dealkit._cli.report import Report, Result
 from dealkit._cli.screen import bold, command_line, counted, is_terminal, safe, say, table
 from dealkit._cli.table_file import Table, read_table
 from dealkit._client import Client
-from dealkit.exceptions import APIConnectionError, AuthenticationError
+from dealkit.exceptions import APIConnectionError, AuthenticationError, LedgerError
 
 
 def run(options: Namespace) -> int:
@@ -28,32 +29,36 @@ def run(options: Namespace) -> int:
     _show_table(path, rows, columns)
     if columns.missing:
         raise Failed(
-            f"no column holds {' or '.join(columns.missing)}, which every agent needs. Say which does with "
-            f'--map "COLUMN={columns.missing[0]}"'
+            f"no column holds {' or '.join(columns.missing)}, which every agent needs. Say which does: "
+            f"{columns.options_for_missing()}"
         )
     plan = plan_of(rows, columns, columns.key_index(options.key))
     if plan.mistakes:
-        report.show_mistakes(plan.mistakes)
-        say()
+        report.show_mistakes("What is wrong", plan.mistakes)
+    if plan.doubts:
+        report.show_mistakes("Worth a look", plan.doubts)
     invalid = plan.invalid()
     say(f"{counted(len(plan.lines), 'row')} can be sent, {len(invalid):,} cannot")
+    known = earlier(plan, options)
+    if known:
+        _show_known(known, ledger_of(options))
     if options.dry_run:
         if options.report:
-            report.write(Path(options.report), [*invalid, *(Result(line.number, "not sent") for line in plan.lines)])
+            unsent = plan.unsent([line for line in plan.lines if line.number not in known])
+            Report(Path(options.report)).write([*invalid, *known.values(), *unsent])
         say("Nothing was sent: this was a dry run.")
         return INCOMPLETE if invalid else DONE
     if not plan.lines:
         return INCOMPLETE if invalid else DONE
     with connect(options) as client:
-        _ask_whether(plan, options)
-        if options.report:
-            report.check(Path(options.report))
+        _ask_whether(len(plan.lines) - len(known), options)
+        written = Report(Path(options.report or f"{options.file}.report.csv"))
         _see_whether_it_can_work(client)
-        return _import(client, plan, options)
+        return _import(client, plan, options, written)
 
 
 def _show_table(path: Path, rows: Table, columns: Columns) -> None:
-    say(f"{safe(str(path))}: {counted(len(rows.rows), 'row')}, {rows.encoding}, separated by {rows.separated_by}")
+    say(f"{safe(str(path))}: {counted(len(rows.rows), 'row')}, {rows.understood}")
     say()
     head, *body = table([("Column", "goes to"), *columns.shown()], indent="  ")
     say(bold(head))
@@ -62,19 +67,23 @@ def _show_table(path: Path, rows: Table, columns: Columns) -> None:
     say()
 
 
-def _ask_whether(plan: Plan, options: Namespace) -> None:
+def _show_known(known: dict[int, Result], ledger: Path) -> None:
+    """Says of how many rows nothing is sent, since an earlier run has sent them."""
+    kinds = Counter(result.came_to for result in known.values())
+    parts = ", ".join(f"{kinds[kind]:,} {kind}" for kind in ("created", "rejected", "unknown") if kinds[kind])
+    say(f"{safe(str(ledger))} has {len(known):,} of them, of which nothing is sent again: {parts}")
+
+
+def _ask_whether(count: int, options: Namespace) -> None:
     """Has somebody confirm that agents are to be created."""
-    if options.yes:
+    if options.yes or not count:
         return
     if not is_terminal(sys.stdin):
         raise Failed("nobody can be asked whether this is right: look at it with --dry-run, and then add --yes")
     # What is asked about comes first.
     sys.stdout.flush()
-    agents, ledger = counted(len(plan.lines), "agent"), ledger_of(options)
-    question = f"Create {agents} at {safe(address(options))}?"
-    if ledger.exists():
-        question += f" Those that {safe(str(ledger))} has from an earlier run are not sent again."
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    question = f"Create {counted(count, 'agent')} at {safe(address(options))}? [y/N] "
+    print(question, end="", file=sys.stderr, flush=True)
     try:
         answer = sys.stdin.readline()
     except KeyboardInterrupt:
@@ -91,8 +100,14 @@ def _see_whether_it_can_work(client: Client) -> None:
         raise response
 
 
-def _import(client: Client, plan: Plan, options: Namespace) -> int:
-    creates = Creates(client, plan.lines, options)
+def _import(client: Client, plan: Plan, options: Namespace, written: Report) -> int:
+    try:
+        creates = Creates(client, plan, options)
+    except LedgerError as error:
+        if error.reason != "other_service":
+            raise
+        move = command_line(["ledger", "move", str(ledger_of(options)), address(options)])
+        raise Failed(f"{explanation(error)}\nTo note that it is the same service:\n  {move}") from None
     interrupt = None
     try:
         creates.run()
@@ -100,15 +115,35 @@ def _import(client: Client, plan: Plan, options: Namespace) -> int:
         interrupt = stop
     results = [*creates.results(), *plan.invalid()]
     # First: whoever reads the screen may have stopped reading.
-    if options.report:
-        report.write(Path(options.report), results)
+    written.write(results)
     say()
     report.show(results)
     say()
-    say(f"{safe(str(ledger_of(options)))} records it: the same command creates nobody a second time.")
-    go_on = f"To go on, run the same command again:\n  {command_line(options.arguments)}"
+    ledger = ledger_of(options)
+    say(f"{safe(str(written.path))} says what became of each row.")
+    say(f"{safe(str(ledger))} records it: the same command creates nobody a second time.")
+    again = f"  {command_line(options.arguments)}"
+    if any(result.came_to in ("unknown", "rejected") for result in results):
+        say()
+        say(_how_to_settle(ledger, written.path, results))
+        say(again)
+    go_on = f"To go on, run the same command again:\n{again}"
     if interrupt is not None:
         raise Interrupted(f"stopped. {go_on}") from interrupt
     if creates.stopped_by is not None:
         raise Failed(f"{explanation(creates.stopped_by)}\n{go_on}", code_of(creates.stopped_by))
     return DONE if all(result.came_to == "created" for result in results) else INCOMPLETE
+
+
+def _how_to_settle(ledger: Path, written: Path, results: list[Result]) -> str:
+    """What to do about rows that the same command would leave as they are."""
+    parts = []
+    if any(result.came_to == "unknown" for result in results):
+        parts.append(
+            "Look for the rows that are unknown at the service, and write what you find into the column agent_id of the "
+            "report: the agent's id, or none where there is no agent."
+        )
+    if any(result.came_to == "rejected" for result in results):
+        parts.append("Once a rejected row is mended, write none for it.")
+    settle = command_line(["ledger", "settle", str(ledger), str(written)])
+    return f"{' '.join(parts)} Then:\n  {settle}"

@@ -11,6 +11,13 @@ from dealkit._cli.screen import safe
 from dealkit._cli.table_file import Row, Table
 
 
+_NO_KEY = "is empty, and tells the rows apart: fill it in, or name another column with --key"
+_SAME_KEY = (
+    "is that of an earlier row, and tells the rows apart: keep one of the two, or name another column with --key"
+)
+_SAME_EMAIL = "is that of an earlier row: keep one of the two, unless they are two agents"
+
+
 class Line(NamedTuple):
     """A row that can be sent."""
 
@@ -24,37 +31,63 @@ class Line(NamedTuple):
 class Plan(NamedTuple):
     """What is to be sent, and what cannot be."""
 
+    key_name: str
+    """What the ledger calls the keys."""
     lines: list[Line]
     mistakes: list[Mistake]
+    doubts: list[Mistake]
+    """What may be meant: nothing is held back for it."""
+    keys: dict[int, str]
+    """The key of each row, also of those that cannot be sent."""
 
     def invalid(self) -> list[Result]:
         """The rows that cannot be sent, each with all that is wrong with it."""
-        by_row: dict[int, list[str]] = {}
-        for mistake in self.mistakes:
-            by_row.setdefault(mistake.row, []).append(f"{mistake.column}: {mistake.text}".removeprefix(": "))
-        return [Result(row, "invalid", message="; ".join(texts)) for row, texts in by_row.items()]
+        return [
+            Result(row, self.keys[row], "invalid", message="; ".join(texts))
+            for row, texts in _by_row(self.mistakes).items()
+        ]
+
+    def unsent(self, lines: list[Line]) -> list[Result]:
+        """Of rows that can be sent, and were not."""
+        doubts = _by_row(self.doubts)
+        return [
+            Result(line.number, line.key, "not sent", message="; ".join(doubts.get(line.number, ()))) for line in lines
+        ]
 
 
 def plan_of(rows: Table, columns: Columns, key_index: int) -> Plan:
-    """Holds every row against the rules, and its key against those before it."""
-    found = Plan([], [])
-    first: dict[str, int] = {}
+    """Holds every row against the rules, its key against those before it, and its e-mail address as well."""
+    key_column = safe(columns.header[key_index])
+    found = Plan(columns.key_name(key_index), [], [], [], {})
+    with_key: dict[str, int] = {}
+    with_email: dict[str, int] = {}
+    email_column = safe(columns.name_of("email") or "")
     for row in rows.rows:
         agent = columns.agent(row)
         key = row.cells[key_index] if key_index < len(row.cells) else ""
+        found.keys[row.number] = key
         mistakes = _mistakes(row, agent, columns)
-        key_column = safe(columns.header[key_index])
         if not key and not any(mistake.column == key_column for mistake in mistakes):
-            mistakes.append(Mistake(row.number, key_column, "is empty, and tells the rows apart (see --key)"))
-        if key and (of := first.setdefault(key, row.number)) != row.number:
-            mistakes.append(
-                Mistake(row.number, key_column, f"is that of row {of}, and tells the rows apart (see --key)")
-            )
+            mistakes.append(Mistake(row.number, key_column, _NO_KEY))
+        # Addresses that differ in case alone are one person's.
+        email = agent.get("email", "").casefold()
+        of_email = with_email.setdefault(email, row.number)
+        if key and (of_key := with_key.setdefault(key, row.number)) != row.number:
+            mistakes.append(Mistake(row.number, key_column, _SAME_KEY, f"as in row {of_key}"))
+        elif email and not mistakes and of_email != row.number:
+            found.doubts.append(Mistake(row.number, email_column, _SAME_EMAIL, f"as in row {of_email}"))
         if mistakes:
             found.mistakes.extend(mistakes)
         else:
             found.lines.append(Line(row.number, key, agent))
     return found
+
+
+def _by_row(mistakes: list[Mistake]) -> dict[int, list[str]]:
+    texts: dict[int, list[str]] = {}
+    for mistake in mistakes:
+        texts.setdefault(mistake.row, []).append(str(mistake))
+    return texts
 
 
 def _mistakes(row: Row, agent: dict[str, Any], columns: Columns) -> list[Mistake]:
@@ -64,8 +97,9 @@ def _mistakes(row: Row, agent: dict[str, Any], columns: Columns) -> list[Mistake
         mistakes.append(Mistake(row.number, "", text))
     # What validates empties what it is given.
     for violation in agent_violations({**agent}):
-        column, text = columns.column_of(violation.pointer), violation.detail
+        column = columns.column_of(violation.pointer)
+        text, _, found = violation.detail.partition(", got ")
         if violation.code == "wrong_type" and columns.is_yes_or_no(column):
-            text = "must be TRUE or FALSE"
-        mistakes.append(Mistake(row.number, column, text))
+            text, found = "must be TRUE or FALSE", ""
+        mistakes.append(Mistake(row.number, column, text, f"got {found}" if found else ""))
     return mistakes

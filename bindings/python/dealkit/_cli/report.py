@@ -5,16 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from dealkit._cli.columns import Mistake
+from dealkit._cli.exits import Failed
 from dealkit._cli.flat import csv_line, header_line
-from dealkit._cli.screen import bold, say, table
+from dealkit._cli.screen import bold, safe, say, table
+from dealkit._cli.table_file import letters, read_table, refuse_no_folder
+
+_MOST_SHOWN = 3
+"""So many rows, or spans of rows, are shown on the screen for one thing; the file has them all."""
+
+_HEADER = ("row", "key", "outcome", "agent_id", "status", "message", "earlier_run")
 
 _MEANINGS = {
     "created": "",
-    "rejected": "refused by the service; a row that you mend needs another key (--key), or another --ledger",
-    "unknown": "may be there or not: look them up; --resend-unknown sends them again",
+    "rejected": "refused by the service",
+    "unknown": "may have become agents or not",
     "not sent": "run the command again, and they are",
     "invalid": "mend them, and run the command again",
 }
@@ -22,9 +29,11 @@ _MEANINGS = {
 
 
 class Result(NamedTuple):
-    """What became of one row. Nothing in it is a value of the row."""
+    """What became of one row. Nothing in it is a value of the row, but for the key."""
 
     row: int
+    key: str
+    """What tells the row apart in the ledger."""
     came_to: str
     """One of `created`, `rejected`, `unknown`, `not sent` and `invalid`."""
     agent_id: str = ""
@@ -34,12 +43,23 @@ class Result(NamedTuple):
     """Whether an earlier run came to it."""
 
 
-def show_mistakes(mistakes: list[Mistake]) -> None:
-    """Lists what is wrong with the rows, row by row."""
-    say(bold("What is wrong"))
-    rows = [(f"row {mistake.row}", mistake.column, mistake.text) for mistake in mistakes]
+def show_mistakes(title: str, mistakes: list[Mistake]) -> None:
+    """Lists what is wrong with the rows: each kind of mistake once, with the rows that it is in."""
+    by_kind: dict[tuple[str, str], list[Mistake]] = {}
+    for mistake in mistakes:
+        by_kind.setdefault((mistake.column, mistake.text), []).append(mistake)
+    rows = [(_rows_of(some), column, text) for (column, text), some in by_kind.items()]
+    say(bold(title))
     for line in table(rows, indent="  "):
         say(line)
+    say()
+
+
+def _rows_of(mistakes: list[Mistake]) -> str:
+    """`row 7 (got 300 characters)`, `rows 2-3, 12`, `335 rows: 2, 4-9, 11, 13, …`."""
+    if any(mistake.of_row for mistake in mistakes):
+        return _listed(len(mistakes), [f"{one.row} ({one.of_row})" if one.of_row else str(one.row) for one in mistakes])
+    return _rows([mistake.row for mistake in mistakes])
 
 
 def show(results: Iterable[Result]) -> None:
@@ -81,23 +101,75 @@ def _rows(rows: list[int]) -> str:
             spans[-1] = [spans[-1][0], row]
         else:
             spans.append([row])
-    return f"row{'s' * (len(rows) > 1)} {', '.join('-'.join(map(str, span)) for span in spans)}"
+    return _listed(len(rows), ["-".join(map(str, span)) for span in spans])
 
 
-def check(path: Path) -> None:
-    """Finds out whether a report can be written, before there is something to report."""
-    new = path.with_name(path.name + ".new")
-    with open(new, "w"):
-        pass
-    new.unlink()
+def _listed(count: int, parts: list[str]) -> str:
+    """Rows; where there are many, how many and the first of them."""
+    shown = ", ".join(parts[:_MOST_SHOWN]) + ", …" * (len(parts) > _MOST_SHOWN)
+    if count > _MOST_SHOWN:
+        return f"{count:,} rows: {shown}"
+    return f"row{'s' * (count > 1)} {shown}"
 
 
-def write(path: Path, results: Iterable[Result]) -> None:
-    """Writes what became of each row into a CSV file, which is there as a whole or not at all."""
-    new = path.with_name(path.name + ".new")
-    with open(new, "w", encoding="utf-8", newline="") as file:
-        file.write(header_line(["row", "outcome", "agent_id", "status", "message", "earlier_run"]))
-        for one in sorted(results):
-            earlier = "yes" if one.was_earlier else ""
-            file.write(csv_line([str(one.row), one.came_to, one.agent_id, one.status, one.message, earlier]))
-    os.replace(new, path)
+class Entry(NamedTuple):
+    """A row of a report as it is by now: somebody may have filled in what became of it."""
+
+    row: int
+    """As a spreadsheet counts, in the report."""
+    key: str
+    agent_id: str
+
+
+def read(path: Path, encoding: str | None = None, delimiter: str | None = None) -> list[Entry]:
+    """The rows of a report, or of another table with a `key` and an `agent_id` of each."""
+    found = read_table(path, encoding, delimiter)
+    at = {letters(name): place for place, name in enumerate(found.header)}
+    if "key" not in at or "agentid" not in at:
+        names = ", ".join(safe(name) or "(no name)" for name in found.header)
+        raise Failed(f"{path} must have the columns key and agent_id, as the report of an import has; it has {names}")
+    places = at["key"], at["agentid"]
+    return [
+        Entry(row.number, *(row.cells[place] if place < len(row.cells) else "" for place in places))
+        for row in found.rows
+    ]
+
+
+class Report:
+    """The CSV file that says what became of each row of an import."""
+
+    def __init__(self, path: Path) -> None:
+        """Finds out whether it can be written, before there is something to report."""
+        self.path = path
+        # What somebody has filled in, and not settled yet, stays.
+        self._filled_in = {}
+        if path.exists():
+            try:
+                self._filled_in = {entry.key: entry.agent_id for entry in read(path) if entry.agent_id}
+            except Failed as failed:
+                raise Failed(
+                    f"{path} exists, and cannot be replaced by the report of this import, since it is none: {failed}. "
+                    "Name another file with --report"
+                ) from None
+        refuse_no_folder(path)
+        self._new = path.with_name(path.name + ".new")
+        with _private(self._new):
+            pass
+        self._new.unlink()
+
+    def write(self, results: Iterable[Result]) -> None:
+        """Writes it as a whole or not at all."""
+        with _private(self._new) as file:
+            file.write(header_line(_HEADER))
+            for one in sorted(results):
+                agent_id = one.agent_id
+                if one.came_to in ("unknown", "rejected"):
+                    agent_id = agent_id or self._filled_in.get(one.key, "")
+                earlier = "yes" if one.was_earlier else ""
+                file.write(csv_line([str(one.row), one.key, one.came_to, agent_id, one.status, one.message, earlier]))
+        os.replace(self._new, self.path)
+
+
+def _private(path: Path) -> TextIO:
+    """A new file that only its owner reads: it has keys, which may be e-mail addresses."""
+    return open(path, "w", encoding="utf-8", newline="", opener=lambda name, flags: os.open(name, flags, 0o600))

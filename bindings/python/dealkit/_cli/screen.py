@@ -21,7 +21,11 @@ def say(text: str = "") -> None:
 
 
 def tell(text: str) -> None:
-    """A line, or some, beside the result."""
+    """A line, or some, beside the result, after what was said of it so far, also where both go into one file."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        pass  # Who writes to it next, or the end of the command, finds it out.
     # A program without a console has no standard error.
     if sys.stderr is not None:
         print(f"dealkit: {text}", file=sys.stderr, flush=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from pathlib import Path
 from typing import NamedTuple
 
-from dealkit._cli.exits import Failed
+from dealkit._cli.exits import UNWRITABLE, Failed
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
@@ -35,17 +36,19 @@ class Table(NamedTuple):
 
     header: list[str]
     rows: list[Row]
-    encoding: str
-    separated_by: str
+    understood: str
+    """How the file was read: its encoding, and what separates the columns."""
 
 
 def read_table(path: Path, encoding: str | None = None, delimiter: str | None = None) -> Table:
-    """Reads a CSV file. What is not said is found out: byte-order marks, else UTF-8, and what separates the columns.
+    """Reads a CSV file. What is not said is found out: byte-order marks, else UTF-8, and what separates the columns, by
+    a first line such as `sep=;`, as Excel reads and writes it, else by the header.
 
     Errors name the file and the line, and show nothing of what stands there.
     """
-    text, encoding = _decoded(path, encoding)
-    delimiter = delimiter or _delimiter(text)
+    text, understood = _decoded(path, encoding)
+    said, text, lines_before = _said_delimiter(text)
+    delimiter = delimiter or said or _delimiter(text)
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise Failed("--delimiter must be one character, such as ;")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -53,13 +56,19 @@ def read_table(path: Path, encoding: str | None = None, delimiter: str | None = 
         records = [[cell.strip() for cell in record] for record in reader]
     except csv.Error as error:
         raise Failed(
-            f"{path}: line {reader.line_num} is not as CSV has it ({error}); is a quotation mark missing, or one too many?"
+            f"{path}: line {lines_before + reader.line_num} is not as CSV has it ({error}); is a quotation mark missing, or one too many?"
         ) from None
     if not records or not any(records[0]):
         raise Failed(f"{path}: the first row is empty; it must hold the names of the columns")
     rows = [Row(number, cells) for number, cells in enumerate(records[1:], 2) if any(cells)]
-    separated_by = _DELIMITERS.get(delimiter, f'"{delimiter}"')
-    return Table(records[0], rows, encoding, separated_by)
+    if len(records[0]) > 1:
+        separator = _DELIMITERS.get(delimiter, f'"{delimiter}"')
+        understood += f", separated by {separator}"
+        if delimiter == said:
+            understood += ", as its line sep= says"
+    else:
+        understood += ", one column"
+    return Table(records[0], rows, understood)
 
 
 def _decoded(path: Path, encoding: str | None) -> tuple[str, str]:
@@ -67,8 +76,8 @@ def _decoded(path: Path, encoding: str | None) -> tuple[str, str]:
     for beginning, kind in _OTHER_FILES.items():
         if data.startswith(beginning):
             raise Failed(f'{path} is {kind}, not CSV; in a spreadsheet, save it as "CSV UTF-8"')
-    if encoding is None:
-        encoding = next((name for mark, name in _BYTE_ORDER_MARKS.items() if data.startswith(mark)), "utf-8")
+    marked = next((name for mark, name in _BYTE_ORDER_MARKS.items() if data.startswith(mark)), None)
+    encoding = encoding or marked or "utf-8"
     try:
         text = data.decode(encoding)
     except LookupError:
@@ -84,7 +93,21 @@ def _decoded(path: Path, encoding: str | None) -> tuple[str, str]:
         raise Failed(
             f"{path} is not a text in {encoding.upper()}; if it is CSV, name its encoding: --encoding utf-16-le"
         )
-    return text, encoding.upper().removesuffix("-SIG")
+    if marked is None:
+        return text, encoding.upper()
+    # Where another encoding was named, its mark is a character, which is no part of the first name.
+    return text.removeprefix("\ufeff"), f"{encoding.upper().removesuffix('-SIG')} with a byte-order mark"
+
+
+def letters(name: str) -> str:
+    """The name of a column by its letters alone: `E-mail`, `e_mail` and `EMail` are one."""
+    return "".join(letter for letter in name.casefold() if letter.isalpha())
+
+
+def refuse_no_folder(path: Path) -> None:
+    """Says which folder is missing, of a file that is to be written."""
+    if not path.parent.is_dir():
+        raise Failed(f"{path} cannot be written: there is no folder {path.parent}; create it first", UNWRITABLE)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -93,6 +116,13 @@ def read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise Failed(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _said_delimiter(text: str) -> tuple[str | None, str, int]:
+    """What a first line such as `sep=;` says, the text after it, and how many lines come before that text."""
+    line, end, rest = text.partition("\n")
+    said = re.fullmatch(r'"?sep=(.)"?', line.removesuffix("\r"), re.IGNORECASE)
+    return (said[1], rest, 1) if said and end else (None, text, 0)
 
 
 def _delimiter(text: str) -> str:

@@ -1,0 +1,76 @@
+"""`dealkit ledger`: what people note in the ledger of an import between two runs."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dealkit import ledger
+from dealkit._cli import report
+from dealkit._cli.advice import code_of, in_words
+from dealkit._cli.exits import DONE, Failed
+from dealkit._cli.report import Entry
+from dealkit._cli.screen import counted, safe, say
+from dealkit.exceptions import LedgerError
+
+_NO_AGENT = "none"
+
+
+def settle(options: Namespace) -> int:
+    """Notes what somebody has found out about rows, and filled into the report of the import."""
+    path = Path(options.file)
+    entries = report.read(path, options.encoding, options.delimiter)
+    filled = [entry for entry in entries if entry.agent_id]
+    if not filled:
+        raise Failed(
+            f"no row of {path} has anything in agent_id. Fill in what you have found: the agent's id, or {_NO_AGENT} where "
+            "there is no agent"
+        )
+    _refuse_doubles(path, filled)
+    with _failures(lambda index: f"row {news[index].row} of {safe(str(path))}"):
+        known = ledger.look_up(options.ledger, [entry.key for entry in filled])
+        # Rows that were created have their agent in the report from the beginning.
+        pairs = zip(filled, known, strict=True)
+        news = [entry for entry, one in pairs if one is None or one.agent_id != entry.agent_id]
+        found = {entry.key: None if entry.agent_id.lower() == _NO_AGENT else entry.agent_id for entry in news}
+        ledger.settle(options.ledger, found)
+    none = sum(agent_id is None for agent_id in found.values())
+    if news:
+        say(f"{safe(options.ledger)} has it: {counted(len(news) - none, 'row')} with an agent, {none:,} without.")
+    else:
+        say(f"{safe(options.ledger)} has all of it already.")
+    if left := len(entries) - len(filled):
+        say(f"{counted(left, 'row')} had nothing in agent_id, and stay as they are.")
+    if none:
+        say("The next import sends those without an agent.")
+    return DONE
+
+
+def move(options: Namespace) -> int:
+    """Notes that the service has another address from now on."""
+    with _failures():
+        ledger.move(options.ledger, options.url)
+    say(f"{safe(options.ledger)} is the ledger of {safe(options.url)} from now on.")
+    return DONE
+
+
+@contextmanager
+def _failures(row_of: Callable[[int], str] = str) -> Iterator[None]:
+    """Failures of a ledger in words of the command, which names entries by their rows, and sends nothing anyway."""
+    try:
+        yield
+    except LedgerError as error:
+        text = in_words(error).removeprefix("not sent: ")
+        if error.index is not None:
+            text = text.replace(f"the entry of index {error.index}", row_of(error.index))
+        raise Failed(text, code_of(error)) from None
+
+
+def _refuse_doubles(path: Path, filled: list[Entry]) -> None:
+    """Two rows of one key may say different things of it."""
+    first: dict[str, Entry] = {}
+    for entry in filled:
+        if (of := first.setdefault(entry.key, entry)) is not entry:
+            raise Failed(f"{path}: row {entry.row} has the key of row {of.row}; fill in agent_id in one of the two")
