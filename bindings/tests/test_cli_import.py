@@ -71,9 +71,11 @@ def imported(*options: str | Path, sandbox: Sandbox, cwd: Path, given: str = "",
 
 
 def read(report: Path) -> list[dict[str, str]]:
-    """The rows of a report."""
+    """The rows of a report, which has the columns separated as the table has."""
     with open(report, encoding="utf-8-sig", newline="") as file:
-        return [*csv.DictReader(file)]
+        delimiter = file.readline()[3]
+        file.seek(0)
+        return [*csv.DictReader(file, delimiter=delimiter)]
 
 
 def came_to(path: Path) -> dict[str, str]:
@@ -259,7 +261,9 @@ def test_the_ledger_knows_what_its_keys_are_called(tmp_path: Path, dealkit_sandb
         for dry in (["--dry-run"], []):
             done = imported(*mapped, *others, "--ledger", ledger, *dry, sandbox=dealkit_sandbox, cwd=tmp_path)
             assert done.code == 2 and f'its keys are called "{name}", and those of this job "' in done.told
-            assert done.told.endswith("\nWhich column holds the keys, --key says.\n")
+            assert done.told.endswith(
+                "\nWhich column holds the keys, --key says. If it is the same column as ever, give it its old name.\n"
+            )
         assert not dealkit_sandbox.requests
     # By its field: tables call their columns as they like.
     (tmp_path / "agents.csv").write_text("email,first_name,last_name\na@example.com,A,B\n")
@@ -477,6 +481,7 @@ def test_tables_as_spreadsheets_write_them(
     assert done.code == 0 and done.shown.startswith(f"agents.csv: 1 row, {understood}\n"), done
     # Excel shows no row of `sep=`: the header is the first.
     assert came_to(tmp_path / "agents.csv.report.csv") == {"2": "created"}
+    assert (tmp_path / "agents.csv.report.csv").read_text("utf-8-sig").startswith(f"row{delimiter}key{delimiter}")
     (agent,) = dealkit_sandbox.agents
     assert agent.sent == {
         "email": "zoe@example.com", "first_name": "Zoë", "last_name": "O'Brien; Jr,", "profile": {}

@@ -86,7 +86,7 @@ def _hint(error: DealkitError) -> str | None:
         case APIConnectionError(outcome="unknown"):
             return "The connection broke. Try again."
         case LedgerError(reason="other_keys"):
-            return "Which column holds the keys, --key says."
+            return "Which column holds the keys, --key says. If it is the same column as ever, give it its old name."
         case DecodeError():
             return "That is not what this service should send. Is the base URL right, and no login page in between?"
     return None

@@ -51,9 +51,9 @@ def header() -> str:
     return header_line(column.name for column in COLUMNS)
 
 
-def header_line(names: Iterable[str]) -> str:
+def header_line(names: Iterable[str], delimiter: str = ",") -> str:
     """The first line of a CSV file, with the mark without which Excel does not take it for UTF-8."""
-    return "\ufeff" + csv_line(names)
+    return "\ufeff" + csv_line(names, delimiter)
 
 
 def row(deal: Deal) -> str:
@@ -61,10 +61,10 @@ def row(deal: Deal) -> str:
     return csv_line(_cell(deal, column) for column in COLUMNS)
 
 
-def csv_line(cells: Iterable[str]) -> str:
+def csv_line(cells: Iterable[str], delimiter: str = ",") -> str:
     """Texts as a line of CSV."""
     line = io.StringIO(newline="")
-    csv.writer(line, lineterminator="\n").writerow(cells)
+    csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(cells)
     return line.getvalue()
 
 

@@ -45,14 +45,14 @@ def run(options: Namespace) -> int:
     if options.dry_run:
         if options.report:
             unsent = plan.unsent([line for line in plan.lines if line.number not in known])
-            Report(Path(options.report)).write([*invalid, *known.values(), *unsent])
+            Report(Path(options.report), rows.delimiter).write([*invalid, *known.values(), *unsent])
         say("Nothing was sent: this was a dry run.")
         return INCOMPLETE if invalid else DONE
     if not plan.lines:
         return INCOMPLETE if invalid else DONE
     with connect(options) as client:
         _ask_whether(len(plan.lines) - len(known), options)
-        written = Report(Path(options.report or f"{options.file}.report.csv"))
+        written = Report(Path(options.report or f"{options.file}.report.csv"), rows.delimiter)
         _see_whether_it_can_work(client)
         return _import(client, plan, options, written)
 

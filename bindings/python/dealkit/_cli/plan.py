@@ -10,7 +10,6 @@ from dealkit._cli.report import Result
 from dealkit._cli.screen import safe
 from dealkit._cli.table_file import Row, Table
 
-
 _NO_KEY = "is empty, and tells the rows apart: fill it in, or name another column with --key"
 _SAME_KEY = (
     "is that of an earlier row, and tells the rows apart: keep one of the two, or name another column with --key"

@@ -138,9 +138,13 @@ def read(path: Path, encoding: str | None = None, delimiter: str | None = None) 
 class Report:
     """The CSV file that says what became of each row of an import."""
 
-    def __init__(self, path: Path) -> None:
-        """Finds out whether it can be written, before there is something to report."""
+    def __init__(self, path: Path, delimiter: str) -> None:
+        """Finds out whether it can be written, before there is something to report.
+
+        The delimiter is that of the table: what its user's spreadsheet reads at once.
+        """
         self.path = path
+        self._delimiter = delimiter
         # What somebody has filled in, and not settled yet, stays.
         self._filled_in = {}
         if path.exists():
@@ -160,13 +164,14 @@ class Report:
     def write(self, results: Iterable[Result]) -> None:
         """Writes it as a whole or not at all."""
         with _private(self._new) as file:
-            file.write(header_line(_HEADER))
+            file.write(header_line(_HEADER, self._delimiter))
             for one in sorted(results):
                 agent_id = one.agent_id
                 if one.came_to in ("unknown", "rejected"):
                     agent_id = agent_id or self._filled_in.get(one.key, "")
                 earlier = "yes" if one.was_earlier else ""
-                file.write(csv_line([str(one.row), one.key, one.came_to, agent_id, one.status, one.message, earlier]))
+                cells = [str(one.row), one.key, one.came_to, agent_id, one.status, one.message, earlier]
+                file.write(csv_line(cells, self._delimiter))
         os.replace(self._new, self.path)
 
 

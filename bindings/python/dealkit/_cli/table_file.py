@@ -36,6 +36,7 @@ class Table(NamedTuple):
 
     header: list[str]
     rows: list[Row]
+    delimiter: str
     understood: str
     """How the file was read: its encoding, and what separates the columns."""
 
@@ -68,7 +69,7 @@ def read_table(path: Path, encoding: str | None = None, delimiter: str | None = 
             understood += ", as its line sep= says"
     else:
         understood += ", one column"
-    return Table(records[0], rows, understood)
+    return Table(records[0], rows, delimiter, understood)
 
 
 def _decoded(path: Path, encoding: str | None) -> tuple[str, str]:
