@@ -26,6 +26,7 @@ from typing import Any, Final, Generic, Self, TypeVar, final
 
 from dealkit._headers import Headers
 from dealkit.enums import Role
+from dealkit.exceptions import Outcome
 
 __version__: Final[str]
 READINGS: Final[tuple[str, ...]]
@@ -236,7 +237,7 @@ def settle_ledger(path: str, found: list[tuple[str, str | None]]) -> Failure | N
 
 def look_up_in_ledger(
     path: str, keys: str | None, rows: list[str]
-) -> list[tuple[str, str | None, int | None] | None] | Failure:
+) -> list[tuple[Outcome, str | None, int | None] | None] | Failure:
     """{look_up_in_ledger}"""
 
 def move_ledger(path: str, base_url: str) -> Failure | None:

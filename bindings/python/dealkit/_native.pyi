@@ -6,6 +6,7 @@ from typing import Any, Final, Generic, Self, TypeVar, final
 
 from dealkit._headers import Headers
 from dealkit.enums import Role
+from dealkit.exceptions import Outcome
 
 __version__: Final[str]
 READINGS: Final[tuple[str, ...]]
@@ -1698,7 +1699,7 @@ def settle_ledger(path: str, found: list[tuple[str, str | None]]) -> Failure | N
 
 def look_up_in_ledger(
     path: str, keys: str | None, rows: list[str]
-) -> list[tuple[str, str | None, int | None] | None] | Failure:
+) -> list[tuple[Outcome, str | None, int | None] | None] | Failure:
     """What a ledger has of rows, by their keys, which may have a name: of each that the next run does not send again its
     outcome, its agent's identifier and its status, and None of the others."""
 

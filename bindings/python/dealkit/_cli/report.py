@@ -11,7 +11,7 @@ from dealkit._cli.columns import Mistake
 from dealkit._cli.exits import Failed
 from dealkit._cli.flat import csv_line, header_line
 from dealkit._cli.screen import bold, safe, say, table
-from dealkit._cli.table_file import letters, read_table, refuse_no_folder
+from dealkit._cli.table_file import DELIMITERS, letters, read_table, refuse_no_folder
 
 _MOST_SHOWN = 3
 """So many rows, or spans of rows, are shown on the screen for one thing; the file has them all."""
@@ -141,10 +141,11 @@ class Report:
     def __init__(self, path: Path, delimiter: str) -> None:
         """Finds out whether it can be written, before there is something to report.
 
-        The delimiter is that of the table: what its user's spreadsheet reads at once.
+        The delimiter is that of the table: what its user's spreadsheet reads at once. One that is not found out when the
+        report is read again makes room for a comma.
         """
         self.path = path
-        self._delimiter = delimiter
+        self._delimiter = delimiter if delimiter in DELIMITERS else ","
         # What somebody has filled in, and not settled yet, stays.
         self._filled_in = {}
         if path.exists():

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from dealkit._cli.exits import UNWRITABLE, Failed
 
-_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+"""What usually separates columns, and is found out."""
 
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -63,7 +64,7 @@ def read_table(path: Path, encoding: str | None = None, delimiter: str | None = 
         raise Failed(f"{path}: the first row is empty; it must hold the names of the columns")
     rows = [Row(number, cells) for number, cells in enumerate(records[1:], 2) if any(cells)]
     if len(records[0]) > 1:
-        separator = _DELIMITERS.get(delimiter, f'"{delimiter}"')
+        separator = DELIMITERS.get(delimiter, f'"{delimiter}"')
         understood += f", separated by {separator}"
         if delimiter == said:
             understood += ", as its line sep= says"
@@ -136,4 +137,4 @@ def _delimiter(text: str) -> str:
             break
         elif not quoted:
             header.append(letter)
-    return max(_DELIMITERS, key=header.count)
+    return max(DELIMITERS, key=header.count)
