@@ -349,6 +349,39 @@ def test_rows_that_were_looked_up_are_settled(tmp_path: Path, dealkit_sandbox: S
     assert sorted(row["agent_id"] for row in read(report)) == sorted(agent.id for agent in dealkit_sandbox.agents)
 
 
+@pytest.mark.parametrize("is_killed", [False, True], ids=["unknown", "killed"])
+def test_what_was_filled_in_of_a_row_is_gone_once_it_is_sent_again(
+    is_killed: bool, tmp_path: Path, dealkit_sandbox: Sandbox
+) -> None:
+    """That there was no agent is true no longer: settled once more, the row would be sent a third time."""
+    agents(tmp_path / "agents.csv", 2)
+    dealkit_sandbox.fail_next(cut="before-head", method="POST", times=2)
+    imported("--concurrency", "1", sandbox=dealkit_sandbox, cwd=tmp_path)
+    report = tmp_path / "agents.csv.report.csv"
+    fill_in(report, {"2": "none"})
+    settle = ["ledger", "settle", "agents.csv.ledger.ndjson", report.name]
+    assert dealkit(*settle, cwd=tmp_path).code == 0
+    fill_in(report, {"3": "a_9"})  # It is not settled yet.
+    if is_killed:
+        dealkit_sandbox.fail_next(act_then_reset=True, delay=3600, method="POST")
+        process = start("agents", "import", "agents.csv", "--yes", url=dealkit_sandbox.url, cwd=tmp_path)
+        wait_for_intents(tmp_path / "agents.csv.ledger.ndjson", 3)
+        process.kill()
+        assert end(process).code == -signal.SIGKILL
+    else:
+        dealkit_sandbox.fail_next(act_then_reset=True, method="POST")
+        assert counts(imported(sandbox=dealkit_sandbox, cwd=tmp_path).shown)["unknown"] == 2
+    told = "not sent" if is_killed else "unknown"
+    assert [(row["outcome"], row["agent_id"]) for row in read(report)] == [(told, ""), ("unknown", "a_9")]
+
+
+def wait_for_intents(ledger: Path, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while ledger.read_text().count('"intent"') < count:
+        assert time.monotonic() < deadline, "they are not sent"
+        time.sleep(0.02)
+
+
 def test_what_cannot_be_settled(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
     agents(tmp_path / "agents.csv", 2)
     dealkit_sandbox.fail_next(act_then_reset=True, method="POST")

@@ -130,7 +130,8 @@ def _sum_up(out: Path, total: int, failed: int) -> int:
         return DONE
     say(f"{total - failed:,} of {counted(total, 'deal')} in {out}")
     say(
-        f"{failed:,} could not be retrieved; {failed_of(out)} says why. Once that is mended, this retrieves them into a file beside the first:"
+        f"{failed:,} could not be retrieved; {failed_of(out)} says why. Once that is mended, this retrieves them into a "
+        "file beside the first:"
     )
     others = (out.with_name(f"{out.stem}-{number}{out.suffix}") for number in count(2))
     again = next(other for other in others if not other.exists())

@@ -42,10 +42,10 @@ def run(options: Namespace) -> int:
     known = earlier(plan, options)
     if known:
         _show_known(known, ledger_of(options))
+    before = [*invalid, *known.values(), *plan.unsent([line for line in plan.lines if line.number not in known])]
     if options.dry_run:
         if options.report:
-            unsent = plan.unsent([line for line in plan.lines if line.number not in known])
-            Report(Path(options.report), rows.delimiter).write([*invalid, *known.values(), *unsent])
+            Report(Path(options.report), rows.delimiter).write(before)
         say("Nothing was sent: this was a dry run.")
         return INCOMPLETE if invalid else DONE
     if not plan.lines:
@@ -54,6 +54,8 @@ def run(options: Namespace) -> int:
         _ask_whether(len(plan.lines) - len(known), options)
         written = Report(Path(options.report or f"{options.file}.report.csv"), rows.delimiter)
         _see_whether_it_can_work(client)
+        # What was filled in of a row that is sent again is true no longer, also where a crash is the end of this.
+        written.write(before)
         return _import(client, plan, options, written)
 
 

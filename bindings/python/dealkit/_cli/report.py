@@ -139,14 +139,14 @@ class Report:
     """The CSV file that says what became of each row of an import."""
 
     def __init__(self, path: Path, delimiter: str) -> None:
-        """Finds out whether it can be written, before there is something to report.
+        """Takes the file, and what somebody has filled in there.
 
         The delimiter is that of the table: what its user's spreadsheet reads at once. One that is not found out when the
         report is read again makes room for a comma.
         """
         self.path = path
         self._delimiter = delimiter if delimiter in DELIMITERS else ","
-        # What somebody has filled in, and not settled yet, stays.
+        # What somebody has filled in stays, until the row is sent again.
         self._filled_in = {}
         if path.exists():
             try:
@@ -158,9 +158,6 @@ class Report:
                 ) from None
         refuse_no_folder(path)
         self._new = path.with_name(path.name + ".new")
-        with _private(self._new):
-            pass
-        self._new.unlink()
 
     def write(self, results: Iterable[Result]) -> None:
         """Writes it as a whole or not at all."""
@@ -168,7 +165,7 @@ class Report:
             file.write(header_line(_HEADER, self._delimiter))
             for one in sorted(results):
                 agent_id = one.agent_id
-                if one.came_to in ("unknown", "rejected"):
+                if one.was_earlier and one.came_to in ("unknown", "rejected"):
                     agent_id = agent_id or self._filled_in.get(one.key, "")
                 earlier = "yes" if one.was_earlier else ""
                 cells = [str(one.row), one.key, one.came_to, agent_id, one.status, one.message, earlier]
