@@ -43,7 +43,7 @@ pub(crate) fn look_up_in_ledger<'py>(
     let rows: Outcome<Vec<_>> = rows.collect();
     let found = rows.and_then(|rows| {
         let found = gil::release(py, || ledger::look_up(path, keys.as_deref(), rows));
-        found.map_err(Failure::from)
+        found.map_err(Failure::Note)
     });
     entry(py, || {
         let told = found?.into_iter().map(|recorded| {
