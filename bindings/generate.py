@@ -45,7 +45,7 @@ what is none of these."""
 '''
 
 # A method, with the decorators before it.
-METHOD = re.compile(r"^    (?:@\w+\n    )*def .*?(?=^    (?:@|def )|\Z)", re.DOTALL | re.MULTILINE)
+METHOD = re.compile(r"^    (?:@\w+(?:\(\w+\))?\n    )*def .*?(?=^    (?:@|def )|\Z)", re.DOTALL | re.MULTILINE)
 
 
 def derived(source: str, is_async: bool, is_raw: bool) -> str:

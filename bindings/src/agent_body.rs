@@ -1,10 +1,10 @@
 //! The body of a create request: Python's arguments as JSON, which the core's rules have gone through.
 
-use std::{ops::Range, sync::LazyLock};
+use std::{cell::OnceCell, ops::Range, sync::LazyLock};
 
 use dealkit::{
     AgentProfile, CheckedAgent, UnknownFields, ValidationError, Violation, ViolationCode,
-    validate::{Fields, Value},
+    fields::{Body, Fields, PROFILE, Value},
 };
 use pyo3::{
     prelude::*,
@@ -25,34 +25,22 @@ pub(crate) fn written(
     validate: bool,
     is_converted: bool,
 ) -> Outcome<Option<String>> {
-    let given: Vec<_> = given
-        .iter()
-        .filter(|(_, value)| !value.is(omitted))
-        .collect();
-    let mut arguments = Vec::with_capacity(given.len());
-    for (name, value) in &given {
-        let name = name.cast::<PyString>().map_err(PyErr::from)?.to_str()?;
-        arguments.push((name, value));
-    }
-    // Where the profile is no dict, it is written, and refused, like any other value.
-    let mut named = arguments.iter();
-    let profile = match named.find(|(name, _)| *name == PROFILE) {
-        Some((_, value)) => value.cast_exact::<PyDict>().ok(),
-        None => None,
-    };
-    // A copy, since the caller's may be changed by another thread.
-    let profile: Option<Vec<_>> = match profile {
-        Some(profile) => Some(profile.copy()?.iter().collect()),
-        None => None,
-    };
-    let mut body = Body {
-        fields: Vec::with_capacity(arguments.len()),
-        ..Body::default()
-    };
+    let arguments: Vec<_> = given.iter().collect();
+    let profile = OnceCell::new();
+    let mut body = Written::new();
     body.writer.begin('{');
-    for (name, value) in arguments {
-        match &profile {
-            Some(profile) if name == PROFILE => body.profile(value, profile)?,
+    for (name, value) in &arguments {
+        if value.is(omitted) {
+            continue;
+        }
+        let name = name.cast::<PyString>().map_err(PyErr::from)?.to_str()?;
+        // Where the profile is no dict, it is written, and refused, like any other value.
+        match value.cast_exact::<PyDict>() {
+            Ok(dict) if name == PROFILE => {
+                // A copy, since the caller's may be changed by another thread.
+                let copy: Vec<_> = dict.copy()?.iter().collect();
+                body.profile(value, profile.get_or_init(|| copy))?;
+            }
             _ => body.argument(name, value),
         }
     }
@@ -63,28 +51,50 @@ pub(crate) fn written(
     body.checked(validate).map(Some)
 }
 
-/// The argument that is an object.
-const PROFILE: &str = "profile";
-
 /// A body that is being written, with what the rules have to know of it.
-#[derive(Default)]
-struct Body<'a> {
+struct Written<'a> {
     writer: Writer,
-    fields: Vec<Written<'a>>,
-    profile: Vec<Written<'a>>,
+    /// The fields that are text: the rules look at Python's own.
+    fields: Fields<'a>,
+    /// The same of the profile, if it is an object.
+    profile: Option<Fields<'a>>,
+    /// The other fields.
+    others: Vec<Field<'a>>,
+    /// Those of the profile.
+    profile_others: Vec<Field<'a>>,
     /// Where null stands for what is no value in a DataFrame, and what that was.
     missing: Vec<(String, &'static str)>,
     datetimes: Vec<Violation>,
 }
 
-/// A field, and where its value stands in the text.
-struct Written<'a> {
+/// A field whose value is to be looked at where it stands in the text.
+struct Field<'a> {
     name: &'a str,
+    place: Option<usize>,
     value: Range<usize>,
 }
 
-impl<'a> Body<'a> {
-    fn argument(&mut self, name: &'a str, value: &Bound<'_, PyAny>) {
+impl<'a> Written<'a> {
+    fn new() -> Self {
+        Self {
+            writer: Writer::default(),
+            fields: Fields::of_agent(),
+            profile: None,
+            others: Vec::new(),
+            profile_others: Vec::new(),
+            missing: Vec::new(),
+            datetimes: Vec::new(),
+        }
+    }
+
+    fn argument(&mut self, name: &'a str, value: &'a Bound<'_, PyAny>) {
+        let field_place = self.fields.place(name);
+        let place = Place::Field(&Place::Whole, name);
+        // What a request mostly holds.
+        if let Some(text) = builtin::str_text(value) {
+            let value = self.writer.text_field(name, text, place);
+            return self.fields.put(field_place, name, value);
+        }
         let value = if let Some(found) = missing_value(value) {
             self.missing.push((format!("/{name}"), found));
             self.writer.field(name, Writer::null)
@@ -98,35 +108,53 @@ impl<'a> Body<'a> {
         } else if let Some(date) = date_text(value) {
             self.writer.field(name, |writer| writer.text(&date))
         } else {
-            let place = Place::Field(&Place::Whole, name);
             self.writer.field(name, |writer| writer.value(value, place))
         };
-        self.fields.push(Written { name, value });
+        self.others.push(Field {
+            name,
+            place: field_place,
+            value,
+        });
     }
 
     /// The profile, whose fields get the names of the wire.
     fn profile(
         &mut self,
         value: &Bound<'_, PyAny>,
-        fields: &'a [(Bound<'_, PyAny>, Bound<'_, PyAny>)],
+        given: &'a [(Bound<'_, PyAny>, Bound<'_, PyAny>)],
     ) -> Outcome<()> {
-        let mut written: Vec<Written<'a>> = Vec::with_capacity(fields.len());
+        let mut fields = Fields::of_profile();
+        let others = &mut self.profile_others;
         let mut twice = None;
         let place = Place::Field(&Place::Whole, PROFILE);
-        let value = self.writer.field(PROFILE, |writer| {
+        let text = self.writer.field(PROFILE, |writer| {
             writer.container(value, place, |writer| {
                 writer.begin('{');
-                for (name, value) in fields {
+                for (name, value) in given {
                     let Some(name) = writer.name(name, place) else {
                         continue;
                     };
                     let name = wire_name(name);
-                    if written.iter().any(|field| field.name == name) {
+                    let field_place = fields.place(name);
+                    if field_place.is_some_and(|place| fields.has(place)) {
                         twice = Some(name);
                     }
                     let place = Place::Field(&place, name);
+                    if let Some(text) = builtin::str_text(value) {
+                        let value = writer.text_field(name, text, place);
+                        fields.put(field_place, name, value);
+                        continue;
+                    }
                     let value = writer.field(name, |writer| writer.value(value, place));
-                    written.push(Written { name, value });
+                    if field_place.is_some() {
+                        // The place is taken; what stands there is looked at once the text is whole.
+                        fields.put(field_place, name, Value::Json("null"));
+                    }
+                    others.push(Field {
+                        name,
+                        place: field_place,
+                        value,
+                    });
                 }
                 writer.end('}');
             });
@@ -137,10 +165,11 @@ impl<'a> Body<'a> {
                 "profile names one field twice: {snake} is {wire}"
             )));
         }
-        self.profile = written;
-        self.fields.push(Written {
+        self.profile = Some(fields);
+        self.others.push(Field {
             name: PROFILE,
-            value,
+            place: self.fields.place(PROFILE),
+            value: text,
         });
         Ok(())
     }
@@ -150,9 +179,11 @@ impl<'a> Body<'a> {
         let (text, wrong) = self.writer.finish()?;
         let mut violations = Vec::new();
         if validate {
-            let profile = (!self.profile.is_empty()).then(|| read(&text, &self.profile, None));
-            let fields = read(&text, &self.fields, profile);
-            let body = Value::new(&text, Some(fields));
+            let fields = completed(self.fields, &self.others, &text);
+            let profile = self
+                .profile
+                .map(|profile| completed(profile, &self.profile_others, &text));
+            let body = Body::read(&text, Some(fields), profile);
             if let Err(error) = CheckedAgent::read(body, UnknownFields::Ignore) {
                 violations.extend(error.violations().iter().cloned());
             }
@@ -166,20 +197,18 @@ impl<'a> Body<'a> {
     }
 }
 
-/// What was written, as the rules take it.
-fn read<'a>(text: &'a str, fields: &[Written<'a>], mut profile: Option<Fields<'a>>) -> Fields<'a> {
-    let mut read = Fields::with_capacity(fields.len());
-    for Written { name, value } in fields {
-        let inside = (*name == PROFILE).then(|| profile.take()).flatten();
+/// The fields with those whose values stand in the text.
+fn completed<'a>(mut fields: Fields<'a>, others: &[Field<'a>], text: &'a str) -> Fields<'a> {
+    for Field { name, place, value } in others {
         let value = text.get(value.clone()).unwrap_or("null");
-        read.push((*name).into(), Value::new(value, inside));
+        fields.put(*place, *name, Value::of_json(value));
     }
-    read
+    fields
 }
 
 /// What stands for no value in a DataFrame, and is none that could be sent: found by its type alone.
 fn missing_value(value: &Bound<'_, PyAny>) -> Option<&'static str> {
-    // What a request mostly holds. The name of a type takes its time.
+    // What a request may hold. The name of a type takes its time.
     if value.is_none()
         || value.is_instance_of::<PyString>()
         || value.is_instance_of::<PyDict>()

@@ -98,6 +98,11 @@ impl MakeDecimal {
     }
 }
 
+/// The text of a str, if it is one and has no half of a surrogate pair.
+pub(crate) fn str_text<'a>(value: &'a Bound<'_, PyAny>) -> Option<&'a str> {
+    value.cast::<PyString>().ok()?.to_str().ok()
+}
+
 /// The text of a Decimal.
 pub(crate) fn decimal_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(value.str()?.to_str()?.to_owned())

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use dealkit::{Json, Violation, ViolationCode, document::MAX_VALUES, lexer::is_plain, scalar};
+use dealkit::{
+    Json, Violation, ViolationCode, document::MAX_VALUES, fields, lexer::is_plain, scalar,
+};
 use pyo3::{
     exceptions::PyRuntimeError,
     prelude::*,
@@ -259,15 +261,19 @@ impl Writer {
 
     /// Writes a field of the object that was begun, and says where its value stands in the text.
     pub(crate) fn field(&mut self, name: &str, write: impl FnOnce(&mut Self)) -> Range<usize> {
+        self.name_field(name);
+        let start = self.out.len();
+        write(self);
+        start..self.out.len()
+    }
+
+    fn name_field(&mut self, name: &str) {
         // No value ends so.
         if !self.out.ends_with('{') {
             self.out.push(',');
         }
         self.text(name);
         self.out.push(':');
-        let start = self.out.len();
-        write(self);
-        start..self.out.len()
     }
 
     fn object(&mut self, dict: &Bound<'_, PyDict>, place: Place<'_>) {
@@ -303,6 +309,22 @@ impl Writer {
         self.container(value, place, |writer| writer.value_here(value, place));
     }
 
+    /// Writes a field that is text, and says what stands there: null where there is no room for it.
+    pub(crate) fn text_field<'t>(
+        &mut self,
+        name: &str,
+        text: &'t str,
+        place: Place<'_>,
+    ) -> fields::Value<'t> {
+        self.name_field(name);
+        if self.has_room(place) {
+            self.text(text);
+            fields::Value::Text(text)
+        } else {
+            fields::Value::Json("null")
+        }
+    }
+
     /// Writes a value that may hold others, if there is room for it.
     pub(crate) fn container(
         &mut self,
@@ -310,6 +332,20 @@ impl Writer {
         place: Place<'_>,
         write: impl FnOnce(&mut Self),
     ) {
+        if !self.has_room(place) {
+            return;
+        }
+        if self.containers.contains(&value.as_ptr()) {
+            self.refuse(place, "must not contain itself".to_owned());
+        } else {
+            self.containers.push(value.as_ptr());
+            write(self);
+            self.containers.pop();
+        }
+    }
+
+    /// Whether there is room for one more value; null stands in the place of what there is none for.
+    fn has_room(&mut self, place: Place<'_>) -> bool {
         self.values += 1;
         if self.is_full || self.raised.is_some() {
             self.null();
@@ -330,13 +366,10 @@ impl Writer {
                 place,
                 format!("must not be nested deeper than {DEEPEST} levels"),
             );
-        } else if self.containers.contains(&value.as_ptr()) {
-            self.refuse(place, "must not contain itself".to_owned());
         } else {
-            self.containers.push(value.as_ptr());
-            write(self);
-            self.containers.pop();
+            return true;
         }
+        false
     }
 
     fn value_here(&mut self, value: &Bound<'_, PyAny>, place: Place<'_>) {

@@ -242,6 +242,8 @@ def test_positional_use_of_keyword_only_arguments(of_class: Any) -> None:
     fields = "create takes keywords: email=, first_name=, last_name=, profile=, …"
     refused(TypeError, f"{way}Agents.{fields}", wait(lambda: client.agents.create("ada@example.com")))
     refused(TypeError, f"{way}RawAgents.{fields}", wait(lambda: client.with_raw_response.agents.create({})))
+    fields = fields.replace("create", "validate")
+    refused(TypeError, f"{way}Agents.{fields}", lambda: client.agents.validate({}))
     text = f"{way}Deals.retrieve takes keywords after id: extra_headers=, timeout=, max_retries="
     refused(TypeError, text, wait(lambda: client.deals.retrieve("d_1", 5)))
     text = f"{way}Deals.retrieve_many takes keywords after ids: concurrency=, ordered=, on_error=, progress=, …"
@@ -269,6 +271,14 @@ def test_keywords_that_are_not_taken(of_class: Any) -> None:
     unexpected(create, "mail", "did you mean 'email'?", lambda: made.create(**GOOD, mail="x"))
     unexpected(create, "firstName", "did you mean 'first_name'?", lambda: made.create(**GOOD, firstName="x"))
     unexpected(create, "headers", "did you mean 'extra_headers'?", lambda: made.create(**GOOD, headers={}))
+    validate = f"{way}Agents.validate"
+    unexpected(validate, "mail", "did you mean 'email'?", lambda: client.agents.validate(mail="x"))
+    unexpected(
+        validate,
+        "timeout",
+        "it takes email=, first_name=, last_name=, profile=, …",
+        lambda: client.agents.validate(timeout=5),
+    )
     takes = "it takes json=, query=, headers=, extra_headers=, …"
     unexpected(f"{name}.request", "params", takes, lambda: made.request("GET", "deals", params={}))
     deal: Any = Deal

@@ -130,6 +130,8 @@ mod decode_error;
 pub mod document;
 #[cfg(feature = "client")]
 mod error;
+#[doc(hidden)]
+pub mod fields;
 #[cfg(feature = "client")]
 mod http;
 #[cfg(feature = "client")]

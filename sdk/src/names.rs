@@ -3,11 +3,25 @@
 
 use crate::value::Kind;
 
-/// Wire names of a request, stated once: for writing, for the rules, and for error texts.
+/// A field of an object of a request: its name on the wire, and its place among the object's fields.
+#[derive(Clone, Copy)]
+pub(crate) struct Known {
+    pub(crate) name: &'static str,
+    pub(crate) place: usize,
+}
+
+/// The fields of a request, stated once: for writing, for the rules, and for error texts.
 macro_rules! names {
     ($($name:ident = $wire:literal,)+) => {
-        $(pub(crate) const $name: &str = $wire;)+
-        pub(super) const ALL: &[&str] = &[$($wire),+];
+        #[allow(clippy::upper_case_acronyms, non_camel_case_types)]
+        enum Place {
+            $($name),+
+        }
+        $(pub(crate) const $name: super::Known = super::Known {
+            name: $wire,
+            place: Place::$name as usize,
+        };)+
+        pub(crate) const ALL: &[&str] = &[$($wire),+];
     };
 }
 
@@ -59,6 +73,7 @@ macro_rules! profile {
     ($($setter:ident, $maybe:ident: $type:ident = $wire:literal,)+) => {
         /// The fields of the request's profile, with their types.
         pub(crate) const PROFILE: &[(&str, Kind)] = &[$(($wire, profile!(@kind $type))),+];
+        pub(crate) const PROFILE_NAMES: &[&str] = &[$($wire),+];
     };
 }
 profile_fields!(profile);
@@ -79,9 +94,7 @@ crate::__response_models!(wire_names);
 
 /// Whether the specification has a field of this name, in a request or in a response.
 pub(crate) fn is_known(name: &str) -> bool {
-    RESPONSES.contains(&name)
-        || create_agent::ALL.contains(&name)
-        || PROFILE.iter().any(|(known, _)| *known == name)
+    RESPONSES.contains(&name) || create_agent::ALL.contains(&name) || PROFILE_NAMES.contains(&name)
 }
 
 /// One token of a JSON pointer, escaped (RFC 6901).

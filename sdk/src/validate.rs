@@ -2,23 +2,15 @@
 //!
 //! The client calls them before a byte leaves, the sandbox server when a body arrives: there is one set.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::fmt;
 
 use email_address::{EmailAddress, Options};
-use serde::{
-    Deserialize, Deserializer, Serialize,
-    de::{MapAccess, Visitor},
-};
-use serde_json::value::RawValue;
+use serde::{Deserialize, Deserializer, Serialize};
 use url::Url;
 
 use crate::{
-    names::{self, pointer_token},
-    value::{Json, Kind, Name, Nullable, Role, expected, open_set, parse_date},
+    names::{self, Known, pointer_token},
+    value::{Kind, Role, expected, open_set, parse_date},
 };
 
 /// The shortest first or last name, in Unicode code points (specification, "Limits").
@@ -221,65 +213,12 @@ pub(crate) enum Null {
     Required,
 }
 
-/// A JSON value, as text and as far as it was read.
-///
-/// Hidden, because it is for the sandbox server: its reader of request bodies is stricter than serde_json, and what
-/// that has gone through once is not read again.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Value<'a> {
-    /// Valid JSON.
-    text: &'a str,
-    fields: Option<Fields<'a>>,
-}
-
-impl<'a> Value<'a> {
-    /// A value that is valid JSON, with its fields if it is an object that was read already.
-    pub fn new(text: &'a str, fields: Option<Fields<'a>>) -> Self {
-        Self { text, fields }
-    }
-
-    /// The fields of an object that stands at this pointer.
-    pub(crate) fn fields(self, at: &'static str) -> Option<Fields<'a>> {
-        let fields = match self.fields {
-            Some(fields) => fields,
-            None => {
-                let mut reader = serde_json::Deserializer::from_str(self.text);
-                reader.deserialize_map(ObjectVisitor).ok()?
-            }
-        };
-        Some(Fields { at, ..fields })
-    }
-}
-
-/// The fields of an object, with those marked that a rule has looked at. Hidden, as [`Value`] is.
-#[doc(hidden)]
-#[derive(Default)]
-pub struct Fields<'a> {
-    /// In the order of the text. Of fields with one name the last counts.
-    fields: Vec<Field<'a>>,
-    /// The pointer of the object itself.
-    at: &'static str,
-}
-
-struct Field<'a> {
-    name: Cow<'a, str>,
-    value: Value<'a>,
-    is_taken: bool,
-}
-
-impl fmt::Debug for Fields<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Fields({} fields)", self.fields.len())
-    }
-}
-
 /// The code and the detail of a broken rule.
-type Broken = (ViolationCode, String);
+pub(crate) type Broken = (ViolationCode, String);
 
 /// A field that is text, and the rule on it.
 pub(crate) struct Text {
-    pub(crate) name: &'static str,
+    pub(crate) field: Known,
     pub(crate) rule: fn(&str) -> Result<(), Broken>,
 }
 
@@ -287,7 +226,7 @@ impl Text {
     /// Checks the rule on a field of the request itself, if it is there.
     pub(crate) fn check(&self, text: Option<&str>, out: &mut Vec<Violation>) {
         if let Some(Err((code, detail))) = text.map(self.rule) {
-            out.push(Violation::new(pointer("", self.name), code, detail));
+            out.push(Violation::new(pointer("", self.field.name), code, detail));
         }
     }
 }
@@ -314,224 +253,6 @@ pub(crate) fn of_kind(found: Kind, kind: Kind, null: Null) -> Result<(), Broken>
             ViolationCode::WrongType,
             format!("must be {expected}, got {}", found.name()),
         )),
-    }
-}
-
-impl<'a> Fields<'a> {
-    /// None yet, with room for so many.
-    pub fn with_capacity(fields: usize) -> Self {
-        Self {
-            fields: Vec::with_capacity(fields),
-            at: "",
-        }
-    }
-
-    /// Adds a field, its name without escapes.
-    pub fn push(&mut self, name: Cow<'a, str>, value: Value<'a>) {
-        self.fields.push(Field {
-            name,
-            value,
-            is_taken: false,
-        });
-    }
-
-    /// The fields of a whole body, which must be an object.
-    pub(crate) fn of_body(body: Value<'a>) -> Result<Self, ValidationError> {
-        let text = body.text;
-        body.fields("").ok_or_else(|| {
-            let found = Kind::of(text).name();
-            ValidationError::one(Violation::new(
-                "",
-                ViolationCode::WrongType,
-                format!("must be an object, got {found}"),
-            ))
-        })
-    }
-
-    /// The JSON text of a field.
-    pub fn json(&self, name: &str) -> Option<&'a str> {
-        let named = self.fields.iter().rfind(|field| field.name == name);
-        named.map(|field| field.value.text)
-    }
-
-    /// All of them, by name.
-    pub(crate) fn into_map(self) -> BTreeMap<Cow<'static, str>, Json> {
-        let fields = self.fields.into_iter();
-        let read = |field: Field<'a>| {
-            let value = Json::parse(field.value.text).ok()?;
-            Some((Cow::Owned(field.name.into_owned()), value))
-        };
-        fields.filter_map(read).collect()
-    }
-
-    /// Takes a field out, whatever it is.
-    fn take_any(&mut self, name: &str) -> Option<Value<'a>> {
-        let mut named = None;
-        // One that was taken has another name.
-        let left = self.fields.iter_mut().filter(|field| !field.is_taken);
-        for field in left.filter(|field| field.name == name) {
-            field.is_taken = true;
-            named = Some(field);
-        }
-        let Value { text, fields } = &mut named?.value;
-        Some(Value::new(text, fields.take()))
-    }
-
-    /// Takes a field out and checks its type: `None` when there is none, or none of this type.
-    pub(crate) fn take(
-        &mut self,
-        name: &str,
-        kind: Kind,
-        null: Null,
-        out: &mut Vec<Violation>,
-    ) -> Option<Nullable<Value<'a>>> {
-        let value = self.take_any(name)?;
-        self.of_kind(name, value, kind, null, out)
-    }
-
-    fn of_kind(
-        &self,
-        name: &str,
-        value: Value<'a>,
-        kind: Kind,
-        null: Null,
-        out: &mut Vec<Violation>,
-    ) -> Option<Nullable<Value<'a>>> {
-        let found = Kind::of(value.text);
-        match of_kind(found, kind, null) {
-            Ok(()) if found == Kind::Null => Some(Nullable::Null),
-            Ok(()) => Some(Nullable::Value(value)),
-            Err((code, detail)) => {
-                out.push(Violation::new(pointer(self.at, name), code, detail));
-                None
-            }
-        }
-    }
-
-    /// Takes a field out that must be there.
-    pub(crate) fn required(
-        &mut self,
-        name: &str,
-        kind: Kind,
-        out: &mut Vec<Violation>,
-    ) -> Option<Value<'a>> {
-        let Some(value) = self.take_any(name) else {
-            out.push(Violation::new(
-                pointer(self.at, name),
-                ViolationCode::Required,
-                "is required and missing",
-            ));
-            return None;
-        };
-        self.of_kind(name, value, kind, Null::Required, out)?
-            .value()
-    }
-
-    pub(crate) fn required_text(
-        &mut self,
-        field: &Text,
-        out: &mut Vec<Violation>,
-    ) -> Option<Cow<'a, str>> {
-        let value = self.required(field.name, Kind::String, out)?;
-        self.checked(field, value, out)
-    }
-
-    /// Takes out a field that may be left out, and must not be null.
-    pub(crate) fn text(&mut self, field: &Text, out: &mut Vec<Violation>) -> Option<Cow<'a, str>> {
-        let value = self
-            .take(field.name, Kind::String, Null::Forbidden, out)?
-            .value()?;
-        self.checked(field, value, out)
-    }
-
-    /// Takes out a field that may be left out or null.
-    pub(crate) fn nullable_text(
-        &mut self,
-        field: &Text,
-        out: &mut Vec<Violation>,
-    ) -> Option<Nullable<Cow<'a, str>>> {
-        match self.take(field.name, Kind::String, Null::Allowed, out)? {
-            Nullable::Value(value) => self.checked(field, value, out).map(Nullable::Value),
-            Nullable::Null => Some(Nullable::Null),
-        }
-    }
-
-    /// Identifiers are opaque: every string is one.
-    pub(crate) fn identifier(
-        &mut self,
-        name: &'static str,
-        out: &mut Vec<Violation>,
-    ) -> Option<Nullable<Cow<'a, str>>> {
-        let rule = |_: &str| Ok(());
-        self.nullable_text(&Text { name, rule }, out)
-    }
-
-    fn checked(
-        &self,
-        field: &Text,
-        value: Value<'a>,
-        out: &mut Vec<Violation>,
-    ) -> Option<Cow<'a, str>> {
-        let checked = unescaped(value.text)
-            .ok_or_else(|| {
-                // The one JSON string that is not a Rust string holds half of a surrogate pair.
-                let detail = "must be Unicode text, got half of a surrogate pair";
-                (ViolationCode::WrongType, detail.to_owned())
-            })
-            .and_then(|text| (field.rule)(&text).map(|()| text));
-        match checked {
-            Ok(text) => Some(text),
-            Err((code, detail)) => {
-                out.push(Violation::new(pointer(self.at, field.name), code, detail));
-                None
-            }
-        }
-    }
-
-    /// Reports what is left after every known field was taken, if it is to be rejected.
-    pub(crate) fn rest(&self, unknown: UnknownFields, out: &mut Vec<Violation>) {
-        if unknown == UnknownFields::Reject {
-            let left = self.fields.iter().filter(|field| !field.is_taken);
-            // By name, and each once.
-            let left: BTreeSet<&str> = left.map(|field| &*field.name).collect();
-            out.extend(left.into_iter().map(|name| {
-                Violation::new(
-                    pointer(self.at, name),
-                    ViolationCode::UnknownField,
-                    "is not a documented field; check the spelling",
-                )
-            }));
-        }
-    }
-}
-
-/// Reads the fields of an object and keeps their values as text.
-struct ObjectVisitor;
-
-impl<'de> Visitor<'de> for ObjectVisitor {
-    type Value = Fields<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Fields<'de>, A::Error> {
-        let mut fields = Fields::default();
-        while let Some((Name(name), value)) = object.next_entry::<Name<'de>, &RawValue>()? {
-            fields.push(name, Value::new(value.get(), None));
-        }
-        Ok(fields)
-    }
-}
-
-/// The text of a valid JSON string, unless it holds half of a surrogate pair.
-fn unescaped(json: &str) -> Option<Cow<'_, str>> {
-    let plain = json
-        .strip_prefix('"')
-        .and_then(|text| text.strip_suffix('"'));
-    match plain {
-        Some(plain) if !plain.contains('\\') => Some(Cow::Borrowed(plain)),
-        _ => serde_json::from_str(json).ok().map(Cow::Owned),
     }
 }
 

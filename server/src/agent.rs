@@ -2,7 +2,10 @@
 
 use std::{borrow::Cow, ops::Deref};
 
-use dealkit::{Agent, CheckedAgent, CreateAgent, Nullable, Role, UnknownFields, validate::Value};
+use dealkit::{
+    Agent, CheckedAgent, CreateAgent, Nullable, Role, UnknownFields,
+    fields::{Body, Value},
+};
 
 /// An agent that was created. It can be used as the [`Agent`] that the response showed.
 ///
@@ -53,7 +56,7 @@ impl CreatedAgent {
     /// Reads a stored agent.
     pub(crate) fn read(number: u64, body: &[u8]) -> Option<Self> {
         // What was created once has kept every rule.
-        let body = Value::new(std::str::from_utf8(body).ok()?, None);
+        let body = Body::unread(std::str::from_utf8(body).ok()?);
         let sent = CheckedAgent::read(body, UnknownFields::Ignore).ok()?;
         Some(Self {
             // Not by `Agent::from_json`, which bounds how many values there are: what was created is shown.
@@ -74,7 +77,12 @@ pub(crate) fn agent_id(number: u64) -> String {
 pub(crate) fn response(sent: &CheckedAgent<'_>, number: u64) -> Vec<u8> {
     let role = sent.role.as_deref().unwrap_or(Role::default().as_str());
     let profile = &sent.profile;
-    let metadata = profile.json("clientMetadata").unwrap_or("{}");
+    // The rules have seen to it that these are no strings.
+    let json = |name, otherwise| match profile.get(name) {
+        Some(Value::Json(json)) => json,
+        _ => otherwise,
+    };
+    let metadata = json("clientMetadata", "{}");
     // The rest is mostly short.
     let mut out = Object(Vec::with_capacity(512 + metadata.len()));
     out.text(r#"{"id":"#, &agent_id(number));
@@ -82,11 +90,11 @@ pub(crate) fn response(sent: &CheckedAgent<'_>, number: u64) -> Vec<u8> {
     out.nullable(r#","date_of_birth":"#, &sent.date_of_birth);
     out.text(r#","first_name":"#, &sent.first_name);
     out.text(r#","last_name":"#, &sent.last_name);
-    let onboarded = profile.json("onboardingComplete").unwrap_or("false");
+    let onboarded = json("onboardingComplete", "false");
     out.json(r#","profile":{"onboarding_complete":"#, onboarded);
     out.json(r#","client_metadata":"#, metadata);
-    if let Some(id) = profile.json("externalId") {
-        out.json(r#","external_id":"#, id);
+    if let Some(id) = profile.get("externalId") {
+        out.value(r#","external_id":"#, id);
     }
     out.nullable(r#"},"current_brokerage_id":"#, &sent.brokerage_id);
     out.nullable(
@@ -116,6 +124,14 @@ impl Object {
         let _ = serde_json::to_writer(&mut self.0, value);
     }
 
+    /// A value as it was sent.
+    fn value(&mut self, before: &'static str, value: Value<'_>) {
+        match value {
+            Value::Text(text) => self.text(before, text),
+            Value::Json(json) => self.json(before, json),
+        }
+    }
+
     fn nullable(&mut self, before: &'static str, value: &Option<Nullable<Cow<'_, str>>>) {
         match value {
             Some(Nullable::Value(value)) => self.text(before, value),
@@ -131,7 +147,7 @@ mod tests {
     /// The response, which must be what the SDK writes of the agent that it reads from it: its table states each field.
     #[track_caller]
     fn response_of(body: &str) -> String {
-        let sent = CheckedAgent::read(Value::new(body, None), UnknownFields::Ignore).unwrap();
+        let sent = CheckedAgent::read(Body::unread(body), UnknownFields::Ignore).unwrap();
         let response = String::from_utf8(response(&sent, 7)).unwrap();
         let agent = Agent::from_json(&response).unwrap();
         assert!(agent.extra.is_empty() && agent.profile.extra.is_empty());

@@ -7,8 +7,8 @@
 use std::{borrow::Cow, collections::HashSet};
 
 use dealkit::{
-    lexer::Lexer,
-    validate::{Fields, Value},
+    fields::{Body, Fields, PROFILE, Value},
+    lexer::{Lexer, Text},
 };
 
 use crate::json_error::Fault;
@@ -30,28 +30,39 @@ pub const MAX_DEPTH: usize = 128;
 /// assert_eq!(error.to_string(), "a key that this object already has at line 1 column 10");
 /// ```
 pub fn check(bytes: &[u8]) -> Result<&str, JsonError> {
-    let read = Reader::read(bytes, 0);
-    read.map(|(text, _)| text)
+    let read = Reader::read(bytes, Keep::Nothing);
+    read.map(|reader| reader.text)
         .map_err(|fault| fault.locate(bytes))
 }
 
-/// Checks a request body, and keeps its fields and theirs while it does: for rules that look no deeper.
-pub(crate) fn read_body(body: &[u8]) -> Result<Value<'_>, JsonError> {
-    let read = Reader::read(body, 2);
-    read.map(|(text, fields)| Value::new(text, fields))
+/// Checks a request body, and keeps its fields and those of the profile while it does: the rules look no deeper.
+pub(crate) fn read_body(body: &[u8]) -> Result<Body<'_>, JsonError> {
+    let read = Reader::read(body, Keep::Agent);
+    read.map(|reader| Body::read(reader.text, reader.agent, reader.profile))
         .map_err(|fault| fault.locate(body))
+}
+
+/// What is kept of a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    Nothing,
+    /// The fields, if it is an object, as those of an agent to create.
+    Agent,
+    /// As those of its profile.
+    Profile,
 }
 
 struct Reader<'j> {
     text: &'j str,
     lexer: Lexer<'j>,
+    /// The keys of the objects that are open, but for those that have a place in the fields below.
     keys: Vec<Cow<'j, str>>,
-    /// Down to which depth the fields of objects are kept.
-    kept_depth: usize,
+    agent: Option<Fields<'j>>,
+    profile: Option<Fields<'j>>,
 }
 
 impl<'j> Reader<'j> {
-    fn read(bytes: &'j [u8], kept_depth: usize) -> Result<(&'j str, Option<Fields<'j>>), Fault> {
+    fn read(bytes: &'j [u8], keep: Keep) -> Result<Self, Fault> {
         let text = std::str::from_utf8(bytes).map_err(|error| Fault {
             reason: "a byte that is not UTF-8",
             at: error.valid_up_to(),
@@ -65,13 +76,23 @@ impl<'j> Reader<'j> {
         let mut reader = Reader {
             text,
             lexer: Lexer::new(text),
-            keys: Vec::with_capacity(MANY),
-            kept_depth,
+            keys: Vec::new(),
+            agent: None,
+            profile: None,
         };
-        let fields = reader.value(0)?;
+        reader.value(0, keep)?;
         match reader.lexer.end() {
-            Ok(()) => Ok((text, fields)),
+            Ok(()) => Ok(reader),
             Err(_) => Err(reader.fault("something after the JSON value")),
+        }
+    }
+
+    /// Where the fields go that are kept.
+    fn kept(&mut self, keep: Keep) -> Option<&mut Fields<'j>> {
+        match keep {
+            Keep::Nothing => None,
+            Keep::Agent => self.agent.as_mut(),
+            Keep::Profile => self.profile.as_mut(),
         }
     }
 
@@ -81,17 +102,18 @@ impl<'j> Reader<'j> {
         Fault::new(reason, self.text, self.lexer.position())
     }
 
-    /// Reads a value, and returns its fields if they are kept.
-    fn value(&mut self, depth: usize) -> Result<Option<Fields<'j>>, Fault> {
+    /// Reads a value.
+    fn value(&mut self, depth: usize, keep: Keep) -> Result<Value<'j>, Fault> {
         let first = self.lexer.peek();
         let (text, start) = (self.text, self.lexer.position());
         match first {
-            b'{' => return self.object(self.deeper(depth)?),
+            b'{' => self.object(self.deeper(depth)?, keep)?,
             b'[' => self.array(self.deeper(depth)?)?,
-            b'"' => {
-                let string = self.lexer.string().map(drop);
-                string.or_else(|_| Fault::in_string(text, start).map_or(Ok(()), Err))?;
-            }
+            b'"' => match self.lexer.string() {
+                Ok(Text::Plain(plain)) => return Ok(Value::Text(plain)),
+                Ok(Text::Escaped(_)) => {}
+                Err(_) => Fault::in_string(text, start).map_or(Ok(()), Err)?,
+            },
             b'-' | b'0'..=b'9' => {
                 let number = self.lexer.number().map(drop);
                 number.map_err(|_| Fault::in_number(text, start))?;
@@ -107,7 +129,7 @@ impl<'j> Reader<'j> {
             }
             _ => return Err(self.fault("something that cannot begin a JSON value")),
         }
-        Ok(None)
+        Ok(Value::Json(self.lexer.slice(start, self.lexer.position())))
     }
 
     fn deeper(&self, depth: usize) -> Result<usize, Fault> {
@@ -122,7 +144,7 @@ impl<'j> Reader<'j> {
         const NO_COMMA: &str = "something other than a comma or the end of an array";
         let mut has_more = self.lexer.array().map_err(|_| self.fault(NO_COMMA))?;
         while has_more {
-            self.value(depth)?;
+            self.value(depth, Keep::Nothing)?;
             has_more = self.lexer.item().map_err(|_| self.fault(NO_COMMA))?;
             if has_more && self.lexer.peek() == b']' {
                 return Err(self.fault(TRAILING_COMMA));
@@ -131,30 +153,37 @@ impl<'j> Reader<'j> {
         Ok(())
     }
 
-    fn object(&mut self, depth: usize) -> Result<Option<Fields<'j>>, Fault> {
+    fn object(&mut self, depth: usize, keep: Keep) -> Result<(), Fault> {
         const NO_COMMA: &str = "something other than a comma or the end of an object";
-        let mut fields = match depth {
-            // The whole body, of which there is one.
-            1 if self.kept_depth > 0 => Some(Fields::with_capacity(BODY_FIELDS)),
-            _ => (depth <= self.kept_depth).then(Fields::default),
-        };
+        match keep {
+            Keep::Nothing => {}
+            Keep::Agent => self.agent = Some(Fields::of_agent()),
+            Keep::Profile => self.profile = Some(Fields::of_profile()),
+        }
         let mut names = Names::new(&self.keys);
         let mut has_more = self.lexer.object().map_err(|_| self.fault(NO_COMMA))?;
         while has_more {
             let key_start = self.lexer.position();
             let key = self.key(key_start)?;
-            if !names.insert(&mut self.keys, key.clone()) {
+            let kept = self.kept(keep);
+            let place = kept.as_ref().and_then(|fields| fields.place(&key));
+            let is_new = match (kept, place) {
+                (Some(fields), Some(place)) => !fields.has(place),
+                _ => names.insert(&mut self.keys, key.clone()),
+            };
+            if !is_new {
                 return Err(Fault {
                     reason: "a key that this object already has",
                     at: key_start,
                 });
             }
-            self.lexer.peek();
-            let start = self.lexer.position();
-            let inside = self.value(depth)?;
-            if let Some(fields) = &mut fields {
-                let text = self.lexer.slice(start, self.lexer.position());
-                fields.push(key, Value::new(text, inside));
+            let inside = match keep {
+                Keep::Agent if key == PROFILE => Keep::Profile,
+                _ => Keep::Nothing,
+            };
+            let value = self.value(depth, inside)?;
+            if let Some(fields) = self.kept(keep) {
+                fields.put(place, key, value);
             }
             has_more = self.lexer.field().map_err(|_| self.fault(NO_COMMA))?;
             if has_more && self.lexer.peek() == b'}' {
@@ -162,7 +191,7 @@ impl<'j> Reader<'j> {
             }
         }
         self.keys.truncate(names.first);
-        Ok(fields)
+        Ok(())
     }
 
     /// Reads a key and the colon after it.
@@ -176,9 +205,6 @@ impl<'j> Reader<'j> {
         })
     }
 }
-
-/// As many fields as a request of the specification can have, and a few more.
-const BODY_FIELDS: usize = 16;
 
 const TRAILING_COMMA: &str = "the end after a trailing comma";
 

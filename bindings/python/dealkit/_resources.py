@@ -12,7 +12,7 @@ from typing import Any, Literal, Unpack, overload
 
 from dealkit._calls import agent_violations, create_agent, retrieve_deal
 from dealkit._create_many import CreationIterator
-from dealkit._keywords import keywords
+from dealkit._keywords import keywords, keywords_of
 from dealkit._many import DealIterator
 from dealkit._native import Agent, Deal
 from dealkit._options import OMITTED, CallOptions, Omitted
@@ -180,7 +180,7 @@ class Agents:
             raw=False,
         )
 
-    @keywords
+    @keywords_of(agent_violations)
     def validate(self, **arguments: Unpack[CreateAgentParams]) -> list[Violation]:
         """Every way in which an agent's arguments break the rules, without sending anything.
 
@@ -193,8 +193,7 @@ class Agents:
         Args:
             arguments: ``CreateAgentParams`` has them all. What is required and left out is a violation, too.
         """
-        # Not a copy: it is emptied there.
-        return agent_violations(arguments)  # type: ignore[arg-type]
+        raise NotImplementedError
 
 
 class Deals:

@@ -5,11 +5,9 @@ use std::{borrow::Cow, collections::BTreeMap, fmt};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::{
-    names::{self, create_agent as field},
-    validate::{
-        self, Fields, Null, Text, UnknownFields, ValidationError, Value, Violation, of_kind,
-        pointer,
-    },
+    fields::{self, Body, Fields},
+    names::{self, Known, create_agent as field},
+    validate::{self, Null, Text, UnknownFields, ValidationError, Violation, of_kind, pointer},
     value::{AssignedRole, BrokerageId, CollectiveId, Json, Kind, Nullable, OfficeId},
 };
 
@@ -159,7 +157,7 @@ impl CreateAgent {
     /// assert_eq!(error.violations()[1].pointer, "/profile");
     /// ```
     pub fn from_json(body: &Json, unknown: UnknownFields) -> Result<Self, ValidationError> {
-        CheckedAgent::read(Value::new(body.as_str(), None), unknown).map(Self::from)
+        CheckedAgent::read(Body::unread(body.as_str()), unknown).map(Self::from)
     }
 
     /// Checks every rule on what would be sent.
@@ -245,36 +243,33 @@ impl CreateAgent {
 }
 
 const EMAIL: Text = Text {
-    name: field::EMAIL,
+    field: field::EMAIL,
     rule: validate::email,
 };
 const FIRST_NAME: Text = Text {
-    name: field::FIRST_NAME,
+    field: field::FIRST_NAME,
     rule: validate::name,
 };
 const LAST_NAME: Text = Text {
-    name: field::LAST_NAME,
+    field: field::LAST_NAME,
     rule: validate::name,
 };
 const ROLE: Text = Text {
-    name: field::ROLE,
+    field: field::ROLE,
     rule: validate::role,
 };
 const PHONE: Text = Text {
-    name: field::PHONE,
+    field: field::PHONE,
     rule: validate::phone,
 };
 const IMAGE_URL: Text = Text {
-    name: field::IMAGE_URL,
+    field: field::IMAGE_URL,
     rule: validate::absolute_url,
 };
 const DATE_OF_BIRTH: Text = Text {
-    name: field::DATE_OF_BIRTH,
+    field: field::DATE_OF_BIRTH,
     rule: validate::date,
 };
-
-/// Where the profile stands in a request.
-const PROFILE_AT: &str = "/profile";
 
 /// The fields of a body that keeps every rule, as they stand in it: nothing is copied.
 ///
@@ -305,8 +300,8 @@ impl<'a> CheckedAgent<'a> {
     ///
     /// # Errors
     /// [`ValidationError`] holds every violation.
-    pub fn read(body: Value<'a>, unknown: UnknownFields) -> Result<Self, ValidationError> {
-        let mut fields = Fields::of_body(body)?;
+    pub fn read(body: Body<'a>, unknown: UnknownFields) -> Result<Self, ValidationError> {
+        let (fields, profile) = body.fields()?;
         let mut violations = Vec::new();
         let out = &mut violations;
         // What is missing is a violation, and its place is not looked at.
@@ -316,9 +311,9 @@ impl<'a> CheckedAgent<'a> {
             last_name: fields.required_text(&LAST_NAME, out).unwrap_or_default(),
             profile: fields
                 .required(field::PROFILE, Kind::Object, out)
-                .and_then(|profile| profile.fields(PROFILE_AT))
+                .and_then(|json| profile.or_else(|| Fields::of_profile().read(json)))
                 .map(|fields| checked_profile(fields, unknown, out))
-                .unwrap_or_default(),
+                .unwrap_or_else(Fields::of_profile),
             role: fields.text(&ROLE, out),
             phone: fields.text(&PHONE, out),
             image_url: fields.nullable_text(&IMAGE_URL, out),
@@ -327,7 +322,7 @@ impl<'a> CheckedAgent<'a> {
             office_id: fields.identifier(field::OFFICE_ID, out),
             collective_id: fields.identifier(field::COLLECTIVE_ID, out),
         };
-        fields.rest(unknown, out);
+        fields.check_others(unknown, out);
         ValidationError::check(violations)?;
         Ok(checked)
     }
@@ -452,7 +447,7 @@ impl AgentProfile {
 
     /// The wire names of the documented fields, in the specification's order.
     pub fn known_fields() -> impl Iterator<Item = &'static str> {
-        names::PROFILE.iter().map(|(name, _)| *name)
+        names::PROFILE_NAMES.iter().copied()
     }
 
     /// Reads a profile from JSON and checks the types of its fields.
@@ -461,7 +456,7 @@ impl AgentProfile {
     /// [`ValidationError`] holds every violation, its pointers those within the profile.
     pub fn from_json(profile: &Json, unknown: UnknownFields) -> Result<Self, ValidationError> {
         let mut violations = Vec::new();
-        let fields = Fields::of_body(Value::new(profile.as_str(), None))?;
+        let fields = Fields::of_profile_alone(profile.as_str())?;
         let fields = checked_profile(fields, unknown, &mut violations);
         ValidationError::check(violations)?;
         Ok(Self::of(fields))
@@ -481,7 +476,11 @@ impl AgentProfile {
                 .get(name)
                 .map(|value| of_kind(value.kind(), kind, Null::Forbidden));
             if let Some(Err((code, detail))) = checked {
-                out.push(Violation::new(pointer(PROFILE_AT, name), code, detail));
+                out.push(Violation::new(
+                    pointer(fields::PROFILE_AT, name),
+                    code,
+                    detail,
+                ));
             }
         }
     }
@@ -494,14 +493,14 @@ impl AgentProfile {
 
 /// Checks the types of the documented fields of a profile.
 fn checked_profile<'a>(
-    mut fields: Fields<'a>,
+    fields: Fields<'a>,
     unknown: UnknownFields,
     out: &mut Vec<Violation>,
 ) -> Fields<'a> {
-    for &(name, kind) in names::PROFILE {
-        fields.take(name, kind, Null::Forbidden, out);
+    for (place, &(name, kind)) in names::PROFILE.iter().enumerate() {
+        fields.value(Known { name, place }, kind, Null::Forbidden, out);
     }
-    fields.rest(unknown, out);
+    fields.check_others(unknown, out);
     fields
 }
 
