@@ -265,6 +265,37 @@ fn a_profile_is_read_by_serde_and_checked() {
 }
 
 #[test]
+fn fields_come_in_any_order_and_the_last_of_one_name_counts() {
+    let body = |phone: &str| {
+        let text = format!(
+            r#"{{"office_id": null, "phone": {phone}, "role": "ADMIN", "email": "no", "badge": 7, "profile": {{"externalId":
+            "crm-1", "badge": "gold", "tier": "\u0041", "id": "i"}}, "last_name": "L", "email": "ada@example.com",
+            "first_name": "A\u0064a"}}"#
+        );
+        Json::parse(text).unwrap()
+    };
+    let request = CreateAgent::from_json(&body(r#""+1""#), UnknownFields::Ignore).unwrap();
+    assert_eq!(
+        (request.email(), request.first_name(), request.last_name()),
+        ("ada@example.com", "Ada", "L")
+    );
+    assert_eq!((request.phone(), request.office_id()), (Some("+1"), None));
+    let fields = ["id", "tier", "externalId", "badge"];
+    let texts = fields.map(|name| request.profile().get(name).unwrap().as_str());
+    assert_eq!(texts, [r#""i""#, r#""\u0041""#, r#""crm-1""#, r#""gold""#]);
+
+    let error = CreateAgent::from_json(&body("1"), UnknownFields::Reject).unwrap_err();
+    assert_eq!(
+        found(&error),
+        json!([
+            {"pointer": "/profile/badge", "code": "unknown_field"},
+            {"pointer": "/phone", "code": "wrong_type"},
+            {"pointer": "/badge", "code": "unknown_field"},
+        ])
+    );
+}
+
+#[test]
 fn rules_can_be_skipped_explicitly() {
     let request = CreateAgent::builder()
         .email("not an address")
