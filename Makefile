@@ -205,13 +205,13 @@ fuzz: $(CARGO_TOOLS)/cargo-fuzz
 	done
 
 # What cargo brings, each in the one version that is tried; their dependencies are built once for all.
-CARGO_TOOL_VERSIONS := cargo-about@0.9.3 cargo-deny@0.20.2 cargo-fuzz@0.13.2 cargo-public-api@0.52.0
+CARGO_TOOL_VERSIONS := cargo-deny@0.20.2 cargo-fuzz@0.13.2 cargo-public-api@0.52.0
 $(CARGO_TOOLS)/%: export CARGO_PROFILE_RELEASE_LTO := off
 $(CARGO_TOOLS)/%: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
 $(CARGO_TOOLS)/%: export CARGO_PROFILE_RELEASE_OPT_LEVEL := 1
 $(CARGO_TOOLS)/%:
 	cargo install --quiet --locked --root target/cargo-tools --target-dir target/cargo-tools/build \
-		$(if $(filter cargo-about,$*),--features cli) $(filter $*@%,$(CARGO_TOOL_VERSIONS))
+		$(filter $*@%,$(CARGO_TOOL_VERSIONS))
 
 # For which platform a wheel is: a Rust target, or nothing for this machine. For which Pythons: versions, such as
 # "3.11 3.14t", or nothing for each interpreter found.
@@ -228,8 +228,8 @@ sdist: $(RELEASE_TOOLS)/installed THIRD-PARTY-LICENSES.txt
 
 # The licences of what is in the module, from what cargo has downloaded; every wheel and sdist carries them.
 notices: THIRD-PARTY-LICENSES.txt
-THIRD-PARTY-LICENSES.txt: Cargo.lock deny.toml release/notices.py release/notices.hbs | $(CARGO_TOOLS)/cargo-about
-	$(PYTHON) release/notices.py $(CARGO_TOOLS)/cargo-about
+THIRD-PARTY-LICENSES.txt: Cargo.lock deny.toml release/notices.py release/linked.py
+	$(PYTHON) release/notices.py
 
 ## Looks into what `make wheel` has made, and runs the quickstart with it in an empty environment.
 check-dist: $(RELEASE_TOOLS)/installed

@@ -81,6 +81,10 @@ def wrong_in_wheel(path: Path) -> list[str]:
         names = {component["name"] for component in json.loads(files[sbom])["components"]}
         if not {"dealkit", "reqwest", "aws-lc-sys", "pyo3"} <= names:
             wrong.append(f"{sbom} does not list what is linked")
+        if any(crate.startswith("windows") for crate in names) != path.name.endswith(
+            ("win_amd64.whl", "win_arm64.whl")
+        ):
+            wrong.append(f"{sbom} is not of this platform")
         if b"file:" in files[sbom]:
             wrong.append(f"{sbom} has the path of a file")
     if len(sboms) != 1:

@@ -1,39 +1,78 @@
-"""Writes THIRD-PARTY-LICENSES.txt, which wheels and sdist carry: the licences of the crates in the compiled module.
+"""Writes THIRD-PARTY-LICENSES.txt, which wheels and sdists carry: the licences of the crates in the compiled module.
 
-    release/notices.py CARGO_ABOUT
+release/notices.py
 
-What is allowed, and for which platforms, is read from deny.toml.
+The texts are those that lie in the crates, as cargo has downloaded them. Which licences there may be is for deny.toml, and
+`make check-deny`, to say; for which platforms, too.
 """
 
+import json
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+from linked import linked
+
 ROOT = Path(__file__).resolve().parent.parent
+NOTICES = ROOT / "THIRD-PARTY-LICENSES.txt"
+# What crates call the file of a licence, or of a notice that it asks for.
+FILE = re.compile(r"(?i)(un)?(licen[cs]e|copying|copyright|notice)([-_.].*)?(?<!\.rs)")
+
+HEADING = """\
+Licences of the software that dealkit's compiled module contains
+================================================================
+
+dealkit itself is licensed under MIT or Apache-2.0: LICENSE-MIT and LICENSE-APACHE. Its module is linked with the Rust
+crates below, each under the licence that is named with it. The texts that follow are those that lie in the crates. Crates
+that only some platforms have are listed for all.
+"""
 
 
-def toml_list(items: list[str]) -> str:
-    return "[%s]" % ", ".join('"%s"' % item for item in items)
+def crates_of_others() -> list[dict]:
+    """What cargo knows of the crates that are in the module on any platform, and are not of this workspace."""
+    targets = tomllib.loads((ROOT / "deny.toml").read_text(encoding="utf-8"))["graph"]["targets"]
+    contained = linked(targets)
+    command = ["cargo", "metadata", "--locked", "--format-version=1"]
+    metadata = json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
+    return [
+        package
+        for package in sorted(metadata["packages"], key=lambda package: (package["name"], package["version"]))
+        if (package["name"], package["version"]) in contained and package["source"]
+    ]
 
 
-def main(cargo_about: str) -> None:
-    deny = tomllib.loads((ROOT / "deny.toml").read_text())
-    config = ROOT / "target" / "about.toml"
-    config.parent.mkdir(exist_ok=True)
-    config.write_text(
-        f"accepted = {toml_list(deny['licenses']['allow'])}\n"
-        f"targets = {toml_list(deny['graph']['targets'])}\n"
-        "ignore-build-dependencies = true\n"
-        "ignore-dev-dependencies = true\n"
-    )
-    notices = ROOT / "THIRD-PARTY-LICENSES.txt"
-    command = [cargo_about, "generate", "--frozen", "--fail", "--config", config]
-    command += ["--manifest-path", ROOT / "bindings" / "Cargo.toml", "--output-file", notices]
-    subprocess.run([*command, ROOT / "release" / "notices.hbs"], check=True)
-    if "aws-lc-sys" not in notices.read_text():
-        sys.exit(f"notices: {notices} lacks aws-lc-sys, which is in every module")
+def texts_of(package: dict) -> list[str]:
+    folder = Path(package["manifest_path"]).parent
+    files = sorted(path for path in folder.rglob("*") if FILE.fullmatch(path.name) and path.is_file())
+    return [path.read_text(encoding="utf-8", errors="replace").strip() for path in files]
+
+
+def main() -> None:
+    packages = crates_of_others()
+    # Many crates have the same text, but for where its lines break.
+    texts: dict[str, str] = {}
+    crates_with: dict[str, list[str]] = {}
+    for package in packages:
+        crate = f"{package['name']} {package['version']}"
+        found = texts_of(package)
+        if not found:
+            sys.exit(f"notices: no licence lies in {crate} ({package['license']}), which the module contains")
+        for text in found:
+            same = " ".join(text.split())
+            texts.setdefault(same, text)
+            crates = crates_with.setdefault(same, [])
+            if crate not in crates:
+                crates.append(crate)
+    with NOTICES.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(f"{HEADING}\n")
+        for package in packages:
+            file.write(f"{package['name']} {package['version']}: {package['license']}\n")
+        for same, text in texts.items():
+            file.write(f"\n{'-' * 80}\n{', '.join(crates_with[same])}\n\n{text}\n")
+    print(f"notices: {NOTICES.name} has {len(texts)} texts of {len(packages)} crates")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -34,7 +34,8 @@ def main(folder: str) -> None:
         # Isolated, in a folder of its own: nothing of the checkout is found in place of what was installed.
         quickstart = [python, "-I", "-c", QUICKSTART, ROOT / "examples" / "python" / "quickstart.py"]
         subprocess.run(quickstart, check=True, cwd=scratch)
-        subprocess.run([programs / "dealkit-server", "--version"], check=True, cwd=scratch)
+        for program in ["dealkit", "dealkit-server"]:
+            subprocess.run([programs / program, "--version"], check=True, cwd=scratch)
     print(f"try_wheel: installed from {folder} and run with Python {sys.version.split()[0]}")
 
 

@@ -8,6 +8,7 @@ says where it was built.
 """
 
 import argparse
+import json
 import os
 import platform
 import re
@@ -16,18 +17,23 @@ import sys
 import tempfile
 from pathlib import Path
 
+from linked import linked
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def build(out: Path, target: str | None, pythons: list[str]) -> None:
-    if target is None and sys.platform == "linux":
+def this_machine() -> str:
+    if sys.platform == "linux":
         # Of musl only where Python itself is: a wheel for this machine is one that it can install.
         libc = "gnu" if platform.libc_ver()[0] == "glibc" else "musl"
-        target = f"{platform.machine()}-unknown-linux-{libc}"
-    command = [sys.executable, "-m", "maturin", "build", "--release", "--locked", "--out", str(out)]
-    if target is not None:
-        command += ["--target", target]
-    if target is not None and "linux" in target:
+        return f"{platform.machine()}-unknown-linux-{libc}"
+    version = subprocess.run(["rustc", "-vV"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return re.findall(r"(?m)^host: (.+)$", version)[0]
+
+
+def build(out: Path, target: str, pythons: list[str]) -> None:
+    command = [sys.executable, "-m", "maturin", "build", "--release", "--locked", "--out", str(out), "--target", target]
+    if "linux" in target:
         command += ["--zig", "--compatibility", "musllinux_1_2" if "musl" in target else "manylinux2014"]
     command += ["--interpreter", *(f"python{version}" for version in pythons)] if pythons else ["--find-interpreter"]
     environment = os.environ | {"RUSTFLAGS": f"{os.environ.get('RUSTFLAGS', '')} {remap()}".strip()}
@@ -47,19 +53,34 @@ def remap() -> str:
     )
 
 
+def of_wheel(sbom: dict, target: str) -> dict:
+    """An SBOM of what the wheel contains: of the crates of all platforms, and of those that only build, those that are linked."""
+    contained = linked([target])
+    sbom["components"] = [part for part in sbom["components"] if (part["name"], part["version"]) in contained]
+    references = {part["bom-ref"] for part in [sbom["metadata"]["component"], *sbom["components"]]}
+    sbom["dependencies"] = [
+        node | {"dependsOn": [part for part in node.get("dependsOn", []) if part in references]}
+        for node in sbom["dependencies"]
+        if node["ref"] in references
+    ]
+    sbom["metadata"]["properties"] = [{"name": "cdx:rustc:sbom:target:triple", "value": target}]
+    return sbom
+
+
 def forget_place(sbom: str) -> str:
     """An SBOM without the folder that the sources were in: packages of the workspace go by name and version."""
     sbom = re.sub(r'path\+file://[^"#]*#', "", sbom)
     return re.sub(r'\?download_url=file:[^"#]*', "", sbom)
 
 
-def seal(wheel: Path, out: Path) -> None:
+def seal(wheel: Path, out: Path, target: str) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         run = [sys.executable, "-m", "wheel"]
         subprocess.run([*run, "unpack", "--dest", scratch, str(wheel)], check=True, stdout=subprocess.DEVNULL)
         (unpacked,) = Path(scratch).iterdir()
-        for sbom in unpacked.glob("*.dist-info/sboms/*.json"):
-            sbom.write_text(forget_place(sbom.read_text(encoding="utf-8")), encoding="utf-8")
+        for path in unpacked.glob("*.dist-info/sboms/*.json"):
+            sbom = of_wheel(json.loads(path.read_text(encoding="utf-8")), target)
+            path.write_text(forget_place(json.dumps(sbom, indent=2)) + "\n", encoding="utf-8")
         # It writes RECORD anew.
         subprocess.run([*run, "pack", "--dest-dir", str(out), str(unpacked)], check=True, stdout=subprocess.DEVNULL)
     print(f"wheels: {out / wheel.name}")
@@ -68,14 +89,14 @@ def seal(wheel: Path, out: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--target", help="a Rust target, such as aarch64-unknown-linux-musl")
+    parser.add_argument("--target", help="a Rust target, such as aarch64-unknown-linux-musl", default=this_machine())
     parser.add_argument("--python", nargs="+", default=[], help="versions, such as 3.14t")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as built:
         build(Path(built), arguments.target, arguments.python)
         for wheel in sorted(Path(built).glob("*.whl")):
-            seal(wheel, arguments.out)
+            seal(wheel, arguments.out, arguments.target)
 
 
 if __name__ == "__main__":
