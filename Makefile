@@ -204,11 +204,11 @@ fuzz: $(CARGO_TOOLS)/cargo-fuzz
 		grep -E 'number_of_executed|average_exec' target/fuzz/$$name.log; \
 	done
 
-# What cargo brings, each in the one version that is tried; their dependencies are built once for all.
+# What cargo brings, each in the one version that is tried; their dependencies are built once for all, as quickly as can be.
 CARGO_TOOL_VERSIONS := cargo-deny@0.20.2 cargo-fuzz@0.13.2 cargo-public-api@0.52.0
 $(CARGO_TOOLS)/%: export CARGO_PROFILE_RELEASE_LTO := off
 $(CARGO_TOOLS)/%: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
-$(CARGO_TOOLS)/%: export CARGO_PROFILE_RELEASE_OPT_LEVEL := 1
+$(CARGO_TOOLS)/%: export CARGO_PROFILE_RELEASE_OPT_LEVEL := 0
 $(CARGO_TOOLS)/%:
 	cargo install --quiet --locked --root target/cargo-tools --target-dir target/cargo-tools/build \
 		$(filter $*@%,$(CARGO_TOOL_VERSIONS))
@@ -240,6 +240,8 @@ check-dist: $(RELEASE_TOOLS)/installed
 # What a release is checked with that is slow, or needs more than the tests do.
 NIGHTLY ?= nightly
 export NIGHTLY
+# rustup installs that version under this name, or under the one with the last number.
+MSRV_TOOLCHAIN = $(firstword $(patsubst $(MSRV).0-%,$(MSRV).0,$(filter $(MSRV).0-%,$(shell rustup toolchain list 2>/dev/null))) $(MSRV))
 needs_toolchain = cargo +$(1) --version >/dev/null 2>&1 || { echo "not run: $@ needs another toolchain: rustup toolchain install $(1) --profile minimal"; exit 0; }
 
 ## Everything that must hold before a release, in about half an hour; it says at the end what could not be run here.
@@ -263,7 +265,7 @@ check-floors:
 
 ## The workspace with the oldest Rust that it allows.
 check-msrv: $(VENV)/bin/python
-	@$(call needs_toolchain,$(MSRV)); cargo +$(MSRV) check --locked --workspace --all-features --all-targets --target-dir target/msrv
+	@$(call needs_toolchain,$(MSRV_TOOLCHAIN)); cargo +$(MSRV_TOOLCHAIN) check --locked --workspace --all-features --all-targets --target-dir target/msrv
 
 ## Licences, sources, duplicates and known vulnerabilities of all dependencies: deny.toml.
 check-deny: $(CARGO_TOOLS)/cargo-deny
@@ -296,6 +298,7 @@ check-workflows: $(RELEASE_TOOLS)/installed
 # A wheel of this machine, quickly built: what it holds is as in those that are published.
 check-wheel: export CARGO_PROFILE_RELEASE_LTO := off
 check-wheel: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
+check-wheel: export CARGO_PROFILE_RELEASE_OPT_LEVEL := 1
 check-wheel: $(RELEASE_TOOLS)/installed
 	rm -rf target/check-dist
 	$(MAKE) wheel check-dist DIST=target/check-dist \

@@ -17,7 +17,7 @@ for target; do
         echo "$(($(date +%s) - start)) s"
     else
         failed="$failed $target"
-        echo 'failed:'
+        echo "failed after $(($(date +%s) - start)) s:"
         tail -n 40 "$logs/$target.log"
     fi
 done
