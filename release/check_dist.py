@@ -19,6 +19,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+from packaging.requirements import Requirement
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -107,7 +108,9 @@ def wrong_in_metadata(text: bytes) -> list[str]:
     metadata = email.parser.BytesParser().parsebytes(text)
     wanted = {"Version": VERSION, "Requires-Python": ">=3.11", "License-Expression": "MIT OR Apache-2.0"}
     wrong = [f"{field} is {metadata[field]}" for field, value in wanted.items() if metadata[field] != value]
-    if metadata.get_all("Requires-Dist"):
+    needed = map(Requirement, metadata.get_all("Requires-Dist", []))
+    # What an extra brings is not needed.
+    if any(needs.marker is None or needs.marker.evaluate({"extra": ""}) for needs in needed):
         wrong.append("it depends on other packages")
     if set(metadata.get_all("License-File", [])) != LICENCES:
         wrong.append(f"its licence files are {metadata.get_all('License-File')}")
