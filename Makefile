@@ -298,7 +298,8 @@ check-workflows: $(RELEASE_TOOLS)/installed
 # A wheel of this machine, quickly built: what it holds is as in those that are published.
 check-wheel: export CARGO_PROFILE_RELEASE_LTO := off
 check-wheel: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
-check-wheel: export CARGO_PROFILE_RELEASE_OPT_LEVEL := 1
+# By less aws-lc would keep the folders of this machine in what it compiles.
+check-wheel: export CARGO_PROFILE_RELEASE_OPT_LEVEL := s
 check-wheel: $(RELEASE_TOOLS)/installed
 	rm -rf target/check-dist
 	$(MAKE) wheel check-dist DIST=target/check-dist \
