@@ -17,6 +17,9 @@ IN_TESTS := $(addprefix -A clippy::,unwrap_used expect_used panic indexing_slici
 
 # The interpreter that PyO3 is built for: the same for cargo and for pip, or each would build it again.
 export PYO3_PYTHON := $(abspath $(VENV)/bin/python)
+# The module leaves the symbols of Python to the interpreter that loads it, as where maturin builds it: linking libpython would
+# need its development files (Debian: python3-dev).
+export PYO3_BUILD_EXTENSION_MODULE := 1
 
 # Where cargo puts what it builds.
 BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
