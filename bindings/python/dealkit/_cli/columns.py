@@ -10,6 +10,7 @@ from dealkit import _native
 from dealkit._cli.exits import Failed
 from dealkit._cli.screen import safe
 from dealkit._cli.table_file import Row, letters
+from dealkit._keywords import close_match
 from dealkit.params import AgentProfileParams, CreateAgentParams
 
 _PROFILE = "profile."
@@ -84,7 +85,9 @@ class Columns:
             if not sign:
                 raise Failed('--map takes a column and a field, as in --map "E-mail=email"')
             if (known := _field_named(field)) is None:
-                raise Failed(f"--map: {safe(field)} is no field of an agent. The fields are: {_listed()}")
+                close = close_match(field, frozenset(FIELDS))
+                meant = f"did you mean {close}?" if close else f"The fields are: {_listed()}"
+                raise Failed(f"--map: {safe(field)} is no field of an agent. {meant[0].upper()}{meant[1:]}")
             fields[self.index(name, "--map")] = known
         self.fields = fields
         """The field of each column, or None."""
@@ -99,8 +102,10 @@ class Columns:
         """The place of a column, by its name, that an option names."""
         found = [at for at, column in enumerate(self.header) if column == name]
         if len(found) != 1:
-            which = "no column" if not found else "more than one column"
-            raise Failed(f"{option}: there is {which} {safe(name)}; --dry-run shows the columns")
+            if found:
+                raise Failed(f"{option}: there is more than one column {safe(name)}; rename all but one")
+            names = ", ".join(safe(column) or "(no name)" for column in self.header)
+            raise Failed(f"{option}: there is no column {safe(name)}; there are {names}")
         return found[0]
 
     def key_name(self, index: int) -> str:

@@ -20,6 +20,8 @@ from dealkit._cli.table_file import Table, read_table
 from dealkit._client import Client
 from dealkit.exceptions import APIConnectionError, AuthenticationError, LedgerError
 
+_RUNNING = "the import has not ended: the ledger has what became of the row, and the same command goes on"
+
 
 def run(options: Namespace) -> int:
     """Shows what goes where and what is wrong, and creates the agents unless that is all that is wanted."""
@@ -42,10 +44,11 @@ def run(options: Namespace) -> int:
     known = earlier(plan, options)
     if known:
         _show_known(known, ledger_of(options))
-    before = [*invalid, *known.values(), *plan.unsent([line for line in plan.lines if line.number not in known])]
+    before = [*invalid, *known.values()]
+    to_send = [line for line in plan.lines if line.number not in known]
     if options.dry_run:
         if options.report:
-            Report(Path(options.report), rows.delimiter).write(before)
+            Report(Path(options.report), rows.delimiter).write([*before, *plan.unsent(to_send)])
         say("Nothing was sent: this was a dry run.")
         return INCOMPLETE if invalid else DONE
     if not plan.lines:
@@ -54,8 +57,9 @@ def run(options: Namespace) -> int:
         _ask_whether(len(plan.lines) - len(known), options)
         written = Report(Path(options.report or f"{options.file}.report.csv"), rows.delimiter)
         _see_whether_it_can_work(client)
-        # What was filled in of a row that is sent again is true no longer, also where a crash is the end of this.
-        written.write(before)
+        # What was filled in of a row that is sent again is true no longer, also where a crash is the end of this. What
+        # became of the row, only the ledger has then.
+        written.write([*before, *(Result(line.number, line.key, "running", message=_RUNNING) for line in to_send)])
         return _import(client, plan, options, written)
 
 
@@ -85,8 +89,8 @@ def _ask_whether(count: int, options: Namespace) -> None:
     # What is asked about comes first.
     sys.stdout.flush()
     question = f"Create {counted(count, 'agent')} at {safe(address(options))}? [y/N] "
-    print(question, end="", file=sys.stderr, flush=True)
     try:
+        print(question, end="", file=sys.stderr, flush=True)
         answer = sys.stdin.readline()
     except KeyboardInterrupt:
         print(file=sys.stderr)

@@ -20,6 +20,7 @@ _NO_AGENT = "none"
 
 def settle(options: Namespace) -> int:
     """Notes what somebody has found out about rows, and filled into the report of the import."""
+    _refuse_missing(options.ledger)
     path = Path(options.file)
     entries = report.read(path, options.encoding, options.delimiter)
     filled = [entry for entry in entries if entry.agent_id]
@@ -40,7 +41,7 @@ def settle(options: Namespace) -> int:
     if news:
         say(f"{safe(options.ledger)} has it: {counted(len(news) - none, 'row')} with an agent, {none:,} without.")
     else:
-        say(f"{safe(options.ledger)} has all of it already.")
+        say(f"{safe(options.ledger)} has it already: nothing new is in agent_id.")
     if left := len(entries) - len(filled):
         say(f"{counted(left, 'row')} had nothing in agent_id, and stay as they are.")
     if none:
@@ -50,10 +51,16 @@ def settle(options: Namespace) -> int:
 
 def move(options: Namespace) -> int:
     """Notes that the service has another address from now on."""
+    _refuse_missing(options.ledger)
     with _failures():
         ledger.move(options.ledger, options.url)
     say(f"{safe(options.ledger)} is the ledger of {safe(options.url)} from now on.")
     return DONE
+
+
+def _refuse_missing(path: str) -> None:
+    if not Path(path).exists():
+        raise Failed(f"there is no ledger {safe(path)}: an import has named it as it ended, and --ledger names another")
 
 
 @contextmanager
