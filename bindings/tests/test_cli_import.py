@@ -6,12 +6,12 @@ import csv
 import json
 import re
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands import Done, Terminal, dealkit, end, start, until_told
+from conftest import until
 
 from dealkit.testing import Sandbox
 
@@ -366,7 +366,8 @@ def test_what_was_filled_in_of_a_row_is_gone_once_it_is_sent_again(
     if is_killed:
         dealkit_sandbox.fail_next(act_then_reset=True, delay=3600, method="POST")
         process = start("agents", "import", "agents.csv", "--yes", url=dealkit_sandbox.url, cwd=tmp_path)
-        wait_for_intents(tmp_path / "agents.csv.ledger.ndjson", 3)
+        ledger = tmp_path / "agents.csv.ledger.ndjson"
+        until(lambda: ledger.read_text().count('"intent"') >= 3, 60)
         process.kill()
         assert end(process).code == -signal.SIGKILL
     else:
@@ -374,13 +375,6 @@ def test_what_was_filled_in_of_a_row_is_gone_once_it_is_sent_again(
         assert counts(imported(sandbox=dealkit_sandbox, cwd=tmp_path).shown)["unknown"] == 2
     told = "running" if is_killed else "unknown"
     assert [(row["outcome"], row["agent_id"]) for row in read(report)] == [(told, ""), ("unknown", "a_9")]
-
-
-def wait_for_intents(ledger: Path, count: int) -> None:
-    deadline = time.monotonic() + 60
-    while ledger.read_text().count('"intent"') < count:
-        assert time.monotonic() < deadline, "they are not sent"
-        time.sleep(0.02)
 
 
 def test_what_cannot_be_settled(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
@@ -560,8 +554,8 @@ def test_ctrl_c_and_on(times: int, tmp_path: Path, dealkit_sandbox: Sandbox) -> 
     dealkit_sandbox.fail_next(delay=seconds, times=None, after=20, method="POST")
     command = ["agents", "import", "agents.csv", "--yes", "--concurrency", "4", "--report", "report.csv"]
     process = start(*command, url=dealkit_sandbox.url, cwd=tmp_path)
-    wait_for_agents(dealkit_sandbox, 20)
-    wait_for_a_delayed_request(dealkit_sandbox)
+    until(lambda: len(dealkit_sandbox.agents) >= 20, 60)
+    until(lambda: any(request.fault and request.status is None for request in dealkit_sandbox.requests), 60)
     process.send_signal(signal.SIGINT)
     told = until_told(process, "stopping: nothing more is sent, and what is in flight is waited for")
     if times == 2:
@@ -584,26 +578,12 @@ def test_ctrl_c_and_on(times: int, tmp_path: Path, dealkit_sandbox: Sandbox) -> 
     assert len(emails) == len({*emails}) == 60 - found["unknown"]
 
 
-def wait_for_agents(sandbox: Sandbox, count: int) -> None:
-    deadline = time.monotonic() + 60
-    while len(sandbox.agents) < count:
-        assert time.monotonic() < deadline, "they are not created"
-        time.sleep(0.02)
-
-
-def wait_for_a_delayed_request(sandbox: Sandbox) -> None:
-    deadline = time.monotonic() + 60
-    while not any(request.fault and request.status is None for request in sandbox.requests):
-        assert time.monotonic() < deadline, "none is sent"
-        time.sleep(0.02)
-
-
 def test_killed_and_on(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
     agents(tmp_path / "agents.csv", 60)
     dealkit_sandbox.fail_next(delay=1, times=None, after=10, method="POST")
     command = ["agents", "import", "agents.csv", "--yes", "--concurrency", "4"]
     process = start(*command, url=dealkit_sandbox.url, cwd=tmp_path)
-    wait_for_agents(dealkit_sandbox, 10)
+    until(lambda: len(dealkit_sandbox.agents) >= 10, 60)
     process.kill()
     assert end(process).code == -signal.SIGKILL
     # Nothing is said of rows that were being sent: some were.
