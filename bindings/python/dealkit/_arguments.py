@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from os import PathLike, fsdecode
+
 
 def check_int(name: str, value: object, least: int, most: int | None = None, *, or_none: bool = False) -> None:
     """Refuses what is no int, or none within these bounds."""
@@ -20,3 +22,10 @@ def check_on_error(on_error: object) -> None:
     """Refuses what does not say what becomes of errors."""
     if on_error not in ("raise", "return"):
         raise ValueError('on_error must be "raise" or "return"')
+
+
+def file_path(name: str, value: object, or_else: str = "") -> str:
+    """A path as a str."""
+    if not isinstance(value, str | bytes | PathLike):
+        raise TypeError(f"{name} must be the path of a file{or_else}, not {type(value).__name__}")
+    return fsdecode(value)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from _thread import get_ident
 from collections.abc import Mapping, Sized
-from os import fsdecode, getpid
+from os import getpid
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from dealkit import _native
+from dealkit._arguments import file_path
 from dealkit._calls import agent_row
 from dealkit._creation import Creation
 from dealkit._failure import exception, unwrap
@@ -347,10 +348,7 @@ def _checked_path(ledger: Any, key: Any, resend_unknown: Any) -> str | None:
         raise TypeError('with a ledger each row needs a key: name its field with key=, such as key="email"')
     if not isinstance(key, str) and not callable(key):
         raise TypeError(f"key must be the name of a field, or a function of a row, not {type(key).__name__}")
-    try:
-        return fsdecode(ledger)
-    except TypeError:
-        raise TypeError(f"ledger must be the path of a file, not {type(ledger).__name__}") from None
+    return file_path("ledger", ledger)
 
 
 def _named(key: str | Callable[[Any], object] | None) -> tuple[Callable[[Any], object] | None, str | None]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from os import PathLike, fsdecode
+from os import PathLike
 from typing import Any, Final, TypedDict
 
+from dealkit._arguments import file_path
 from dealkit._keywords import keywords
 
 Pairs = Mapping[str, str] | Iterable[tuple[str, str]]
@@ -139,15 +140,15 @@ def client_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     if "headers" in settings:
         settings["headers"] = pairs("headers", settings["headers"])
     if "ca_file" in settings:
-        settings["ca_file"] = [_path("ca_file", settings["ca_file"])]
+        settings["ca_file"] = [file_path("ca_file", settings["ca_file"])]
     if "client_cert" in settings:
         given = settings["client_cert"]
         if isinstance(given, tuple | list) and len(given) == 2:
             certificate, key = given
             # The key first: a key that is in the file of the certificate, too, is not the one that is meant.
-            settings["client_cert"] = [_path("client_cert", key), _path("client_cert", certificate)]
+            settings["client_cert"] = [file_path("client_cert", key), file_path("client_cert", certificate)]
         else:
-            settings["client_cert"] = [_path("client_cert", given, " or a pair of them")]
+            settings["client_cert"] = [file_path("client_cert", given, " or a pair of them")]
     return settings
 
 
@@ -165,13 +166,6 @@ def _float(value: Any) -> Any:
     """A number of any class as a float; what is not a number is refused by the native half."""
     is_other_number = not isinstance(value, bool | int | float | str) and hasattr(type(value), "__float__")
     return float(value) if is_other_number else value
-
-
-def _path(what: str, value: Any, or_else: str = "") -> str:
-    """A path as a str."""
-    if not isinstance(value, str | bytes | PathLike):
-        raise TypeError(f"{what} must be the path of a file{or_else}, not {type(value).__name__}")
-    return fsdecode(value)
 
 
 def pairs(what: str, value: Any) -> list[tuple[Any, Any]]:

@@ -9,10 +9,10 @@ Nothing is sent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from os import fsdecode
 from typing import TYPE_CHECKING, NamedTuple
 
 from dealkit import _native
+from dealkit._arguments import file_path
 from dealkit._failure import unwrap
 from dealkit._private import private
 
@@ -61,7 +61,7 @@ def look_up(path: str | PathLike[str], keys: Iterable[str], *, key: str | None =
 
 @private
 def _look_up(given: dict[str, Any]) -> list[Recorded | None]:
-    path, name = _path(given["path"]), given["key"]
+    path, name = file_path("path", given["path"]), given["key"]
     if name is not None and not isinstance(name, str):
         raise TypeError(f"key must be the name of a field, not {type(name).__name__}")
     if isinstance(given["keys"], str):
@@ -96,7 +96,7 @@ def settle(path: str | PathLike[str], found: Mapping[str, str | None]) -> None:
 
 @private
 def _settle(given: dict[str, Any]) -> None:
-    path, found = _path(given["path"]), given["found"]
+    path, found = file_path("path", given["path"]), given["found"]
     if not isinstance(found, Mapping):
         raise TypeError(f"found must be a mapping of keys to agents' identifiers, not {type(found).__name__}")
     pairs = [
@@ -121,17 +121,10 @@ def move(path: str | PathLike[str], base_url: str) -> None:
     Raises:
         LedgerError: That is no base URL, the file cannot be read or written or is no ledger, or a job has it open.
     """
-    file = _path(path)
+    file = file_path("path", path)
     if not isinstance(base_url, str):
         raise TypeError(f"base_url must be a str, not {type(base_url).__name__}")
     unwrap(_native.move_ledger(file, base_url))
-
-
-def _path(path: Any) -> str:
-    try:
-        return fsdecode(path)
-    except TypeError:
-        raise TypeError(f"path must be the path of a file, not {type(path).__name__}") from None
 
 
 def _text(what: str, value: Any, index: int) -> str:
