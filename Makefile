@@ -66,8 +66,9 @@ test-contract: $(TOOLS)/installed $(VENV)/bin/python
 	$(BUILD)
 	server/tests/schemathesis.sh $(BUILT)/dealkit-server $(TOOLS)/bin/schemathesis $(SCHEMATHESIS_EXAMPLES)
 
-# A process for each processor. What looks at the memory, threads or descriptors of a process has one of its own.
-PYTEST_WORKERS := --numprocesses auto --maxprocesses 8 --dist worksteal
+# Three processes for each two processors: many tests wait. What looks at the memory, threads or descriptors of a process has
+# one of its own.
+PYTEST_WORKERS = --numprocesses $(shell $(PYTHON) -c "import os; print(min(8, os.cpu_count() * 3 // 2))") --dist worksteal
 test-python: $(VENV)/package $(VENV)/tools
 	$(VENV)/bin/python -m pytest $(PYTEST_WORKERS)
 
@@ -317,7 +318,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14 python3.14t
 
 ## The tests of Python with every interpreter found of PYTHONS, each in an environment of its own.
 test-pythons:
-	@sh release/pythons.sh $(PYTHONS)
+	@PYTEST_ARGUMENTS="$(PYTEST_WORKERS) $(PYTEST_ARGUMENTS)" sh release/pythons.sh $(PYTHONS)
 
 # What cargo builds optimised, in the profiles `release` and `bench`.
 OPTIMISED := $(or $(CARGO_TARGET_DIR),target)/release

@@ -697,16 +697,17 @@ async fn a_timeout_reads_as_it_was_given() {
 #[tokio::test]
 async fn a_status_counts_however_much_of_its_body_came() {
     let mut peer = Peer::by_hand();
-    let client = builder(peer.url.as_str())
-        .max_response_bytes(8)
-        .build()
-        .unwrap();
     let answers = [
         "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 99\r\n\r\ntoo large for the limit",
         "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 7\r\n\r\ncut",
         "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n123456789\r\n",
     ];
     for text in answers {
+        // A client of its own: one that was asked to wait would wait before the next call.
+        let client = builder(peer.url.as_str())
+            .max_response_bytes(8)
+            .build()
+            .unwrap();
         let serve = async { peer.next().await.answer_and_close(text) };
         let (outcome, ()) = tokio::join!(client.agents().create(ada()).send(), serve);
         let error = outcome.unwrap_err();
