@@ -459,7 +459,9 @@ _, status = os.waitpid(child, 0)
 assert status == 0
 print(reader.read_all().num_rows, len(next(batches)))
 """
-    process = python(script, url=dealkit_sandbox.url, key=dealkit_sandbox.service_key, flags=())
+    # Python 3.12 and newer warn of every fork of a process with threads.
+    flags = ("-W", "ignore::DeprecationWarning")
+    process = python(script, url=dealkit_sandbox.url, key=dealkit_sandbox.service_key, flags=flags)
     assert ended(process) == "d_3 1\n2 1\n"
 
 
