@@ -1,8 +1,8 @@
-# Everything here runs the same on a developer's machine and in CI. Needs Rust, Python 3.11+ and make.
+# Every target runs the same way on a developer's machine and in CI. Needs Rust, Python 3.11+ and make.
 
 PYTHON ?= python3
-# The package and what tests it, and apart from them the tools that check the contract, the peers that the package is
-# measured beside, what drives a browser, and what builds the site.
+# Virtual environments: one for the package and its tests, and separate ones for the tools that check the contract, the peers that
+# the package is measured against, the browser driver, the release tools, the engines, and the site builder.
 VENV := target/venv
 TOOLS := target/tools
 BENCH := target/bench
@@ -12,30 +12,30 @@ ENGINES_VENV := target/engines
 SITE_TOOLS := target/site-tools
 PIP_OPTIONS := --quiet --disable-pip-version-check
 
-# What a test may do and the product may not.
+# Lints that apply to the product but not to tests.
 IN_TESTS := $(addprefix -A clippy::,unwrap_used expect_used panic indexing_slicing unreachable print_stdout print_stderr)
 
-# The interpreter that PyO3 is built for: the same for cargo and for pip, or each would build it again.
+# The interpreter that PyO3 is built for: the same for cargo and for pip, because otherwise each would rebuild it.
 export PYO3_PYTHON := $(abspath $(VENV)/bin/python)
-# The module leaves the symbols of Python to the interpreter that loads it, as where maturin builds it: linking libpython would
+# The module gets Python's symbols from the interpreter that loads it, as it does when maturin builds it: linking libpython would
 # need its development files (Debian: python3-dev).
 export PYO3_BUILD_EXTENSION_MODULE := 1
 
 # Where cargo puts what it builds.
 BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
 
-# What cargo builds for `demo` and for the tests in Python: of the whole workspace, with all features, and an example among it.
-# Then cargo has chosen the same features of what is below as for the tests in Rust, and compiles each of it once.
+# What cargo builds for `demo` and for the Python tests: the whole workspace with all features, and one example. That way cargo
+# selects the same features of the dependencies as for the Rust tests, and compiles each dependency once.
 BUILD := cargo build --workspace --all-features --lib --bin dealkit-server --example quickstart
 
-# How many examples of each operation and phase schemathesis tries.
+# How many examples schemathesis tries for each operation and phase.
 SCHEMATHESIS_EXAMPLES ?= 400
 
 .PHONY: needs-build demo test test-rust test-contract test-python lint lint-openapi docs site fmt wheel bench bench-docs bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-network test-network test-browser test-site needs-chromium test-engines sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-api api check-changelog check-workflows check-wheel release test-pythons
 
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-# What everything is built with; without it cargo's own words come late, or say little.
+# The tools that every build needs. Without this check, cargo's own errors come late or say little.
 needs-build:
 	@cargo --version >/dev/null 2>&1 \
 		|| { echo "make: Rust is needed, $(MSRV) or newer: curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh" >&2; exit 1; }
@@ -44,7 +44,7 @@ needs-build:
 	@command -v cc >/dev/null \
 		|| { echo "make: a C compiler is needed: apt-get install build-essential (Debian), or xcode-select --install (macOS)" >&2; exit 1; }
 
-## The project's main job, shown: a sandbox on a free port, an agent created, a deal read.
+## Shows the project's main job: starts a sandbox on a free port, creates an agent and reads a deal.
 demo: needs-build $(VENV)/package
 	$(BUILD)
 	sh examples/demo.sh $(VENV)/bin/python
@@ -56,29 +56,29 @@ test: needs-build test-rust test-contract test-python
 test-rust: $(VENV)/bin/python
 	cargo test --workspace --all-features
 	cargo test --package dealkit --no-default-features
-# As in a program in which another crate has numbers of serde_json kept as text.
+# As in a program where another crate makes serde_json keep numbers as text.
 	cargo test --package dealkit --no-default-features --features serde_json/arbitrary_precision --test offline
 	cargo test --package dealkit --no-default-features --features rustls-no-provider --test provider
 
-# Validators and a fuzzer of OpenAPI documents that are not ours.
+# Third-party validators and a third-party fuzzer for OpenAPI documents.
 test-contract: $(TOOLS)/installed $(VENV)/bin/python
 	$(TOOLS)/bin/openapi-spec-validator sdk/contract/openapi.json
 	$(BUILD)
 	server/tests/schemathesis.sh $(BUILT)/dealkit-server $(TOOLS)/bin/schemathesis $(SCHEMATHESIS_EXAMPLES)
 
-# Three processes for each two processors: many tests wait. What looks at the memory, threads or descriptors of a process has
-# one of its own.
+# Three processes for every two processors, because many tests wait. Tests that look at the memory, threads or descriptors of a
+# process run in one of their own.
 PYTEST_WORKERS = --numprocesses $(shell $(PYTHON) -c "import os; print(min(8, os.cpu_count() * 3 // 2))") --dist worksteal
 test-python: $(VENV)/package $(VENV)/tools
 	$(VENV)/bin/python -m pytest $(PYTEST_WORKERS)
 
-# What stands between a client and the service in bindings/network.
+# The intermediaries between a client and the service in bindings/network.
 INTERMEDIARIES ?= nginx-http1 nginx-http2 nginx-client-cert haproxy squid
-# Those of Python's tests in which the sandbox does something.
+# The Python tests in which the sandbox does something.
 THROUGH := $(patsubst %,bindings/tests/test_%.py,client async many vectors errors log trace options outcomes validate)
 
-## The tests of calls in Rust and in Python through real intermediaries in front of the sandbox: nginx, HAProxy and
-## squid, which it says how to install. Not part of `test`, because they are not on every machine.
+## The Rust and Python tests of calls, run through real intermediaries in front of the sandbox: nginx, HAProxy and
+## squid. It says how to install them. Not part of `test`, because not every machine has them.
 test-network: $(VENV)/package $(VENV)/tools
 	cargo test --package dealkit --features blocking --test network --no-run
 	@set -e; for name in $(INTERMEDIARIES); do \
@@ -87,35 +87,35 @@ test-network: $(VENV)/package $(VENV)/tools
 			bindings/network $(THROUGH); \
 	done
 
-# The browser that looks at the page of the sandbox: Debian's, or another of the family.
+# The browser that tests the sandbox's page: Debian's Chromium, or another of the family.
 CHROMIUM ?= chromium
 
-## The page at /__sandbox/docs in Chromium without a window; screenshots go to target/browser. Not part of `test`, because
-## Chromium is not on every machine.
+## Tests the page at /__sandbox/docs in headless Chromium; screenshots go to target/browser. Not part of `test`, because
+## not every machine has Chromium.
 test-browser: needs-chromium $(BROWSER)/installed
 	cargo build --package dealkit-server
 	CHROMIUM=$(CHROMIUM) DEALKIT_SERVER=$(abspath $(BUILT))/dealkit-server $(BROWSER)/bin/python -m pytest server/tests/browser
 
-## The site in Chromium: contrast, names and structure by axe-core, in light and dark; the width of a phone; the search. In some
-## minutes; not part of `test` either.
+## Tests the site in Chromium: contrast, names and structure with axe-core, in light and dark; the width of a phone; the search.
+## Takes a few minutes; not part of `test` either.
 test-site: needs-chromium $(BROWSER)/installed site
 	CHROMIUM=$(CHROMIUM) $(BROWSER)/bin/python -m pytest docs/browser
 
 needs-chromium:
 	@command -v $(CHROMIUM) >/dev/null || { echo "make: Chromium is needed: apt-get install chromium (or CHROMIUM=google-chrome)" >&2; exit 1; }
 
-# What the examples *_export.py run on. Spark needs a Java runtime.
+# The engines that the examples *_export.py run on. Spark needs a Java runtime.
 ENGINES ?= dask spark ray
 RUNNABLE = $(if $(or $(JAVA_HOME),$(shell command -v java)),$(ENGINES),$(filter-out spark,$(ENGINES)))
 NO_JAVA := make: test-engines goes without Spark, which needs a Java runtime, 17 or newer (Debian: apt-get install default-jre-headless)
 
-## The examples that export deals on Dask, Spark and Ray, on clusters of two processes on this machine. Not part of `test`,
-## because the engines take 1.2 GB; `ENGINES=dask` installs and runs one of them.
+## Tests the examples that export deals on Dask, Spark and Ray, on clusters of two processes on this machine. Not part of `test`,
+## because the engines take 1.2 GB; `ENGINES=dask` installs and runs only one of them.
 test-engines: $(ENGINES_VENV)/package $(RUNNABLE:%=$(ENGINES_VENV)/with-%)
 	@$(if $(filter-out $(RUNNABLE),$(ENGINES)),echo "$(NO_JAVA)" >&2)
 	DEALKIT_ENGINES="$(RUNNABLE)" $(ENGINES_VENV)/bin/python -m pytest bindings/engines
 
-## Formatting, clippy, documentation; warnings are errors. Types are checked by the tests of Python.
+## Formatting, clippy, documentation; warnings are errors. Types are checked by the Python tests.
 lint: $(VENV)/package $(VENV)/tools
 	cargo fmt --all --check
 	cargo clippy --workspace --all-features -- -D warnings
@@ -130,22 +130,22 @@ lint: $(VENV)/package $(VENV)/tools
 	$(VENV)/bin/ruff format --check
 	$(MAKE) docs
 
-## What others' linters make of openapi.json: Spectral and Redocly, every warning an error. Not part of `lint`, because
+## Checks openapi.json with third-party linters, Spectral and Redocly; every warning is an error. Not part of `lint`, because
 ## they need Node.
 lint-openapi:
 	@npx --version >/dev/null 2>&1 || { echo "make: lint-openapi needs Node.js 20 or newer with npx: https://nodejs.org" >&2; exit 1; }
 	npx --yes @stoplight/spectral-cli@6.16.3 lint sdk/contract/openapi.json --ruleset sdk/contract/spectral.yaml --fail-severity hint
 	npx --yes @redocly/cli@2.77.0 lint sdk/contract/openapi.json --extends recommended-strict
 
-## The documentation, into target/doc.
+## Builds the Rust documentation in target/doc.
 docs: $(VENV)/bin/python
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps
 
 # Where rustdoc writes.
 RUSTDOC := $(or $(CARGO_TARGET_DIR),target)/doc
 
-## The documentation as one site, into target/site: the guide, the reference of both languages, the contract. Warnings are
-## errors, and every link and anchor is checked; nothing is asked of another host.
+## Builds the documentation as one site in target/site: the guide, the reference for both languages, the contract. Warnings are
+## errors, and every link and anchor is checked, without requests to other hosts.
 site: $(SITE_TOOLS)/installed
 	rm -rf $(RUSTDOC) target/site
 	RUSTDOCFLAGS="-D warnings" cargo doc --package dealkit --package dealkit-server --all-features --no-deps
@@ -158,9 +158,9 @@ fmt: $(VENV)/tools
 	cargo fmt --all
 	$(VENV)/bin/ruff format
 
-## A minute of calls in faults of the sandbox, about 15 minutes of schemathesis, and 40 minutes of what is a matter of
-## chance: processes that end in the middle of every native function, signals in the middle of every delivery, documents
-## made up from openapi.json, and a million mutated ones, and jobs with a ledger that are killed 200 times; and 20 minutes
+## Runs a minute of calls under the sandbox's faults; about 15 minutes of schemathesis; 40 minutes of tests that depend on
+## chance (processes that end in the middle of every native function, signals in the middle of every delivery, documents
+## generated from openapi.json, a million mutated ones, and jobs with a ledger that are killed 200 times); and 20 minutes
 ## (DEALKIT_SOAK_SECONDS) of calls through a network that delays, cuts, resets and throttles.
 soak: soak-faults soak-contract soak-python soak-network
 
@@ -179,18 +179,18 @@ soak-python: $(VENV)/package $(VENV)/tools
 soak-network: $(VENV)/package $(VENV)/tools
 	PYTHONPATH=bindings/network nice -n 19 $(VENV)/bin/python bindings/network/soak.py
 
-# Executions over all targets, and each target's share of them in percent: cheap ones get more. A target ends
-# earlier when its time is over.
+# The number of executions over all targets, and each target's share in percent: cheap targets get more. A target stops
+# earlier when its time is up.
 FUZZ_RUNS ?= 10200000
 FUZZ_SECONDS ?= 900
 FUZZ_SHARES := deal=10 agent=10 readers=10 create_agent=8 identifier=14 target=14 retry_after=29 seed=5
 FUZZ_BINARIES = target/cargo-fuzz/$(shell rustc -vV | sed -n 's/^host: //p')/release
 CARGO_TOOLS := target/cargo-tools/bin
 
-## Fuzzing on nightly, from the contract's vectors; what is found stays in target/fuzz/found. On stable,
-## `cargo run --package dealkit-fuzz --bin TARGET -- FILE` shows it again.
+## Fuzzes on nightly, starting from the contract's vectors; findings are kept in target/fuzz/found. On stable,
+## `cargo run --package dealkit-fuzz --bin TARGET -- FILE` reproduces one.
 fuzz: export PATH := $(CURDIR)/$(CARGO_TOOLS):$(PATH)
-# One program for each target: fat LTO would take minutes for each.
+# Each target is a program of its own, and fat LTO would take minutes for each.
 fuzz: export CARGO_PROFILE_RELEASE_LTO := off
 fuzz: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
 fuzz: $(CARGO_TOOLS)/cargo-fuzz
@@ -208,7 +208,8 @@ fuzz: $(CARGO_TOOLS)/cargo-fuzz
 		grep -E 'number_of_executed|average_exec' target/fuzz/$$name.log; \
 	done
 
-# What cargo brings, each in the one version that is tried; their dependencies are built once for all, as quickly as can be.
+# Tools that cargo installs, each in the one version that was tried. They share one build of their dependencies, compiled as
+# quickly as possible.
 CARGO_TOOL_VERSIONS := cargo-deny@0.20.2 cargo-fuzz@0.13.2 cargo-public-api@0.52.0
 $(CARGO_TOOLS)/%: export CARGO_PROFILE_RELEASE_LTO := off
 $(CARGO_TOOLS)/%: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
@@ -217,67 +218,67 @@ $(CARGO_TOOLS)/%:
 	cargo install --quiet --locked --root target/cargo-tools --target-dir target/cargo-tools/build \
 		$(filter $*@%,$(CARGO_TOOL_VERSIONS))
 
-# For which platform a wheel is: a Rust target, or nothing for this machine. For which Pythons: versions, such as
-# "3.11 3.14t", or nothing for each interpreter found.
+# The platform of a wheel: a Rust target, or nothing for this machine. Its Pythons: versions, such as "3.11 3.14t", or
+# nothing for every interpreter found.
 WHEEL_TARGET ?=
 WHEEL_PYTHONS ?=
 DIST := target/dist
 
-## Wheels as they are published, and the sources, into target/dist; on Linux for old systems, by zig.
+## Builds the wheels as they are published, and the sdist, in target/dist; on Linux with zig, for old systems.
 wheel: sdist
 	$(RELEASE_TOOLS)/bin/python release/wheels.py $(DIST) $(if $(WHEEL_TARGET),--target $(WHEEL_TARGET)) $(if $(WHEEL_PYTHONS),--python $(WHEEL_PYTHONS))
 
 sdist: $(RELEASE_TOOLS)/installed THIRD-PARTY-LICENSES.txt
 	$(RELEASE_TOOLS)/bin/python -m maturin sdist --out $(DIST)
 
-# The licences of what is in the module, from what cargo has downloaded; every wheel and sdist carries them.
+# The licences of the crates in the module, taken from what cargo has downloaded; every wheel and sdist carries them.
 notices: THIRD-PARTY-LICENSES.txt
 THIRD-PARTY-LICENSES.txt: Cargo.lock deny.toml release/notices.py release/linked.py
 	$(PYTHON) release/notices.py
 
-## Looks into what `make wheel` has made, and runs the quickstart with it in an empty environment.
+## Inspects what `make wheel` has built, and runs the quickstart with it in an empty environment.
 check-dist: $(RELEASE_TOOLS)/installed
 	$(RELEASE_TOOLS)/bin/python release/check_dist.py $(DIST)/*
 	$(RELEASE_TOOLS)/bin/twine check --strict $(DIST)/*
 	$(RELEASE_TOOLS)/bin/python release/try_wheel.py $(DIST)
 
-# What a release is checked with that is slow, or needs more than the tests do.
+# Release checks that are slow, or need more than the tests do.
 NIGHTLY ?= nightly
 export NIGHTLY
-# rustup installs that version under this name, or under the one with the last number.
+# rustup may have installed that version under this name, or under the name that includes the patch number.
 MSRV_TOOLCHAIN = $(firstword $(patsubst $(MSRV).0-%,$(MSRV).0,$(filter $(MSRV).0-%,$(shell rustup toolchain list 2>/dev/null))) $(MSRV))
 needs_toolchain = cargo +$(1) --version >/dev/null 2>&1 || { echo "not run: $@ needs another toolchain: rustup toolchain install $(1) --profile minimal"; exit 0; }
 
-## Everything that must hold before a release, in about half an hour; it says at the end what could not be run here.
+## Checks everything that must hold before a release, in about half an hour; it says at the end what could not be run here.
 check-release:
 	sh release/check.sh lint test-crates check-publish check-floors check-msrv check-deny check-api check-changelog \
 		check-workflows check-wheel lint-openapi
 
-## The tests of each published crate, from its unpacked package.
+## Runs the tests of each published crate, from its unpacked package.
 test-crates:
 	sh release/crates.sh test
 
-## `cargo publish` up to the upload, without a warning.
+## Runs `cargo publish` up to the upload; any warning is an error.
 check-publish:
 	@mkdir -p target
 	cargo publish --dry-run --workspace --allow-dirty >target/check-publish.log 2>&1 || { cat target/check-publish.log; exit 1; }
 	@! grep '^warning' target/check-publish.log | grep -v 'aborting upload due to dry run'
 
-## The published crates with the oldest dependencies that they allow.
+## Checks the published crates with the oldest dependencies that they allow.
 check-floors:
 	@$(call needs_toolchain,$(NIGHTLY)); sh release/crates.sh floors
 
-## The workspace with the oldest Rust that it allows.
+## Checks the workspace with the oldest Rust that it allows.
 check-msrv: $(VENV)/bin/python
 	@$(call needs_toolchain,$(MSRV_TOOLCHAIN)); cargo +$(MSRV_TOOLCHAIN) check --locked --workspace --all-features --all-targets --target-dir target/msrv
 
-## Licences, sources, duplicates and known vulnerabilities of all dependencies: deny.toml.
+## Checks the licences, sources, duplicates and known vulnerabilities of all dependencies: deny.toml.
 check-deny: $(CARGO_TOOLS)/cargo-deny
 	$(CARGO_TOOLS)/cargo-deny check licenses bans sources
 	@$(CARGO_TOOLS)/cargo-deny fetch db >/dev/null 2>&1 || { echo "not run: check-deny, advisories: their database cannot be fetched"; exit 0; }; \
 		$(CARGO_TOOLS)/cargo-deny check advisories
 
-## The public API of each published crate against release/api; a change of it is made there, too, by `make api`.
+## Checks the public API of each published crate against release/api; after a change to it, `make api` updates the files.
 check-api api: $(CARGO_TOOLS)/cargo-public-api
 	@$(call needs_toolchain,$(NIGHTLY)); mkdir -p target/api; set -e; for crate in dealkit dealkit-server; do \
 		RUSTUP_TOOLCHAIN=$(NIGHTLY) $(CARGO_TOOLS)/cargo-public-api public-api --package $$crate --all-features -sss \
@@ -286,11 +287,11 @@ check-api api: $(CARGO_TOOLS)/cargo-public-api
 			|| { echo "check-api: the public API has changed: if it should, make api, and say so in CHANGELOG.md" >&2; exit 1; }); \
 	done
 
-## CHANGELOG.md has what a release needs of it.
+## Checks that CHANGELOG.md has what a release needs.
 check-changelog:
 	$(PYTHON) release/prepare.py --check
 
-## The forge's workflows, by its schema and two linters.
+## Checks the forge's workflows, with its schema and two linters.
 check-workflows: $(RELEASE_TOOLS)/installed
 	$(RELEASE_TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(RELEASE_TOOLS)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
@@ -299,53 +300,53 @@ check-workflows: $(RELEASE_TOOLS)/installed
 		|| { echo "not run: check-workflows, actionlint: its package downloads the program, which failed"; exit 0; }; \
 		$(RELEASE_TOOLS)/bin/actionlint
 
-# A wheel of this machine, quickly built: what it holds is as in those that are published.
+# A wheel for this machine, built quickly: its contents are those of the published wheels.
 check-wheel: export CARGO_PROFILE_RELEASE_LTO := off
 check-wheel: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
-# By less aws-lc would keep the folders of this machine in what it compiles.
+# At a lower level, aws-lc would leave this machine's folders in the code that it compiles.
 check-wheel: export CARGO_PROFILE_RELEASE_OPT_LEVEL := s
 check-wheel: $(RELEASE_TOOLS)/installed
 	rm -rf target/check-dist
 	$(MAKE) wheel check-dist DIST=target/check-dist \
 		WHEEL_PYTHONS="$$($(RELEASE_TOOLS)/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
 
-## Version, changelog and tag of a release, in this repository and nowhere else: make release VERSION=0.1.0
+## Sets the version, changelog and tag of a release, in this repository and nowhere else: make release VERSION=0.1.0
 release:
 	$(PYTHON) release/prepare.py $(VERSION)
 
 # The interpreters that test-pythons looks for.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14 python3.14t
 
-## The tests of Python with every interpreter found of PYTHONS, each in an environment of its own.
+## Runs the Python tests with every interpreter in PYTHONS that is found, each in an environment of its own.
 test-pythons:
 	@PYTEST_ARGUMENTS="$(PYTEST_WORKERS) $(PYTEST_ARGUMENTS)" sh release/pythons.sh $(PYTHONS)
 
-# What cargo builds optimised, in the profiles `release` and `bench`.
+# Where cargo puts optimised builds, for the profiles `release` and `bench`.
 OPTIMISED := $(or $(CARGO_TARGET_DIR),target)/release
 BENCHES := bindings/benches
 RESULTS := $(BENCH)/results
 BUILD_BENCHES := cargo build --profile bench --package dealkit-benches --bins
 
-# More arguments of every benchmark: "--rounds 1 --seconds 1" tries them all in some minutes.
+# Extra arguments for every benchmark: "--rounds 1 --seconds 1" tries them all in a few minutes.
 BENCH_OPTIONS ?=
 
-## Everything beside its peers: tables, plots and what the site shows, in target/bench.
+## Measures everything beside its peers; tables, plots and the data that the site shows go to target/bench.
 bench:
 	@echo "bench: half an hour after building, if the machine has nothing else to do; what is measured is kept at once"
 	$(MAKE) bench-rust bench-python bench-server
 
-## What `bench` has measured, into the site and README.md.
+## Copies the results of `bench` into the site and README.md.
 bench-docs:
 	$(PYTHON) $(BENCHES)/publish.py $(BENCH)
 
-## The SDK, as a program gets it that depends on it.
+## Measures the SDK, built as it is for a program that depends on it.
 bench-rust: $(BENCH)/peers
 	$(BUILD_BENCHES)
 	@mkdir -p $(RESULTS)
 	for name in decode create calls network; do $(OPTIMISED)/$$name --results $(RESULTS)/rust-$$name.json $(BENCH_OPTIONS) || exit 1; done
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
 
-## The Python package.
+## Measures the Python package.
 bench-python: $(BENCH)/peers
 	$(BUILD_BENCHES)
 	$(BENCH)/bin/python -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps .
@@ -358,7 +359,7 @@ bench-python: $(BENCH)/peers
 	$(BENCH)/bin/python $(BENCHES)/tables.py $(OPTIMISED)/dealkit-server --results $(RESULTS)/python-tables.json $(BENCH_OPTIONS)
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
 
-## The server; wrk for its throughput (Debian: apt-get install wrk), and npm for Prism.
+## Measures the server; uses wrk for its throughput (Debian: apt-get install wrk), and npm for Prism.
 bench-server: $(BENCH)/peers
 	$(BUILD_BENCHES)
 	cargo build --release --package dealkit-server
@@ -369,9 +370,9 @@ bench-server: $(BENCH)/peers
 		$(if $(shell npm --version 2>/dev/null),--prism $(BENCH)/prism/node_modules/.bin/prism)
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
 
-## Decoding and creating against the ratios in bindings/benches/ratios.json, in under 3 minutes after building; it fails on a
-## loss of more than 15 %. `bench-ratios` writes the file anew.
-# The settings of the profile `bench`, by which name the wheel's builder would get a test harness.
+## Compares decoding and creating with the ratios in bindings/benches/ratios.json, in under 3 minutes after building; it fails on a
+## loss of more than 15 %. `bench-ratios` rewrites the file.
+# The settings of the profile `bench`, repeated here because under that name the wheel's builder would get a test harness.
 bench-quick bench-ratios: export CARGO_PROFILE_RELEASE_LTO := false
 bench-quick bench-ratios: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
 bench-quick bench-ratios: $(BENCH)/peers
@@ -409,9 +410,9 @@ $(ENGINES_VENV)/with-%: $(ENGINES_VENV)/bin/python pyproject.toml
 	$< -m pip install $(PIP_OPTIONS) --group engine-$*
 	@touch $@
 
-# What the package is made of.
+# The sources of the package.
 PACKAGE := pyproject.toml Cargo.lock bindings/install.py $(shell find bindings/src bindings/python sdk/src server/src -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.json' -o -path '*/docs/*')
-# As tests compile it: a release build takes many minutes.
+# Built as the tests compile it, because a release build takes many minutes.
 define install_package
 	$< -m pip install $(PIP_OPTIONS) --group build
 	$(BUILD)

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs the make targets that must pass before a release, all of them whatever happens, and says at the end which failed and
-# what could not be run here. A target that cannot run prints `not run:` and why, and is no failure.
+# Runs the make targets that must pass before a release. It runs all of them, even if some fail, and says at the end
+# which failed and what could not be run here. A target that cannot run prints `not run:` and the reason, and does not
+# count as a failure.
 #
 #   release/check.sh TARGET ...
 set -u
@@ -11,7 +12,7 @@ passed='' failed=''
 for target; do
     printf 'check-release: %s … ' "$target"
     start=$(date +%s)
-    # A tool that hangs is a failure, too.
+    # A tool that hangs counts as a failure.
     if timeout "${CHECK_SECONDS:-2400}" make --no-print-directory "$target" >"$logs/$target.log" 2>&1; then
         passed="$passed $target"
         echo "$(($(date +%s) - start)) s"

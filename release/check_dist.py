@@ -1,9 +1,9 @@
-"""Looks into wheels and sdists before anybody else does.
+"""Inspects wheels and sdists before anybody else does.
 
     release/check_dist.py FILE ...
 
-Platform and Python of each wheel, its size, its files and their hashes, licences, SBOM, metadata; and that nothing in it says on which
-machine it was built.
+Checks each wheel's platform and Python, its size, its files and their hashes, licences, SBOM and metadata, and that
+nothing in it reveals the machine that it was built on.
 """
 
 import base64
@@ -25,16 +25,16 @@ from packaging.utils import parse_sdist_filename, parse_wheel_filename
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
 
-# The oldest systems that there are wheels for. A wheel with no more than a newer tag would leave people without one.
+# The oldest systems that have wheels. A wheel with only a newer tag would leave their users without one.
 PLATFORMS = re.compile(
     r"manylinux_2_17_(x86_64|aarch64)|manylinux2014_(x86_64|aarch64)|musllinux_1_2_(x86_64|aarch64)"
     r"|macosx_10_12_x86_64|macosx_11_0_arm64|win_amd64|win_arm64"
 )
 PYTHONS = {"cp311", "cp312", "cp313", "cp314", "cp314t"}
-# PyPI takes 100 MB; more than this is an accident, such as a module with its symbols.
+# PyPI accepts 100 MB; a wheel larger than this is an accident, such as a module with its symbols.
 LARGEST = 12_000_000
 LICENCES = {"LICENSE-MIT", "LICENSE-APACHE", "THIRD-PARTY-LICENSES.txt"}
-# Where cargo, pip and CI keep things.
+# Folders where cargo, pip and CI keep files.
 PLACES = (
     b"/.cargo/",
     b"\\.cargo\\",
@@ -67,7 +67,7 @@ def wrong_in_wheel(path: Path) -> list[str]:
     expected = {"dealkit/__init__.py", "dealkit/py.typed", "dealkit/_native.pyi", f"{about}/entry_points.txt"}
     expected |= {f"{about}/licenses/{licence}" for licence in LICENCES}
     wrong += [f"{file} is missing" for file in sorted(expected - files.keys())]
-    # Everything in the folder of the package, and only that.
+    # Everything in the package's folder, and nothing else.
     sources = {
         str(file.relative_to(ROOT / "bindings/python").as_posix())
         for file in (ROOT / "bindings/python/dealkit").rglob("*")
@@ -109,7 +109,7 @@ def wrong_in_metadata(text: bytes) -> list[str]:
     wanted = {"Version": VERSION, "Requires-Python": ">=3.11", "License-Expression": "MIT OR Apache-2.0"}
     wrong = [f"{field} is {metadata[field]}" for field, value in wanted.items() if metadata[field] != value]
     needed = map(Requirement, metadata.get_all("Requires-Dist", []))
-    # What an extra brings is not needed.
+    # Dependencies of an extra are not required.
     if any(needs.marker is None or needs.marker.evaluate({"extra": ""}) for needs in needed):
         wrong.append("it depends on other packages")
     if set(metadata.get_all("License-File", [])) != LICENCES:
@@ -122,7 +122,7 @@ def wrong_places(files: dict[str, bytes]) -> list[str]:
         f"{file} has the path {content[max(content.find(place) - 20, 0) :][:80]!r}"
         for file, content in files.items()
         for place in PLACES
-        # The documentation may speak of such paths; what was compiled and generated may not.
+        # Documentation may mention such paths; compiled and generated files may not.
         if place in content and file.endswith((".so", ".pyd", ".json"))
     ]
 

@@ -1,8 +1,8 @@
 #!/bin/sh
-# The crates as they are published, unpacked outside of the workspace: what users get must be whole.
+# Checks the crates as they are published, unpacked outside the workspace: what users get must be complete.
 #
-#   release/crates.sh test      runs the tests that are in each
-#   release/crates.sh floors    checks each with the oldest versions that its Cargo.toml allows
+#   release/crates.sh test      runs each crate's own tests
+#   release/crates.sh floors    checks each crate with the oldest versions that its Cargo.toml allows
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 
 cd "$root"
 cargo package --quiet --allow-dirty --no-verify --package dealkit --package dealkit-server
-# What the workspace has built of the dependencies is used again: the same versions, the same profile.
+# Reuses the dependencies that the workspace has built: the same versions, the same profile.
 export CARGO_TARGET_DIR="$root/target" CARGO_PROFILE_DEV_DEBUG=line-tables-only
 dependencies='profile.dev.package."*".debug=false'
 for crate in dealkit dealkit-server; do
@@ -22,7 +22,7 @@ for crate in dealkit dealkit-server; do
     done
 done
 
-# A crate of ours that another needs comes from beside it: this version is not in the registry yet.
+# If one of our crates needs another, it takes the one unpacked next to it: this version is not in the registry yet.
 in_crate() {
     cd "$work/$crate-$version"
     echo "crates: $crate, $*"
@@ -41,7 +41,7 @@ for crate in dealkit dealkit-server; do
         in_crate test --quiet --all-features
         ;;
     floors)
-        # What only tests need must not lift the versions of the rest.
+        # Dev-dependencies must not raise the versions of the other dependencies.
         cd "$work/$crate-$version"
         awk '/^\[/ { skip = /dev-dependencies/ || /^\[\[(test|bench|example)\]\]/ } !skip' Cargo.toml >stripped
         mv stripped Cargo.toml

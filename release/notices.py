@@ -2,8 +2,8 @@
 
 release/notices.py
 
-The texts are those that lie in the crates, as cargo has downloaded them. Which licences there may be is for deny.toml, and
-`make check-deny`, to say; for which platforms, too.
+The texts are those found in the crates, as cargo has downloaded them. deny.toml, checked by `make check-deny`, says
+which licences are allowed, and for which platforms.
 """
 
 import json
@@ -17,7 +17,7 @@ from linked import linked
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTICES = ROOT / "THIRD-PARTY-LICENSES.txt"
-# What crates call the file of a licence, or of a notice that it asks for.
+# The names that crates give to the file of a licence, or of a notice that the licence requires.
 FILE = re.compile(r"(?i)(un)?(licen[cs]e|copying|copyright|notice)([-_.].*)?(?<!\.rs)")
 
 HEADING = """\
@@ -31,7 +31,7 @@ that only some platforms have are listed for all.
 
 
 def crates_of_others() -> list[dict]:
-    """What cargo knows of the crates that are in the module on any platform, and are not of this workspace."""
+    """What cargo knows about the crates that are in the module on any platform and do not belong to this workspace."""
     targets = tomllib.loads((ROOT / "deny.toml").read_text(encoding="utf-8"))["graph"]["targets"]
     contained = linked(targets)
     command = ["cargo", "metadata", "--locked", "--format-version=1"]
@@ -51,7 +51,7 @@ def texts_of(package: dict) -> list[str]:
 
 def main() -> None:
     packages = crates_of_others()
-    # Many crates have the same text, but for where its lines break.
+    # Many crates have the same text, except for its line breaks.
     texts: dict[str, str] = {}
     crates_with: dict[str, list[str]] = {}
     for package in packages:

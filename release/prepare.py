@@ -3,7 +3,8 @@
     release/prepare.py VERSION
     release/prepare.py --check [VERSION]
 
-The check is of CHANGELOG.md alone: notes of what is to come, and of VERSION, or of the version in Cargo.toml once it is tagged.
+With --check, only CHANGELOG.md is checked: it must have a section for unreleased changes, and notes for VERSION, or
+for the version in Cargo.toml once that is tagged.
 """
 
 import datetime
@@ -33,20 +34,20 @@ def version_in(cargo: str) -> str:
 
 
 def notes(changelog: str, heading: str) -> str | None:
-    """What stands below a heading, up to the next."""
+    """The text below a heading, up to the next one."""
     found = re.search(rf"(?ms)^{re.escape(heading)}[^\n]*\n(.*?)(?=^## |\Z)", changelog)
     return found and found[1].strip()
 
 
 def with_version(cargo: str, version: str) -> str:
-    """The version stands once for all packages, and once for each that another depends on."""
+    """The version is stated once for all packages, and once for each package that another one depends on."""
     old = re.escape(version_in(cargo))
     cargo = re.sub(rf'(?m)^version = "{old}"', f'version = "{version}"', cargo)
     return re.sub(rf'(?m)^(dealkit[\w-]* = {{.*?version = )"{old}"', rf'\1"{version}"', cargo)
 
 
 def with_heading(changelog: str, version: str, date: str) -> str:
-    """What is unreleased is what this version brings."""
+    """The unreleased notes become those of this version."""
     return changelog.replace(UNRELEASED, f"{UNRELEASED}\n## {version} ({date})\n", 1)
 
 
@@ -86,7 +87,7 @@ def prepare(version: str) -> None:
         fail("CHANGELOG.md has nothing under Unreleased to release")
     CARGO.write_text(with_version(cargo, version))
     CHANGELOG.write_text(with_heading(changelog, version, datetime.datetime.now(datetime.UTC).date().isoformat()))
-    # Cargo.lock has the versions of the workspace's packages, and nothing else of it changes.
+    # Cargo.lock contains the versions of the workspace's packages; nothing else in it changes.
     subprocess.run(["cargo", "update", "--workspace", "--offline", "--quiet"], cwd=ROOT, check=True)
     check(version)
     git("commit", "--all", "--message", f"Release {version}")

@@ -1,9 +1,9 @@
 #!/bin/sh
-# The tests of Python with each interpreter that is found, each in an environment of its own: the package is built for it.
+# Runs the Python tests with each interpreter that is found, in an environment of its own for which the package is built.
 #
 #   release/pythons.sh python3.11 …
 #
-# An interpreter is a command, or a version of pyenv or uv by that name. PYTEST_ARGUMENTS choose among the tests.
+# An interpreter is a command, or a pyenv or uv version of that name. PYTEST_ARGUMENTS selects among the tests.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -12,7 +12,7 @@ for name; do
     version=${name#python}
     python=$(command -v "$name" || ls -d "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python 2>/dev/null | tail -n 1 \
         || uv python find --no-python-downloads "$version" 2>/dev/null || true)
-    # pyenv puts a command there for versions that it has not chosen.
+    # pyenv also provides a command for versions that are not selected, which fails.
     if [ -z "$python" ] || ! "$python" -c '' 2>/dev/null; then
         python=$(ls -d "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python 2>/dev/null | tail -n 1)
     fi

@@ -1,4 +1,4 @@
-"""Installs a wheel into an empty virtual environment, as pip chooses it, and runs the quickstart against its sandbox.
+"""Installs the wheel that pip chooses into an empty virtual environment, and runs the quickstart against its sandbox.
 
 release/try_wheel.py FOLDER
 """
@@ -31,7 +31,7 @@ def main(folder: str) -> None:
         python = programs / ("python.exe" if os.name == "nt" else "python")
         pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index"]
         subprocess.run([*pip, "--only-binary=:all:", f"--find-links={Path(folder).resolve()}", "dealkit"], check=True)
-        # Isolated, in a folder of its own: nothing of the checkout is found in place of what was installed.
+        # Isolated, in a folder of its own, so that nothing from the checkout is found instead of the installed package.
         quickstart = [python, "-I", "-c", QUICKSTART, ROOT / "examples" / "python" / "quickstart.py"]
         subprocess.run(quickstart, check=True, cwd=scratch)
         for program in ["dealkit", "dealkit-server"]:

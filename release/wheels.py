@@ -2,9 +2,9 @@
 
     release/wheels.py OUT [--target TRIPLE] [--python VERSION ...]
 
-Without a target, for this machine; without versions, for each interpreter that is found. On Linux zig links, so that the
-wheels work on old systems (glibc 2.17, musl 1.2) and other machines' processors, whatever is on this one. Nothing in a wheel
-says where it was built.
+Without a target, it builds for this machine; without versions, for each interpreter that is found. On Linux, zig does
+the linking, so that the wheels work on old systems (glibc 2.17, musl 1.2) and on other machines' processors, whatever
+this machine has. Nothing in a wheel says where it was built.
 """
 
 import argparse
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def this_machine() -> str:
     if sys.platform == "linux":
-        # Of musl only where Python itself is: a wheel for this machine is one that it can install.
+        # musl only if Python itself is built for it: a wheel for this machine is one that this machine can install.
         libc = "gnu" if platform.libc_ver()[0] == "glibc" else "musl"
         return f"{platform.machine()}-unknown-linux-{libc}"
     version = subprocess.run(["rustc", "-vV"], check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -37,15 +37,15 @@ def build(out: Path, target: str, pythons: list[str]) -> None:
         command += ["--zig", "--compatibility", "musllinux_1_2" if "musl" in target else "manylinux2014"]
     command += ["--interpreter", *(f"python{version}" for version in pythons)] if pythons else ["--find-interpreter"]
     environment = os.environ | {"RUSTFLAGS": f"{os.environ.get('RUSTFLAGS', '')} {remap()}".strip()}
-    # One interpreter's build is not another's.
+    # A build for one interpreter does not fit another.
     environment.pop("PYO3_PYTHON", None)
-    # zig is found beside this interpreter.
+    # zig is installed beside this interpreter.
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     subprocess.run(command, check=True, cwd=ROOT, env=environment)
 
 
 def remap() -> str:
-    """Has the messages of panics name files by their crates, not by where this machine keeps them."""
+    """Flags that make panic messages name files by crate, not by their location on this machine."""
     cargo = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
     indices = sorted((cargo / "registry" / "src").glob("*")) or [cargo / "registry" / "src"]
     return " ".join(
@@ -54,7 +54,7 @@ def remap() -> str:
 
 
 def of_wheel(sbom: dict, target: str) -> dict:
-    """An SBOM of what the wheel contains: of the crates of all platforms, and of those that only build, those that are linked."""
+    """An SBOM of what the wheel contains: only linked crates, without those of other platforms and build dependencies."""
     contained = linked([target])
     sbom["components"] = [part for part in sbom["components"] if (part["name"], part["version"]) in contained]
     references = {part["bom-ref"] for part in [sbom["metadata"]["component"], *sbom["components"]]}
@@ -68,7 +68,7 @@ def of_wheel(sbom: dict, target: str) -> dict:
 
 
 def forget_place(sbom: str) -> str:
-    """An SBOM without the folder that the sources were in: packages of the workspace go by name and version."""
+    """An SBOM without the folder of the sources: the workspace's packages are identified by name and version."""
     sbom = re.sub(r'path\+file://[^"#]*#', "", sbom)
     return re.sub(r'\?download_url=file:[^"#]*', "", sbom)
 
@@ -81,7 +81,7 @@ def seal(wheel: Path, out: Path, target: str) -> None:
         for path in unpacked.glob("*.dist-info/sboms/*.json"):
             sbom = of_wheel(json.loads(path.read_text(encoding="utf-8")), target)
             path.write_text(forget_place(json.dumps(sbom, indent=2)) + "\n", encoding="utf-8")
-        # It writes RECORD anew.
+        # This rewrites RECORD.
         subprocess.run([*run, "pack", "--dest-dir", str(out), str(unpacked)], check=True, stdout=subprocess.DEVNULL)
     print(f"wheels: {out / wheel.name}")
 
