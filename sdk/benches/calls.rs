@@ -1,4 +1,4 @@
-//! Calls on loopback, one at a time and many in flight, over HTTP/1.1 and HTTP/2, beside bare reqwest and bare
+//! Calls on loopback, one at a time and many in flight, over HTTP/1.1 and HTTP/2, compared with bare reqwest and bare
 //! hyper-util.
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use dealkit_benches::{
 };
 use tokio::runtime::Runtime;
 
-/// CPU time of the thread that the client's runtime is on; the service is on another.
+/// CPU time of the thread that runs the client's runtime; the service runs on another.
 const UNIT: &str = "µs CPU a call";
 const IN_FLIGHT: usize = 64;
 

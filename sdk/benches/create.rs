@@ -1,4 +1,4 @@
-//! Building, validating and encoding a create request, beside serde_json alone, which validates nothing.
+//! Building, validating and encoding a create request, compared with serde_json alone, which validates nothing.
 #![allow(
     clippy::unwrap_used,
     reason = "a program for developers, which stops at what is wrong"

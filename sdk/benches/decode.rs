@@ -1,4 +1,4 @@
-//! Decoding a deal from JSON, beside serde_json alone.
+//! Decoding a deal from JSON, compared with serde_json alone.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -54,7 +54,7 @@ fn main() {
     bench.finish();
 }
 
-/// Who decodes the documents one after the other, so many in a turn.
+/// The contenders, each of which decodes `times` documents in a turn, one after the other.
 fn contenders(documents: &[String], times: usize, all: bool) -> Vec<(&'static str, Turn<'_>)> {
     check(documents);
     let mut contenders = vec![
@@ -88,7 +88,7 @@ fn contenders(documents: &[String], times: usize, all: bool) -> Vec<(&'static st
     contenders
 }
 
-/// That all read the same.
+/// Checks that all of them read the same.
 fn check(documents: &[String]) {
     for json in documents {
         let ours = dealkit::Deal::from_json(json).unwrap();

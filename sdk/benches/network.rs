@@ -1,4 +1,4 @@
-//! Calls over TLS and a network with a round trip of 30 ms, beside bare reqwest.
+//! Calls over TLS and a network with a round trip of 30 ms, compared with bare reqwest.
 #![allow(
     clippy::unwrap_used,
     reason = "a program for developers, which stops at what is wrong"

@@ -1,7 +1,7 @@
-//! The service with fixed responses as a process of its own, until standard input ends.
+//! The service with fixed responses, as a process of its own that runs until standard input ends.
 //!
-//! It prints one line: the URLs of HTTP/1.1, of HTTP/1.1 and HTTP/2 over TLS, and of the far one, which is a
-//! round trip of 30 ms away. The certificate to trust is written to the file given.
+//! It prints one line: the URLs for HTTP/1.1, for HTTP/1.1 and HTTP/2 over TLS, and for the far service, which is a
+//! round trip of 30 ms away. The certificate to trust is written to the given file.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

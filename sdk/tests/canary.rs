@@ -1,6 +1,5 @@
-//! A marked key and marked personal data go through every kind of failure and of success, with every log
-//! record of every crate caught: the marks never show. And the environment's proxy never gets them from a
-//! call to this machine.
+//! A marked key and marked personal data go through every kind of failure and success, while every log record of every
+//! crate is caught: the marks never show. Nor does the environment's proxy ever get them from a call to this machine.
 #![cfg(feature = "client")]
 
 mod peer;
@@ -28,11 +27,11 @@ use tracing::{
 };
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
-/// In every key here.
+/// Part of every key here.
 const SECRET: &str = "c4n4ryS3cr3t";
-/// In everything personal: what is sent, and what a deal or an agent comes back with.
+/// Part of everything personal: of what is sent, and of the deals and agents in the responses.
 const PERSONAL: &str = "c4n4ryP3rson";
-/// The same, where only digits may stand.
+/// The same, where only digits are allowed.
 const DIGITS: &str = "5550100733";
 
 fn key() -> String {
@@ -42,14 +41,14 @@ fn key() -> String {
 /// Everything that was shown: log records of all crates, error texts, `Debug`.
 static SHOWN: Mutex<String> = Mutex::new(String::new());
 
-/// Keeps a line of what was shown.
+/// Adds a line to what was shown.
 fn show(line: &str) {
     let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
     shown.push_str(line);
     shown.push('\n');
 }
 
-/// Every span and every event of `tracing`, every record of `log`, and every panic's message.
+/// Records every span and event of `tracing`, every record of `log`, and the message of every panic.
 struct Ear;
 
 struct Line(String);
@@ -115,9 +114,9 @@ fn shown() -> String {
     SHOWN.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Nothing that was shown so far has a mark.
+/// Checks that nothing shown so far has a mark.
 fn nothing_shows(case: &str) {
-    // A copy: the message of a panic is itself shown.
+    // A copy, because the message of a panic is itself shown.
     let shown = shown();
     for line in shown.lines() {
         let lower = line.to_lowercase();
@@ -127,8 +126,8 @@ fn nothing_shows(case: &str) {
     }
 }
 
-/// Shows an error in every way there is, its causes too. The response's headers, body and problem are the
-/// service's own, handed over as they are.
+/// Shows an error in every possible way, and its causes too. The response's headers, body and problem are left out:
+/// they are the service's own, handed over as they are.
 fn show_error(error: &Error) {
     show(&format!("{error} {error:?} {error:#?}"));
     let mut cause = error.source();
@@ -160,7 +159,7 @@ fn marked() -> CreateAgent {
     request
 }
 
-/// A response, as agent and as deal, in which everything personal is marked.
+/// A response, valid as an agent and as a deal, in which everything personal is marked.
 fn marked_answer() -> String {
     let contact = format!(
         r#"{{"id":"c","fields":[{{"id":"f","value":"{PERSONAL}"}}],"name":"{PERSONAL}","email":"{PERSONAL}"}}"#
@@ -173,7 +172,7 @@ fn marked_answer() -> String {
     )
 }
 
-/// Makes every kind of call, and shows what comes of it.
+/// Makes every kind of call, and shows the results.
 async fn call_everything(client: &Client) -> Vec<Error> {
     let id = format!("{PERSONAL}/{PERSONAL}?{DIGITS}");
     let header = format!("{PERSONAL} {SECRET}");
@@ -218,7 +217,7 @@ async fn call_everything(client: &Client) -> Vec<Error> {
     errors
 }
 
-/// Answers everything with one script, of either protocol.
+/// Answers everything with one script, over either protocol.
 async fn against(protocol: Protocol, script: Script, slow: bool) -> Vec<Error> {
     let peer = Peer::start(protocol, vec![script]);
     let builder = peer
@@ -226,7 +225,7 @@ async fn against(protocol: Protocol, script: Script, slow: bool) -> Vec<Error> {
         .service_key(key())
         .header("x-mark-all", PERSONAL)
         .max_response_bytes(8 * LIMIT)
-        // What a service asks one call to wait, the next one would wait too.
+        // A wait that the service asks of one call would delay the next one, too.
         .timeout(Duration::from_secs(1));
     show_debug(&builder);
     let builder = if slow {
@@ -263,7 +262,7 @@ async fn no_fault_shows_a_mark() {
         .unwrap();
     assert_eq!(call_everything(&client).await.len(), 4);
     nothing_shows("faults");
-    // Everybody was listened to: silence would prove nothing.
+    // Every crate was listened to: silence alone would prove nothing.
     let shown = shown();
     for speaker in [
         "tracing dealkit",
@@ -290,7 +289,7 @@ async fn no_success_shows_a_mark() {
     nothing_shows("success");
 }
 
-/// A body that is not what it should be: its error names the place and the kind, and no value.
+/// If a body cannot be read, the error names the place and the kind, and no value.
 #[tokio::test]
 async fn no_body_that_cannot_be_read_shows_a_mark() {
     listen();
@@ -375,7 +374,7 @@ async fn a_key_that_the_service_sends_back_is_not_shown() {
     nothing_shows("echo");
 }
 
-/// What is refused before a byte leaves.
+/// Whatever is refused before a byte is sent.
 #[cfg(feature = "rustls")]
 #[tokio::test]
 async fn nothing_that_is_refused_shows_a_mark() {
@@ -452,7 +451,7 @@ async fn nothing_that_is_refused_shows_a_mark() {
     nothing_shows("refused");
 }
 
-/// Nothing of this PEM but its armour was shown so far.
+/// Checks that nothing of this PEM except its armor was shown so far.
 #[cfg(feature = "rustls")]
 fn nothing_shows_of(pem: &str) {
     let shown = shown();
@@ -461,7 +460,7 @@ fn nothing_shows_of(pem: &str) {
     }
 }
 
-/// Over TLS, where it works and where it does not: no mark, and nothing of a certificate or a private key.
+/// Over TLS, whether it works or not: no mark, and nothing of a certificate or a private key.
 #[cfg(feature = "rustls")]
 #[tokio::test]
 async fn no_secure_connection_shows_a_mark() {
@@ -550,7 +549,7 @@ async fn no_panic_shows_a_mark() {
     peer.finish().await;
 }
 
-/// What makes the tests above worth something: a mark that is shown is found.
+/// The tests above are only worth something if a mark that is shown is found.
 #[test]
 fn a_mark_that_shows_is_found() {
     if std::env::var_os(CHILD).is_none() {
@@ -570,7 +569,7 @@ fn a_mark_that_shows_is_found() {
 /// Set in the child processes of the tests here.
 const CHILD: &str = "DEALKIT_TEST_CHILD";
 
-/// Runs one test of this file in a process of its own; whether it passed.
+/// Runs one test of this file in a process of its own, and returns whether it passed.
 fn child(test: &str, mode: &str, environment: &[(&str, &str)]) -> bool {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
@@ -581,7 +580,7 @@ fn child(test: &str, mode: &str, environment: &[(&str, &str)]) -> bool {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("running 1 test"), "{text}");
     if !output.status.success() {
-        // Shown when the caller finds that it should have passed.
+        // The caller's test shows this if the child should have passed.
         println!("{text}{}", String::from_utf8_lossy(&output.stderr));
     }
     output.status.success()
@@ -595,7 +594,7 @@ fn every_way_to_show_a_mark_is_watched() {
     }
 }
 
-/// In the child process: calls this machine by all its names, and one that is not this machine.
+/// In the child process: calls this machine by all of its names, and one that is not this machine.
 #[tokio::test]
 async fn calls_of_a_child() {
     let Ok(proxied) = std::env::var(CHILD) else {
@@ -625,7 +624,7 @@ async fn calls_of_a_child() {
                 "127.0.0.2" => "127.0.0.2:0",
                 _ => "127.0.0.1:0",
             };
-            // A machine without IPv6 has no such name.
+            // On a machine without IPv6 there is no such name.
             if std::net::TcpListener::bind(bind).is_err() {
                 continue;
             }

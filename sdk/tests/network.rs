@@ -1,5 +1,6 @@
-//! The contract's vectors, and many calls at once, at a service behind something else, whose address the
-//! environment holds: `make test-network` puts real intermediaries there.
+//! The contract's vectors, and many calls at once, against a service behind an intermediary.
+//!
+//! The address comes from the environment: `make test-network` puts real intermediaries there.
 #![cfg(all(feature = "rustls", feature = "blocking"))]
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +23,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use vectors::{bytes, name, vectors};
 
-/// What the service is reached with; it has the generated deals `g_0` to `g_499`.
+/// The client's builder; the service has the generated deals `g_0` to `g_499`.
 fn builder() -> ClientBuilder {
     let variable = |name: &str| env::var(name).expect("make test-network sets it");
     let mut builder = Client::builder()
@@ -41,12 +42,12 @@ fn builder() -> ClientBuilder {
     }
 }
 
-/// The document of a request, where it is JSON.
+/// The document of a request, if it is JSON.
 fn document(case: &Value) -> Option<Json> {
     Json::parse(String::from_utf8(bytes(case)).ok()?).ok()
 }
 
-/// The agent, or the codes and pointers of what is wrong.
+/// Success, or the codes and pointers of the violations.
 fn judged(outcome: Result<Agent, Error>) -> Result<(), Value> {
     let error = match outcome {
         Ok(_) => return Ok(()),
@@ -66,7 +67,7 @@ async fn every_create_of_the_vectors() {
     let mut run = 0;
     for case in vectors::<Value>("create_agent.json", 90) {
         let expect = &case["expect"];
-        // Strict ones are for another service.
+        // Strict cases are for another service.
         let (Some(body), None) = (document(&case), case.get("strict")) else {
             continue;
         };
@@ -82,7 +83,7 @@ async fn every_create_of_the_vectors() {
                 .unwrap_or_else(|error| panic!("{}: {error}", name(&case)));
             continue;
         }
-        // What dealkit would not send, the service refuses.
+        // The service refuses what dealkit would not send.
         let call = client.request(Method::POST, ["agents"]).json(&body);
         let outcome = call.await.map(|_| panic!("{} is accepted", name(&case)));
         assert_eq!(
@@ -95,7 +96,7 @@ async fn every_create_of_the_vectors() {
     assert!(run >= 60, "only {run} cases were run");
 }
 
-/// Whatever is in an identifier, it comes to the service as one segment: there is no such deal.
+/// Whatever an identifier contains, it reaches the service as one segment: there is no such deal.
 #[tokio::test]
 #[ignore = "make test-network runs it"]
 async fn every_identifier_of_the_vectors() {

@@ -1,4 +1,4 @@
-//! The cryptography of a program's own choice: a provider of rustls that it installs.
+//! Cryptography of the program's own choice: a rustls provider that it installs.
 #![cfg(feature = "rustls-no-provider")]
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use peer::{
 };
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs, aws_lc_rs::cipher_suite};
 
-/// One that has a single cipher, so that it shows who has used it.
+/// A provider with a single cipher, which shows that it was used.
 fn provider() -> CryptoProvider {
     CryptoProvider {
         cipher_suites: vec![cipher_suite::TLS13_CHACHA20_POLY1305_SHA256],

@@ -1,8 +1,7 @@
-//! What dealkit tells a tracing subscriber: the names of OpenTelemetry, and nothing that is secret or
-//! personal.
+//! What dealkit reports to a tracing subscriber: OpenTelemetry's names, and nothing secret or personal.
 //!
-//! Everything at TRACE is captured, whoever emits it. What dealkit's HTTP client writes through the
-//! `log` crate is not bridged into `tracing`, so it is not seen here.
+//! Everything at TRACE is captured, whoever emits it. What dealkit's HTTP client writes through the `log` crate is not
+//! bridged into `tracing`, so it does not appear here.
 #![cfg(feature = "client")]
 #![allow(
     clippy::unwrap_used,
@@ -37,7 +36,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// What a call gives, each with a mark: none of it may come out.
+/// The inputs of a call, each with a mark: none of them may show.
 const PERSONAL: [&str; 8] = [
     "CANARY-id",
     "CANARY-first",
@@ -91,7 +90,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Capture {
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, _: Context<'_, S>) {
-        // An id is used again when its span has ended: the last one is meant.
+        // An id is reused once its span has ended: the last one is meant.
         let mut captured = self.0.lock().unwrap();
         let span = captured
             .spans
@@ -113,14 +112,14 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Capture {
 }
 
 impl Capture {
-    /// Captures what this thread does from now on: both ends of every connection run on it.
+    /// Captures what this thread does from now on; both ends of every connection run on it.
     fn start() -> (Self, DefaultGuard) {
         let capture = Self::default();
         let subscriber = tracing_subscriber::registry().with(capture.clone());
         (capture, tracing::subscriber::set_default(subscriber))
     }
 
-    /// Spans and events; of dealkit alone, or of all.
+    /// Spans and events, those of dealkit only or all of them.
     fn seen(&self, dealkit_only: bool) -> Vec<Seen> {
         let captured = self.0.lock().unwrap();
         let spans = captured.spans.iter().map(|(_, seen)| seen);
@@ -131,7 +130,7 @@ impl Capture {
             .collect()
     }
 
-    /// The events that dealkit told, without their messages, which are apart.
+    /// The events that dealkit emitted, without their messages, which are separate.
     fn told(&self) -> Vec<(String, BTreeMap<String, String>)> {
         let captured = self.0.lock().unwrap();
         let own = captured
@@ -146,7 +145,7 @@ impl Capture {
         .collect()
     }
 
-    /// The spans that dealkit made for calls.
+    /// The spans that dealkit created for calls.
     fn calls(&self) -> Vec<BTreeMap<String, String>> {
         let captured = self.0.lock().unwrap();
         captured
@@ -296,7 +295,7 @@ async fn a_body_that_cannot_be_read_is_the_error_s_type() {
     let spans = capture.calls();
     assert_eq!(spans.len(), 1);
     assert_eq!(field(&spans[0], "http.response.status_code"), Some("200"));
-    // A success by its status; what failed is reading it.
+    // A success by its status; reading it is what failed.
     let kind = field(&spans[0], "error.type").unwrap();
     assert!(kind.eq_ignore_ascii_case("decode"), "{kind}");
     capture.is_discreet();
@@ -332,14 +331,14 @@ async fn a_failure_without_a_response_is_the_error_s_type() {
     capture.is_discreet();
 }
 
-/// The names and values of fields, as text; the duration is a number of seconds and nothing else.
+/// The names and values of fields, as text; the duration is checked to be a number of seconds.
 fn fields(of: &[(&str, &str)]) -> BTreeMap<String, String> {
     of.iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect()
 }
 
-/// Takes a field that is a number of seconds.
+/// Removes a field that is a number of seconds, and returns it.
 fn take_seconds(event: &mut BTreeMap<String, String>, name: &str) -> f64 {
     event.remove(name).unwrap().parse().unwrap()
 }
@@ -464,7 +463,7 @@ async fn a_call_that_is_dropped_has_ended() {
         outcome = client.agents().create(marked()).send() => panic!("{outcome:?}"),
         _ = peer.next() => {}
     }
-    // What was never sent is no call.
+    // What was never sent is not a call.
     drop(client.agents().create(marked()).send());
     drop(guard);
     let mut told = capture.told();
@@ -499,7 +498,7 @@ async fn a_client_that_is_made_tells_nothing_secret() {
     capture.is_discreet();
 }
 
-/// The capture itself sees what it should see: without this, silence would prove nothing.
+/// The capture sees what it should: without this, silence would prove nothing.
 #[tokio::test]
 async fn the_capture_sees_what_is_told() {
     let (capture, guard) = Capture::start();

@@ -1,7 +1,6 @@
-//! The access log: one line on standard error for each response, without ids, keys and bodies.
+//! The access log: one line on standard error for each response, without ids, keys or bodies.
 //!
-//! A thread of its own writes it: when nobody reads standard error, lines are lost and requests are not
-//! held up.
+//! A dedicated thread writes it: if nobody reads standard error, lines are lost, but requests are not delayed.
 
 use std::{
     fmt,
@@ -22,14 +21,14 @@ use crate::{config::LogFormat, route, sandbox_api::admin};
 /// How many lines may wait to be written.
 const MAX_WAITING_LINES: usize = 4096;
 
-/// How long the lines that are still waiting may take to be written when the server ends.
+/// How long writing the lines that are still waiting may take when the server ends.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Records responses. Dropping it writes what is waiting.
+/// Records responses. Dropping it writes the lines that are still waiting.
 pub(crate) struct AccessLog {
     format: LogFormat,
     lines: Option<SyncSender<String>>,
-    /// Hangs up when the last line is written.
+    /// Disconnects once the last line is written.
     written: Option<Mutex<Receiver<()>>>,
 }
 
@@ -63,7 +62,7 @@ impl AccessLog {
             .name("dealkit-server-log".to_owned())
             .spawn(move || {
                 for line in waiting {
-                    // Standard error may be closed; there is nowhere to say so.
+                    // Standard error may be closed; there is nowhere to report that.
                     let _ = io::stderr().write_all(line.as_bytes());
                 }
                 drop(writing);
@@ -117,7 +116,7 @@ impl Drop for AccessLog {
     }
 }
 
-/// The method, if it is one that HTTP has: any other is the caller's own text.
+/// The method, if it is a standard one: any other is text of the caller's own choosing.
 fn method(method: &Method) -> &str {
     const KNOWN: [Method; 9] = [
         Method::GET,

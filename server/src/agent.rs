@@ -34,7 +34,7 @@ use dealkit::{
 pub struct CreatedAgent {
     /// The agent, as the response showed it.
     pub agent: Agent,
-    /// What was sent: also what no response shows, such as phone and image URL.
+    /// The request as it was sent, including what no response shows, such as phone and image URL.
     pub sent: CreateAgent,
 }
 
@@ -55,29 +55,29 @@ impl PartialEq<Agent> for CreatedAgent {
 impl CreatedAgent {
     /// Reads a stored agent.
     pub(crate) fn read(number: u64, body: &[u8]) -> Option<Self> {
-        // What was created once has kept every rule.
+        // A stored agent passed every rule when it was created.
         let body = Body::unread(std::str::from_utf8(body).ok()?);
         let sent = CheckedAgent::read(body, UnknownFields::Ignore).ok()?;
         Some(Self {
-            // Not by `Agent::from_json`, which bounds how many values there are: what was created is shown.
+            // Not `Agent::from_json`, which limits the number of values: every created agent is shown.
             agent: serde_json::from_slice(&response(&sent, number)).ok()?,
             sent: sent.into(),
         })
     }
 }
 
-/// The id of the agent that is created as the `number`th.
+/// The id of the `number`th agent.
 pub(crate) fn agent_id(number: u64) -> String {
     format!("a_{number}")
 }
 
-/// The JSON of the agent that a request creates as the `number`th.
+/// The JSON of the `number`th agent, which the request `sent` creates.
 ///
-/// It is written from what stands in the request, without an [`Agent`] in between, which would be a copy of it all.
+/// It is written straight from the request: an [`Agent`] in between would be a copy of it all.
 pub(crate) fn response(sent: &CheckedAgent<'_>, number: u64) -> Vec<u8> {
     let role = sent.role.as_deref().unwrap_or(Role::default().as_str());
     let profile = &sent.profile;
-    // The rules have seen to it that these are no strings.
+    // The rules guarantee that these are not strings.
     let json = |name, otherwise| match profile.get(name) {
         Some(Value::Json(json)) => json,
         _ => otherwise,
@@ -108,7 +108,7 @@ pub(crate) fn response(sent: &CheckedAgent<'_>, number: u64) -> Vec<u8> {
     out.0
 }
 
-/// A JSON object that is being written: each field after what comes before its value.
+/// A JSON object being written. Each method appends the text `before` a value, and then the value.
 struct Object(Vec<u8>);
 
 impl Object {
@@ -120,7 +120,7 @@ impl Object {
 
     fn text(&mut self, before: &'static str, value: &str) {
         self.0.extend_from_slice(before.as_bytes());
-        // A string is always written.
+        // Serializing a string does not fail.
         let _ = serde_json::to_writer(&mut self.0, value);
     }
 
@@ -144,7 +144,8 @@ impl Object {
 mod tests {
     use super::*;
 
-    /// The response, which must be what the SDK writes of the agent that it reads from it: its table states each field.
+    /// The response, checked to be what the SDK writes for the agent that it reads from it: its table lists every
+    /// field.
     #[track_caller]
     fn response_of(body: &str) -> String {
         let sent = CheckedAgent::read(Body::unread(body), UnknownFields::Ignore).unwrap();

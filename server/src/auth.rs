@@ -1,4 +1,4 @@
-//! The service key: which texts are valid, and a comparison that does not tell how much was right.
+//! The service key: which texts are valid, and a comparison that does not reveal how much of a guess was right.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use dealkit::wire;
 use http::HeaderName;
 use subtle::ConstantTimeEq;
 
-/// The header, parsed once: looking up a text parses it each time.
+/// The header name, parsed once: looking up a string would parse it each time.
 pub(crate) static HEADER: HeaderName = HeaderName::from_static(wire::SERVICE_KEY_HEADER);
 
 /// The key that a request must carry in `x-service-key`. Never shown by `Debug`.
@@ -19,14 +19,14 @@ pub struct ServiceKey(Box<str>);
 pub struct InvalidServiceKey;
 
 impl ServiceKey {
-    /// The documented key of a server that was given no other. Everyone knows it, so such a server listens on
-    /// loopback only.
+    /// The documented key of a server that was given no other. Everyone knows it, so such a server listens only on
+    /// loopback.
     pub const DEFAULT: &str = "sandbox-key";
 
     /// A service key, if `key` is a valid one.
     ///
     /// # Errors
-    /// When it is empty, longer than 1,024 characters, or has one that is not visible ASCII.
+    /// When it is empty, longer than 1,024 characters, or contains one that is not visible ASCII.
     pub fn new(key: impl Into<String>) -> Result<Self, InvalidServiceKey> {
         let key = key.into();
         if wire::is_service_key(&key) {
@@ -41,7 +41,7 @@ impl ServiceKey {
         &self.0
     }
 
-    /// Whether it is [`ServiceKey::DEFAULT`], which is no secret.
+    /// Whether it is [`ServiceKey::DEFAULT`], which is not a secret.
     pub(crate) fn is_default(&self) -> bool {
         *self.0 == *Self::DEFAULT
     }

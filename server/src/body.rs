@@ -26,8 +26,8 @@ pub(crate) enum BodyError {
     NoRoom,
 }
 
-/// How many bytes of request bodies a server keeps at once: without it, a thousand connections with a hundred
-/// streams each could keep a body at its limit in each.
+/// How many bytes of request bodies a server holds at once. Without this limit, a thousand connections with a hundred
+/// streams each could hold a body of the maximum size in every stream.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: usize,
@@ -42,7 +42,7 @@ impl Budget {
         }
     }
 
-    /// The share of one body, empty at first.
+    /// The share of one body, initially empty.
     pub(crate) fn share(&self) -> Share<'_> {
         Share {
             budget: self,
@@ -51,7 +51,7 @@ impl Budget {
     }
 }
 
-/// What one body has of a [`Budget`]; given back when dropped.
+/// One body's share of a [`Budget`], given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Share<'b> {
     budget: &'b Budget,
@@ -81,7 +81,7 @@ impl Drop for Share<'_> {
     }
 }
 
-/// Reads a body of at most `limit` bytes until `deadline`. What is not yet read when it fails stays in `body`.
+/// Reads a body of at most `limit` bytes until `deadline`. If it fails, what has not been read stays in `body`.
 pub(crate) async fn read(
     body: &mut Incoming,
     limit: usize,
@@ -103,7 +103,7 @@ async fn read_all(
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else {
-            continue; // Trailers mean nothing here.
+            continue; // Trailers are ignored.
         };
         if data.len() > limit - first.len().max(rest.len()) {
             return Err(BodyError::TooLarge);
@@ -138,20 +138,20 @@ pub(crate) async fn discard(mut body: Incoming, limit: usize, deadline: Instant)
             }
         }
     };
-    // A response that went out early has done its work either way.
+    // The response has already gone out, so it makes no difference how this ends.
     let _ = timeout_at(deadline, reading).await;
 }
 
-/// The body of a response, handed to the connection piece by piece. Each piece taken shows that the caller
-/// still reads, which is what keeps a long download over a slow line from being cut as idle.
+/// The body of a response, handed to the connection piece by piece. Each piece taken shows that the caller is still
+/// reading, which keeps a long download over a slow line from being closed as idle.
 #[derive(Debug)]
 pub(crate) struct ResponseBody {
     left: Bytes,
     request: InFlight,
-    /// Whether the last piece is to be sent by itself, before the next.
+    /// Whether to pause before the next piece, so that the last one is sent by itself.
     is_apart: bool,
     pieces: Pieces,
-    /// What comes after the last byte of a body that breaks off.
+    /// How a body that breaks off ends, after its last byte.
     end: Option<StreamEnd>,
 }
 
@@ -160,14 +160,14 @@ pub(crate) struct ResponseBody {
 enum Pieces {
     /// Responses are smaller than one piece, apart from a few very large deals.
     Large,
-    /// Of odd sizes, which take turns; this is the next one's. Nobody is told how long the whole is.
+    /// Pieces of the sizes in [`ODD`]; this is the index of the next size. The total length is not announced.
     Odd(usize),
 }
 
 /// The size of a large piece.
 const LARGE: usize = 64 * 1024;
 
-/// Sizes that break every token, and a last one that goes on, so that large bodies end, too.
+/// Sizes that split every token, and a last one that is repeated, so that large bodies come to an end, too.
 const ODD: [usize; 12] = [1, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 4_093];
 
 impl ResponseBody {
@@ -187,7 +187,7 @@ impl ResponseBody {
         self
     }
 
-    /// The same body, which breaks off where it ends.
+    /// The same body, which breaks off at its end.
     pub(crate) fn ending_in(mut self, end: StreamEnd) -> Self {
         self.end = Some(end);
         self

@@ -270,7 +270,7 @@ impl Arguments {
         };
         let mut builder = SandboxBuilder::new(config);
         if let Some(key) = self.service_key {
-            // What is not UTF-8 is not visible ASCII either: it is refused with the others.
+            // A key that is not UTF-8 is not visible ASCII either: it is refused like any other invalid key.
             builder = builder.service_key(key.to_string_lossy());
         }
         if let Some(token) = self.admin_token {
@@ -287,7 +287,7 @@ impl Arguments {
         builder
     }
 
-    /// A first thing to try, where the key is no secret.
+    /// Something to try first, if the key is not a secret.
     fn hint(&self) -> Option<Hint> {
         let is_plain = self.service_key.is_none()
             && self.deals.is_none()
@@ -304,9 +304,9 @@ impl Arguments {
     }
 }
 
-/// What the first lines on standard error propose.
+/// What the first lines on standard error suggest.
 struct Hint {
-    /// A deal that there is.
+    /// The id of an existing deal.
     deal: &'static str,
     /// Whether there is a page to open.
     page: bool,
@@ -318,7 +318,7 @@ fn serve(sandbox: Sandbox, hint: Option<Hint>) -> ExitCode {
         Err(error) => return fail(&StartError::System(error)),
     };
     runtime.block_on(async {
-        // Listened for before the first line is out: who reads it may send a signal at once.
+        // Set up before the first line is out: its reader may send a signal at once.
         let mut signals = match Signals::new() {
             Ok(signals) => signals,
             Err(error) => return fail(&StartError::System(error)),

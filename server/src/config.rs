@@ -27,42 +27,42 @@ pub struct Config {
     pub strict: bool,
     /// How the specification is read where it leaves something open.
     pub reading: Reading,
-    /// Whether there is an interface under `/__sandbox/` (but for `health` and `openapi.json`, which there always are),
-    /// and the headers `x-sandbox-fault` and `x-sandbox-reading` mean something.
+    /// Whether the interface under `/__sandbox/` exists (except `health` and `openapi.json`, which always do), and
+    /// whether the headers `x-sandbox-fault` and `x-sandbox-reading` have any effect.
     pub admin: bool,
-    /// The token that the interface asks for. Without one it is open to programs on this machine if the address is a
-    /// loopback address; where a service key was chosen, that is the token. Where the address is not loopback, nobody is
-    /// let in without a token.
+    /// The token that the interface asks for. Without one, on a loopback address, the interface is open to programs on
+    /// this machine, or, where a service key was chosen, that key is the token. On any other address, nobody is let in
+    /// unless there is a token.
     pub admin_token: Option<ServiceKey>,
     /// The access log on standard error.
     pub log: LogFormat,
     /// The longest request body, in bytes.
     pub max_body_bytes: usize,
-    /// How much of all request bodies together is kept at once while they arrive and are answered, in bytes. A
-    /// request whose body does not fit gets a 503.
+    /// How many bytes of all request bodies together are held at once, while they arrive and are answered. A request
+    /// whose body does not fit gets a 503.
     pub max_buffered_bytes: usize,
     /// How many agents can be created.
     pub max_agents: u64,
-    /// How much JSON of agents, and of deals beyond those that it starts with, is kept, in bytes.
+    /// How many bytes of JSON are kept of agents, and of deals beyond those that the server starts with.
     pub max_store_bytes: u64,
-    /// The most that a file of deals to start with may hold, in bytes; standard input too.
+    /// The largest file of deals to start with, in bytes; it applies to standard input, too.
     pub max_seed_bytes: u64,
     /// The longest request head (request line and headers), in bytes. At least [`Config::MIN_HEAD_BYTES`].
     pub max_head_bytes: usize,
-    /// How many connections are served at once. While further ones wait, the one that has been idle the longest
-    /// is closed, and responses end their connections.
+    /// How many connections are served at once. While others wait, the one that has been idle the longest is closed,
+    /// and responses end their connections.
     pub max_connections: usize,
     /// How long a connection may go without a complete request head, from its start or the last response. This
     /// is also how long an idle connection is kept, and how long a caller may leave its response unread.
     pub head_timeout: Duration,
     /// How long a request body may take to arrive, from the end of its head.
     pub body_timeout: Duration,
-    /// How long requests in flight may take to end once the server was asked to stop.
+    /// How long requests in flight may take to end after the server was asked to stop.
     pub shutdown_timeout: Duration,
 }
 
 impl Config {
-    /// The least that [`Config::max_head_bytes`] can be; hyper needs that much.
+    /// The smallest [`Config::max_head_bytes`]: hyper needs that much.
     pub const MIN_HEAD_BYTES: usize = 8_192;
 }
 

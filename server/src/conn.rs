@@ -39,15 +39,14 @@ use crate::{
     turns::{InTurns, Turns},
 };
 
-/// How much of a body that nobody wants is read, so that its sender gets to read the response.
+/// How much of an unwanted body is read, so that its sender gets to read the response.
 const DISCARD_BYTES: usize = 8 * 1024 * 1024;
 
-/// From this many bytes on, a body is read and answered on a thread of its own: it can take milliseconds, in which
-/// the other connections would wait.
+/// A body of at least this many bytes is parsed and answered on a thread of its own: it can take milliseconds, during
+/// which the other connections would wait.
 const LARGE_BODY: usize = 32 * 1024;
 
-/// How long a caller gets at least to read a response that ends the connection, even when the body timeout is
-/// over.
+/// The least time that a caller gets to read a response that ends the connection, even when the body timeout is over.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
 /// How many requests one HTTP/2 connection may have in flight.
@@ -70,14 +69,14 @@ pub(crate) struct Shared {
 struct Connection {
     shared: Arc<Shared>,
     place: Arc<Place>,
-    /// Turned on by an exchange that the connection is to break off in.
+    /// Turned on by an exchange in which the connection is to break off.
     breaks: Arc<BreakSwitch>,
-    /// When the time for the body is over that is left unread after the last exchange of an HTTP/1.1 connection.
+    /// When the time is over for the body that the last exchange of an HTTP/1.1 connection left unread.
     unread_until: OnceLock<Instant>,
 }
 
-/// Serves `stream` until it ends, times out, or is asked to stop, all connections by `stopping` or this one by its
-/// `place`, and nothing is in flight.
+/// Serves `stream` until it ends or times out, or until it was asked to stop and nothing is in flight. `stopping` asks
+/// all connections to stop, and `place` only this one.
 pub(crate) async fn serve(
     stream: TcpStream,
     shared: Arc<Shared>,
@@ -101,7 +100,7 @@ pub(crate) async fn serve(
         () = asked_to_stop(&mut stopping) => return,
         () = asked_to_leave(&connection.place) => return,
     };
-    // Silence, an end before the first request, or a broken connection: nobody to answer.
+    // Silence, an end before the first request, or a broken connection: there is nobody to answer.
     let Ok(Ok(Some((protocol, io)))) = detected else {
         return;
     };
@@ -111,21 +110,21 @@ pub(crate) async fn serve(
     }
 }
 
-/// Resolves when the server was asked to stop, and not before what had arrived by then could be read: whoever
-/// waits for both (`biased`, the connection first) sees a request that was there before it stops.
+/// Resolves once the server was asked to stop and whatever had arrived by then could be read: a `select!` over both
+/// (`biased`, the connection first) sees a request that was already there before it stops.
 async fn asked_to_stop(stopping: &mut watch::Receiver<bool>) {
     // The sender is gone only when everything is about to be dropped.
     let _ = stopping.wait_for(|stopping| *stopping).await;
     tokio::task::yield_now().await;
 }
 
-/// The same for this connection, which makes room for others.
+/// The same for this connection, when it is to make room for others.
 async fn asked_to_leave(place: &Place) {
     place.is_asked_to_leave().await;
     tokio::task::yield_now().await;
 }
 
-/// Resolves when nothing has gone forward for `limit`, or for less and others wait.
+/// Resolves after `limit` without progress, or sooner if the connection is asked to make room for others.
 async fn idle_for_too_long(place: &Place, limit: Duration) {
     tokio::select! {
         () = place.idle.expired(limit) => {}
@@ -139,7 +138,7 @@ async fn http1(
     mut stopping: watch::Receiver<bool>,
 ) {
     let Connection { shared, place, .. } = &*connection;
-    // Boxed, for the stream to be given back at its end.
+    // Boxed, so that the stream can be taken back at the end.
     let exchange = service_fn(|request| Box::pin(exchange(request, Arc::clone(&connection))));
     let mut serving = http1::Builder::new()
         .half_close(true)
@@ -174,7 +173,8 @@ async fn http1(
     let parts = serving.into_parts();
     let stream = tcp(parts.io.into_inner());
     // The caller may still be sending: the rest of a refused request, whatever follows a head that hyper found
-    // malformed, or more requests than it was told will be answered. One that is idle is not, or it would show.
+    // malformed, or more requests than it was told will be answered. An idle caller is not sending, or there would be
+    // unread bytes.
     if ended.is_err() || !is_idle || has_unread(&stream) {
         lingering_close(stream, connection.unread_until.get().copied()).await;
     }
@@ -185,7 +185,7 @@ fn tcp(io: Replay<InTurns>) -> TcpStream {
     io.into_inner().into_inner()
 }
 
-/// Breaks the connection off, or ends it when the server stops meanwhile.
+/// Breaks the connection off, or ends it if the server stops in the meantime.
 async fn break_off(
     what: BreakOff,
     stream: TcpStream,
@@ -199,7 +199,7 @@ async fn break_off(
     }
 }
 
-/// Whether the system holds bytes of the caller that nobody has read. Known on Unix only.
+/// Whether the system holds bytes from the caller that nobody has read. Known on Unix only.
 fn has_unread(stream: &TcpStream) -> bool {
     #[cfg(unix)]
     {
@@ -233,7 +233,7 @@ async fn http2(
 ) {
     let Connection { shared, place, .. } = &*connection;
     let exchange = service_fn(|request| exchange(request, Arc::clone(&connection)));
-    // Lent, for the stream to be given back at its end.
+    // Borrowed, so that the stream is still there at the end.
     let serving = http2::Builder::new(TokioExecutor::new())
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(u32::try_from(shared.max_head_bytes).unwrap_or(u32::MAX))
@@ -247,7 +247,7 @@ async fn http2(
                 _ = serving.as_mut() => break None,
                 what = connection.breaks.on() => break Some(what),
                 () = idle_for_too_long(place, shared.head_timeout) => {
-                    // Say goodbye, so that a request that is just being sent is known not to have been acted on.
+                    // Send GOAWAY, so that a request that is just being sent is known not to have been acted on.
                     serving.as_mut().graceful_shutdown();
                     let _ = timeout(CLOSE_GRACE, serving).await;
                     return;
@@ -284,7 +284,7 @@ async fn respond(service: &Service, admitted: Admitted<'_>, body: Bytes) -> Resp
         Ok(response) => response,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is ending, and this task with it.
+            // The runtime is shutting down, and this task with it.
             Err(_) => std::future::pending().await,
         },
     }
@@ -332,7 +332,7 @@ async fn exchange(
     let is_h2 = seen.head.version == Version::HTTP_2;
     if unread || seen.head.method == Method::CONNECT {
         if is_h2 {
-            // The other requests of the connection go on; this one's body is read beside them.
+            // The other requests of the connection go on; this one's body is read alongside them.
             tokio::spawn(async move {
                 let _receiving = receiving;
                 body::discard(body, DISCARD_BYTES, deadline).await;
@@ -361,7 +361,7 @@ async fn exchange(
     }))
 }
 
-/// A response to a request that a fault happens to.
+/// The response to a request that a fault happens to.
 struct Failed {
     response: Response<Bytes>,
     /// Whether a part of the request's body is left unread.
@@ -370,8 +370,8 @@ struct Failed {
     end: Option<StreamEnd>,
 }
 
-/// Has a fault happen to a request, once all of it is there. Over HTTP/1.1 a connection that breaks off takes this with
-/// it.
+/// Makes a fault happen to a request, once all of the request has arrived. Over HTTP/1.1, a connection that breaks off
+/// takes this future with it.
 async fn fail(
     fault: &Play,
     seen: &mut Recording<'_>,
@@ -384,7 +384,7 @@ async fn fail(
     let mut share = shared.bodies.share();
     match body::read(body, service.max_body_bytes(), deadline, &mut share).await {
         Ok(body) => seen.body = body,
-        // What has not come whole fails by itself.
+        // A request that has not arrived whole fails by itself.
         Err(error) => {
             let response = match service.check_head(&seen.head) {
                 HeadCheck::Done(early) => early,
@@ -425,7 +425,7 @@ async fn fail(
             at: Cut::AfterBytes(bytes),
             how,
         } if is_http2 => {
-            // The length stays that of the whole.
+            // The declared length stays that of the whole body.
             let length = response.body().len();
             response
                 .headers_mut()
@@ -452,7 +452,7 @@ async fn fail(
     })
 }
 
-/// Breaks off a stream of HTTP/2 of which nothing was sent.
+/// Breaks off an HTTP/2 stream on which nothing has been sent.
 async fn break_stream_off(what: BreakOff, breaks: &BreakSwitch) -> Result<Failed, ResetStream> {
     match what.how() {
         How::Reset => Err(ResetStream),

@@ -1,8 +1,8 @@
 //! Room for connections: who waits for it, and who could make some.
 //!
-//! An idle connection is no use to anybody while others wait, so the one that has been idle the longest is closed then.
-//! Closing it can cross a request that its caller is just sending. Responses therefore end their connections while
-//! somebody waits, which nothing can cross, and a connection that was idle for a moment only is left alone.
+//! While others wait, an idle connection is of no use to anybody, so the one that has been idle the longest is closed.
+//! Closing it can cross a request that its caller is just sending. Therefore, while somebody waits, responses end their
+//! connections, which no request can cross, and a connection that has been idle only for a moment is left alone.
 
 use std::{
     sync::{
@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use crate::idle_timer::IdleTimer;
 
-/// A connection that was idle for less may be about to have its next request.
+/// A connection that has been idle for less may be about to get its next request.
 pub(crate) const MIN_IDLE: Duration = Duration::from_millis(100);
 
 /// Whether a connection waits for another to end.
@@ -50,8 +50,8 @@ impl Place {
         })
     }
 
-    /// For how long the connection could have been closed; `None` while a request is in flight, and when it was
-    /// asked to leave already.
+    /// For how long the connection could have been closed; `None` while a request is in flight, and once it has been
+    /// asked to leave.
     fn idle_for(&self) -> Option<Duration> {
         let is_asked = self.was_asked.load(Ordering::Relaxed);
         self.idle.idle_for().filter(|_| !is_asked)
@@ -69,8 +69,8 @@ impl Place {
     }
 }
 
-/// Asks the connection to leave that has been idle the longest. When none has been for [`MIN_IDLE`], tells how long
-/// that takes at least.
+/// Asks the connection that has been idle the longest to leave. If none has been idle for [`MIN_IDLE`], returns the
+/// least time until one has.
 pub(crate) fn ask_longest_idle<'p>(
     places: impl IntoIterator<Item = &'p Arc<Place>>,
 ) -> Result<(), Duration> {

@@ -68,7 +68,7 @@ const PHASES: [&str; 3] = ["APPLICATION", "LISTING", "CLOSING"];
 const APPLICATION_STATUSES: [&str; 3] = ["PENDING", "APPROVED", "DECLINED"];
 const SIDES: [&str; 2] = ["BUYER", "SELLER"];
 const CONTACT_TYPES: [&str; 4] = ["BUYER", "SELLER", "ESCROW", "LENDER"];
-/// What happens in which months, so that a deal's dates are in an order that makes sense.
+/// The months in which things happen, so that a deal's dates are in an order that makes sense.
 const LISTED: Months = (1, 2);
 const OPENED: Months = (3, 4);
 const APPLIED: Months = (5, 6);
@@ -78,7 +78,7 @@ const OFFERED: Months = (10, 11);
 const ANY: Months = (1, 12);
 const SOURCES: [&str; 3] = ["import", "partner", "manual"];
 
-/// The first and the last of some months.
+/// A range of months: the first and the last.
 type Months = (u64, u64);
 
 /// The id of the generated deal number `index`, from 0.
@@ -290,7 +290,7 @@ impl Writer {
     }
 
     fn date(&mut self, year: u64, (first, last): Months) -> String {
-        // Every month has 28 days.
+        // Every month has at least 28 days.
         let (month, day) = (self.random.between(first, last), self.random.between(1, 28));
         format!("{year}-{month:02}-{day:02}")
     }

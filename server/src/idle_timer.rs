@@ -1,9 +1,9 @@
-//! How long nothing has gone forward on a connection.
+//! How long a connection has made no progress.
 //!
-//! One clock covers what a caller can be slow at outside of a request body: not sending a head (also not
-//! the next one, so this is the idle limit too) and not reading its response. It starts with the connection
-//! and again with each response and each piece of a response that is taken. hyper's own `header_read_timeout`
-//! would leave HTTP/2 and responses that nobody reads without any limit.
+//! One clock covers everything that a caller can be slow at, apart from a request body: sending a head (including the
+//! next one, so this is also the idle limit) and reading its response. It starts with the connection, and again with
+//! each response and each piece of a response that is taken. hyper's own `header_read_timeout` would leave HTTP/2, and
+//! responses that nobody reads, without any limit.
 
 use std::{
     sync::{
@@ -23,7 +23,7 @@ pub(crate) struct IdleTimer {
     progressed: AtomicU64,
     /// Requests whose bodies are being read. They have their own timeout.
     receiving: AtomicUsize,
-    /// Requests whose responses are not handed over yet, in whole.
+    /// Requests whose responses have not been handed over in full yet.
     in_flight: AtomicUsize,
 }
 
@@ -37,13 +37,13 @@ impl IdleTimer {
         }
     }
 
-    /// Notes a request, until the guard is dropped: that is when its response is handed over.
+    /// Counts a request as in flight until the guard is dropped, which is when its response has been handed over.
     pub(crate) fn request(self: &Arc<Self>) -> InFlight {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         InFlight(Arc::clone(self))
     }
 
-    /// How long no request has been in flight; `None` when one is.
+    /// How long no request has been in flight; `None` while one is.
     pub(crate) fn idle_for(&self) -> Option<Duration> {
         let is_idle = self.in_flight.load(Ordering::Relaxed) == 0;
         let progressed = Duration::from_millis(self.progressed.load(Ordering::Relaxed));
@@ -63,7 +63,7 @@ impl IdleTimer {
         Receiving(Arc::clone(self))
     }
 
-    /// Resolves when nothing has gone forward for `limit`.
+    /// Resolves after `limit` without progress.
     pub(crate) async fn expired(&self, limit: Duration) {
         loop {
             let progressed = Duration::from_millis(self.progressed.load(Ordering::Relaxed));
@@ -73,7 +73,7 @@ impl IdleTimer {
             if !receives && now >= end {
                 return;
             }
-            // While a body is received there is nothing to wait for yet; look again after the limit.
+            // While a body is received, the clock is stopped; look again after the limit.
             sleep_until(if receives { now + limit } else { end }).await;
         }
     }
@@ -124,7 +124,7 @@ mod tests {
         drop(receiving);
         let ended = Instant::now();
         timer.expired(LIMIT).await;
-        // Milliseconds are what the timer keeps.
+        // The timer counts whole milliseconds.
         assert!(ended.elapsed() >= LIMIT - Duration::from_millis(2));
     }
 }

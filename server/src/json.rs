@@ -1,8 +1,8 @@
-//! Strict reading of JSON: what a request body and a seed must pass before anything else looks at them.
+//! Strict JSON parsing, which a request body or a seed must pass before anything else looks at it.
 //!
-//! serde_json is lenient where a contract should not be: it takes the last of two equal keys, and what it
-//! keeps as raw text may hold lone surrogates. This reader refuses both, and a byte order mark. Numbers
-//! are checked for their syntax only: how large one may be is the business of the field that holds it.
+//! serde_json is lenient where a contract should not be: it takes the last of two equal keys, and what it keeps as raw
+//! text may hold lone surrogates. This reader refuses both, and a byte order mark. Of numbers, only the syntax is
+//! checked: how large one may be is up to the field that holds it.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -14,7 +14,7 @@ use dealkit::{
 use crate::json_error::Fault;
 pub use crate::json_error::JsonError;
 
-/// How many arrays and objects may enclose each other.
+/// How deeply arrays and objects may be nested.
 pub const MAX_DEPTH: usize = 128;
 
 /// Checks that `bytes` are one strict JSON value, and returns them as text.
@@ -35,7 +35,7 @@ pub fn check(bytes: &[u8]) -> Result<&str, JsonError> {
         .map_err(|fault| fault.locate(bytes))
 }
 
-/// Checks a request body, and keeps its fields and those of the profile while it does: the rules look no deeper.
+/// Checks a request body, and keeps its fields and those of the profile on the way: the rules look no deeper.
 pub(crate) fn read_body(body: &[u8]) -> Result<Body<'_>, JsonError> {
     let read = Reader::read(body, Keep::Agent);
     read.map(|reader| Body::read(reader.text, reader.agent, reader.profile))
@@ -48,14 +48,14 @@ enum Keep {
     Nothing,
     /// The fields, if it is an object, as those of an agent to create.
     Agent,
-    /// As those of its profile.
+    /// The same, as those of its profile.
     Profile,
 }
 
 struct Reader<'j> {
     text: &'j str,
     lexer: Lexer<'j>,
-    /// The keys of the objects that are open, but for those that have a place in the fields below.
+    /// The keys of the open objects, except for those that have a place in the fields below.
     keys: Vec<Cow<'j, str>>,
     agent: Option<Fields<'j>>,
     profile: Option<Fields<'j>>,
@@ -87,7 +87,7 @@ impl<'j> Reader<'j> {
         }
     }
 
-    /// Where the fields go that are kept.
+    /// Where the kept fields go.
     fn kept(&mut self, keep: Keep) -> Option<&mut Fields<'j>> {
         match keep {
             Keep::Nothing => None,
@@ -208,10 +208,10 @@ impl<'j> Reader<'j> {
 
 const TRAILING_COMMA: &str = "the end after a trailing comma";
 
-/// The keys of one open object. They stand in a list with those of the objects around it, from `first` on.
+/// The keys of one open object: those from `first` on, in a list that it shares with the objects around it.
 struct Names<'j> {
     first: usize,
-    /// A set of them once they are many.
+    /// A set of the keys, once there are many.
     many: Option<HashSet<Cow<'j, str>>>,
 }
 

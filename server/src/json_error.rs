@@ -1,12 +1,12 @@
-//! Why a text is not strict JSON, and where: what the lexer does not say of what it refuses.
+//! Why a text is not strict JSON, and where: what the lexer does not say about the text that it refuses.
 
 use std::fmt;
 
 /// Why a text is not the JSON that the contract asks for, and where.
 ///
-/// The position is that of the first wrong byte: for a repeated key, its opening quote; for a text that ends
-/// too early, its end. Lines and columns count from 1, columns count
-/// characters (code points), as an editor shows them. Nothing of the text is repeated.
+/// The position is that of the first wrong byte: for a repeated key, its opening quote; for a text that ends too early,
+/// its end. Lines and columns count from 1, and columns count characters (code points), as an editor shows them.
+/// Nothing of the text is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JsonError {
     reason: &'static str,
@@ -51,7 +51,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// The fault as whoever sent `bytes` is told it.
+    /// The fault as it is reported to whoever sent `bytes`.
     pub(crate) fn locate(self, bytes: &[u8]) -> JsonError {
         let before = bytes.get(..self.at).unwrap_or(bytes);
         let line_start = before
@@ -66,7 +66,7 @@ impl Fault {
         }
     }
 
-    /// The byte at `at` is wrong; where the text ends there, that is what is wrong.
+    /// The byte at `at` is wrong; if the text ends there, that is what is wrong.
     pub(crate) fn new(reason: &'static str, text: &str, at: usize) -> Self {
         let reason = if at < text.len() {
             reason
@@ -115,7 +115,7 @@ impl Fault {
     }
 }
 
-/// Where the escape ends whose backslash is at `start`, with the other half of a surrogate pair; or what is wrong
+/// Where the escape whose backslash is at `start` ends, including the other half of a surrogate pair; or what is wrong
 /// with it.
 fn escape_end(text: &[u8], start: usize) -> Result<usize, (&'static str, usize)> {
     const HALF: &str = "half of a surrogate pair without its other half";

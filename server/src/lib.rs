@@ -3,11 +3,11 @@
 //!
 //! # Where things are
 //!
-//! [`Sandbox`] is the server as a value, [`Service`] the same without a socket, and [`cli`] the command. Inside,
-//! `listener` accepts connections, `conn` serves one and ends it in time (`idle_timer`), and `service` checks
-//! one request and answers it: `route` is the table of what there is, `operations` does it, and `store`
-//! remembers. `seed` and [`generate`] bring deals. `sandbox_api` is what exists for developers: faults, readings, the
-//! journal, and the interface under `/__sandbox/`.
+//! [`Sandbox`] is the server as a value, [`Service`] is the same without a socket, and [`cli`] is the command.
+//! Internally, `listener` accepts connections, `conn` serves a connection and ends it in time (`idle_timer`), and
+//! `service` checks and answers a request: `route` is the table of routes, `operations` carries them out, and `store`
+//! keeps the state. `seed` and [`generate`] supply the deals. `sandbox_api` is what developers use: faults, readings,
+//! the journal, and the interface under `/__sandbox/`.
 
 mod access_log;
 mod agent;

@@ -19,7 +19,7 @@ use crate::{
 /// How long to wait when the system cannot give us a descriptor or a buffer. Connections that end free some.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long an idle connection takes to leave, with time to spare. One that takes longer has half of a request.
+/// How long an idle connection takes to leave, with time to spare. One that takes longer is in the middle of a request.
 const LEAVING: Duration = Duration::from_millis(100);
 
 /// Accepts connections until `stop` is sent, then lets the open ones end within `shutdown_timeout`. When
@@ -43,7 +43,7 @@ pub(crate) async fn serve(
         is_seconds_turn: false,
         asked_to_stop,
     };
-    // One that has come and has no place yet. The others wait in the system's queue.
+    // A connection that has arrived and has no place yet. The others wait in the system's queue.
     let mut waiting = None;
     let stopped = loop {
         tokio::select! {
@@ -55,20 +55,20 @@ pub(crate) async fn serve(
         }
         let has_room = connections.open.len() < max_connections;
         let admitted = waiting.take_if(|_| has_room);
-        // First, or another thread could end what it is just given.
+        // Set first, or another thread could end the connection that it is just given.
         connections.shared.crowd.set_waiting(waiting.is_some());
         if let Some(stream) = admitted {
             connections.add(stream);
         }
     };
     if stopped.is_ok() {
-        // Callers that the system has let in already may have sent their requests.
+        // Callers whose connections the system has already let in may have sent their requests.
         let room = max_connections.saturating_sub(connections.open.len());
         for stream in waiting.into_iter().chain(queued(listener)).take(room) {
             connections.add(stream);
         }
-        // New connections are refused before the old ones are told: a caller that finds its connection closed
-        // and comes back must not be let in again.
+        // New connections are refused before the old ones are told: a caller that finds its connection closed and
+        // reconnects must not be let in again.
         stopping.send_replace(true);
         let all_ended = async { while connections.open.join_next().await.is_some() {} };
         let _ = timeout(shutdown_timeout, all_ended).await;
@@ -124,7 +124,7 @@ impl Connections {
     }
 }
 
-/// Asks an idle connection to leave, and waits for a moment whether it does.
+/// Asks an idle connection to leave, and gives it a moment to do so.
 async fn make_room(places: &HashMap<task::Id, Arc<Place>>) {
     match crowd::ask_longest_idle(places.values()) {
         Ok(()) => sleep(LEAVING).await,
@@ -132,7 +132,7 @@ async fn make_room(places: &HashMap<task::Id, Arc<Place>>) {
     }
 }
 
-/// The next connection, whatever goes wrong meanwhile.
+/// Accepts the next connection, whatever goes wrong in the meantime.
 async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
@@ -147,7 +147,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     }
 }
 
-/// The connections that are there already; after them `listener` is gone.
+/// The connections that are already queued. `listener` is closed after them.
 fn queued(listener: TcpListener) -> impl Iterator<Item = TcpStream> {
     let listener = listener.into_std().ok();
     iter::from_fn(move || {
@@ -158,8 +158,8 @@ fn queued(listener: TcpListener) -> impl Iterator<Item = TcpStream> {
     })
 }
 
-/// Whether the error concerns a caller that was gone before it was accepted. Everything else is about us,
-/// such as too many open files, and trying again at once would only burn the processor.
+/// Whether the error concerns only a caller that was gone before it was accepted. Every other error is our own, such as
+/// too many open files, and trying again at once would only waste processor time.
 fn is_about_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(

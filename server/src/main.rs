@@ -1,4 +1,4 @@
-//! The command `dealkit-server`. Everything is in the library, for others to call as well.
+//! The command `dealkit-server`. All of its code is in the library, so that other programs can call it too.
 
 use std::process::ExitCode;
 

@@ -1,9 +1,9 @@
-//! What a request says of its body.
+//! What a request's head says about its body.
 
 use dealkit::wire;
 use http::{HeaderValue, header, request::Parts};
 
-/// Whether there is one Content-Type, `application/json` in any case, with or without parameters.
+/// Whether there is exactly one Content-Type, and it is `application/json` in any case, with or without parameters.
 pub(crate) fn is_json(head: &Parts) -> bool {
     let mut types = head.headers.get_all(header::CONTENT_TYPE).iter();
     let (Some(media_type), None) = (types.next(), types.next()) else {

@@ -13,7 +13,7 @@ use crate::{
 /// An operation, as the table of routes names it.
 pub(crate) type Operation = fn(&Operations, &Input<'_>) -> Result<Success, Refusal>;
 
-/// What an operation reads of a request.
+/// The parts of a request that an operation reads.
 #[derive(Debug)]
 pub(crate) struct Input<'r> {
     /// The id in the path, decoded; empty where the path has none.
@@ -32,7 +32,7 @@ pub(crate) struct Operations {
 }
 
 impl Operations {
-    /// Checks 8, 9 and 11, then the new agent.
+    /// Makes checks 8, 9 and 11, then creates the agent.
     pub(crate) fn create_agent(&self, input: &Input<'_>) -> Result<Success, Refusal> {
         let body = json::read_body(input.body).map_err(|error| {
             let detail = format!("The body must be strict JSON, but has {error}");
@@ -52,7 +52,7 @@ impl Operations {
         Ok((StatusCode::CREATED, Bytes::from(response)))
     }
 
-    /// Check 10, then the deal.
+    /// Makes check 10, then returns the deal.
     pub(crate) fn retrieve_deal(&self, input: &Input<'_>) -> Result<Success, Refusal> {
         let deal = self.store.deal(input.id).ok_or_else(|| {
             Refusal::new(
@@ -64,7 +64,7 @@ impl Operations {
     }
 }
 
-/// Check 11 has failed.
+/// The refusal when check 11 has failed.
 pub(crate) fn no_room(full: Full) -> Refusal {
     let flag = match full {
         Full::Agents => "--max-agents",

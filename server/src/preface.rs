@@ -1,8 +1,8 @@
 //! HTTP/1.1 and HTTP/2 on one port: telling them apart by their first bytes.
 //!
-//! hyper-util can do this too, but while it waits for these bytes no timeout of hyper runs: a caller that
-//! sends nothing, or only `P`, would stay forever. Here the reading is a plain future, for the caller to
-//! put a timeout on.
+//! hyper-util can do this too, but while it waits for these bytes, none of hyper's timeouts run: a caller that sends
+//! nothing, or only `P`, would stay forever. Here, reading them is a plain future on which the caller can put a
+//! timeout.
 
 use std::{
     io,
@@ -50,7 +50,7 @@ where
     )))
 }
 
-/// A connection of which some bytes were read already: they are read again, then the rest.
+/// A connection from which some bytes were already read: reading it yields these again, and then the rest.
 #[derive(Debug)]
 pub(crate) struct Replay<T> {
     read: Bytes,
@@ -58,7 +58,7 @@ pub(crate) struct Replay<T> {
 }
 
 impl<T> Replay<T> {
-    /// The connection itself, without the bytes that were not read again.
+    /// The connection itself, without the bytes that have not been read again.
     pub(crate) fn into_inner(self) -> T {
         self.io
     }

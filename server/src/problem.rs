@@ -17,7 +17,7 @@ pub(crate) struct Kind {
     title: &'static str,
 }
 
-/// What the interface under /__sandbox/ refuses a request for, besides.
+/// Further reasons for which the interface under /__sandbox/ refuses a request.
 impl Kind {
     pub(crate) const ADMIN_REFUSED: &Self = &Self {
         status: StatusCode::FORBIDDEN,
@@ -56,7 +56,7 @@ impl Kind {
     };
 }
 
-/// Everything that the server refuses a request for, in the order of its checks.
+/// Every reason for which the server refuses a request, in the order of its checks.
 impl Kind {
     pub(crate) const MALFORMED_REQUEST: &Self = &Self {
         status: StatusCode::BAD_REQUEST,
@@ -125,7 +125,7 @@ impl Kind {
     };
 }
 
-/// A refusal: what kind, and what to tell the caller about this one.
+/// A refusal: its kind, and what to tell the caller about this one.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     kind: &'static Kind,
@@ -150,7 +150,7 @@ impl Refusal {
         self
     }
 
-    /// `value` has to be a header value; the header is left out otherwise.
+    /// Adds a header. `value` has to be a valid header value; the header is left out otherwise.
     pub(crate) fn header(mut self, name: HeaderName, value: impl Into<Cow<'static, str>>) -> Self {
         self.header = Some((name, value.into()));
         self
@@ -183,7 +183,7 @@ pub(crate) fn made_up(status: StatusCode, request_id: &RequestId) -> Response<By
 
 fn written(mut problem: Problem, status: StatusCode, request_id: &RequestId) -> Response<Bytes> {
     problem.request_id = Some(request_id.to_string());
-    // A problem is strings and a number, which JSON always takes.
+    // A problem is strings and a number, which always serialize to JSON.
     let body = serde_json::to_vec(&problem).unwrap_or_default();
     let mut response = Response::new(Bytes::from(body));
     *response.status_mut() = status;

@@ -1,4 +1,4 @@
-//! One request on its way into the journal and the access log: once, whatever becomes of it.
+//! One request on its way into the journal and the access log, where it is recorded once, whatever becomes of it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     service::{self, Service},
 };
 
-/// A request that is being responded to. Dropped before it was, because its caller went, it is recorded all the same.
+/// A request that is being answered. If it is dropped first, because its caller went away, it is recorded all the same.
 #[derive(Debug)]
 pub(crate) struct Recording<'s> {
     service: &'s Service,
@@ -43,7 +43,7 @@ impl<'s> Recording<'s> {
         }
     }
 
-    /// Has the journal show it although there is no response yet.
+    /// Makes the journal show the request although there is no response yet.
     pub(crate) fn announce(&mut self) {
         if !service::is_admin(&self.head) {
             let request_id = self.head.headers.get(&request_id::HEADER);
@@ -60,7 +60,7 @@ impl<'s> Recording<'s> {
         );
     }
 
-    /// Records that there is no response, although there would have been `lost`, if any.
+    /// Records that there is no response. `lost` is the one that there would have been, if any.
     pub(crate) fn lost(&mut self, lost: Option<&Response<Bytes>>) {
         let request_id = lost.and_then(|lost| lost.headers().get(&request_id::HEADER));
         self.record(None, request_id);
@@ -86,8 +86,8 @@ impl<'s> Recording<'s> {
         }
     }
 
-    /// Whether somebody merely looked at the sandbox: its page does all the time, and would bury in the log what
-    /// programs do.
+    /// Whether somebody merely looked at the sandbox: its page does so all the time, and what programs do would be
+    /// buried in the log.
     fn is_look(&self, status: Option<StatusCode>) -> bool {
         service::is_admin(&self.head)
             && matches!(self.head.method, Method::GET | Method::HEAD)

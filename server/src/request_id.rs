@@ -12,10 +12,10 @@ use std::{
 use dealkit::wire;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The header, parsed once: looking up a text parses it each time.
+/// The header name, parsed once: looking up a string would parse it each time.
 pub(crate) static HEADER: HeaderName = HeaderName::from_static(wire::REQUEST_ID_HEADER);
 
-/// The longest id that is taken over from a caller.
+/// The longest id that is accepted from a caller.
 const MAX_LEN: usize = 128;
 
 /// Names one request: in the response's header, in an error's body and in the access log.
@@ -23,7 +23,7 @@ const MAX_LEN: usize = 128;
 pub(crate) struct RequestId(HeaderValue);
 
 impl RequestId {
-    /// The caller's own id, if it sent exactly one of 1 to 128 visible ASCII characters, else a fresh one.
+    /// The caller's own id, if it sent exactly one of 1 to 128 visible ASCII characters; otherwise a fresh one.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let mut sent = headers.get_all(&HEADER).iter();
         match (sent.next(), sent.next()) {
@@ -41,7 +41,7 @@ impl RequestId {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let id = PROCESS.clone() + &number.to_string();
-        // Letters, digits and underscores always make a header value.
+        // Letters, digits and underscores always make a valid header value.
         Self(HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("req_0")))
     }
 

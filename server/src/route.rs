@@ -19,14 +19,14 @@ pub(crate) struct Route<O: 'static> {
     pub(crate) operation: O,
 }
 
-/// An operation of /v1, and what a success of it looks like.
+/// An operation of /v1, and the shape of its successful response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Endpoint {
     pub(crate) run: Operation,
     pub(crate) success: &'static Shape,
 }
 
-/// The operations of /v1. Everything else that says so (`Allow`, the text of a 404, the log) reads it here.
+/// The operations of /v1. Everything else that names them (`Allow`, the text of a 404, the log) reads them here.
 pub(crate) static ROUTES: &[Route<Endpoint>] = &[
     Route {
         method: Method::POST,
@@ -47,7 +47,7 @@ pub(crate) static ROUTES: &[Route<Endpoint>] = &[
 ];
 
 impl<O> Route<O> {
-    /// HEAD goes with GET.
+    /// A GET route takes HEAD, too.
     fn takes(&self, method: &Method) -> bool {
         self.method == method || (self.method == Method::GET && method == Method::HEAD)
     }
@@ -63,7 +63,7 @@ impl<O> Route<O> {
 pub(crate) struct Path<'p, O: 'static> {
     table: &'static [Route<O>],
     pub(crate) template: &'static str,
-    /// What stands in the place of `{id}`, decoded; empty in a path without an id.
+    /// The value of `{id}`, decoded; empty in a path without an id.
     pub(crate) id: Cow<'p, str>,
 }
 
@@ -107,7 +107,7 @@ impl<'p, O> Path<'p, O> {
     }
 }
 
-/// The path that a log shows: its template, never the id in it.
+/// The path as a log shows it: its template, never the id in it.
 pub(crate) fn template(path: &str) -> &'static str {
     Path::parse(ROUTES, path).map_or("(unknown)", |path| path.template)
 }
@@ -125,13 +125,12 @@ pub(crate) fn overview<O>(table: &[Route<O>]) -> String {
     }
 }
 
-/// The id in `path` if that has the form of `template`; it is empty when the template has no `{id}`.
+/// The id in `path`, if `path` matches `template`; it is empty when the template has no `{id}`.
 ///
-/// The path is split at `/` first and each segment decoded once after, so that `%2F` belongs to an id and does
-/// not end it. An escape that is not one (`%zz`) stands for itself. A segment that is not UTF-8 after decoding
-/// fits nothing.
+/// The path is split at `/` first, and each segment is decoded once afterwards, so that `%2F` belongs to an id and does
+/// not end it. An invalid escape (`%zz`) stands for itself. A segment that is not UTF-8 after decoding matches nothing.
 fn id_in<'p>(path: &'p str, template: &str) -> Option<Cow<'p, str>> {
-    // Nearly every path is plain: then there is nothing to split and to decode.
+    // Nearly every path is plain: then there is nothing to split or to decode.
     let is_plain = |id: &&str| !id.is_empty() && !id.contains(['/', '%']);
     let plain = match template.strip_suffix("{id}") {
         Some(before) => path.strip_prefix(before).filter(is_plain),

@@ -53,7 +53,7 @@ pub struct Sandbox {
     address: SocketAddr,
     service_key: ServiceKey,
     service: Service,
-    /// Sending stops the server gracefully, dropping ends it at once.
+    /// Sending on it stops the server gracefully, dropping it ends the server at once.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -92,7 +92,7 @@ impl Sandbox {
         self.service_key.reveal()
     }
 
-    /// The agents created so far, in the order of creation: what was responded, and what was sent.
+    /// The agents created so far, in the order of creation: each as the response showed it, and as it was sent.
     pub fn agents(&self) -> Vec<CreatedAgent> {
         self.service.agents()
     }
@@ -105,8 +105,10 @@ impl Sandbox {
         self.service.insert_deal(deal)
     }
 
-    /// Has something go wrong with the next request of /v1, or with those that `fault` says. Of several faults the
-    /// first happens that has something to say of a request; one that has happened as often as it should is gone.
+    /// Makes something go wrong with the next request of /v1, or with the requests that `fault` selects.
+    ///
+    /// If several faults could happen to a request, the first one that does wins; a fault that has happened as often as
+    /// it should is gone.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -130,13 +132,14 @@ impl Sandbox {
         self.service.faults().add(fault).map(drop)
     }
 
-    /// Removes every fault that has not happened as often as it should.
+    /// Removes every fault that is still to happen.
     pub fn clear_faults(&self) {
         self.service.faults().clear();
     }
 
-    /// The latest requests of /v1, in the order in which they were responded to: up to 1,000, and 16 MiB. One that a
-    /// caller has the response to is there.
+    /// The latest requests of /v1, in the order of their responses: up to 1,000, and 16 MiB.
+    ///
+    /// A request is there by the time that its caller has the response.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.service.journal().requests()
     }
@@ -156,7 +159,7 @@ impl Sandbox {
     /// the shutdown timeout is over. Merely dropping the server does not wait for requests.
     pub fn shutdown(mut self) {
         if let Some(stop) = self.stop.take() {
-            // A thread that is gone has stopped.
+            // If the thread is gone, the server has stopped.
             let _ = stop.send(());
         }
         self.join();
@@ -220,7 +223,7 @@ impl SandboxBuilder {
         self
     }
 
-    /// Seeds the deals of standard input, as those of a file.
+    /// Seeds the deals on standard input, read like a file.
     pub(crate) fn deals_from_stdin(mut self) -> Self {
         self.stdin = true;
         self
@@ -469,7 +472,7 @@ fn listen(runtime: &Runtime, address: SocketAddr) -> io::Result<TcpListener> {
     } else {
         TcpSocket::new_v6()
     }?;
-    // Without it a server cannot come back on its port while old connections linger. On Windows it means
+    // Without this option, a server cannot come back on its port while old connections linger. On Windows it means
     // something else: that two servers can share the port.
     #[cfg(not(windows))]
     socket.set_reuseaddr(true)?;

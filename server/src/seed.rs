@@ -22,13 +22,13 @@ const SAMPLES: &str = include_str!("samples.json");
 const SINGLE_VALUE: &str = "is only a part of a JSON value that spans several lines; \
     a file is a JSON array of deals, or one deal per line: put [ ] around the value";
 
-/// How many deals can be generated: so many take five gigabytes.
+/// How many deals can be generated: this many take five gigabytes.
 const MAX_GENERATED: usize = 1_000_000;
 
-/// What errors name when deals come from standard input: it has no path.
+/// What errors call standard input, which has no path.
 const STANDARD_INPUT: &str = "standard input";
 
-/// A deal to seed, as text or as something that is written as text. Text is served byte for byte as it is.
+/// A deal to seed, as text or as a value that is written as text. Text is served byte for byte as it is.
 ///
 /// ```
 /// use dealkit_server::SeedDeal;
@@ -77,14 +77,15 @@ impl From<dealkit::Json> for SeedDeal {
 
 impl From<Deal> for SeedDeal {
     fn from(deal: Deal) -> Self {
-        // A deal is strings, numbers and maps with string keys, which JSON always takes.
+        // A deal is strings, numbers and maps with string keys, which always serialize to JSON.
         Self(serde_json::to_vec(&deal).unwrap_or_default().into())
     }
 }
 
 impl SeedDeal {
-    /// The three deals of a server that was given no deals, `d_1`, `d_2` and `d_3`: for a server that is to
-    /// serve them beside others.
+    /// The three deals `d_1`, `d_2` and `d_3` of a server that was given no deals.
+    ///
+    /// For a server that is to serve them alongside others.
     pub fn samples() -> Vec<Self> {
         let samples: Vec<&RawValue> = serde_json::from_str(SAMPLES).unwrap_or_default();
         samples
@@ -184,7 +185,7 @@ pub enum SeedError {
     StoreFull,
 }
 
-/// `: /application/id`, or nothing for the pointer of the whole.
+/// `: /application/id`, or nothing for the pointer to the whole deal.
 struct Pointer<'p>(&'p str);
 
 impl fmt::Display for Pointer<'_> {
@@ -197,7 +198,7 @@ impl fmt::Display for Pointer<'_> {
     }
 }
 
-/// What a file is that deals are not read from; `None` for a regular one.
+/// What the file is, if deals cannot be read from it; `None` for a regular file.
 fn unreadable(file: FileType) -> Option<&'static str> {
     if file.is_file() {
         return None;
@@ -275,7 +276,7 @@ impl Seeds {
                 kind,
             }),
         };
-        // Before opening, which waits where it is a FIFO; and after, as it may be another file by then.
+        // Before opening, which blocks on a FIFO; and after, because it may be another file by then.
         regular(&fs::metadata(path).map_err(failed)?)?;
         let file = File::open(path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
@@ -289,7 +290,7 @@ impl Seeds {
         self.add_read(path, file, limit)
     }
 
-    /// The deals that standard input brings, in either form of a file.
+    /// The deals on standard input, in either form of a file.
     pub(crate) fn add_stdin(&mut self, limit: u64) -> Result<(), SeedError> {
         self.add_read(Path::new(STANDARD_INPUT), io::stdin().lock(), limit)
     }
@@ -318,7 +319,7 @@ impl Seeds {
             });
         }
         for index in 0..count {
-            // Not checked again: that every generated deal is one is what the generator's tests are for.
+            // Not checked again: the generator's tests make sure that every generated deal is valid.
             let deal = (
                 generate::id(index).into(),
                 generate::deal(index, seed).into(),

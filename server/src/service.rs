@@ -35,8 +35,10 @@ use crate::{
     store::Store,
 };
 
-/// The contract as a function: [`handle`](Service::handle) takes a request and returns the response. It knows
-/// no sockets, so that the contract can be tested (and embedded) without any. Clones share their store.
+/// The contract as a function: [`handle`](Service::handle) takes a request and returns the response.
+///
+/// It knows nothing about sockets, so that the contract can be tested (and embedded) without any. Clones share their
+/// store.
 #[derive(Clone)]
 pub struct Service(Arc<Inner>);
 
@@ -56,7 +58,7 @@ impl fmt::Debug for Service {
     }
 }
 
-/// What the checks of a request's head came to.
+/// The result of the checks of a request's head.
 #[derive(Debug)]
 pub(crate) enum HeadCheck<'r> {
     Admitted(Admitted<'r>),
@@ -64,14 +66,14 @@ pub(crate) enum HeadCheck<'r> {
     Done(Response<Bytes>),
 }
 
-/// What a request whose head is in order asks for.
+/// What a request asks for, once its head is in order.
 enum Admission<'r> {
     Operation(Asked<'r>),
     /// Which methods the path has: the value of `Allow`.
     Options(String),
 }
 
-/// What is to be done.
+/// What a request asks to have done.
 #[derive(Debug)]
 enum Asked<'r> {
     /// An operation of /v1 on the id in the path.
@@ -99,7 +101,7 @@ impl Service {
     /// A service with `config`'s key, rules and limits, that holds `deals`.
     ///
     /// # Errors
-    /// When a deal is not strict JSON, is not a deal, or has an id that another one has.
+    /// When a deal is not strict JSON, is not a deal, or has the id of another one.
     pub fn new(
         config: &Config,
         deals: impl IntoIterator<Item = SeedDeal>,
@@ -133,14 +135,14 @@ impl Service {
         }))
     }
 
-    /// Answers a request whose body has arrived: all checks except the one for the body's timeout. Faults and the
-    /// journal are those of a server with sockets.
+    /// Answers a request whose body has arrived, with all checks except the one for the body's timeout. Faults and the
+    /// journal belong to a server with sockets.
     pub fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
         let (head, body) = request.into_parts();
         self.answer(&head, &body)
     }
 
-    /// The same for a request in parts.
+    /// The same for a request in two parts.
     pub(crate) fn answer(&self, head: &Parts, body: &[u8]) -> Response<Bytes> {
         match self.check_head(head) {
             HeadCheck::Admitted(admitted) if body.len() > self.max_body_bytes() => {
@@ -193,7 +195,7 @@ impl Service {
         }
     }
 
-    /// The fault that happens to a request: that of its header, or of the list.
+    /// The fault that happens to a request: the one in its header, or one from the list.
     pub(crate) fn fault(&self, head: &Parts) -> Option<Arc<Play>> {
         if is_admin(head) {
             return None;
@@ -201,12 +203,12 @@ impl Service {
         match self.asked_fault(head) {
             Ok(None) => self.faults().pick(&head.method, head.uri.path()),
             Ok(Some(fault)) => Some(Arc::new(fault)),
-            // What is no fault is refused by `check_head`.
+            // A header that is not a fault is refused by `check_head`.
             Err(_) => None,
         }
     }
 
-    /// The response that a fault makes up, exactly as it says.
+    /// The response that a fault makes up, exactly as the fault says.
     pub(crate) fn made_up(&self, head: &Parts, made_up: &MadeUp) -> Response<Bytes> {
         let form = Form {
             request_id: RequestId::of(&head.headers),
@@ -235,9 +237,9 @@ impl Service {
         finish(response, &form, None)
     }
 
-    /// A header that means something to a sandbox that has not been told otherwise.
+    /// A header for the sandbox, which means nothing where the interface was turned off.
     fn sandbox_header<'r>(&self, head: &'r Parts, name: &str) -> Option<&'r HeaderValue> {
-        // Looking one up costs more than going through the few that there are: nearly always there is none.
+        // A lookup costs more than going through the few headers that there are: nearly always none is for the sandbox.
         let mut names = head.headers.keys();
         if !names.any(|name| name.as_str().starts_with("x-sandbox-")) || self.0.access.is_off() {
             return None;
@@ -289,7 +291,7 @@ impl Service {
             Ok(Admission::Options(allow)) => {
                 let mut response = Response::new(Bytes::new());
                 *response.status_mut() = StatusCode::NO_CONTENT;
-                // Methods always make a header value.
+                // Method names always make a valid header value.
                 if let Ok(allow) = HeaderValue::try_from(allow) {
                     response.headers_mut().insert(header::ALLOW, allow);
                 }
@@ -389,7 +391,7 @@ impl Service {
         ))
     }
 
-    /// The body would have been more than the server keeps of all bodies together.
+    /// The body would exceed what the server holds of all bodies together.
     fn no_room_for_body(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
         let refusal = Refusal::new(
             Kind::BUSY,
@@ -399,7 +401,7 @@ impl Service {
         admitted.refuse(refusal.header(header::RETRY_AFTER, "1"))
     }
 
-    /// The transfer of the body broke the protocol, such as with a chunk size that is not a number.
+    /// The transfer of the body broke the protocol, for example with a chunk size that is not a number.
     fn broken_body(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
         admitted.refuse(Refusal::new(
             Kind::MALFORMED_REQUEST,
@@ -458,7 +460,7 @@ fn finish(mut response: Response<Bytes>, form: &Form, success: Option<&Shape>) -
         .insert(request_id::HEADER.clone(), form.request_id.header());
     if form.is_head {
         let length = std::mem::take(response.body_mut()).len();
-        // What comes in chunks has no length.
+        // A chunked body has no declared length.
         if form.reading != Reading::Chunked {
             response
                 .headers_mut()
@@ -468,12 +470,12 @@ fn finish(mut response: Response<Bytes>, form: &Form, success: Option<&Shape>) -
     response
 }
 
-/// Whether a request is for the sandbox, and not for what it plays.
+/// Whether a request is for the sandbox itself, not for the service that it plays.
 pub(crate) fn is_admin(head: &Parts) -> bool {
     head.uri.path().starts_with(admin::PREFIX)
 }
 
-/// Check 1: one host, a target that is a path on it, and a body whose end everybody sees in the same place.
+/// Check 1: one host, a target that is a path on it, and a body on whose end everybody agrees.
 fn check_target(head: &Parts) -> Result<(), &'static str> {
     let has_path = head.uri.path().starts_with('/');
     if head.version >= Version::HTTP_2 {
@@ -517,8 +519,8 @@ fn is_web_scheme(scheme: Option<&Scheme>) -> bool {
     scheme.is_none_or(|scheme| *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS)
 }
 
-/// Whether the transfer coding, if there is one, is plainly `chunked`. hyper takes whatever ends with it and
-/// would let `gzip, chunked` pass for JSON, and codings that another server reads differently through.
+/// Whether the transfer coding, if there is one, is exactly `chunked`. hyper accepts anything that ends with it: it
+/// would let `gzip, chunked` pass for JSON, and let through codings that another server reads differently.
 fn is_only_chunked(head: &Parts) -> bool {
     let mut codings = head.headers.get_all(header::TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {
@@ -541,7 +543,7 @@ fn without_userinfo(authority: &Authority) -> &str {
     text.rsplit_once('@').map_or(text, |(_, host)| host)
 }
 
-/// Check 5: the body is declared as JSON, and as nothing that has to be decoded first.
+/// Check 5: the body is declared as JSON, with no coding that has to be decoded first.
 fn check_content(head: &Parts) -> Result<(), Refusal> {
     if !is_json(head) {
         return Err(Refusal::new(
@@ -554,7 +556,7 @@ fn check_content(head: &Parts) -> Result<(), Refusal> {
             Kind::CONTENT_CODING,
             "This server decodes no content codings. Send the body as it is, without the header Content-Encoding.",
         );
-        // RFC 9110: how a caller tells this refusal from one of the media type.
+        // RFC 9110: this tells a caller that the refusal is not about the media type.
         return Err(refusal.header(header::ACCEPT_ENCODING, "identity"));
     }
     Ok(())

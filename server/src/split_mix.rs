@@ -13,11 +13,11 @@ pub(crate) struct SplitMix64 {
 impl SplitMix64 {
     const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-    /// The generator of the `index`th of many things, each with a state of its own.
+    /// The generator for the `index`th of many things, each with a state of its own.
     pub(crate) fn of(seed: u64, index: u64) -> Self {
         let mut outer = Self { state: seed };
         let state = outer.next() ^ index.wrapping_mul(Self::GOLDEN);
-        // Mixed once, for the states of two of them to be no fixed step apart: SplitMix64 goes on in steps.
+        // Mixed once, so that the states of two of them are no fixed step apart: SplitMix64 advances in fixed steps.
         Self {
             state: Self { state }.next(),
         }
@@ -31,7 +31,7 @@ impl SplitMix64 {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 to 1, without 1.
+    /// A number from 0 up to, but not including, 1.
     pub(crate) fn unit(&mut self) -> f64 {
         // The 53 bits that a float of this size holds.
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64

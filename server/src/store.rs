@@ -1,4 +1,4 @@
-//! What the server remembers: of agents the JSON that came in, of deals the JSON that goes out.
+//! What the server keeps: for agents, the JSON that came in; for deals, the JSON that goes out.
 
 use std::{
     collections::{BinaryHeap, HashMap},
@@ -17,9 +17,11 @@ pub(crate) type StoredDeal = (Box<str>, Bytes);
 /// An agent: its number, and the JSON that was sent.
 pub(crate) type StoredAgent = (u64, Box<[u8]>);
 
-/// Agents and deals. One million agents are a legitimate load, so an agent is kept as JSON of exactly its
-/// size: that takes 40 % of what the same agent takes as a struct of strings. It is what was sent, from which what was
-/// responded follows, and not the other way round.
+/// Agents and deals.
+///
+/// One million agents are a legitimate load, so an agent is kept as JSON of exactly its size, which takes 40 % of what
+/// the same agent takes as a struct of strings. It is the JSON that was sent: the response follows from it, and not the
+/// other way round.
 #[derive(Debug)]
 pub(crate) struct Store {
     max_agents: u64,
@@ -39,16 +41,16 @@ struct Contents {
 
 #[derive(Debug, Default)]
 struct Agents {
-    /// The number of the agent that came last.
+    /// The number of the latest agent.
     last: AtomicU64,
     /// How many agents are kept or about to be. Never more than `max_agents`, however many ask at once.
     count: AtomicU64,
-    /// The JSON of what was added to the seed, agents and deals, in bytes. Never more than `max_bytes`.
+    /// The JSON of the agents and deals that were added to the seed, in bytes. Never more than `max_bytes`.
     bytes: AtomicU64,
     by_number: DashMap<u64, Box<[u8]>>,
 }
 
-/// Which bound of the store leaves no room.
+/// Which limit of the store leaves no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
     Agents,
@@ -154,7 +156,7 @@ impl Store {
         self.agents_after(0, usize::MAX).0
     }
 
-    /// The same of the agents after the one of this number, no more than `limit`, and whether there are more.
+    /// The same for at most `limit` agents after the one of this number, and whether there are more.
     pub(crate) fn agents_after(&self, number: u64, limit: usize) -> (Vec<StoredAgent>, bool) {
         let agents = Arc::clone(&self.read().agents);
         let numbers = agents.by_number.iter().map(|entry| *entry.key());
@@ -163,8 +165,7 @@ impl Store {
         (page.into_iter().filter_map(read).collect(), is_more)
     }
 
-    /// The deals whose ids come after `id`, in the order of their bytes, no more than `limit`, and whether there are
-    /// more.
+    /// At most `limit` deals whose ids come after `id`, in byte order, and whether there are more.
     pub(crate) fn deals_after(&self, id: Option<&str>, limit: usize) -> (Vec<StoredDeal>, bool) {
         let contents = self.read();
         let deals = contents.deals.iter().map(|(id, text)| (&**id, text));
@@ -181,7 +182,7 @@ impl Store {
     /// Keeps a deal; one with the same id is replaced.
     pub(crate) fn insert_deal(&self, (id, text): StoredDeal) -> Result<(), Full> {
         let mut contents = self.write();
-        // What it replaces makes room for it, also when that was there from the start.
+        // The deal that it replaces makes room for it, even if that was there from the start.
         let before = contents.deals.get(&id).map_or(0, Bytes::len);
         match text.len().checked_sub(before) {
             Some(more) => contents.agents.take_bytes(more, self.max_bytes)?,
@@ -213,7 +214,7 @@ impl Store {
     }
 }
 
-/// The smallest of many, in order, no more than `limit`, and whether there are more.
+/// The `limit` smallest of many, in order, and whether there are more.
 fn smallest<T: Ord>(of: impl Iterator<Item = T>, limit: usize) -> (Vec<T>, bool) {
     let mut smallest = BinaryHeap::new();
     let mut is_more = false;

@@ -1,8 +1,8 @@
-//! Connections of one thread take turns at writing what is large.
+//! The connections of one thread take turns at large writes.
 //!
-//! A system takes megabytes at once from whoever writes them, and so a hundred slow readers that each make a little room
-//! would keep a thread writing, with an ordinary call waiting behind all of them. So one large write is made at a
-//! time, and before each the thread looks at its other connections.
+//! A system takes megabytes in one write, so a hundred slow readers that each make a little room would keep a thread
+//! writing while an ordinary call waits behind all of them. Therefore one large write is made at a time, and before
+//! each one the thread looks at its other connections.
 
 use std::{
     fmt, io,
@@ -18,7 +18,7 @@ use tokio::{
     task::yield_now,
 };
 
-/// From this many bytes on, a write waits for its turn. Nearly all responses are shorter.
+/// A write of this many bytes or more waits for its turn. Nearly all responses are shorter.
 const LARGE: usize = 16 * 1024;
 
 /// The turns of one thread, in the order in which they were asked for.
@@ -33,9 +33,9 @@ impl Default for Turns {
 
 impl Turns {
     async fn next(self) -> Option<OwnedSemaphorePermit> {
-        // Nobody closes it.
+        // The semaphore is never closed.
         let turn = self.0.acquire_owned().await.ok();
-        // The runtime looks for what has arrived before it goes on with this.
+        // The runtime looks for new events before it goes on with this.
         yield_now().await;
         turn
     }
@@ -70,7 +70,7 @@ impl InTurns {
         self.stream
     }
 
-    /// Waits for the turn of a write of `length` bytes, which is over when what is returned is dropped.
+    /// Waits for the turn of a write of `length` bytes, which ends when the returned permit is dropped.
     fn poll_turn(
         &mut self,
         cx: &mut Context<'_>,
@@ -80,7 +80,7 @@ impl InTurns {
             return Poll::Ready(Ok(None));
         }
         if self.turn.is_none() {
-            // Whose reader makes no room is not to hold up those behind it.
+            // A connection whose reader makes no room must not hold up those behind it.
             ready!(self.stream.poll_write_ready(cx))?;
         }
         let turns = &self.turns;

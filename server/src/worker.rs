@@ -1,7 +1,7 @@
-//! The second thread of a server: half of its connections are served there.
+//! The second thread of a server, which serves half of its connections.
 //!
-//! Two runtimes of one thread each need no locks and no stealing of tasks, and what takes long on one of them, such as
-//! a very large response, leaves the other alone.
+//! Two runtimes of one thread each need no locks and no work stealing, and something that takes long on one of them,
+//! such as a very large response, leaves the other alone.
 
 use std::{io, thread};
 

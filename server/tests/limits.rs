@@ -1,4 +1,4 @@
-//! Every limit of the server, reached: timeouts, connections, descriptors, memory, and its end.
+//! Every limit of the server, reached: timeouts, connections, descriptors, memory, and shutdown.
 
 #![cfg(unix)]
 
@@ -26,7 +26,7 @@ use support::{
 
 const SHORT: Duration = Duration::from_millis(300);
 
-/// Longer than any test takes: a timeout of this is none.
+/// Longer than any test takes, so a timeout of this length never expires.
 const NEVER: Duration = Duration::from_secs(120);
 
 /// How late an event may be on a busy machine.
@@ -36,7 +36,7 @@ fn served(address: SocketAddr) {
     assert_eq!(send(address, get_deal("d_1").as_bytes()).status, 200);
 }
 
-/// Nothing arrives on `stream` for a while: whoever is behind it is not served.
+/// Nothing arrives on `stream` for a while: its caller is not being served.
 fn assert_silent(stream: &mut TcpStream) {
     stream.set_read_timeout(Some(SHORT)).unwrap();
     let error = stream.read(&mut [0]).expect_err("served beyond the limit");
@@ -44,7 +44,7 @@ fn assert_silent(stream: &mut TcpStream) {
     stream.set_read_timeout(Some(NEVER)).unwrap();
 }
 
-/// A connection on which a request was answered, and that is kept open.
+/// A connection that is kept open after a response.
 fn kept(address: SocketAddr) -> TcpStream {
     let mut stream = connect(address);
     stream.write_all(get_deal("d_1").as_bytes()).unwrap();
@@ -68,7 +68,7 @@ fn allow_descriptors(needed: u64) {
 
 // ---- timeouts -----------------------------------------------------------------------------------------
 
-/// Whatever a caller begins with, it has one head timeout, and closing its half ends it at once.
+/// Whatever a caller begins with, a single head timeout applies, and closing its half ends the connection at once.
 #[test]
 fn silent_and_half_open_connections_end() {
     let sandbox = Sandbox::builder().head_timeout(SHORT).start().unwrap();
@@ -111,7 +111,7 @@ fn silent_and_half_open_connections_end() {
     served(sandbox.address());
 }
 
-/// The head timeout begins with the last response, and neither pieces of the next head nor empty lines extend it.
+/// The head timeout restarts with the last response, and neither pieces of the next head nor empty lines extend it.
 #[test]
 fn the_next_head_has_the_timeout_too() {
     let sandbox = Sandbox::builder().head_timeout(SHORT).start().unwrap();
@@ -124,7 +124,7 @@ fn the_next_head_has_the_timeout_too() {
                 .write_all(b"GET /v1/deals/d_1 HTTP/1.1\r\nx:")
                 .unwrap();
         }
-        // Reading paces the writing, and sees the end.
+        // Reading paces the writing, and notices the end.
         while stream
             .read(&mut [0])
             .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
@@ -166,7 +166,7 @@ fn dripping_a_body_does_not_extend_its_timeout() {
     assert!(sandbox.agents().is_empty());
 }
 
-/// One connection after another that sends requests and reads no response: each ends, and others are served.
+/// One connection after another that sends requests and reads no response: each is ended, and others are served.
 #[test]
 fn readers_that_never_read_end() {
     let text = format!(
@@ -189,7 +189,7 @@ fn readers_that_never_read_end() {
     let inside: Vec<_> = (0..4).map(|_| kept(sandbox.address())).collect();
     assert!(began.elapsed() < SHORT + LATE);
     drop(inside);
-    // What they find, should they ever look, ends before its announced length.
+    // The responses that they find, should they ever look, end before their announced length.
     for mut stream in stuck {
         let mut length = 0;
         let mut piece = vec![0; 1 << 20];
@@ -202,7 +202,7 @@ fn readers_that_never_read_end() {
 
 // ---- connections ---------------------------------------------------------------------------------------
 
-/// Begins a request on `stream`, of which a byte is missing.
+/// Begins a request on `stream`, leaving out its last byte.
 fn begin(stream: &mut TcpStream) {
     let head = post_head("content-length: 2\r\nexpect: 100-continue\r\n");
     stream.write_all(head.as_bytes()).unwrap();
@@ -237,7 +237,7 @@ fn further_connections_wait_and_each_end_lets_one_in() {
         stream.write_all(get_deal("d_1").as_bytes()).unwrap();
     }
     assert_silent(&mut waiting[0]);
-    // In the order of their coming, one for one; what is in flight inside is never disturbed.
+    // In order of arrival, one for one; what is in flight inside is never disturbed.
     let left = inside.split_off(1);
     drop(inside);
     for mut stream in waiting {
@@ -248,8 +248,9 @@ fn further_connections_wait_and_each_end_lets_one_in() {
     }
 }
 
-/// A connection that nobody uses makes room for one that waits: the one that has been idle the longest, and one
-/// for one. What is in flight inside is never disturbed, and its response says that it is the last.
+/// An idle connection makes room for one that waits: the one that has been idle the longest, and one for one.
+///
+/// What is in flight inside is never disturbed, and its response says that it is the last.
 #[test]
 fn the_longest_idle_connection_makes_room() {
     let sandbox = Sandbox::builder()
@@ -274,7 +275,7 @@ fn the_longest_idle_connection_makes_room() {
     let second = kept(address);
     assert_closed(&mut idle);
 
-    // Those that are left have something to do from now on.
+    // The remaining ones are busy from now on.
     let mut inside = [younger, first, second];
     inside.iter_mut().for_each(begin);
     let mut waiting = connect(address);
@@ -288,7 +289,7 @@ fn the_longest_idle_connection_makes_room() {
     assert_closed(&mut in_flight);
     drop(in_flight);
     assert_eq!(read_response(&mut waiting, false).status, 200);
-    // Nobody waits any more.
+    // Nobody is waiting any more.
     for stream in &mut inside {
         let response = finish(stream);
         assert_eq!(
@@ -298,7 +299,7 @@ fn the_longest_idle_connection_makes_room() {
     }
 }
 
-/// Half of a head is no request in flight, but the server would not close it: it looks for another then.
+/// The server does not close a connection with half a head, although no request is in flight: it picks another one.
 #[test]
 fn half_of_a_head_does_not_stop_others_from_making_room() {
     let sandbox = Sandbox::builder()
@@ -326,7 +327,7 @@ fn half_of_a_head_does_not_stop_others_from_making_room() {
     }
 }
 
-/// Far more callers than places, who all keep their connections: each is served, and at once.
+/// Far more callers than places, all of which keep their connections: each is served, and at once.
 #[test]
 fn callers_that_keep_their_connections_do_not_keep_others_out() {
     allow_descriptors(1_400);
@@ -340,14 +341,14 @@ fn callers_that_keep_their_connections_do_not_keep_others_out() {
     for stream in &mut streams {
         stream.write_all(get_deal("d_1").as_bytes()).unwrap();
     }
-    // Whoever has its response goes, as it is told to.
+    // A caller that has its response leaves, as it is told to.
     for mut stream in streams {
         assert_eq!(read_response(&mut stream, false).status, 200);
     }
     assert!(began.elapsed() < LATE, "{:?}", began.elapsed());
 }
 
-/// 32 descriptors fewer than the process may have, at least 1, at most 1,024.
+/// 32 less than the number of descriptors that the process may have; at least 1, at most 1,024.
 #[test]
 fn the_default_of_max_connections() {
     allow_descriptors(1_200);
@@ -413,7 +414,7 @@ fn a_thousand_silent_connections_and_a_live_one() {
         "{} bytes",
         server.memory("VmHWM")
     );
-    // All were there the whole time, and all end.
+    // All were there the whole time, and all are ended.
     for stream in &mut silent {
         assert_closed(stream);
     }
@@ -421,7 +422,7 @@ fn a_thousand_silent_connections_and_a_live_one() {
     served(server.address);
 }
 
-/// More connections allowed than descriptors there are: the server waits, without spinning, until some end.
+/// More connections are allowed than there are descriptors: the server waits, without spinning, until some end.
 #[test]
 fn running_out_of_descriptors() {
     let server = Running::start(command_with_descriptors(
@@ -445,14 +446,14 @@ fn running_out_of_descriptors() {
     #[cfg(target_os = "linux")]
     let ticks = server.ticks();
     assert_silent(&mut waiting[0]);
-    // Accepting again and again would have taken all of the 300 ms.
+    // Accepting in a loop would have taken all of the 300 ms.
     #[cfg(target_os = "linux")]
     assert!(
         server.ticks() - ticks < 15,
         "{} ticks",
         server.ticks() - ticks
     );
-    // Some of the first were served, and their end lets the last in.
+    // Some of the first were served, and when they end, the last get in.
     assert_eq!(read_response(&mut streams[0], false).status, 200);
     drop(streams);
     while let Some(mut stream) = waiting.pop() {
@@ -476,7 +477,7 @@ fn slow_bodies_take_no_more_than_twice_their_limit() {
     let heads = [
         post_head(&format!("content-length: {MIB}\r\n")),
         post_head("transfer-encoding: chunked\r\n") + &format!("{MIB:x}\r\n"),
-        // Refused before its body: nothing of it is kept.
+        // Refused before its body, none of which is kept.
         post_head("transfer-encoding: chunked\r\n").replace(KEY, "wrong") + &format!("{MIB:x}\r\n"),
     ];
     let mut slow: Vec<_> = (0..150)
@@ -501,7 +502,7 @@ fn slow_bodies_take_no_more_than_twice_their_limit() {
     served(server.address);
 }
 
-/// All bodies together have a bound: one that does not fit is refused, and fits once there is room.
+/// All bodies together are bounded: one that does not fit is refused, and fits once there is room.
 #[test]
 fn all_bodies_together_are_bounded() {
     let server = Running::quiet(&["--max-buffered-bytes", "20000", "--body-timeout", "60"]);
@@ -510,7 +511,7 @@ fn all_bodies_together_are_bounded() {
     let mut slow = connect(server.address);
     slow.write_all(head(15_002).as_bytes()).unwrap();
     slow.write_all(&space(15_000)).unwrap();
-    // What has arrived before these on either thread of the server is read by then.
+    // By then, whatever arrived before these on either thread of the server has been read.
     for _ in 0..4 {
         served(server.address);
     }
@@ -524,7 +525,7 @@ fn all_bodies_together_are_bounded() {
     );
     let detail = refused.json()["detail"].as_str().unwrap().to_owned();
     assert!(detail.contains("--max-buffered-bytes"), "{detail}");
-    // What is small has its room, and so has everything once the slow one is through.
+    // Small bodies still fit, and so does everything once the slow one is complete.
     assert_eq!(
         send(server.address, create_agent(AGENT).as_bytes()).status,
         201
@@ -534,7 +535,7 @@ fn all_bodies_together_are_bounded() {
     assert_eq!(send(server.address, &large).status, 400);
 }
 
-/// A body in the smallest pieces that there are costs time in proportion, and no more memory than its bytes.
+/// A body in the smallest possible pieces costs time in proportion, and no more memory than its bytes.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_body_in_one_byte_chunks() {
@@ -550,16 +551,16 @@ fn a_body_in_one_byte_chunks() {
 
 // ---- the end -------------------------------------------------------------------------------------------
 
-/// What one caller saw of the server's end.
+/// What one caller saw of the server's shutdown.
 #[derive(Default)]
 struct Seen {
-    /// The ids of requests whose responses arrived whole.
+    /// The ids of the requests whose responses arrived complete.
     answered: Mutex<BTreeSet<String>>,
     count: AtomicUsize,
 }
 
 impl Seen {
-    /// Sends requests until there is no longer a server: on one connection, or on a new one each time.
+    /// Sends requests until the server is gone: on one connection, or on a new one each time.
     fn call(&self, address: SocketAddr, caller: usize) {
         let is_keeping = caller.is_multiple_of(2);
         let mut kept = None;
@@ -591,8 +592,9 @@ impl Seen {
     }
 }
 
-/// Reads a response: `None` when there is none at all, a failure when there is a part of one. Says whether it
-/// is the connection's last.
+/// Reads a response: `None` when there is none at all, a failure when it is incomplete.
+///
+/// Returns whether it is the last one on the connection.
 fn whole_response(stream: &mut TcpStream, id: &str) -> Option<bool> {
     stream
         .set_read_timeout(Some(Duration::from_secs(20)))
@@ -612,8 +614,8 @@ fn whole_response(stream: &mut TcpStream, id: &str) -> Option<bool> {
     }
 }
 
-/// 24 callers in full swing when the signal comes. The log has a line for each request that was acted on:
-/// each of those must have its whole response.
+/// 24 callers are busy when the signal arrives. The log has a line for each request that was acted on: each of those
+/// must have a complete response.
 #[test]
 fn shutdown_under_load_loses_no_accepted_request() {
     let directory = tempfile("shutdown-under-load.json");
@@ -672,13 +674,14 @@ fn tempfile(name: &str) -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// Requests that were there before the signal are answered, whether or not the server had looked at them. The
-/// server is stopped in its tracks while they arrive, so this is not a matter of luck.
+/// Requests that had arrived before the signal are answered, whether or not the server had looked at them.
+///
+/// The server is suspended while they arrive, so this is not a matter of luck.
 #[test]
 fn requests_that_were_there_before_the_signal_are_answered() {
     let mut server = Running::quiet(&[]);
     let mut kept: Vec<_> = (0..20).map(|_| kept(server.address)).collect();
-    // Half of a head, half of a body; the rest follows after the signal.
+    // Half of a head, and half of a body; the rest follows after the signal.
     let mut half_head = connect(server.address);
     half_head
         .write_all(&get_deal("d_1").as_bytes()[..40])
@@ -708,7 +711,7 @@ fn requests_that_were_there_before_the_signal_are_answered() {
             (status, Some("close"))
         );
     };
-    // Nobody new comes in, while those inside are waited for.
+    // No new caller gets in while those inside are waited for.
     while TcpStream::connect(server.address).is_ok() {}
     half_head
         .write_all(&get_deal("d_1").as_bytes()[40..])
@@ -762,7 +765,7 @@ fn a_second_signal_ends_it_at_once() {
     }
 }
 
-/// An end without anybody inside takes no time.
+/// Shutdown takes no time if no request is in flight.
 #[test]
 fn an_idle_server_ends_at_once() {
     let mut server = Running::quiet(&["--shutdown-timeout", "60"]);

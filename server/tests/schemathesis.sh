@@ -1,9 +1,9 @@
 #!/bin/sh
-# Schemathesis, all phases, against a server of its own and the contract's openapi.json; any failure is a failure.
+# Runs all phases of Schemathesis against a server of its own and the contract's openapi.json; any failure is an error.
 #
 #   server/tests/schemathesis.sh SERVER_BINARY SCHEMATHESIS MAX_EXAMPLES [more arguments of schemathesis run]
 #
-# MAX_EXAMPLES is for each operation and phase. The random seed is printed by schemathesis; --seed repeats a run.
+# MAX_EXAMPLES applies to each operation and phase. schemathesis prints the random seed; --seed repeats a run.
 set -eu
 
 if [ "$#" -lt 3 ]; then
@@ -16,7 +16,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 pid=
 
-# Ends the server that this script has started, whatever happens, and leaves nothing behind.
+# Stops the server that this script has started, whatever happens, and leaves nothing behind.
 finish() {
     if [ -n "$pid" ]; then
         kill "$pid" 2>/dev/null || true
@@ -28,14 +28,14 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# The server's first line says where it listens. Reading from a pipe waits for it.
+# The server's first line gives its address. Reading from a pipe waits for that line.
 mkfifo "$work/stdout"
 "$server" --listen 127.0.0.1:0 --log off >"$work/stdout" &
 pid=$!
 read -r line <"$work/stdout"
 url=${line##* }
 
-# It writes a cache into the folder where it is run.
+# It writes a cache into the working directory.
 cd "$work"
 "$schemathesis" --config-file "$here/schemathesis.toml" run "$here/../contract/openapi.json" \
     --url "$url/v1" --header "x-service-key: sandbox-key" \

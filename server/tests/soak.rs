@@ -1,5 +1,5 @@
-//! Many calls through many faults: no agent is created twice, none that was acknowledged is lost, what an error says of
-//! the agent is true, every call ends in time, nothing panics, and no descriptor is left.
+//! Many calls through many faults: no agent is created twice, none that was acknowledged is lost, what an error says
+//! about the agent is true, every call ends in time, nothing panics, and no descriptor is leaked.
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ const IN_FLIGHT: usize = 64;
 /// How long a call may take.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What came of the calls of one kind.
+/// The results of the calls of one kind.
 #[derive(Debug, Default)]
 struct Tally {
     succeeded: usize,
@@ -29,7 +29,7 @@ struct Tally {
     latest: Duration,
 }
 
-/// The faults of a round: every kind of them, each with a chance of its own.
+/// The faults of a round: every kind, each with a probability of its own.
 fn add_faults(sandbox: &Sandbox, round: u64) {
     let millis = Duration::from_millis;
     let mut faults = vec![
@@ -56,7 +56,7 @@ fn add_faults(sandbox: &Sandbox, round: u64) {
             faults.push(Fault::cut(cut).how(how));
         }
     }
-    // A service that has had enough slows its client down: in some rounds only.
+    // A service that is overloaded slows its client down, so this happens only in some rounds.
     if round.is_multiple_of(4) {
         faults.push(Fault::status(429).retry_after(0));
         faults.push(Fault::status(503).retry_after(0));
@@ -146,11 +146,11 @@ async fn round(sandbox: &Sandbox, number: u64, tally: &mut Tally) {
     }
 }
 
-/// What an error says of the agent is so.
+/// Checks that what an error says about the agent is true.
 fn check(name: &str, error: &Error, is_created: bool) {
     match error.outcome() {
         Outcome::NotSent | Outcome::Rejected => assert!(!is_created, "{name} exists: {error}"),
-        // A made-up 200 says that there is an agent. It is the one lie among the faults.
+        // A made-up 200 claims that there is an agent. It is the one lie among the faults.
         Outcome::Succeeded => assert!(
             is_created
                 || matches!(
@@ -167,7 +167,8 @@ fn descriptors() -> Option<usize> {
     std::fs::read_dir("/proc/self/fd").ok().map(Iterator::count)
 }
 
-/// `rounds` rounds; the longest that a call took beyond its time, and beyond what a mere timer took too long.
+/// Runs `rounds` rounds; returns the longest time by which a call exceeded its limit, less the lateness of a mere
+/// timer.
 fn soak(rounds: u64) -> Duration {
     let panics = Arc::new(AtomicUsize::new(0));
     let (counted, shown) = (Arc::clone(&panics), panic::take_hook());
@@ -175,7 +176,7 @@ fn soak(rounds: u64) -> Duration {
         counted.fetch_add(1, Ordering::Relaxed);
         shown(info);
     }));
-    // The first runtime of a process opens what is never closed: where signals arrive.
+    // The first runtime of a process opens the descriptors for signals, which are never closed.
     Sandbox::builder().start().unwrap().shutdown();
     let before = descriptors();
     let mut tally = Tally::default();

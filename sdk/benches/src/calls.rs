@@ -24,7 +24,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Clients of the service at that URL, whose certificate is given where it has one.
+    /// Clients of the service at that URL, with its certificate if it has one.
     pub fn new(url: &str, certificate: Option<&str>, http2: bool) -> Self {
         let mut dealkit = Client::builder()
             .base_url(url)
@@ -64,7 +64,7 @@ impl Clients {
         assert_eq!(deal.contacts.len(), self.contacts);
     }
 
-    /// Retrieves a deal with reqwest, and has dealkit read it: what is left is the cost of the call.
+    /// Retrieves a deal with reqwest, and decodes it with dealkit: what is left is the cost of the call.
     pub async fn retrieve_with_reqwest_and_decode(&self) {
         let deal = Deal::from_json(self.send_with_reqwest("d_1").await).unwrap();
         assert_eq!(deal.contacts.len(), self.contacts);
@@ -123,7 +123,7 @@ impl Clients {
         assert_eq!(agent.id, "a_1");
     }
 
-    /// Retrieves so many deals, in the order of their identifiers.
+    /// Retrieves `count` deals, in the order of their identifiers.
     pub async fn retrieve_many(&self, count: usize, concurrency: usize) {
         let ids = (0..count).map(|n| format!("d_{n}"));
         let many = self
@@ -169,7 +169,7 @@ impl Clients {
     }
 }
 
-/// A turn of so many calls, so many of them in flight.
+/// A turn of many calls, of which a fixed number is in flight at once.
 pub fn turn<'t, F: Future<Output = ()> + 't>(
     runtime: &'t Runtime,
     in_flight: usize,
@@ -186,7 +186,7 @@ pub fn turn<'t, F: Future<Output = ()> + 't>(
     })
 }
 
-/// A turn of one piece of work that is so many calls.
+/// A turn of one piece of work that counts as many calls.
 pub fn turn_of<'t, F: Future<Output = ()>>(
     runtime: &'t Runtime,
     calls: usize,

@@ -10,13 +10,13 @@ use rustix::time::{ClockId, clock_gettime};
 /// Time since some moment.
 pub type Clock = fn() -> Duration;
 
-/// What a watch shows.
+/// The time that a clock on the wall would show.
 pub fn wall_clock() -> Duration {
     static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
     BEGAN.elapsed()
 }
 
-/// CPU time of this thread: what others do on a busy machine is not in it.
+/// CPU time of this thread, which excludes what others do on a busy machine.
 pub fn thread_cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(

@@ -1,5 +1,5 @@
-//! A network with a distance: every byte arrives half a round trip after it was sent, and a connection is made
-//! in one round trip.
+//! A network with a distance: every byte arrives half a round trip after it was sent, and connecting takes one round
+//! trip.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -13,7 +13,7 @@ use tokio::{
 /// The round trip of the far service.
 pub const ROUND_TRIP: Duration = Duration::from_millis(30);
 
-/// The address at which `target` is to be reached over the distance.
+/// The address at which `target` is reached over the distance.
 pub fn to(target: SocketAddr, round_trip: Duration) -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -42,7 +42,7 @@ async fn carry(near: TcpStream, target: SocketAddr, round_trip: Duration) {
     let made = Instant::now() + round_trip;
     let ((from_near, to_near), (from_far, to_far)) = (near.into_split(), far.into_split());
     tokio::join!(
-        // The kernel has made the connection at once; so what is sent on it has its round trip to wait for.
+        // The kernel connects at once, so what is sent on the connection has to wait for its round trip.
         one_way(from_near, to_far, round_trip / 2, made),
         one_way(from_far, to_near, round_trip / 2, made),
     );

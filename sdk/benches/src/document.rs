@@ -1,6 +1,6 @@
-//! The deals that are decoded: `documents/deal.json` with as many contacts as asked for.
+//! The deals to decode: `documents/deal.json` with as many contacts as asked for.
 //!
-//! The benchmarks in Python make the same of the same file.
+//! The benchmarks in Python build the same deals from the same file.
 
 const DEAL: &str = include_str!("../documents/deal.json");
 
@@ -10,7 +10,7 @@ pub const TYPICAL: usize = 4;
 /// Contacts of a large deal of 1 MB.
 pub const LARGE: usize = 1_500;
 
-/// A deal with 2 offers, 2 quotes, 2 sides and so many contacts of 5 fields.
+/// A deal with 2 offers, 2 quotes, 2 sides and `contacts` contacts of 5 fields.
 pub fn deal(contacts: usize) -> String {
     let (before, rest) = DEAL.trim_end().split_once(r#""contacts": ["#).unwrap();
     let (contact, after) = rest.split_once(r#"], "sides""#).unwrap();
@@ -27,7 +27,7 @@ pub fn deal(contacts: usize) -> String {
     )
 }
 
-/// Typical deals that share no decimal: every number with a point has digits of its own.
+/// Typical deals that have no decimal in common: every number with a point has digits of its own.
 pub fn deals_with_new_decimals(count: usize) -> Vec<String> {
     let typical = deal(TYPICAL);
     let mut next = 0_u32;

@@ -1,12 +1,12 @@
-//! What the benchmarks share: taking turns, documents, peers' models, a service with fixed responses, and a
+//! What the benchmarks share: taking turns, documents, models for the peers, a service with fixed responses, and a
 //! network with a distance.
 //!
-//! Neither criterion nor divan is used: they measure one contender to the end before the next begins, by the wall
-//! clock, so that on a busy machine a ratio of two results is mostly chance. Here contenders take turns
-//! ([`Bench::compare`]), by the CPU time of their thread where that is what counts, and each ratio is that of one
+//! Neither criterion nor divan is used: they measure one contender to the end before the next begins, by wall-clock
+//! time, so that on a busy machine the ratio of two results is mostly chance. Here, contenders take turns
+//! ([`Bench::compare`]), CPU time of their thread is measured where that is what counts, and each ratio is that of one
 //! round.
 
-// A benchmark stops by panicking rather than measure nonsense, and prints what it found.
+// A benchmark panics rather than measure nonsense, and prints what it found.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

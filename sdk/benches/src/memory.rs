@@ -2,10 +2,12 @@
 
 use std::fs;
 
-/// The most that was resident while the work was done, in MiB; nothing where the system does not tell, which is
-/// everywhere but on Linux. The service of the benchmark is in it.
+/// The peak resident memory while the work was done, in MiB.
+///
+/// `None` where the system does not report it, which is everywhere but on Linux. It includes the service of the
+/// benchmark.
 pub fn peak_mib(work: impl FnOnce()) -> Option<f64> {
-    // 5 sets the highest mark back to what is resident now.
+    // 5 resets the peak to what is resident now.
     fs::write("/proc/self/clear_refs", "5").ok()?;
     work();
     let status = fs::read_to_string("/proc/self/status").ok()?;

@@ -1,14 +1,14 @@
-//! The agent that is created.
+//! The agent to create.
 
 use dealkit::{AgentProfile, CreateAgent, Role, ValidationError};
 
 use crate::plain;
 
-/// As a program builds it with dealkit: every rule is checked.
+/// The request as a program builds it with dealkit: every rule is checked.
 ///
 /// # Errors
 ///
-/// If it breaks a rule, which it does not.
+/// If it breaks a rule, which never happens.
 pub fn checked() -> Result<CreateAgent, ValidationError> {
     CreateAgent::builder()
         .email("ada@example.com")

@@ -1,6 +1,6 @@
-//! Measuring beside others: everybody takes turns, many times over, and the ratio is taken round by round.
+//! Comparing contenders: all of them take turns, many times over, and each round gives its own ratios.
 //!
-//! A busy machine makes all of a round slower; the ratios within it stay.
+//! A busy machine slows down all of a round; the ratios within it stay the same.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// One turn of a contender: how long one unit of its work took.
 pub type Turn<'t> = Box<dyn FnMut() -> Duration + 't>;
 
-/// What every benchmark can be told.
+/// The arguments of every benchmark.
 #[derive(Debug, Parser)]
 pub struct Arguments {
     /// Rounds of each table
@@ -45,18 +45,18 @@ pub struct Arguments {
 /// What a table is about.
 #[derive(Debug, Clone)]
 pub struct Table {
-    /// What it is known by in every run.
+    /// The name that identifies it in every run.
     pub name: String,
     /// What is measured, for people.
     pub title: String,
-    /// What a value is, such as `µs CPU`.
+    /// The unit of a value, such as `µs CPU`.
     pub unit: &'static str,
     /// Where the table stands on a curve: the curve's name, what changes along it, and its value here.
     pub point: Option<(&'static str, &'static str, usize)>,
 }
 
 impl Table {
-    /// A table that is no point of a curve.
+    /// A table that is not a point of a curve.
     pub fn new(name: &str, title: impl Into<String>, unit: &'static str) -> Self {
         Self {
             name: name.to_owned(),
@@ -66,7 +66,7 @@ impl Table {
         }
     }
 
-    /// The point of a curve.
+    /// A table that is a point of a curve.
     pub fn at(curve: &'static str, along: &'static str, value: usize, unit: &'static str) -> Self {
         Self {
             name: format!("{curve}: {value}"),
@@ -103,7 +103,7 @@ impl Bench {
         self.compare_in(self.arguments.rounds, table, contenders);
     }
 
-    /// The same in so many rounds.
+    /// The same in `rounds` rounds.
     pub fn compare_in(
         &mut self,
         rounds: usize,
@@ -140,7 +140,7 @@ impl Bench {
         self.add(&table, &names, &times);
     }
 
-    /// Adds a table whose values were measured otherwise, and prints it. The first row is dealkit's.
+    /// Adds a table whose values were measured in another way, and prints it. The first row is dealkit's.
     pub fn add(&mut self, table: &Table, names: &[&str], values: &[Vec<f64>]) {
         print(table, names, values);
         let rows: Vec<_> = names
@@ -160,7 +160,7 @@ impl Bench {
         }
     }
 
-    /// That something was measured.
+    /// Checks that something was measured.
     pub fn finish(self) {
         assert!(
             !self.tables.is_empty(),

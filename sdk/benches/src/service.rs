@@ -1,4 +1,4 @@
-//! A service on a thread of its own that gives the same responses to everybody: bare hyper with fixed bodies.
+//! A service on a thread of its own that gives everybody the same responses: bare hyper with fixed bodies.
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
@@ -24,12 +24,12 @@ use tokio_rustls::{
 
 use crate::document::{TYPICAL, deal};
 
-/// The service key that the benchmarks send. Nobody looks at it here.
+/// The service key that the benchmarks send. It is not checked here.
 pub const KEY: &str = "sandbox-key";
 
 const AGENT: &str = r#"{"id":"a_1","email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","date_of_birth":null,"current_brokerage_id":null,"profile":{"tier":"A"},"role_assignments":[{"role":"AGENT","office_id":"o_1"}]}"#;
 
-/// What a port speaks.
+/// The protocol of a port.
 #[derive(Clone, Copy)]
 enum Protocol {
     Http1,
@@ -41,7 +41,7 @@ enum Protocol {
 pub struct Service {
     /// HTTP/1.1.
     pub http1: SocketAddr,
-    /// HTTP/2 that begins at once.
+    /// HTTP/2 with prior knowledge.
     pub http2: SocketAddr,
     /// HTTP/1.1 over TLS.
     pub tls_http1: SocketAddr,
@@ -57,7 +57,7 @@ impl Service {
         Self::start_on(1)
     }
 
-    /// The same, with the connections of HTTP/1.1 without TLS on so many threads, in turn.
+    /// The same, with the connections of HTTP/1.1 without TLS spread over `threads` threads in turn.
     pub fn start_on(threads: usize) -> Self {
         let CertifiedKey { cert, signing_key } =
             generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -109,7 +109,7 @@ fn current_thread() -> Runtime {
         .unwrap()
 }
 
-/// A runtime that a thread of its own runs.
+/// A runtime with a thread of its own.
 fn runtime_of_a_thread() -> Handle {
     let runtime = current_thread();
     let handle = runtime.handle().clone();
@@ -169,7 +169,7 @@ async fn serve_one(
         }
     });
     let stream = TokioIo::new(stream);
-    // A client that hangs up is no matter here.
+    // It does not matter here if a client hangs up.
     let _ = match protocol {
         Protocol::Http1 => {
             http1::Builder::new()

@@ -7,7 +7,7 @@ use crate::{
     vectors::{self, given_in, name},
 };
 
-/// Inputs of a target to begin with, each with a name.
+/// The initial inputs of a target, each with a name.
 pub fn inputs(target: &str) -> Vec<(String, Vec<u8>)> {
     match target {
         "deal" => documents("deals.json"),
@@ -32,7 +32,7 @@ pub fn inputs(target: &str) -> Vec<(String, Vec<u8>)> {
     }
 }
 
-/// Words that a target's input is likely to hold.
+/// Words that an input of the target is likely to contain.
 pub fn words(target: &str) -> Vec<&'static str> {
     let json = [
         "null", "true", "false", "\\ud800", "\\u0000", "1e400", "-0.0", "\u{feff}",
@@ -121,12 +121,12 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap().to_owned()
 }
 
-/// The bytes of a case. What a case wants repeated is there once: a fuzzer's inputs are better short.
+/// The bytes of a case. What a case wants repeated is included once: short inputs are better for a fuzzer.
 fn document(case: &Value) -> Vec<u8> {
     given_in(case).expect("a case has bytes")
 }
 
-/// A request as the target `target` reads it.
+/// A request in the form that the target `target` reads.
 fn request(request: &Value) -> Vec<u8> {
     let mut head = format!(
         "{} {} HTTP/1.1",
@@ -145,7 +145,7 @@ fn request(request: &Value) -> Vec<u8> {
     [head.as_bytes(), b"\n\n", &body].concat()
 }
 
-/// Deals as seed files: each on a line, some in an array, and lines of several.
+/// Deals as seed files: one deal per line, some in an array, and lines with several.
 fn seeds() -> Vec<(String, Vec<u8>)> {
     let deals = documents("deals.json");
     let strict: Vec<&[u8]> = deals

@@ -1,4 +1,4 @@
-//! Creating an agent: the SDK's rules, the server's, and the contract's stated a third time.
+//! Creating an agent: the rules of the SDK, of the server, and of the contract, stated a third time.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub fn create_agent(data: &[u8]) {
 }
 
 fn create(data: &[u8], unknown: UnknownFields, service: &Service) {
-    // What the SDK makes of a document that the server would not take at all only must not panic.
+    // If the server would not accept a document at all, the SDK need only not panic on it.
     let by_sdk = std::str::from_utf8(data)
         .ok()
         .and_then(|text| Json::parse(text).ok())
@@ -63,7 +63,7 @@ fn create(data: &[u8], unknown: UnknownFields, service: &Service) {
     }
 }
 
-/// The detail says where, and the place is in the text.
+/// The detail gives a position, and that position is in the text.
 fn malformed(data: &[u8], response: &Response<Bytes>) {
     let detail = sandbox::text(response, "/detail");
     let (line, column) = detail
@@ -108,7 +108,7 @@ fn refused(
     for violation in by_sdk {
         let missing = violation.code.as_str() == "required";
         assert_eq!(json::at(document, &violation.pointer).is_none(), missing);
-        // Only the type, the length and the contract's own words are told of a value.
+        // Of a value, only the type, the length and the contract's own words are shown.
         let detail = &violation.detail;
         assert!(
             [
@@ -178,7 +178,7 @@ enum Absence {
 
 use Absence::{Missing, MissingOrNull, Required};
 
-/// The code with which a string is refused.
+/// The code with which a rule refuses a string, if it does.
 type Rule = fn(&str) -> Option<&'static str>;
 
 /// Every violation of a request, in the contract's order.
@@ -249,7 +249,7 @@ impl<'j> Rules<'j> {
 
     fn text(&mut self, name: &str, absence: Absence, rule: Rule) {
         let value = self.field(name, Kind::String, absence);
-        // A strict document holds no half of a surrogate pair.
+        // A strict document contains no half of a surrogate pair.
         if let Some(code) = value.and_then(|value| rule(&json::string(value).unwrap())) {
             self.breaks(name, code);
         }
@@ -280,7 +280,7 @@ fn phone(text: &str) -> Option<&'static str> {
     (!right).then_some("invalid_phone")
 }
 
-/// The contract leaves mailboxes to a library: it is asked, and must be right where there is no doubt.
+/// The contract leaves mailboxes to a library, so the library is asked; it must be right where there is no doubt.
 fn email(text: &str) -> Option<&'static str> {
     let valid = by_library("email", text);
     let plain = |part: &str| {
@@ -308,7 +308,7 @@ fn image_url(text: &str) -> Option<&'static str> {
     (!valid).then_some("invalid_url")
 }
 
-/// Whether the SDK takes `text` for a field of a request that is right otherwise.
+/// Whether the SDK accepts `text` for a field of an otherwise valid request.
 fn by_library(name: &str, text: &str) -> bool {
     let mut body = serde_json::json!({
         "email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {},
@@ -347,7 +347,7 @@ fn created(document: &str, response: &Response<Bytes>, service: &Service) {
         profile.get("onboarding_complete"),
         sent_profile.get("onboardingComplete").or(Some(&"false"))
     );
-    // To the byte: no digit changes.
+    // Byte for byte: no digit changes.
     assert_eq!(
         profile.get("client_metadata"),
         sent_profile.get("clientMetadata").or(Some(&"{}"))

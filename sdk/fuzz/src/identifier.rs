@@ -11,7 +11,7 @@ use crate::sandbox::{self, KEY};
 /// Plain HTTP needs no TLS, which not every build has.
 const BASE: &str = "http://127.0.0.1:8080";
 
-/// A URL longer than this is more than the `http` crate holds.
+/// A URL longer than this does not fit into the `http` crate's type.
 const LONGEST: usize = 60_000;
 
 /// Any string as the id of a deal; what is not UTF-8 is replaced.
@@ -52,7 +52,7 @@ fn travels(id: &str, client: &Client, service: &Service) {
     assert_eq!(request.uri().path(), target);
     assert_eq!(request.uri().query(), None);
 
-    // The deal of that id is found, whatever is stored beside it.
+    // The deal with that id is found, whatever is stored next to it.
     let deal = json!({ "id": id }).to_string();
     service.insert_deal(deal.as_str()).unwrap();
     for other in [
@@ -79,7 +79,7 @@ fn travels(id: &str, client: &Client, service: &Service) {
     assert_eq!(sandbox::check(&service.handle(origin), false), 404);
 }
 
-/// The id as one segment: all but the unreserved characters of RFC 3986 as `%` and two hex digits.
+/// The id as one segment: everything but the unreserved characters of RFC 3986 as `%` and two hex digits.
 pub(crate) fn escaped(id: &str) -> String {
     id.bytes().fold(String::new(), |mut segment, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

@@ -1,16 +1,16 @@
-//! JSON taken apart a second time: levels split by hand, numbers compared by their digits.
+//! JSON parsed a second time, in a simple way: levels split by hand, numbers compared by their digits.
 
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::value::RawValue;
 
-/// The one JSON value that `bytes` are, without the white space around it.
+/// The one JSON value that `bytes` hold, without the white space around it.
 pub(crate) fn document(bytes: &[u8]) -> Option<&str> {
     let raw: &RawValue = serde_json::from_slice(bytes).ok()?;
     Some(raw.get())
 }
 
-/// What the server asks for: UTF-8 without byte order mark, one value, no key twice, no half of a surrogate
+/// What the server requires: UTF-8 without a byte order mark, one value, no duplicate keys, no half of a surrogate
 /// pair, at most 128 levels.
 pub(crate) fn is_strict(bytes: &[u8]) -> bool {
     let Some(value) = document(bytes) else {
@@ -40,8 +40,8 @@ pub(crate) fn is_strict(bytes: &[u8]) -> bool {
     true
 }
 
-/// Whether an object on one of the first `levels` has two fields of one name, or a name that is no Unicode
-/// text.
+/// Whether an object on one of the first `levels` levels has two fields with the same name, or a name that is not
+/// Unicode text.
 pub(crate) fn has_odd_names(value: &str, levels: usize) -> bool {
     let inner: Vec<&str> = match Kind::of(value) {
         Kind::Array => items(value),
@@ -85,7 +85,7 @@ impl Kind {
         }
     }
 
-    /// As the contract names it in errors.
+    /// The name that the contract gives it in errors.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Null => "null",
@@ -108,7 +108,7 @@ pub(crate) fn items(array: &str) -> Vec<&str> {
     split(array)
 }
 
-/// The fields of an object in their order; a name is `None` when it holds half of a surrogate pair.
+/// The fields of an object, in order; a name is `None` when it contains half of a surrogate pair.
 pub(crate) fn fields(object: &str) -> Vec<(Option<String>, &str)> {
     split(object)
         .into_iter()
@@ -119,7 +119,7 @@ pub(crate) fn fields(object: &str) -> Vec<(Option<String>, &str)> {
         .collect()
 }
 
-/// The fields of an object by name, the last of each; those whose name is no Unicode text are left out.
+/// The fields of an object by name, the last one of each; fields whose name is not Unicode text are left out.
 pub(crate) fn by_name(object: &str) -> BTreeMap<String, &str> {
     fields(object)
         .into_iter()
@@ -127,7 +127,7 @@ pub(crate) fn by_name(object: &str) -> BTreeMap<String, &str> {
         .collect()
 }
 
-/// The value at a pointer, as the last of equal names.
+/// The value at a pointer; of several with the same name, the last.
 pub(crate) fn at<'j>(value: &'j str, pointer: &str) -> Option<&'j str> {
     pointer
         .split('/')
@@ -209,8 +209,8 @@ fn trim_start(text: &str) -> &str {
     text.trim_start_matches(SPACE)
 }
 
-/// The value of a number in one way for each value: sign, digits without zeros at either end, and the power
-/// of ten to multiply them with.
+/// The value of a number, with one representation for each value: sign, digits without zeros at either end, and the
+/// power of ten to multiply them by.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Number {
     pub(crate) minus: bool,
@@ -218,7 +218,7 @@ pub(crate) struct Number {
     pub(crate) exponent: i64,
 }
 
-/// What a number's text says, beyond its value.
+/// What the text of a number says, beyond its value.
 #[derive(Debug)]
 pub(crate) struct Written {
     /// Digits before the exponent.

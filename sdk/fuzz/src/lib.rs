@@ -10,15 +10,15 @@
 //! | [`retry_after`] | a header's value | seconds, a date, or nothing |
 //! | [`seed`] | a seed file | taken and served byte for byte, or refused at the right place |
 //!
-//! Three things drive them: `tests/stable.rs` with proptest, on stable and bounded; `make fuzz` with cargo-fuzz,
-//! on nightly and long; and each target's binary on stable, which replays the files given as arguments:
+//! Three things drive them: `tests/stable.rs` with proptest, on stable and for a limited time; `make fuzz` with
+//! cargo-fuzz, on nightly and for long; and each target's binary on stable, which replays the files given as arguments:
 //!
 //! ```text
 //! cargo run --package dealkit-fuzz --bin deal -- target/fuzz/deal/crash-*
 //! ```
 //!
-//! The bodies do not ask the code under test what is right. JSON is taken apart in `json`, and the contract's
-//! tables are stated once more in `shape`, both as simply as can be.
+//! The bodies do not ask the code under test what is right. `json` parses JSON, and `shape` states the contract's
+//! tables once more, both as simply as possible.
 
 // A body fails by panicking, as a test does.
 #![allow(
@@ -77,7 +77,7 @@ pub fn replay(body: Body) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The rest of a target's file: libFuzzer's entry under cargo-fuzz, else a `main` that replays files.
+/// The rest of a target's file: libFuzzer's entry point under cargo-fuzz, otherwise a `main` that replays files.
 #[macro_export]
 macro_rules! fuzz_target {
     ($body:ident) => {

@@ -1,4 +1,4 @@
-//! The readers of a response: those over the lexer, into models and into columns, and serde, which has the last word.
+//! The readers of a response: those over the lexer, into models and into columns, and serde, which is authoritative.
 
 use std::fmt::Debug;
 
@@ -37,7 +37,7 @@ fn agree<T: Serialize + PartialEq + Debug>(
     }
 }
 
-/// Into columns straight from JSON, and by way of a model. What is refused leaves no trace.
+/// Reads into columns, straight from JSON and by way of a model. What is refused leaves no trace.
 fn columns(data: &[u8], decimals: Decimals) {
     let before = br#"{"id": "before", "metadata": {"a": "b"}, "sides": [{"side_percentage": 1.5}], "new": [1]}"#;
     let mut straight = DealBatchBuilder::new(decimals);
@@ -75,7 +75,7 @@ fn agree_on_a_list<T: Serialize + DeserializeOwned + PartialEq + Debug>(
     }
 }
 
-/// Equal to the digit, and to the text of what is kept as text.
+/// Equal to the last digit, and in the text of everything that is kept as text.
 fn same<T: Serialize + PartialEq + Debug>(read: &T, by_serde: &T) {
     assert!(read == by_serde, "{read:?}, by serde {by_serde:?}");
     let text = |value| serde_json::to_string(value).unwrap();

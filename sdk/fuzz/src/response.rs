@@ -49,8 +49,8 @@ fn without_mark(data: &[u8]) -> &[u8] {
     data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data)
 }
 
-/// The document as serde_json's own tree, which has no halves of surrogate pairs, no numbers beyond a binary
-/// float, and takes a name of its own for a mark.
+/// The document as serde_json's own tree, which allows no halves of surrogate pairs and no numbers beyond a binary
+/// float, and gives a special meaning to names of its own.
 fn tree(data: &[u8]) -> Option<Value> {
     let mark = b"$serde_json::";
     let is_marked = data.windows(mark.len()).any(|window| window == mark);
@@ -58,7 +58,7 @@ fn tree(data: &[u8]) -> Option<Value> {
     value.filter(|_| !is_marked)
 }
 
-/// What was read may be read, and is written back as it came.
+/// What was read is valid, and is written back as it came.
 fn read(shape: &Shape, data: &[u8], written: &str) {
     let document = json::document(without_mark(data)).expect("only JSON is read");
     let failure = Search::default().failure(shape, document, "");
@@ -66,7 +66,7 @@ fn read(shape: &Shape, data: &[u8], written: &str) {
     shape::compare(shape, document, written, "");
 }
 
-/// What was refused cannot be read, and the error says where and why, without a value.
+/// What was refused is invalid, and the error says where and why, without showing a value.
 fn refused(shape: &Shape, data: &[u8], error: &DecodeError) {
     assert_eq!(error.body(), data, "the error keeps the document");
     if error.found() == "too many values" {
@@ -89,8 +89,8 @@ fn refused(shape: &Shape, data: &[u8], error: &DecodeError) {
         .find(|failure| failure.found == "not JSON" || failure.pointer == pointer)
         .unwrap_or_else(|| panic!("refused without a reason: {error}"));
     if json::has_odd_names(document, shape::LEVELS) {
-        // One before the last of equal names may be what was refused, and what is told of the value is then told
-        // of the last one, or nothing is.
+        // The value that was refused may be one before the last of several with equal names. The error then describes
+        // the last one, or nothing.
         return;
     }
     assert_eq!(found, expected.found, "{error}");
@@ -99,7 +99,7 @@ fn refused(shape: &Shape, data: &[u8], error: &DecodeError) {
         return;
     }
 
-    // The place is one of the document; what is missing is missing in a place of the document.
+    // The place is in the document; if a value is missing, the place that it is missing from is.
     let parent = pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
     let place = if found == "nothing" { parent } else { pointer };
     let stands = json::at(document, place).expect("the place is in the document");
@@ -113,7 +113,8 @@ fn refused(shape: &Shape, data: &[u8], error: &DecodeError) {
     }
     assert_eq!(error.path(), path_of(pointer, document));
     let text = text_of(error.path(), &expected);
-    // Of a number beyond a binary float, where something else should be, serde_json does not say what.
+    // If a number beyond a binary float stands where something else should be, serde_json does not say what was
+    // expected.
     let vague = text.replace(expected.expected, "another value");
     let shown = error.to_string();
     assert!(
@@ -122,8 +123,8 @@ fn refused(shape: &Shape, data: &[u8], error: &DecodeError) {
     );
 }
 
-/// The pointer in the words of a programmer, `application.offers[2].id`, with a position in the place of a
-/// name that the specification does not have.
+/// The pointer as programmers write it, `application.offers[2].id`, with a position in place of a name that the
+/// specification does not have.
 fn path_of(pointer: &str, document: &str) -> String {
     let mut path = String::new();
     let mut above = String::new();
@@ -149,7 +150,7 @@ fn path_of(pointer: &str, document: &str) -> String {
     path
 }
 
-/// The fields of every request and every response that is no error.
+/// The fields of every request and of every response that is not an error.
 fn names_of_the_specification() -> &'static BTreeSet<String> {
     static NAMES: OnceLock<BTreeSet<String>> = OnceLock::new();
     NAMES.get_or_init(|| {
@@ -165,7 +166,7 @@ fn names_of_the_specification() -> &'static BTreeSet<String> {
     })
 }
 
-/// The whole text of an error: it has no room for a value.
+/// The whole text of an error, which leaves no room for a value.
 fn text_of(path: &str, failure: &Failure) -> String {
     let at = if path.is_empty() {
         String::new()
@@ -226,7 +227,7 @@ fn is_syntax_text(error: &DecodeError) -> bool {
     known.contains(&reason) && is_position(position)
 }
 
-/// A field as text, `None` when it is not there or null.
+/// A field as text; `None` when it is missing or null.
 fn text<'v>(value: &'v Value, name: &str) -> Option<&'v str> {
     value.get(name).and_then(Value::as_str)
 }
@@ -258,7 +259,7 @@ fn deal_agrees(deal: &Deal, value: &Value) {
     for (quote, value) in deal.quotes.iter().zip(items(value, "quotes")) {
         assert_eq!(quote.id.as_ref().map(|id| id.as_str()), text(value, "id"));
         let least = value.get("estimated_amount_min");
-        // serde_json keeps an integer apart from `1.0` and `1e0`, which are integers too.
+        // serde_json distinguishes an integer from `1.0` and `1e0`, which are integers too.
         if let Some(least) = least.and_then(Value::as_i64) {
             assert_eq!(quote.estimated_amount_min, Some(least));
         }
@@ -351,8 +352,7 @@ fn items<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
         .flatten()
 }
 
-/// serde_json's tree holds a binary float: near enough is all that it can say. The exact digits are
-/// compared elsewhere.
+/// serde_json's tree holds a binary float, so the value can only be close. The exact digits are compared elsewhere.
 fn close(decimal: Option<Decimal>, value: Option<&Value>) {
     let float = value.and_then(Value::as_f64);
     assert_eq!(decimal.is_some(), float.is_some());

@@ -8,7 +8,7 @@ use dealkit::parse_retry_after;
 /// The end of the year 9999 in seconds since 1970: no date is later.
 const END: u64 = 253_402_300_800;
 
-/// Any text as the value of the header, and an instant made of the bytes in each of the three forms of a date.
+/// Any text as the value of the header, and an instant made from the bytes in each of the three date formats.
 pub fn retry_after(data: &[u8]) {
     let nows = [0, 784_111_777, END, 10 * END].map(|now| UNIX_EPOCH + Duration::from_secs(now));
     let text = String::from_utf8_lossy(data);
@@ -36,7 +36,7 @@ fn any_text(text: &str, now: SystemTime) {
         });
         assert_eq!(wait, Some(Duration::from_secs(seconds)));
     } else if let Some(wait) = wait {
-        // A date, then: whole seconds, not beyond the last one, and none at all once that is over.
+        // A date, then: whole seconds, no later than the last one, and no wait at all once that is over.
         let date = now + wait;
         assert!(
             now > UNIX_EPOCH + Duration::from_secs(END)
@@ -61,7 +61,7 @@ fn date(seconds: u64, now: SystemTime) {
         assert_eq!(parse_retry_after(&text, now), wait, "{text}");
         assert_eq!(parse_retry_after(&format!(" {text} "), now), wait, "{text}");
     }
-    // Two digits of a year are of the years 1970 to 2069.
+    // A two-digit year means one from 1970 to 2069.
     if seconds < 3_155_760_000 {
         let text = utc.format("%A, %d-%b-%y %H:%M:%S GMT").to_string();
         assert_eq!(parse_retry_after(&text, now), wait, "{text}");

@@ -9,7 +9,7 @@ use crate::json::{self, Kind};
 /// The key of a server that was given none.
 pub(crate) const KEY: &str = "sandbox-key";
 
-/// A service that has `deals` and a changed configuration.
+/// A service with `deals` and a changed configuration.
 pub(crate) fn service(deals: Vec<SeedDeal>, change: impl FnOnce(&mut Config)) -> Service {
     let mut config = Config::default();
     config.max_agents = u64::MAX;
@@ -26,7 +26,7 @@ pub(crate) fn request(method: &str, target: &str) -> http::request::Builder {
         .header("x-service-key", KEY)
 }
 
-/// Every status of the contract but 408, which needs a clock.
+/// Every status of the contract except 408, which needs a clock.
 const STATUSES: [u16; 11] = [200, 201, 204, 400, 401, 404, 405, 413, 415, 422, 507];
 
 /// The one value of a header.
@@ -47,7 +47,7 @@ pub(crate) fn text(response: &Response<Bytes>, pointer: &str) -> String {
     json::string(field(response, pointer).unwrap()).unwrap()
 }
 
-/// Checks a response, and gives its status.
+/// Checks a response and returns its status.
 pub(crate) fn check(response: &Response<Bytes>, is_head: bool) -> u16 {
     let status = response.status().as_u16();
     assert!(STATUSES.contains(&status), "the contract has no {status}");

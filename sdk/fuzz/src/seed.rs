@@ -21,7 +21,7 @@ use crate::{
     sandbox::{self, KEY},
 };
 
-/// One file in so many that are taken is served over a socket too: that takes ten times as long as the rest.
+/// One in this many accepted files is also served over a socket, which takes ten times as long as the rest.
 const ONE_IN: u64 = 64;
 
 /// Any bytes as a seed file.
@@ -48,14 +48,14 @@ pub fn seed(data: &[u8]) {
     }
 }
 
-/// A file that is gone when it is dropped.
+/// A file that is deleted when this is dropped.
 struct Temporary(PathBuf);
 
 impl Temporary {
     fn with(content: &[u8]) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        // Memory, where there is such a thing.
+        // In memory, where possible.
         let memory = PathBuf::from("/dev/shm");
         let directory = if memory.is_dir() {
             memory
@@ -76,7 +76,7 @@ impl Drop for Temporary {
 
 /// Why the server refuses the file, if it does.
 fn refusal(file: &Temporary) -> Option<SeedError> {
-    // Deals are looked at before the address, and no machine has this one (RFC 5737): nothing is started.
+    // Deals are checked before the address, and no machine has this one (RFC 5737): nothing is started.
     let mut config = Config::default();
     config.listen = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 0));
     config.service_key = Some(ServiceKey::default());
@@ -219,7 +219,7 @@ impl Refusal {
     }
 }
 
-/// A server that was started with the file responds with its bytes.
+/// Checks that a server started with the file responds with its bytes.
 fn served(file: &Temporary, deals: &[(String, &str)]) {
     let sandbox = Sandbox::builder().deals_file(&file.0).start().unwrap();
     for (id, text) in deals.iter().take(2).filter(|(id, _)| !id.is_empty()) {

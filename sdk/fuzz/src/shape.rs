@@ -1,5 +1,5 @@
-//! The tables of the responses, stated a second time, and what follows from them: which value of a document
-//! cannot be, and what a document says once it was read and written back.
+//! The tables of the responses, stated a second time, and what follows from them: which value of a document is invalid,
+//! and what a document looks like after it was read and written back.
 
 use crate::{
     json::{self, Kind, Number, Written},
@@ -25,7 +25,7 @@ pub(crate) enum Shape {
 
 use Shape::{Boolean, Date, Decimal, Free, Integer, List, Object, Text, Texts, Timestamp};
 
-/// Whether a field must be there, and what is written when it is not.
+/// Whether a field must be present, and what is written when it is not.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     Required,
@@ -39,7 +39,7 @@ use Need::{Nullable, Optional, Required};
 
 type Field = (&'static str, Need, Shape);
 
-/// How deep the tables go: a deal's contacts' fields.
+/// How deeply the tables are nested: a deal's contacts' fields.
 pub(crate) const LEVELS: usize = 6;
 
 pub(crate) const DEAL: Shape = Object(&[
@@ -184,7 +184,7 @@ impl Shape {
         }
     }
 
-    /// What the reader says that it expected here.
+    /// What the reader says it expected here.
     fn expectation(&self) -> &'static str {
         match self {
             Text => "a string",
@@ -205,24 +205,24 @@ impl Shape {
 pub(crate) struct Failure {
     /// Where, as a JSON pointer.
     pub(crate) pointer: String,
-    /// What stands there, as the contract names it.
+    /// What is there, in the contract's words.
     pub(crate) found: &'static str,
-    /// What was expected; empty for a missing field and for what is not JSON.
+    /// What was expected; empty for a missing field and for text that is not JSON.
     pub(crate) expected: &'static str,
 }
 
-/// Finds what in a document cannot be, in the order in which a reader comes upon it.
+/// Finds the invalid values of a document, in the order in which a reader comes upon them.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
-    /// What may be refused or not: numbers of more digits than everybody holds.
+    /// Values that may or may not be refused: numbers with more digits than everybody holds.
     pub(crate) allowed: Vec<Failure>,
 }
 
-/// Half of a surrogate pair where text is needed: serde_json calls that no JSON.
+/// Half of a surrogate pair where text is needed: serde_json says that this is not JSON.
 const NOT_JSON: &str = "not JSON";
 
 impl Search {
-    /// The first value of `value` that cannot be.
+    /// The first invalid value in `value`.
     pub(crate) fn failure(&mut self, shape: &Shape, value: &str, pointer: &str) -> Option<Failure> {
         let kind = Kind::of(value);
         let failure = |found| {
@@ -244,7 +244,7 @@ impl Search {
             List(_) => kind == Kind::Array,
         };
         if !kind_is_right {
-            // What is read as raw text first may be any text.
+            // A value that is first read as raw text may be any text.
             let is_raw = matches!(shape, Integer | Decimal | Free);
             let is_text = kind != Kind::String || json::string(value).is_some();
             return failure(if is_raw || is_text {
@@ -331,7 +331,7 @@ fn fits(shape: &Shape, text: &str) -> Fits {
         let integer = written.value.as_ref().and_then(Number::integer);
         return match integer {
             None => Fits::No,
-            // A mantissa of more digits is a number that no decimal holds, even if 64 bits hold its value.
+            // A mantissa with more digits is a number that no decimal holds, even if 64 bits hold its value.
             Some(_) if plain && written.places <= 28 && scale_fits(&written) => Fits::Yes,
             Some(_) => Fits::Perhaps,
         };
@@ -350,7 +350,8 @@ fn fits(shape: &Shape, text: &str) -> Fits {
     if beyond { Fits::No } else { Fits::Perhaps }
 }
 
-/// Whether the digits, with the point moved by the exponent, are still at most 28 with at most 28 places.
+/// Whether the digits, with the point moved by the exponent, are still at most 28, with at most 28 of them after the
+/// point.
 fn scale_fits(written: &Written) -> bool {
     if written.is_zero() {
         return true;
@@ -449,7 +450,7 @@ fn decimal_is_kept(document: &str, written: &str) -> bool {
         return false;
     }
     let places = from.places - from.exponent.unwrap_or_default();
-    // Zero fits however far the point moves, and then its scale may not.
+    // Zero fits however far the point moves, but then its scale may not.
     let zero_too_far = from.is_zero() && !(0..=28).contains(&places);
     zero_too_far || to.places == places.max(0)
 }

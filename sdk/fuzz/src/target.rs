@@ -11,8 +11,8 @@ use crate::{
 
 const MAX_BODY: usize = 512;
 
-/// Any bytes as a request: `METHOD TARGET VERSION`, lines of `name: value`, an empty line, the body. In a
-/// value `{key}` stands for the right key. What no request can hold is left out.
+/// Any bytes as a request: `METHOD TARGET VERSION`, lines of `name: value`, an empty line, the body. In a value,
+/// `{key}` stands for the right key. Whatever a request cannot hold is left out.
 pub fn target(data: &[u8]) {
     thread_local! {
         static SERVICES: (Service, Service) = (
@@ -74,7 +74,7 @@ fn answered(request: &Request<Bytes>, service: &Service, full: &Service) {
         assert_eq!(status, expected, "{request:?}");
     }
 
-    // The caller's own request id comes back if it is sane, and only then.
+    // The caller's own request id is returned if it is valid, and only then.
     let sent: Vec<&[u8]> = values(request, "x-request-id");
     let id = sandbox::header(&response, "x-request-id").unwrap();
     if let [sent] = sent[..] {
@@ -98,7 +98,7 @@ fn answered(request: &Request<Bytes>, service: &Service, full: &Service) {
     }
     service.reset();
 
-    // HEAD says what GET would.
+    // HEAD gives the same response as GET, without its body.
     if is_head {
         let mut get = request.clone();
         *get.method_mut() = Method::GET;
@@ -133,7 +133,7 @@ fn expected(request: &Request<Bytes>) -> Option<u16> {
     let plain_host = !host.is_empty() && host.iter().all(u8::is_ascii_lowercase);
     let origin_form =
         uri.scheme().is_none() && uri.authority().is_none() && uri.path().starts_with('/');
-    // What frames a body is for the tests of bare sockets.
+    // Message framing is covered by the tests with bare sockets.
     let framed = request.headers().contains_key(header::TRANSFER_ENCODING);
     if request.version() != Version::HTTP_11 || !plain_host || !origin_form || framed {
         return None;
@@ -173,7 +173,7 @@ fn expected(request: &Request<Bytes>) -> Option<u16> {
     match values(request, header::CONTENT_LENGTH.as_str())[..] {
         _ if request.body().len() > MAX_BODY => return Some(413),
         [] => {}
-        // An HTTP library refuses a head whose length is no number, or not the body's.
+        // An HTTP library refuses a head whose length is not a number, or not that of the body.
         [length] => {
             let length = std::str::from_utf8(length).ok()?.parse::<u64>().ok()?;
             if length > MAX_BODY as u64 {
@@ -186,12 +186,12 @@ fn expected(request: &Request<Bytes>) -> Option<u16> {
         Some("d_1" | "d_2" | "d_3") => Some(200),
         Some(_) => Some(404),
         None if !json::is_strict(request.body()) => Some(400),
-        // Which of the two is what `create_agent` is about.
+        // `create_agent` tests which of the two it is.
         None => None,
     }
 }
 
-/// Escapes decoded once; an escape that is none stands for itself. `None` when that is not UTF-8.
+/// Escapes decoded once; an invalid escape stands for itself. `None` when the result is not UTF-8.
 fn decoded(segment: &str) -> Option<String> {
     let mut left = segment.as_bytes();
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Dates and timestamps as the contract states them, read a second time.
+//! Dates and timestamps as the contract defines them, parsed a second time.
 
 /// Days since 1970-01-01 of a day `YYYY-MM-DD` in the years 0001 to 9999.
 pub(crate) fn date(text: &str) -> Option<i64> {
@@ -35,7 +35,7 @@ pub(crate) fn date(text: &str) -> Option<i64> {
     Some(days + lengths[..month].iter().sum::<i64>() + day - 1 - 719_162)
 }
 
-/// An instant: seconds since 1970, and nanoseconds, which are a second more in a leap second.
+/// An instant: seconds since 1970, and nanoseconds, with a second added to them in a leap second.
 pub(crate) type Instant = (i64, u32);
 
 /// An RFC 3339 timestamp. No offset means UTC; the year must be 0001 to 9999 in UTC too.

@@ -1,5 +1,5 @@
-//! The fuzz bodies without a fuzzer: the contract's vectors, arbitrary bytes, and documents that nearly are
-//! what they should be. `make fuzz` goes on from here.
+//! The fuzz bodies without a fuzzer: the contract's vectors, arbitrary bytes, and documents that are nearly right.
+//! `make fuzz` goes on from here.
 
 use std::fmt;
 
@@ -59,17 +59,17 @@ impl fmt::Debug for Input {
 
 #[derive(Clone, Debug)]
 enum Edit {
-    /// Another byte here.
+    /// Change the byte here.
     Flip(Index, u8),
-    /// A piece here, in the place of nothing.
+    /// Insert a piece here.
     Insert(Index, &'static str),
-    /// A value here, in the place of the one between the nearest separators.
+    /// Put a value here, in place of the one between the nearest separators.
     Swap(Index, &'static str),
-    /// These bytes gone.
+    /// Delete these bytes.
     Delete(Index, usize),
-    /// These bytes twice.
+    /// Repeat these bytes.
     Double(Index, usize),
-    /// From here on the end of another input.
+    /// Replace everything from here on with the end of another input.
     Splice(Index, Index, Index),
 }
 
@@ -129,7 +129,7 @@ fn apply(edit: &Edit, input: &mut Vec<u8>, inputs: &[Vec<u8>]) {
     }
 }
 
-/// A JSON document of fields that the target knows, in no order and of any type.
+/// A JSON document with fields that the target knows, in any order and of any type.
 fn nearly(words: Vec<&'static str>) -> impl Strategy<Value = Vec<u8>> {
     let value = prop_oneof![
         4 => select(&PIECES[1..18]).prop_map(str::to_owned),
@@ -165,7 +165,7 @@ fn drive(target: &str, cases: u32) {
     for input in &inputs {
         body(input);
     }
-    // The same failure again is of no use: what is found becomes a vector.
+    // Keeping the same failure is of no use: whatever is found becomes a vector.
     let config = Config {
         cases,
         failure_persistence: None,
@@ -199,11 +199,11 @@ fn any_agent() {
     drive("agent", 3_000);
 }
 
-/// As many as `READERS_CASES` says, which may be a million.
+/// The number of cases is `READERS_CASES`, which may be a million.
 #[test]
 fn any_document_by_both_readers() {
     let cases = std::env::var("READERS_CASES").map_or(10_000, |cases| cases.parse().unwrap());
-    // The slowest of all, and so on two threads.
+    // The slowest of all, so it runs on two threads.
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| drive("readers", cases / 2));

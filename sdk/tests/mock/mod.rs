@@ -1,4 +1,4 @@
-//! A service that gives one response to everything and keeps what arrived: httpmock. And clients that do not retry.
+//! An httpmock service that gives one response to everything and keeps what arrived, and clients that do not retry.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::sync::{Arc, Mutex};
@@ -8,13 +8,14 @@ use httpmock::{HttpMockRequest, HttpMockResponse, MockServer};
 
 use crate::peer::KEY;
 
-/// An agent as short as may be.
+/// The shortest possible agent.
 pub(crate) const AGENT: &str = r#"{"id":"a_1","email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{},"role_assignments":[{"role":"AGENT"}]}"#;
 
-/// A deal as short as may be.
+/// The shortest possible deal.
 pub(crate) const DEAL: &str = r#"{"id":"d_1"}"#;
 
-/// A builder for a service at `url`. The one place to turn retries off: every call here is one request.
+/// A builder for a client of a service at `url`. This is the only place that turns retries off: every call is one
+/// request.
 pub(crate) fn builder(url: impl Into<String>) -> ClientBuilder {
     Client::builder()
         .base_url(url)
@@ -27,14 +28,14 @@ pub(crate) fn client(url: impl Into<String>) -> Client {
     builder(url).build().unwrap()
 }
 
-/// httpmock that gives one response to everything, and keeps what arrived.
+/// An httpmock service that gives one response to everything, and keeps what arrived.
 pub(crate) struct Service {
     server: MockServer,
     arrived: Arc<Mutex<Vec<HttpMockRequest>>>,
 }
 
 impl Service {
-    /// Answers everything with this; for tests that are async.
+    /// Answers everything with this response; for async tests.
     pub(crate) async fn answering(
         status: u16,
         headers: &[(&str, &str)],
@@ -53,7 +54,7 @@ impl Service {
         service
     }
 
-    /// Answers everything with this; for tests that are not async.
+    /// Answers everything with this response; for tests that are not async.
     pub(crate) fn answering_blocking(status: u16, body: impl AsRef<[u8]>) -> Self {
         let answer = answer(status, &[], body.as_ref());
         let service = Self::on(MockServer::start());
@@ -116,13 +117,13 @@ fn keep(
     }
 }
 
-/// Path and query of what arrived; httpmock puts the origin before them.
+/// The path and query of a request; httpmock puts the origin before them.
 pub(crate) fn target(request: &HttpMockRequest) -> &str {
     let (_, rest) = request.uri_str().split_once("://").unwrap();
     &rest[rest.find('/').unwrap()..]
 }
 
-/// The values of a header of what arrived, whatever the case of its name.
+/// The values of a header of a request, regardless of the case of its name.
 pub(crate) fn header<'a>(request: &'a HttpMockRequest, name: &str) -> Vec<&'a str> {
     request
         .headers_vec()

@@ -155,7 +155,7 @@ fn check_struct(found: &DataType, name: &str, schemas: &Value) {
     assert_eq!(extra.name(), "extra");
     assert_eq!(fields.len(), properties.len(), "{name}");
     for field in fields {
-        // On the wire some names are in camel case.
+        // Some names are in camel case on the wire.
         let plain = |name: &str| name.replace('_', "").to_lowercase();
         let mut properties = properties.iter();
         let (_, property) = properties

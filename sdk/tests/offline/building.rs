@@ -1,4 +1,4 @@
-//! Models are built in one expression, as the tests of users do, and are then what the same JSON reads as.
+//! Models can be built in one expression, as users' tests do, and equal what the same JSON is read as.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +90,7 @@ fn an_agent_is_built_in_one_expression() {
     assert_eq!(agent.date_of_birth, None);
 }
 
-/// What requires nothing has a default, which is what an empty object reads as.
+/// A model without required fields has a default, which equals what an empty object is read as.
 #[test]
 fn what_requires_nothing_has_a_default() {
     macro_rules! empty {

@@ -1,4 +1,4 @@
-//! The contract's data holds together: openapi.json against the vectors, and the models against both.
+//! The contract's data is consistent: openapi.json with the vectors, and the models with both.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ fn schema(of: &str) -> Validator {
     jsonschema::draft202012::new(&root).unwrap()
 }
 
-/// The document of a case, where a plain JSON parser can hold it.
+/// The document of a case, if a plain JSON parser can read it.
 fn document(case: &Value) -> Option<Value> {
     serde_json::from_slice(&bytes(case)).ok()
 }
@@ -62,7 +62,7 @@ fn requests_and_responses_match_the_schema() {
     );
 }
 
-/// Formats are annotations in JSON Schema, and a closed set of fields is what `--strict` adds.
+/// Formats are only annotations in JSON Schema, and closed sets of fields come only with `--strict`.
 fn schema_can_judge(expect: &Value) -> bool {
     expect["errors"].as_array().unwrap().iter().any(|error| {
         !matches!(
@@ -72,7 +72,7 @@ fn schema_can_judge(expect: &Value) -> bool {
     })
 }
 
-/// Of a deal the schema promises nothing but its `id`, so what the SDK reads is what the schema allows.
+/// Of a deal, the schema requires nothing but its `id`, so whatever the SDK reads matches the schema.
 #[test]
 fn deals_that_are_read_match_the_schema() {
     let schema = schema("Deal");
@@ -92,13 +92,13 @@ fn deals_that_are_read_match_the_schema() {
     assert!(checked >= 50, "only {checked}");
 }
 
-/// Of an agent the schema promises more than the SDK asks for, so what the schema allows is read.
+/// Of an agent, the schema requires more than the SDK does, so whatever matches the schema is read.
 #[test]
 fn agents_that_match_the_schema_are_read() {
     let schema = schema("Agent");
     let mut checked = 0;
     for case in vectors::<Value>("agents.json", 20) {
-        // Whether a day exists is more than the schema says.
+        // The schema cannot say whether a day exists.
         let no_such_day = case["expect"]["error"]["path"] == "date_of_birth";
         if !no_such_day && document(&case).is_some_and(|document| schema.is_valid(&document)) {
             assert!(case["expect"].get("values").is_some(), "{}", name(&case));
@@ -108,7 +108,7 @@ fn agents_that_match_the_schema_are_read() {
     assert!(checked >= 5, "only {checked}");
 }
 
-/// Every field that the schema knows is a field of the model, and the other way round.
+/// Every field in the schema is a field of the model, and vice versa.
 #[test]
 fn models_have_exactly_the_fields_of_the_schema() {
     let openapi = openapi();
@@ -116,7 +116,7 @@ fn models_have_exactly_the_fields_of_the_schema() {
     let full_deal = filled(schemas, &schemas["Deal"]);
     let deal = Deal::from_json(full_deal.to_string()).unwrap();
     let mut expected = full_deal.clone();
-    // What no field reads would be in `extra`, and so would come back all the same: it is taken out.
+    // A field that the model lacks would land in `extra`, and so be written all the same: `extra` is taken out.
     expected["id"] = json!("another");
     let mut stripped = deal;
     stripped.id = "another".into();
@@ -146,7 +146,7 @@ macro_rules! table {
 }
 dealkit::__response_models!(table);
 
-/// Every type of the table is a schema with the same fields, and what the table requires the schema does too.
+/// Every type in the table is a schema with the same fields, and whatever the table requires, the schema requires too.
 #[test]
 fn the_table_states_the_fields_of_the_schemas() {
     let openapi = openapi();
@@ -184,7 +184,7 @@ fn strip_extra(deal: &mut Deal) {
     deal.sides[0].extra.clear();
 }
 
-/// A value with every field that a schema knows, each of the type that it states.
+/// A value with every field in the schema, each of the type that it gives.
 fn filled(schemas: &Value, schema: &Value) -> Value {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         let name = reference.rsplit('/').next().unwrap();
@@ -225,7 +225,7 @@ fn filled(schemas: &Value, schema: &Value) -> Value {
     }
 }
 
-/// What generators of clients trip over, in schemas at any depth.
+/// Things that client generators trip over, in schemas at any depth.
 #[test]
 fn generated_clients_come_out_right() {
     let openapi = openapi();
@@ -237,9 +237,9 @@ fn generated_clients_come_out_right() {
         .map(|(name, schema)| (name.clone(), schema))
         .collect();
     while let Some((place, schema)) = left.pop() {
-        // openapi-typescript takes a field with a default for one that is always there.
+        // openapi-typescript treats a field with a default as always present.
         assert!(schema.get("default").is_none(), "{place}");
-        // The server takes addresses that are not ASCII, which `email` refuses.
+        // The server accepts addresses that are not ASCII, which `email` rejects.
         assert_ne!(schema["format"], "email", "{place}");
         let types = &schema["type"];
         if types == "object" || types[0] == "object" {
@@ -275,7 +275,7 @@ fn generated_clients_come_out_right() {
     );
 }
 
-/// Facts that stand in the code as well as in openapi.json are the same in both.
+/// Facts that are both in the code and in openapi.json are the same in both.
 #[test]
 fn the_code_and_openapi_state_the_same_facts() {
     let openapi = openapi();

@@ -1,4 +1,4 @@
-//! `Decimal`: arithmetic, and integers beside it.
+//! `Decimal`: arithmetic, and use together with integers.
 
 use std::panic::catch_unwind;
 
@@ -33,7 +33,7 @@ fn operators_are_exact() {
     total /= Decimal::from(4);
     total %= Decimal::from(3);
     assert_eq!(total, 2);
-    // The classic that a binary float gets wrong.
+    // The classic case that binary floats get wrong.
     assert_eq!(decimal("0.1") + decimal("0.2"), decimal("0.3"));
 }
 

@@ -1,5 +1,5 @@
 //! A value that cannot be read never shows in the error, whichever way serde takes to the model: the error's text, its
-//! `Debug` and its sources say what was expected. Undocumented names are values too.
+//! `Debug` and its sources only say what was expected. Undocumented names are values too.
 
 use std::{collections::BTreeSet, error::Error as StdError, fmt::Debug};
 
@@ -25,7 +25,7 @@ const CANARY: &str = "Ada Lovelace, expected a c4n4ry";
 const NUMBER: u64 = 15_550_177;
 const MARKS: [&str; 3] = ["Lovelace", "c4n4ry", "15550177"];
 
-/// One value of each kind, all of them with what must not show. A boolean is its own canary.
+/// One value of each kind, each containing what must not show. For a boolean, this is its value.
 fn canaries() -> Vec<Value> {
     vec![
         json!(CANARY),
@@ -39,7 +39,7 @@ fn canaries() -> Vec<Value> {
         json!({CANARY: true}),
         json!({CANARY: [{CANARY: NUMBER}]}),
         json!({CANARY: {CANARY: CANARY}}),
-        // Refused as soon as it has been a float.
+        // Refused once it has been turned into a float.
         json!({CANARY: 15_550_177.123_456_79}),
         Value::Null,
     ]
@@ -63,7 +63,7 @@ enum Adjacent<T> {
     Model(T),
 }
 
-/// Ends the test when the error shows a value; returns its text.
+/// Fails the test if the error shows a value; returns its text.
 fn silent(error: impl StdError, way: &str) -> String {
     let text = error.to_string();
     let mut shown = format!("{text}\n{error:?}");
@@ -84,7 +84,7 @@ fn silent(error: impl StdError, way: &str) -> String {
     text
 }
 
-/// Reads the document in every way; how many of them refused it.
+/// Reads the document in every way, and returns how many of them refused it.
 fn read_in_every_way<T: DeserializeOwned + Debug>(document: &Value, place: &str) -> usize {
     let mut refused = 0;
     let mut keep = |error: Option<String>| refused += usize::from(error.is_some());
@@ -96,7 +96,7 @@ fn read_in_every_way<T: DeserializeOwned + Debug>(document: &Value, place: &str)
     tagged["kind"] = json!("Model");
     let content = json!({"content": document, "kind": "Model"}).to_string();
 
-    // Text and `Value` say the same, but of floats.
+    // Text and `Value` give the same error, except for floats.
     let direct = serde_json::from_str::<T>(&text)
         .err()
         .map(|error| silent(error, &way("text")));
@@ -152,7 +152,7 @@ fn read_in_every_way<T: DeserializeOwned + Debug>(document: &Value, place: &str)
     );
     let watched: Result<T, _> =
         serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(&text));
-    // The path before the text is of that crate's own making.
+    // The path in front of the text comes from that crate.
     keep(
         watched
             .err()
@@ -174,7 +174,7 @@ fn read_in_every_way<T: DeserializeOwned + Debug>(document: &Value, place: &str)
     refused
 }
 
-/// The pointers of every value in the document but itself.
+/// The pointers of every value in the document except the document itself.
 fn pointers(value: &Value, at: &str, out: &mut Vec<String>) {
     let mut step = |name: &str, value: &Value| {
         let pointer = format!("{at}/{name}");
@@ -192,7 +192,7 @@ fn pointers(value: &Value, at: &str, out: &mut Vec<String>) {
     }
 }
 
-/// Every value of the document is replaced by every canary; an undocumented field holds them too.
+/// Replaces every value in the document with every canary; an undocumented field holds them too.
 fn replace_each_value<T: DeserializeOwned + Debug>(document: &Value) {
     serde_json::from_value::<T>(document.clone()).unwrap();
     let mut places = Vec::new();
@@ -207,7 +207,7 @@ fn replace_each_value<T: DeserializeOwned + Debug>(document: &Value) {
             }
         }
     }
-    // Only what is of free form takes them all.
+    // Only free-form values accept them all.
     for place in &places {
         let is_free = place.contains("etadata/") || place.ends_with("/extra");
         assert!(
@@ -222,7 +222,7 @@ fn replace_each_value<T: DeserializeOwned + Debug>(document: &Value) {
     }
 }
 
-/// The document of a vector file that has every field.
+/// The document in a vector file that has every field.
 fn full(file: &str) -> Value {
     let cases: Vec<Value> = vectors::vectors(file, 20);
     let full = cases.iter().find(|case| vectors::name(case) == "full");
@@ -254,7 +254,7 @@ fn no_error_of_a_request_shows_a_value() {
     }));
 }
 
-/// A document that is something else altogether.
+/// A document of an entirely different kind.
 #[test]
 fn no_error_of_another_document_shows_it() {
     fn read_each<T: DeserializeOwned + Debug>() {
@@ -280,7 +280,7 @@ fn no_error_of_another_document_shows_it() {
     read_each::<Decimal>();
 }
 
-/// From deserializers that hand over what they have, whatever was asked for.
+/// Deserializers that hand over what they have, whatever they are asked for.
 #[test]
 fn no_visitor_shows_what_it_is_handed() {
     fn visit_each<T: DeserializeOwned + Debug>() {
@@ -335,7 +335,7 @@ fn no_visitor_shows_what_it_is_handed() {
     visit_each::<Decimal>();
 }
 
-/// The texts, with the place of a document that has one.
+/// The texts, with the place if the document has one.
 #[test]
 fn an_error_says_what_was_expected_and_where() {
     let text = |json: &str| serde_json::from_str::<Deal>(json).unwrap_err().to_string();
@@ -347,7 +347,7 @@ fn an_error_says_what_was_expected_and_where() {
         text(r#"{"listing_contract":{"agent":"Ada Lovelace"}}"#),
         "expected an object at line 1 column 44"
     );
-    // What breaks is told as before.
+    // Malformed JSON is reported as before.
     assert_eq!(
         text(r#"{"id":"d"#),
         "EOF while parsing a string at line 1 column 8"

@@ -1,5 +1,5 @@
-//! Through every serde format: what is written reads back as the same value, or there is an error that says what to
-//! do. Never another value, and never a name that is private to serde_json.
+//! Through every serde format, what is written reads back as the same value, or there is an error that says what to do.
+//! Never another value, and never a name that is private to serde_json.
 //!
 //! The same tests run with serde_json's feature `arbitrary_precision` switched on (Makefile, `test-rust`).
 
@@ -11,13 +11,13 @@ use proptest::prelude::*;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-/// Whether a `Value` holds the text of its numbers.
+/// Whether a `Value` keeps the text of its numbers.
 fn arbitrary_precision() -> bool {
     let number: Value = serde_json::from_str("1.10").unwrap();
     number.to_string().ends_with('0')
 }
 
-/// A format, with a text of what was written in which a private name would be seen.
+/// A format, with a text of what was written in which a private name would show.
 trait Format {
     type Document;
 
@@ -60,7 +60,7 @@ formats! {
     WatchedReader: String = |value| serde_json::to_string(value),
         |text| serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_reader(text.as_bytes())),
         |text| text.clone();
-    // A layer that hides what is behind it: dealkit must be safe there without knowing.
+    // A layer that hides the format behind it: dealkit must be safe there without knowing the format.
     Hidden: String = |value| hidden_write(value), |text| hidden_read(&text), |text| text.clone();
     Yaml: String = |value| yaml_serde::to_string(value), |text| yaml_serde::from_str(&text), |text| text.clone();
     Toml: String = |value| toml::to_string(value), |text| toml::from_str(&text), |text| text.clone();
@@ -127,7 +127,7 @@ enum Adjacent<T> {
     Row(T),
 }
 
-/// The content stands before the tag, and so it is buffered.
+/// The content comes before the tag, and so serde buffers it.
 #[derive(Debug, PartialEq, Serialize)]
 struct Reversed<T> {
     content: T,
@@ -148,7 +148,7 @@ enum Outcome {
     NotRead(String),
 }
 
-/// Writes and reads; another value than the one written, or a private name, ends the test.
+/// Writes and reads a value; fails the test on a different value or a private name.
 fn round_trip<F: Format, T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(
     written: T,
 ) -> Outcome {
@@ -175,7 +175,7 @@ fn reads_back<F: Format, W: Serialize, T: DeserializeOwned + PartialEq + std::fm
     }
 }
 
-/// The value in each shape that makes serde buffer.
+/// The value in each of the shapes that make serde buffer.
 fn shapes<F: Format, T>(value: &T) -> [(&'static str, Outcome); 6]
 where
     T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug + Clone,
@@ -239,7 +239,7 @@ const DECIMALS: [&str; 26] = [
     "-9876543210987654321098765432",
 ];
 
-/// Whether a 64-bit integer or a float of 15 digits holds it.
+/// Whether a 64-bit integer or a float with 15 digits can hold it.
 fn fits_in_binary(text: &str) -> bool {
     text.parse::<i64>().is_ok()
         || text.parse::<u64>().is_ok()
@@ -247,8 +247,8 @@ fn fits_in_binary(text: &str) -> bool {
         || text.trim_start_matches(['-', '0', '.']).len() <= 15
 }
 
-/// With `arbitrary_precision`, a `Value` holds integers of more than 64 bits, and hands them to serde's buffer, which
-/// does not.
+/// With `arbitrary_precision`, a `Value` can hold integers of more than 64 bits, and hands them to serde's buffer,
+/// which cannot.
 fn is_same_or_beyond_serde(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Same => true,
@@ -267,13 +267,13 @@ const SAYS_WHAT_TO_DO: &str =
 fn decimals_survive_every_format() {
     for text in DECIMALS {
         let value = decimal(text);
-        // Directly: the same digits.
+        // Directly: the digits stay the same.
         let json = serde_json::to_string(&value).unwrap();
         assert_eq!(json, value.to_string());
         let again: Decimal = serde_json::from_str(&json).unwrap();
         assert_eq!(again.to_string(), value.to_string());
 
-        // What dealkit writes, it reads.
+        // dealkit reads what it writes.
         for outcomes in [
             shapes::<JsonValue, _>(&value),
             shapes::<BorrowedValue, _>(&value),
@@ -296,7 +296,7 @@ fn decimals_survive_every_format() {
             Outcome::Same
         );
 
-        // JSON that serde buffers: a number was written, and a float is what comes back.
+        // JSON that serde buffers: a number was written, and a float comes back.
         for outcomes in [
             shapes::<JsonText, _>(&value),
             shapes::<JsonReader, _>(&value),
@@ -322,8 +322,8 @@ fn decimals_survive_every_format() {
     }
 }
 
-/// Once a reader has made a float of a number, nobody can tell it from the shortest number that is this float. The
-/// documentation of `Decimal` says so; directly, and with the text of numbers, it is exact.
+/// Once a reader has turned a number into a float, nobody can tell it from the shortest number with the same float. The
+/// documentation of `Decimal` says so; directly, and where the text of numbers is kept, it is exact.
 #[test]
 fn a_float_stands_for_the_shortest_number_that_it_is() {
     let beside = r#"{"name": "Ada", "value": 0.30000000000000001}"#;
@@ -337,7 +337,7 @@ fn a_float_stands_for_the_shortest_number_that_it_is() {
     }
 }
 
-/// Numbers that others wrote: as integers, floats and strings.
+/// Numbers that others have written: as integers, floats and strings.
 #[test]
 fn numbers_of_others_are_read() {
     let read = |outcome: Result<Row<Decimal>, String>| outcome.map(|row| row.value.to_string());
@@ -387,7 +387,7 @@ fn numbers_of_others_are_read() {
             "{cell}"
         );
     }
-    // Flattened, a cell is what the crate csv guesses that it is.
+    // In a flattened struct, a cell has the type that the csv crate guesses.
     let flattened =
         |cell: &str| Csv::read::<Flattened<Row<Decimal>>>(format!("name,value\nAda,{cell}\n"));
     assert_eq!(flattened("10.10").unwrap().row.value, decimal("10.1"));
@@ -442,9 +442,9 @@ fn numbers_that_are_not_certain_are_refused() {
     refused(MessagePack::read(
         MessagePack::write(&Float { value: float }).unwrap(),
     ));
-    // 10.1 as 32 bits, which CBOR hands over as 64.
+    // 10.1 in 32 bits, which CBOR hands over as 64.
     refused(Cbor::read(Cbor::write(&Float { value: 10.1_f32 }).unwrap()));
-    // A `Value` that has rounded already.
+    // A `Value` that has already rounded.
     let document = r#"{"value": 123456789012345678.12}"#;
     let value: Value = serde_json::from_str(document).unwrap();
     if arbitrary_precision() {
@@ -453,7 +453,7 @@ fn numbers_that_are_not_certain_are_refused() {
     } else {
         refused(BorrowedValue::read(value.clone()));
         refused(JsonValue::read(value));
-        // And behind a layer that hides whether it has.
+        // And behind a layer that hides whether it has rounded.
         refused(Hidden::read(document.to_owned()));
     }
 }
@@ -492,7 +492,7 @@ fn what_is_no_number_is_refused() {
             Toml::read::<Row<Decimal>>(toml::to_string(&document).unwrap()).unwrap_err();
         }
     }
-    // Directly through serde_json a string is none, as ever.
+    // Directly through serde_json, a string is not a decimal, as ever.
     JsonText::read::<Row<Decimal>>(r#"{"value": "10.10"}"#.to_owned()).unwrap_err();
     JsonReader::read::<Row<Decimal>>(br#"{"value": "10.10"}"#.to_vec()).unwrap_err();
     Watched::read::<Row<Decimal>>(r#"{"value": "10.10"}"#.to_owned()).unwrap_err();
@@ -512,7 +512,7 @@ fn parsed(text: &str) -> Json {
     Json::parse(text).unwrap()
 }
 
-/// Values of every kind, whose numbers are certain in 64 bits.
+/// Values of every kind, whose numbers are exact in 64 bits.
 const FREE_FORM: [&str; 14] = [
     "null",
     "true",
@@ -530,7 +530,7 @@ const FREE_FORM: [&str; 14] = [
     r#"{"expiry": "2024-01-01", "$name": 1}"#,
 ];
 
-/// Numbers that no 64 bits hold.
+/// Numbers that do not fit in 64 bits.
 const BEYOND: [&str; 5] = [
     "123456789012345678.12",
     "18446744073709551616",
@@ -561,7 +561,7 @@ fn json_survives_every_format() {
             assert_eq!(outcome, Outcome::Same, "{text} {shape}");
         }
         for (shape, outcome) in shapes::<Toml, _>(&value) {
-            // TOML has no null, and says so.
+            // TOML has no null, and its error says so.
             if text.contains("null") {
                 assert!(
                     matches!(outcome, Outcome::NotWritten(_)),
@@ -643,7 +643,7 @@ fn json_of_any_depth_is_kept_or_refused() {
             }
         }
     }
-    // What others nest.
+    // Deep nesting in what others have written.
     let mut deep = ciborium::Value::from(1);
     for _ in 0..200 {
         deep = ciborium::Value::Array(vec![deep]);
@@ -670,7 +670,7 @@ fn values_of_others_become_json() {
     let names = ciborium::Value::Map(vec![(1.into(), 1.into())]);
     Cbor::read::<Json>(cbor(&names).unwrap()).unwrap_err();
     Cbor::read::<Json>(cbor(&ciborium::Value::Bytes(vec![1])).unwrap()).unwrap_err();
-    // An object that looks like what serde_json hands over is no way to smuggle text in.
+    // An object that looks like what serde_json hands over cannot be used to smuggle text in.
     for document in [
         r#"{"$serde_json::private::RawValue": "1, 2"}"#,
         r#"{"$serde_json::private::Number": "1, 2"}"#,
@@ -704,7 +704,7 @@ fn deal() -> Deal {
 fn deals_survive_every_format() {
     let all = deal();
     let mut binary = all.clone();
-    // What serde buffers holds 15 digits.
+    // serde's buffer keeps 15 digits.
     binary.sides.pop();
     let deals = |deal: &Deal| {
         [
@@ -733,7 +733,7 @@ fn deals_survive_every_format() {
             Outcome::NotWritten(error) => panic!("{shape} {error}"),
         }
     }
-    // The deal itself is what is flattened, tagged or tried.
+    // Here the deal itself is flattened, tagged or tried.
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Stored {
         revision: u32,
@@ -849,7 +849,7 @@ fn agents_and_requests_survive_every_format() {
     );
 }
 
-/// Every decimal that there is.
+/// Every possible decimal.
 fn any_decimal() -> impl Strategy<Value = Decimal> {
     let digits = (0..=28_u32).prop_flat_map(|digits| {
         let end = 10_i128.pow(digits);
@@ -861,7 +861,7 @@ fn any_decimal() -> impl Strategy<Value = Decimal> {
 }
 
 proptest! {
-    // Each case is dozens of documents.
+    // Each case reads and writes dozens of documents.
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
@@ -883,7 +883,7 @@ proptest! {
         prop_assert_eq!(serde_json::to_string(&value).unwrap(), value.to_string());
     }
 
-    /// Of at most 15 digits, a number is exact even where serde makes a float of it.
+    /// A number of at most 15 digits is exact even where serde turns it into a float.
     #[test]
     fn fifteen_digits_survive_a_float(mantissa in -999_999_999_999_999_i64..=999_999_999_999_999, scale in 0..=28_u32) {
         let value = Decimal::new(mantissa, scale);
@@ -892,7 +892,7 @@ proptest! {
         }
     }
 
-    /// In free form, a number comes back or is refused.
+    /// In free form, a number comes back unchanged or is refused.
     #[test]
     fn no_format_makes_another_json_of_one(mantissa in any::<i128>(), digits in 0..=30_u32, exponent in -340..340_i32) {
         let value = parsed(&format!("[{}e{exponent}]", mantissa % 10_i128.pow(digits)));

@@ -1,13 +1,13 @@
-//! `Json`: values compare as values, and no depth of nesting ends a process.
+//! `Json`: values compare by value, and no depth of nesting ends the process.
 
 use dealkit::{Agent, AgentProfile, CreateAgent, Deal, Json, UnknownFields};
 use proptest::{collection::vec, prelude::*};
 use serde_json::Value;
 
-/// As deep as a document with some fields beside it may nest.
+/// The deepest nesting of a document that has some fields next to it.
 const DEEPEST: usize = dealkit::document::MAX_VALUES - 100;
 
-/// Deeper than a thread's stack, by far, for what reads by recursion.
+/// Far deeper than the stack of a thread, for code that reads by recursion.
 const DEEP: usize = 100_000;
 
 fn json(text: impl Into<String>) -> Json {
@@ -129,8 +129,7 @@ fn models_with_equal_values_are_equal() {
     assert_eq!(left, right);
 }
 
-/// A value and the same value in other words: fields in another order, strings and numbers written
-/// another way.
+/// A value, and the same value written differently: fields in another order, strings and numbers in another form.
 fn written_twice() -> impl Strategy<Value = (String, String)> {
     let number = (any::<i32>(), 0..5_usize).prop_map(|(number, zeros)| {
         let other = format!("{number}{}e-{zeros}", "0".repeat(zeros));
@@ -179,7 +178,7 @@ fn escaped(text: &str) -> String {
     format!("\"{}\"", units.collect::<String>())
 }
 
-/// Two texts of the same value are equal, and so are the same texts on the one level that a tree has.
+/// Whether two texts are equal as trees of serde_json.
 fn trees_agree(left: &str, right: &str) -> bool {
     let tree = |text: &str| serde_json::from_str::<Value>(text).unwrap();
     tree(left) == tree(right)
@@ -194,7 +193,7 @@ proptest! {
         prop_assert!(second == first);
         prop_assert_eq!(first == json(&*other), json(&*other) == first);
         prop_assert_eq!(first == json(&*other), second == json(&*again));
-        // Integers alone: a tree takes 1 and 1.0 for two values.
+        // Integers only: to a tree, 1 and 1.0 are two values.
         prop_assert_eq!(first == json(&*other), trees_agree(&left, &other));
         // In a larger value too.
         let inside = |text: &str| json(format!(r#"{{"x":[{text},1],"y":{text}}}"#));
@@ -212,7 +211,7 @@ proptest! {
     }
 }
 
-/// The boundary is serde_json's own.
+/// The limit is serde_json's own.
 #[test]
 fn what_is_too_deep_for_a_tree_is_an_error() {
     for nested in [arrays, objects] {
@@ -277,7 +276,7 @@ fn fields_of_any_depth_are_kept_exactly() {
     }
 }
 
-/// Where a deal has another shape, and where the text breaks at the bottom.
+/// Deep nesting where a deal has another shape, and where the text breaks at the bottom.
 #[test]
 fn nesting_in_the_place_of_a_field_is_an_error() {
     for nested in [arrays(DEEP), objects(DEEP)] {

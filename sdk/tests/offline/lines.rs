@@ -1,10 +1,10 @@
-//! Many documents: an array of them, and one a line.
+//! Many documents: as an array, and one per line.
 
 use std::io::{self, BufReader, Read};
 
 use dealkit::{Agent, Deal, LineError, document};
 
-/// What came of each item: an id, or the error's text.
+/// The result for each item: an id, or the text of the error.
 fn read(text: impl AsRef<[u8]>) -> Vec<Result<String, String>> {
     Deal::from_json_lines(text.as_ref())
         .map(|item| match item {
@@ -112,7 +112,7 @@ fn a_line_is_bounded_and_the_next_is_read() {
             long.clone(),
         ] {
             let text = [short, &longer, short, short].join(end);
-            // A small buffer: lines are put together from many reads.
+            // A small buffer: lines are assembled from many reads.
             let lines = Deal::from_json_lines(BufReader::with_capacity(7, text.as_bytes()))
                 .max_line_bytes(short.len());
             let outcomes: Vec<_> = lines
@@ -149,7 +149,7 @@ fn each_line_has_the_bounds_of_a_document() {
     assert_eq!(items[1], Ok("d_2".to_owned()));
 }
 
-/// Gives its bytes, then fails for ever.
+/// Returns its bytes, then fails forever.
 struct Failing(&'static [u8]);
 
 impl Read for Failing {
@@ -176,7 +176,7 @@ fn a_reader_that_fails_is_the_last_item() {
     assert!(lines.next().is_none());
 }
 
-/// An input that never ends gives its deals all the same.
+/// An input that never ends yields its deals all the same.
 #[test]
 fn lines_are_read_as_they_come() {
     let endless = BufReader::new(io::repeat(b'\n')).chain(io::empty());

@@ -1,5 +1,5 @@
-//! What needs no client and no service: the contract's data, the models and the rules. It runs without default
-//! features too.
+//! Tests that need no client and no service: of the contract's data, the models and the rules. They also run without
+//! default features.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

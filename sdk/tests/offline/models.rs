@@ -1,4 +1,4 @@
-//! The response types read every document of the vectors as the contract says, and write it back.
+//! The response types read every document of the vectors as the contract says, and write it back unchanged.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ fn agents_are_read_as_the_contract_says() {
     read_all("agents.json", 20, |document| Agent::from_json(document));
 }
 
-/// A model reads from any deserializer, not from text alone: users build one from `json!` in tests.
+/// A model can be read from any deserializer, not only from text: users' tests build one from `json!`.
 #[test]
 fn models_are_read_from_values_too() {
     let value = serde_json::json!({
@@ -137,7 +137,7 @@ fn a_document_that_ends_early_says_where() {
         assert_eq!(error.to_string(), told);
         assert!(!format!("{error:?}").contains("CANARY"));
     }
-    // One character too many is another matter.
+    // One character too many is an error, though.
     let error = Deal::from_json(r#"{"id": "d"}}"#).unwrap_err();
     assert!(
         error
@@ -174,7 +174,7 @@ fn debug_hides_what_is_personal() {
     );
 }
 
-/// The value at a JSON pointer as exact text, or `None` where nothing is.
+/// The value at a JSON pointer as exact text, or `None` if there is none.
 fn at(json: &str, pointer: &str) -> Option<String> {
     let mut value: &RawValue = serde_json::from_str(json).unwrap();
     for token in pointer.split('/').skip(1) {
@@ -190,7 +190,7 @@ fn at(json: &str, pointer: &str) -> Option<String> {
     Some(exact(value.get()))
 }
 
-/// JSON text without white space between tokens, strings written one way, numbers untouched.
+/// JSON text without white space between tokens, with strings in one form and numbers untouched.
 fn exact(json: &str) -> String {
     match json.trim_start().as_bytes()[0] {
         b'[' => {

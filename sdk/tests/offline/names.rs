@@ -1,4 +1,4 @@
-//! Names that are data are shown by no error: only those of the specification are.
+//! No error shows names that are data; only those of the specification are shown.
 
 use dealkit::{
     Agent, CreateAgent, Deal, Json, Problem, UnknownFields, ValidationError, Violation,
@@ -31,13 +31,13 @@ fn a_name_that_is_data_is_shown_as_a_position() {
             "/metadata/jane",
         ),
         (r#"{"":1}"#, "metadata[entry 1]", "/metadata/"),
-        // The last of equal names counts.
+        // Of equal names, the last one counts.
         (
             r#"{"jane":1,"b":"","jane":2}"#,
             "metadata[entry 3]",
             "/metadata/jane",
         ),
-        // A name of the specification is no secret, wherever it stands.
+        // A name in the specification is not a secret, wherever it appears.
         (
             r#"{"a":"","status":1}"#,
             "metadata.status",
@@ -63,7 +63,7 @@ fn a_name_that_is_data_is_shown_as_a_position() {
     }
 }
 
-/// What breaks inside a field breaks at a place that has a position too.
+/// Where the text breaks inside a field, the place is given by position, too.
 #[test]
 fn in_a_document_that_breaks_names_are_not_shown_either() {
     for broken in [
@@ -96,7 +96,7 @@ fn the_fields_of_the_models_are_shown() {
     assert_eq!((error.path(), error.pointer()), ("email", "/email"));
 }
 
-/// Every name that the contract states for a request or a response is one to show.
+/// Every name that the contract has for a request or a response may be shown.
 #[test]
 fn the_names_of_the_contract_are_shown() {
     let openapi: serde_json::Value =

@@ -1,4 +1,4 @@
-//! Strings with a type: open sets whose known values match in patterns, and identifiers.
+//! Typed strings: open sets whose known values can be matched in patterns, and identifiers.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -50,7 +50,7 @@ fn every_role_of_a_request_is_a_known_one_in_a_response() {
     }
 }
 
-/// The string, whichever way it became a value, and whatever comes before or after it.
+/// Behaves like the string, whichever way it was made, and whatever comes before or after it.
 macro_rules! is_the_string {
     ($($type:ty),+) => {
         proptest! {
@@ -81,13 +81,13 @@ macro_rules! is_the_string {
                     prop_assert_eq!(value.to_string(), text.as_str());
                     prop_assert_eq!(serde_json::to_string(&value).unwrap(), json.as_str());
 
-                    // Sets can be searched for the string.
+                    // A set can be searched for the string.
                     let state = RandomState::new();
                     prop_assert_eq!(state.hash_one(&value), state.hash_one(text.as_str()));
                     prop_assert!(HashSet::from([value.clone()]).contains(text.as_str()));
                     prop_assert!(BTreeSet::from([value.clone()]).contains(text.as_str()));
 
-                    // It compares as the strings do, from both sides.
+                    // It compares as the strings do, in both directions.
                     let another = <$type>::from(other.as_str());
                     prop_assert_eq!(value == another, text == other);
                     prop_assert_eq!(value.cmp(&another), text.cmp(&other));
@@ -120,8 +120,7 @@ fn only_strings_are_read() {
     }
 }
 
-/// Every status of every deal is one of these: it takes no more room than the string, and a short one no
-/// allocation.
+/// Every status of every deal is one of these, so it is no larger than a string, and a short one needs no allocation.
 #[test]
 fn a_value_is_no_larger_than_a_string() {
     for size in [

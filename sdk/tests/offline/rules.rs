@@ -1,4 +1,4 @@
-//! The SDK's own rules find in every request of the vectors what the contract says.
+//! The SDK's own rules find in every request of the vectors exactly what the contract says.
 
 use chrono::NaiveDate;
 use dealkit::{
@@ -152,7 +152,7 @@ fn a_value_null_and_nothing_are_each_written_in_one_way() {
     assert_eq!(given.collective_id().unwrap(), "");
 }
 
-/// A role from a row of a table is one violation among the others.
+/// A role in a row of a table is one violation among the others.
 #[test]
 fn a_role_may_be_given_as_a_string() {
     let request = |role: &str| {

@@ -1,5 +1,5 @@
-//! Every fault that a service, or the network before it, was made to show: its script, and what a client
-//! must say about it.
+//! Every fault that a service, or the network in front of it, is made to show: its script, and what a client must
+//! report.
 
 use std::time::Duration;
 
@@ -18,18 +18,18 @@ pub(crate) const LIMIT: u64 = 1024;
 pub(crate) struct Fault {
     pub(crate) name: &'static str,
     pub(crate) script: Script,
-    /// Whether it is the deadline that ends an attempt.
+    /// Whether the deadline is what ends an attempt.
     pub(crate) slow: bool,
     pub(crate) expected: Expected,
 }
 
-/// What the call comes to, with the default policy.
+/// The result of the call, with the default policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
     pub(crate) kind: ErrorKind,
     pub(crate) outcome: Outcome,
     pub(crate) status: Option<u16>,
-    /// What is kept of the body.
+    /// How much of the body is kept.
     pub(crate) body: Kept,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) get_attempts: u32,
@@ -42,7 +42,7 @@ pub(crate) struct Expected {
 pub(crate) enum Kept {
     Nothing,
     Exactly(Vec<u8>),
-    /// The beginning of this, and not all of it.
+    /// The beginning of these bytes, and not all of them.
     SomeOf(Vec<u8>),
 }
 
@@ -68,12 +68,12 @@ impl Fault {
         }
     }
 
-    /// The connection breaks before a head is there: nobody knows what the service did.
+    /// The connection breaks before a head has arrived: nobody knows what the service did.
     fn broken(name: &'static str, script: Script) -> Self {
         Self::new(name, script, ErrorKind::Interrupted, Outcome::Unknown)
     }
 
-    /// The service says that it did not come to the request.
+    /// The service says that it did not process the request.
     fn not_taken(name: &'static str, script: Script) -> Self {
         Self::new(name, script, ErrorKind::Interrupted, Outcome::NotSent).attempts(3, 3)
     }
@@ -87,8 +87,8 @@ impl Fault {
         Self::new(name, script, ErrorKind::Timeout, Outcome::Unknown)
     }
 
-    /// The service gives no sign of life. Over HTTP/2 a call asks for one, and gives the connection up
-    /// before its deadline.
+    /// The service gives no sign of life. Over HTTP/2, a call asks for one, and gives up the connection before its
+    /// deadline.
     fn dead(protocol: Protocol, name: &'static str, script: Script) -> Self {
         let mut fault = Self::silent(name, script);
         if protocol == Http2 {
@@ -101,7 +101,7 @@ impl Fault {
         Self::new(name, script, ErrorKind::Timeout, Outcome::Succeeded).with(200, kept)
     }
 
-    /// The whole response is there, and is no good.
+    /// The whole response arrives, but is unusable.
     fn answered(name: &'static str, step: Step, kind: ErrorKind, kept: &[u8]) -> Self {
         let Step::Answer(status, ..) = &step else {
             panic!("{step:?} is no answer")
@@ -123,7 +123,7 @@ impl Fault {
     }
 }
 
-/// What the contract says of a call that ends with a response of this status.
+/// The contract's outcome for a call that ends with a response of this status.
 pub(crate) fn outcome_of(status: u16) -> Outcome {
     match status {
         200..=299 => Outcome::Succeeded,
@@ -368,7 +368,7 @@ fn http1() -> Vec<Fault> {
             Outcome::Succeeded,
         )
         .with(200, &FINE.as_bytes()[..5]),
-        // Nobody asked for another protocol.
+        // Nobody asked to switch protocols.
         Fault::new(
             "switching protocols",
             vec![Hear, answer(101, ""), End],
@@ -412,7 +412,7 @@ fn http2() -> Vec<Fault> {
         Step::Frame(GOAWAY, 0, false, payload)
     };
     let begun = &br#"{"id":"x"#[..];
-    // HEADERS that say that more of them follow.
+    // HEADERS announcing that more of them follow.
     let partial = || Step::Frame(1, 0, true, vec![0x88]);
     vec![
         Fault::not_taken(

@@ -1,4 +1,4 @@
-//! Requests that the peer hands to the test, which answers when it likes.
+//! Requests that the peer hands to the test, which answers them when it likes.
 
 use std::convert::Infallible;
 
@@ -6,7 +6,7 @@ use tokio::{sync::oneshot, time::timeout};
 
 use super::PATIENCE;
 
-/// One request that the peer heard, and the way to answer it.
+/// One request that the peer has read, and the way to answer it.
 pub(crate) struct Heard {
     /// Request line and headers, byte for byte.
     pub(crate) head: String,
@@ -22,10 +22,10 @@ pub(super) struct Answer {
     pub(super) close: bool,
 }
 
-/// The line's side of a request that was handed over.
+/// The connection's side of a request that was handed over.
 pub(super) struct Held {
     pub(super) answer: oneshot::Receiver<Answer>,
-    /// The test learns that the client is gone from the end of this.
+    /// Its end tells the test that the client is gone.
     _gone: oneshot::Sender<Infallible>,
 }
 
@@ -86,15 +86,15 @@ impl Heard {
         assert!(sent.is_ok(), "the client is gone");
     }
 
-    /// Answers with the deal that was asked for.
+    /// Answers with the deal that was requested.
     pub(crate) fn answer_deal(self) {
         let body = format!(r#"{{"id":"{}"}}"#, self.segment());
         self.answer(200, &body);
     }
 
-    /// Waits until the client has given the connection up.
+    /// Waits until the client has given up the connection.
     pub(crate) async fn gone(self) {
-        // A response stays possible until then: it is the client that ends this.
+        // A response remains possible until then, so it is the client that ends this.
         let _answer = self.answer;
         let ended = timeout(PATIENCE, self.gone).await;
         ended

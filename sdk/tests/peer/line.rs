@@ -32,13 +32,13 @@ pub(crate) struct Line {
     ask: mpsc::UnboundedSender<Heard>,
     /// Which of the peer's connections this is.
     index: usize,
-    /// Read, and not yet used.
+    /// Bytes that were read and not yet used.
     buffer: Vec<u8>,
     /// Whether the last request was a POST; true before there was one.
     post: bool,
     /// HTTP/1.1: head and body of the last request.
     request: (String, Vec<u8>),
-    /// HTTP/2: the last request's stream; whether the preface was read; what the peer says by itself.
+    /// HTTP/2: the last request's stream; whether the preface was read; what the peer sends by itself.
     stream_id: u32,
     prefaced: bool,
     greeted: bool,
@@ -76,7 +76,7 @@ impl Line {
         }
     }
 
-    /// Goes through the script until a step ends the connection, or the client does.
+    /// Plays the script until a step or the client ends the connection.
     pub(crate) async fn play(mut self, script: Script) {
         loop {
             for step in &script {
@@ -125,7 +125,7 @@ impl Line {
             }
             Step::End => {
                 self.stream.shutdown().await?;
-                // Closing with something unread would be a reset.
+                // Closing with unread bytes would reset the connection.
                 while self.read().await.is_ok() {}
                 return Ok(false);
             }
@@ -233,9 +233,9 @@ impl Line {
             match kind {
                 HEADERS => {
                     self.stream_id = stream_id;
-                    // The method comes first: entries 2 and 3 of HPACK's static table are GET and POST, and
-                    // any other is a literal with the name of entry 2, and when it comes again an entry of the
-                    // connection's own, from 62 on.
+                    // The method comes first: entries 2 and 3 of HPACK's static table are GET and POST. Any other
+                    // method is a literal with the name of entry 2, and when it is repeated, an entry of the
+                    // connection's own table, from 62 on.
                     assert!(
                         matches!(payload[0], 0x82 | 0x83 | 0x42 | 0xbe..),
                         "{payload:?}"
@@ -263,7 +263,7 @@ impl Line {
             }
             (Step::Answer(status, headers, body), Http1) => {
                 let mut headers = headers.clone();
-                // These have no body, and a length would speak of another response.
+                // These have no body, and a length would describe another response.
                 if !matches!(status, 100..200 | 204 | 304) {
                     headers.push(("content-length", body.len().to_string()));
                 }

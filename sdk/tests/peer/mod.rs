@@ -1,5 +1,5 @@
-//! A service that keeps to a script, byte for byte, and breaks where the script says so, or that lets the
-//! test answer. It counts what reaches it.
+//! A service that follows a script, byte for byte, and breaks where the script says so, or that lets the test answer.
+//! It counts everything that reaches it.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub(crate) mod catalogue;
@@ -31,10 +31,10 @@ pub(crate) use heard::Heard;
 /// The key of every client here; nothing else looks like it.
 pub(crate) const KEY: &str = "K3Y-canary-7e91";
 
-/// Reads as an agent and as a deal.
+/// Valid as an agent and as a deal.
 pub(crate) const FINE: &str = r#"{"id":"x_1","email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{},"role_assignments":[{"role":"AGENT"}]}"#;
 
-/// The longest that anything here waits: it ends a test that would hang.
+/// The longest that anything here waits, so that no test hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(crate) const BOTH: [Protocol; 2] = [Http1, Http2];
 
 type Headers = Vec<(&'static str, String)>;
 
-/// What the peer does next on a connection. After the last step it begins again with the first.
+/// What the peer does next on a connection. After the last step it starts again with the first.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// Reads one whole request.
@@ -59,35 +59,35 @@ pub(crate) enum Step {
     Glance,
     /// HTTP/2: sends no SETTINGS and acknowledges nothing from here on.
     Mute,
-    /// HTTP/2: waits until the client has read all that was sent (PING). HTTP/1.1 has nothing of the kind.
+    /// HTTP/2: waits until the client has read everything that was sent (PING). HTTP/1.1 has no equivalent.
     Sync,
-    /// HTTP/1.1: hands the last request to the test, and answers what the test has for it.
+    /// HTTP/1.1: hands the last request to the test, and sends the test's answer.
     Ask,
-    /// Does what the last request asked for: a POST makes an agent.
+    /// Does what the last request asked for: a POST creates an agent.
     Act,
     /// A whole response.
     Answer(u16, Headers, Vec<u8>),
-    /// The head of a response; what its length is, the headers say.
+    /// The head of a response; the headers give the length.
     Head(u16, Headers),
-    /// A part of the body; `true` if HTTP/2 calls it the last.
+    /// A part of the body; `true` makes it the last one in HTTP/2.
     Body(Vec<u8>, bool),
     /// These bytes.
     Raw(Vec<u8>),
     /// An HTTP/2 frame on the request's stream, or on stream 0: type, flags, whether on the stream, payload.
     Frame(u8, u8, bool, Vec<u8>),
-    /// The bytes of another step, one at a time, with this much time between them.
+    /// The bytes of another step, one at a time, with this much time in between.
     Slowly(Duration, Box<Step>),
     /// Breaks the connection off (RST).
     Reset,
     /// Ends its own side of the connection (FIN).
     End,
-    /// Says nothing more, until the client gives up.
+    /// Sends nothing more until the client gives up.
     Silence,
 }
 
 pub(crate) type Script = Vec<Step>;
 
-/// A response with a body and no headers but those that frame it.
+/// A response with a body, and with no headers except those that frame it.
 pub(crate) fn answer(status: u16, body: &str) -> Step {
     Step::Answer(status, Vec::new(), body.into())
 }
@@ -96,11 +96,11 @@ pub(crate) fn answer(status: u16, body: &str) -> Step {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) connections: usize,
-    /// Connections that are over.
+    /// Connections that have ended.
     pub(crate) ended: usize,
     /// Whole requests read.
     pub(crate) requests: usize,
-    /// Agents made.
+    /// Agents created.
     pub(crate) agents: usize,
     pub(crate) bytes: usize,
     /// Everything read, connection by connection.
@@ -117,9 +117,10 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// The first connection gets the first script, and so on; those after the last get the last again.
+    /// The first connection gets the first script, and so on; further connections get the last one again.
     ///
-    /// It lives on a thread of its own: blocking clients need it, and a client's log is then its own.
+    /// It runs on a thread of its own, because blocking clients need that, and so that it adds nothing to a client's
+    /// log.
     pub(crate) fn start(protocol: Protocol, scripts: Vec<Script>) -> Self {
         Self::at("127.0.0.1:0", protocol, scripts)
     }
@@ -132,7 +133,7 @@ impl Peer {
 
     /// Speaks HTTP/1.1, and leaves every response to the test: [`next`](Self::next).
     ///
-    /// It lives on the test's own thread, so that nothing happens while the test does not wait.
+    /// It runs on the test's own thread, so that nothing happens unless the test waits.
     pub(crate) fn by_hand() -> Self {
         Self::by_hand_at("127.0.0.1:0").unwrap()
     }
@@ -172,7 +173,7 @@ impl Peer {
         Ok((peer, serve))
     }
 
-    /// The next request that the test is to answer, as soon as it is there.
+    /// The next request for the test to answer, as soon as it arrives.
     pub(crate) async fn next(&mut self) -> Heard {
         timeout(PATIENCE, self.asked.recv())
             .await
@@ -180,7 +181,7 @@ impl Peer {
             .unwrap()
     }
 
-    /// A request that is already there.
+    /// A request that has already arrived, if there is one.
     pub(crate) fn waiting(&mut self) -> Option<Heard> {
         self.asked.try_recv().ok()
     }
@@ -198,12 +199,12 @@ impl Peer {
         self.builder().build().unwrap()
     }
 
-    /// What has reached the peer so far; complete as far as the client has had responses.
+    /// What has reached the peer so far; complete up to the responses that the client has received.
     pub(crate) fn so_far(&self) -> Counts {
         self.counts.lock().unwrap().clone()
     }
 
-    /// Waits until a connection has ended.
+    /// Waits until a connection ends.
     pub(crate) async fn an_end(&self) {
         let wait = async {
             while self.so_far().ended == 0 {
@@ -213,7 +214,7 @@ impl Peer {
         timeout(PATIENCE, wait).await.expect("no connection ends");
     }
 
-    /// What reached the peer in all, once every connection has ended: the client must be gone.
+    /// Everything that reached the peer, once every connection has ended: the client must be gone.
     pub(crate) async fn finish(mut self) -> Counts {
         let _ = self.stop.take().unwrap().send(());
         timeout(PATIENCE, &mut self.ended)
@@ -247,7 +248,7 @@ pub(crate) fn at_once() -> RetryPolicy {
     RetryPolicy::new().backoff(Duration::ZERO, Duration::ZERO)
 }
 
-/// A request that keeps every rule.
+/// A request that satisfies every rule.
 pub(crate) fn ada() -> CreateAgent {
     CreateAgent::builder()
         .email("ada@example.com")
@@ -267,7 +268,7 @@ fn on_own_thread(work: impl Future<Output = ()> + Send + 'static) {
     });
 }
 
-/// A port that nobody listens on.
+/// A port on which nobody listens.
 pub(crate) fn refused() -> String {
     let closed = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -276,8 +277,8 @@ pub(crate) fn refused() -> String {
     format!("http://{closed}")
 }
 
-/// An address where connections are neither made nor refused: the listener's queue is full, so the
-/// kernel drops what asks for more.
+/// An address where connections are neither accepted nor refused: the listener's queue is full, so the kernel drops
+/// further requests for one.
 pub(crate) struct Blackhole {
     pub(crate) url: String,
     _listener: TcpListener,
@@ -344,7 +345,7 @@ async fn serve(
             _ = &mut stopped => break,
         }
     }
-    // Connections that the kernel has made and nobody has taken yet.
+    // Connections that the kernel has accepted and nobody has taken yet.
     let listener = listener.into_std().unwrap();
     while let Ok((stream, _)) = listener.accept() {
         stream.set_nonblocking(true).unwrap();

@@ -1,4 +1,4 @@
-//! A proxy on this machine that takes every name for the one service behind it.
+//! A proxy on this machine that maps every name to the one service behind it.
 
 use std::{
     io,
@@ -13,12 +13,12 @@ use tokio::{
 
 use super::on_own_thread;
 
-/// What a proxy does with a request to it.
+/// What a proxy does with a request.
 #[derive(Clone)]
 pub(crate) enum Manner {
-    /// Connects to this service, whatever its name is: makes a tunnel for CONNECT, and hands on anything else.
+    /// Connects to this service, whatever the name: opens a tunnel for CONNECT, and forwards anything else.
     Serve(SocketAddr),
-    /// The same, for those who have said this in `Proxy-Authorization`.
+    /// The same, for clients that send this in `Proxy-Authorization`.
     ServeWith(SocketAddr, &'static str),
     /// Responds with these bytes and closes the connection.
     Say(&'static str),
@@ -59,7 +59,7 @@ impl Proxy {
         format!("http://{user}@{}", self.address)
     }
 
-    /// Request line and headers of everything that was asked of it.
+    /// The request line and headers of every request it received.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
     }
@@ -111,7 +111,7 @@ async fn serve(
         .map(drop)
 }
 
-/// A request as a proxy hands it on: without the host in its target, and what was meant for the proxy.
+/// A request as a proxy forwards it: without the host in its target, and without what was meant for the proxy.
 fn for_service(head: &str) -> String {
     let (method, rest) = head.split_once(" http://").unwrap();
     let path = &rest[rest.find('/').unwrap()..];

@@ -1,5 +1,5 @@
-//! TLS in front of a peer: certificates that are made for a test, and a terminator that hands on what it
-//! deciphers and notes each handshake.
+//! TLS in front of a peer: certificates made for a test, and a terminator that forwards what it decrypts and records
+//! each handshake.
 
 use std::{
     future::pending,
@@ -42,7 +42,7 @@ pub(crate) struct Authority {
 }
 
 impl Authority {
-    /// One that nobody has heard of, with a name of its own.
+    /// An unknown authority, with a name of its own.
     pub(crate) fn new() -> Self {
         static MADE: AtomicUsize = AtomicUsize::new(0);
         Self::named(&format!("Issuer {}", MADE.fetch_add(1, Ordering::Relaxed)))
@@ -64,7 +64,7 @@ impl Authority {
         self.certificate.pem()
     }
 
-    /// A certificate for this machine, and for a client as well.
+    /// A certificate for this machine, valid for a client as well.
     pub(crate) fn issue(&self) -> Leaf {
         self.issue_changed(|_| ())
     }
@@ -97,13 +97,13 @@ impl Leaf {
         }
     }
 
-    /// One that has signed itself.
+    /// A self-signed certificate.
     pub(crate) fn self_signed(change: impl FnOnce(&mut CertificateParams)) -> Self {
         let (params, key) = leaf(change);
         Self::new(&params.self_signed(&key).unwrap(), &key)
     }
 
-    /// Both, as a client shows them.
+    /// Both, as a client presents them.
     pub(crate) fn pem(&self) -> String {
         format!("{}{}", self.certificate, self.key)
     }
@@ -113,7 +113,7 @@ impl Leaf {
 pub(crate) struct Tls<'a> {
     leaf: &'a Leaf,
     versions: &'static [&'static SupportedProtocolVersion],
-    /// Whose certificates clients have to show.
+    /// The issuer of the certificates that clients must present.
     clients: Option<&'a Authority>,
     alpn: Option<&'static [&'static str]>,
     resumes: bool,
@@ -132,13 +132,13 @@ impl<'a> Tls<'a> {
         }
     }
 
-    /// Speaks no other version.
+    /// Speaks only these versions.
     pub(crate) fn version(mut self, only: &'static [&'static SupportedProtocolVersion]) -> Self {
         self.versions = only;
         self
     }
 
-    /// Asks clients for a certificate of this issuer.
+    /// Asks clients for a certificate from this issuer.
     pub(crate) fn asking(mut self, authority: &'a Authority) -> Self {
         self.clients = Some(authority);
         self
@@ -155,7 +155,7 @@ impl<'a> Tls<'a> {
         self
     }
 
-    /// Ends connections without a word (close_notify).
+    /// Ends connections without announcing it (close_notify).
     pub(crate) fn cutting(mut self) -> Self {
         self.says_goodbye = false;
         self
@@ -193,7 +193,7 @@ impl<'a> Tls<'a> {
     }
 }
 
-/// A handshake that came to its end.
+/// A completed handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Handshake {
     pub(crate) is_resumed: bool,
@@ -202,7 +202,7 @@ pub(crate) struct Handshake {
     pub(crate) suite: String,
 }
 
-/// What speaks TLS in a peer's place.
+/// A TLS terminator in front of a peer.
 pub(crate) struct Front {
     pub(crate) peer: Peer,
     port: u16,
@@ -211,7 +211,7 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// It lives on a thread of its own, as the peer does.
+    /// It runs on a thread of its own, as the peer does.
     pub(crate) fn start(peer: Peer, tls: &Tls<'_>) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -250,8 +250,8 @@ impl Front {
         format!("https://{host}:{}", self.port)
     }
 
-    /// An address from which the service's words take some time, as they do over a network: by then the client
-    /// has sent its request.
+    /// An address from which the service's bytes take some time, as they do over a network: by then the client has sent
+    /// its request.
     pub(crate) fn far_url(&self) -> String {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
@@ -276,7 +276,7 @@ impl Front {
     }
 }
 
-/// How long the service's words take from far away.
+/// How long the service's bytes take from far away.
 const DISTANCE: Duration = Duration::from_millis(10);
 
 async fn carry(mut client: TcpStream, near: SocketAddr) -> io::Result<()> {
@@ -286,7 +286,7 @@ async fn carry(mut client: TcpStream, near: SocketAddr) -> io::Result<()> {
     let up = async {
         let _ = copy(&mut from_client, &mut to_service).await;
         let _ = to_service.shutdown().await;
-        // What the service has said is still on its way.
+        // The service's bytes are still on their way.
         pending().await
     };
     let down = async {

@@ -1,5 +1,6 @@
-//! Reads the vectors of `sdk/contract`, whose `README.md` states their format. A module of the SDK's tests, the
-//! server's and the fuzzer's: each of them takes it by its path.
+//! Reads the vectors of `sdk/contract`, whose `README.md` describes their format.
+//!
+//! The tests of the SDK and of the server and the fuzzer include this module by its path.
 #![allow(dead_code, reason = "each uses its own part")]
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -45,7 +46,7 @@ pub(crate) fn contract(name: &str) -> &'static str {
         .1
 }
 
-/// The cases of a vector file; `at_least` keeps a truncated file from passing.
+/// The cases in a vector file; `at_least` keeps a truncated file from passing.
 pub(crate) fn vectors<T: DeserializeOwned>(file: &str, at_least: usize) -> Vec<T> {
     #[derive(Deserialize)]
     struct File<T> {
@@ -66,7 +67,7 @@ pub(crate) fn name(case: &Value) -> &str {
     case["name"].as_str().unwrap()
 }
 
-/// The bytes of a case, with what it wants repeated.
+/// The bytes of a case, including what it wants repeated.
 pub(crate) fn bytes(case: &Value) -> Vec<u8> {
     let Some(repeat) = case.get("repeat") else {
         return given_in(case).expect("a case has bytes");
@@ -85,7 +86,7 @@ pub(crate) fn bytes(case: &Value) -> Vec<u8> {
     bytes
 }
 
-/// The bytes that a case or its request gives; what is to be repeated is there once.
+/// The bytes that a case or its request gives; what is to be repeated is included once.
 pub(crate) fn given_in(case: &Value) -> Option<Vec<u8>> {
     let text = |member| case.get(member).map(|value| value.as_str().unwrap());
     given(json(case), text("text"), text("base64"))
@@ -95,7 +96,7 @@ fn json(case: &Value) -> Option<&Value> {
     case.get("json").or_else(|| case.get("body"))
 }
 
-/// Bytes in the ways that the vectors give them: written out, as they are, or encoded.
+/// Bytes in any of the ways in which the vectors give them: as JSON, as text, or encoded.
 pub(crate) fn given(
     json: Option<&Value>,
     text: Option<&str>,

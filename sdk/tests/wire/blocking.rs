@@ -1,4 +1,4 @@
-//! The blocking client does what the async one does, from many threads too.
+//! The blocking client behaves like the async one, even when called from many threads.
 #![cfg(feature = "blocking")]
 
 use std::{
@@ -23,7 +23,7 @@ fn blocking(service: &Service) -> Client {
     Client::new(service.client()).unwrap()
 }
 
-/// A client whose calls end, however the test goes.
+/// A client whose calls are sure to end, whatever happens in the test.
 fn patient(url: String) -> Client {
     let client = builder(url).timeout(Duration::from_secs(10)).build();
     Client::new(client.unwrap()).unwrap()
@@ -167,7 +167,7 @@ fn it_is_built_with_the_options_of_the_async_client() {
     assert!(error.to_string().contains("service_key"), "{error}");
 }
 
-/// The second client finds the connection of the first one alive, although nothing has run between the calls.
+/// The second client finds the first one's connection alive, although nothing has run between the calls.
 #[test]
 fn it_shares_connections_with_another() {
     let peer = Peer::start(Http1, vec![vec![Step::Hear, answer(200, FINE)]]);
@@ -251,8 +251,8 @@ fn eight_threads_share_one() {
     assert_eq!(service.arrived().len(), 80);
 }
 
-/// The service answers nobody before all eight are there: were the calls made one after another, none
-/// would come to an end.
+/// The service answers nobody before all eight calls have arrived: if they were made one after another, none would
+/// return.
 #[test]
 fn eight_threads_wait_at_the_same_time() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -270,8 +270,8 @@ fn eight_threads_wait_at_the_same_time() {
     });
 }
 
-/// What is in flight goes on while the caller works on the deals it has: else a slow caller would find that the
-/// others have timed out.
+/// Calls in flight make progress while the caller works on the deals that it has: otherwise a slow caller would find
+/// that the others have timed out.
 #[test]
 fn deals_come_in_while_the_caller_is_busy() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -282,7 +282,7 @@ fn deals_come_in_while_the_caller_is_busy() {
         streams.iter_mut().for_each(read_head);
         let [first, second] = &mut streams;
         write_answer(first);
-        // More than fits between the two of them, so somebody must read it.
+        // More than fits into the buffers between the two, so somebody must read it.
         let body = format!("{DEAL}{}", " ".repeat(32 * 1024 * 1024));
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
         second.write_all(head.as_bytes()).unwrap();
@@ -300,8 +300,8 @@ fn deals_come_in_while_the_caller_is_busy() {
     service.join().unwrap();
 }
 
-/// A kept connection that the service has closed since is not used for the next call: while no call
-/// is made, nothing of the client runs that could have noticed.
+/// A kept connection that the service has closed in the meantime is not used for the next call. Between calls, nothing
+/// of the client runs that could have noticed.
 #[test]
 fn a_connection_that_was_closed_since_is_replaced() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -322,7 +322,7 @@ fn a_connection_that_was_closed_since_is_replaced() {
                 read_head(&mut stream);
                 write_answer(&mut stream);
             });
-            // The client does not try twice: each call must work at once.
+            // The client does not retry: each call must succeed at once.
             let outcome = client.request(method, ["x"]).send();
             outcome.unwrap_or_else(|error| panic!("{round}: {error}"));
             // The stream is closed when the thread has ended.

@@ -1,4 +1,4 @@
-//! No size, no count and no depth of nesting of what a service sends costs more than a small multiple of it.
+//! Whatever the size, number or nesting depth of what a service sends, it costs no more than a small multiple of it.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use dealkit::{CreateAgent, Deal, Error, ErrorKind, Json, Problem, UnknownFields,
 
 use crate::peer::{BOTH, FINE, Peer, Protocol, Step, answer};
 
-/// Far deeper than any stack that a parser could put its levels on.
+/// Far deeper than any stack on which a parser could put its levels.
 const DEEP: usize = 1_000_000;
 
 fn nested() -> String {
@@ -52,7 +52,7 @@ async fn a_huge_error_body_costs_no_more_than_its_beginning() {
     }
 }
 
-/// The rest of the body would come in front of the next response.
+/// The rest of the body would be taken for the start of the next response.
 #[tokio::test]
 async fn after_a_cut_body_the_connection_is_not_used_again() {
     let body = format!("{{\"title\":\"no\",\"more\":\"{}", "x".repeat(2 << 20));
@@ -69,14 +69,14 @@ async fn after_a_cut_body_the_connection_is_not_used_again() {
     assert_eq!(peer.finish().await.connections, 2);
 }
 
-/// Where dealkit cuts, only what is whole counts; where the service's own text breaks, nothing does.
+/// Where dealkit cuts, only complete values count; where the service's own text breaks off, nothing does.
 #[tokio::test]
 async fn what_stands_before_the_cut_is_read() {
     let problem = |rest: &str| format!("{{\"title\":\"no\",{rest}");
     let long = "x".repeat(2 << 20);
     for (body, title) in [
         (problem(&format!("\"detail\":\"{long}\"}}")), Some("no")),
-        // The cut goes through a character of three bytes, a number, a name, an escape, white space.
+        // The cut goes through a three-byte character, a number, a name, an escape, and white space.
         (
             problem(&format!("\"more\":\"{}\"}}", "€".repeat(1 << 20))),
             Some("no"),
@@ -155,7 +155,7 @@ fn of_many_errors_the_first_hundred_are_read_and_the_rest_counted() {
         }
         assert!(!serde_json::to_string(&problem).unwrap().contains("omitted"));
     }
-    // The last list of that name counts, and its count with it.
+    // The last list of that name counts, and so does its length.
     let many = vec![r#"{"pointer":"/a"}"#; 200].join(",");
     let twice = format!(r#"{{"errors":[{many}],"errors":[{{"pointer":"/b"}}]}}"#);
     let problem = Problem::from_json(twice).unwrap();
@@ -225,7 +225,7 @@ fn no_depth_of_nesting_keeps_a_problem_from_being_read() {
     assert!(serde_json::to_string(&problem).unwrap().contains(&deep));
 }
 
-/// Each document holds one value more than may be, counted as `document` says.
+/// Each document holds one value more than allowed, counted as `document` says.
 #[test]
 fn a_document_of_too_many_values_is_refused_before_a_model_is_built() {
     let many = |item: &str, each: usize| vec![item; document::MAX_VALUES / each].join(",");
@@ -275,7 +275,7 @@ async fn a_response_of_too_many_values_is_a_decode_error() {
     assert_eq!(error.body(), Some(body.as_bytes()));
 }
 
-/// The last value of a large document is wrong: saying where takes no more than reading it does.
+/// The last value of a large document is wrong: locating it takes no longer than reading the document.
 #[test]
 fn a_place_far_inside_a_large_document_is_found() {
     let quotes = vec!["{}"; 300_000].join(",");

@@ -1,10 +1,10 @@
-//! Tests in a process of their own: the environment is the process's.
+//! Tests in a child process, because the environment belongs to the whole process.
 
 use std::process::Command;
 
 use crate::peer::KEY;
 
-/// Set for a child: the children's halves do nothing in a run of all tests.
+/// Set in a child process: the children's tests do nothing in a normal run.
 pub(crate) const CHILD: &str = "DEALKIT_TEST_CHILD";
 
 /// Every variable that could change what a child does.
@@ -22,7 +22,7 @@ const CLEARED: [&str; 11] = [
     "REQUEST_METHOD",
 ];
 
-/// Runs one test of this binary alone in a child process, and hands back what it tells.
+/// Runs a single test of this binary in a child process, and returns its output.
 pub(crate) fn child(test: &str, variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([test, "--exact", "--nocapture"]);

@@ -1,4 +1,4 @@
-//! Every setting of a client, right and wrong, from the program and from the environment.
+//! Every setting of a client, valid and invalid, from the program and from the environment.
 #![cfg(all(feature = "rustls", feature = "blocking"))]
 
 use std::{
@@ -18,7 +18,7 @@ use crate::{
     peer::{KEY, ada},
 };
 
-/// The text of the configuration error that `build()` ends with.
+/// The text of the configuration error that `build()` returns.
 fn refused(builder: ClientBuilder) -> String {
     let error = builder.build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
@@ -54,7 +54,7 @@ fn base_urls_that_are_fine() {
         "https://192.0.2.1",
         "https://[2001:db8::1]:8443",
         "https://b\u{fc}cher.example",
-        // Plain http, to this very machine.
+        // Plain http, to this machine.
         "http://localhost",
         "http://LOCALHOST:8080",
         "http://localhost.:8080",
@@ -261,7 +261,7 @@ fn timeouts_must_be_more_than_zero() {
     assert!(every.build().is_ok());
 }
 
-/// The longest times that can be given mean "no limit", not a panic when the deadline is worked out.
+/// The longest possible timeouts mean "no limit", and computing the deadline does not panic.
 #[tokio::test]
 async fn the_longest_timeouts_work() {
     let service = Service::answering(200, &[], DEAL).await;
@@ -282,7 +282,7 @@ async fn the_longest_timeouts_work() {
     );
 }
 
-/// A call's own time is checked as the client's is.
+/// A call's own timeout is checked in the same way as the client's.
 #[tokio::test]
 async fn a_call_s_timeout_must_be_more_than_zero() {
     let service = Service::answering(200, &[], DEAL).await;
@@ -361,7 +361,7 @@ async fn a_proxy_is_for_other_machines_only() {
     assert_eq!(service.arrived().len(), 1);
     assert!(proxy.arrived().is_empty());
 
-    // .invalid is never resolved: only a proxy can have answered.
+    // .invalid never resolves: only a proxy can have answered.
     let elsewhere = builder("http://deals.invalid/api")
         .allow_http(true)
         .proxy(proxy.url())
@@ -463,7 +463,7 @@ fn a_client_works_on_one_runtime_after_another() {
     assert_eq!(service.arrived().len(), 3);
 }
 
-/// "It works on any Tokio runtime": also on one while another, where it was used before, stands still.
+/// "It works on any Tokio runtime", even while another one on which it was used before is blocked.
 #[test]
 fn a_client_works_on_a_runtime_while_another_stands_still() {
     let service = Service::answering_blocking(200, DEAL);
@@ -490,7 +490,7 @@ fn a_client_works_on_a_runtime_while_another_stands_still() {
     }
 }
 
-/// The same where the other runtime is the blocking client's.
+/// The same when the other runtime is the blocking client's.
 #[test]
 fn a_client_may_be_used_both_ways() {
     let service = Service::answering_blocking(200, DEAL);
@@ -516,7 +516,7 @@ fn a_client_may_be_used_both_ways() {
     }
 }
 
-/// It stalls the thread, but it neither panics nor fails.
+/// It blocks the thread, but it neither panics nor fails.
 #[test]
 fn the_blocking_client_works_inside_a_runtime() {
     let service = Service::answering_blocking(200, AGENT);
@@ -579,7 +579,7 @@ fn a_blocking_client_may_be_made_and_dropped_inside_a_runtime() {
     runtime.block_on(async move { drop(used) });
 }
 
-// The environment is the process's: what reads it runs in a child.
+// The environment belongs to the process: whatever reads it runs in a child.
 
 #[test]
 fn child_from_env() {
@@ -674,13 +674,13 @@ fn from_env_survives_what_is_not_unicode() {
     assert!(!told.contains("CANARY"), "{told}");
 }
 
-/// Calls the service that the variable names, as the async and as the blocking client.
+/// Calls the service that the variable names, with the async and with the blocking client.
 #[test]
 fn child_calls() {
     if std::env::var_os(CHILD).is_none() {
         return;
     }
-    // One client each: two runtimes are not what this is about.
+    // One client for each: using one on two runtimes is tested elsewhere.
     let client = || {
         Client::builder()
             .base_url(std::env::var("DEALKIT_BASE_URL").unwrap())
@@ -707,7 +707,7 @@ fn child_calls() {
 fn loopback_never_goes_through_the_environment_s_proxy() {
     let service = Service::answering_blocking(200, AGENT);
     let port = service.url().rsplit(':').next().unwrap().to_owned();
-    // A proxy that nobody runs: whatever goes there fails.
+    // A proxy that nobody runs: whatever is sent there fails.
     let dead = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -738,7 +738,7 @@ fn loopback_never_goes_through_the_environment_s_proxy() {
     }
 }
 
-/// The test above could not fail if the variables meant nothing.
+/// Without this, the test above could pass even if the variables had no effect.
 #[test]
 fn other_hosts_go_through_the_environment_s_proxy() {
     let proxy = Service::answering_blocking(200, AGENT);

@@ -1,4 +1,4 @@
-//! Many agents at a time: every row comes back once, whatever becomes of it and wherever the job is broken off.
+//! Many agents at a time: every row comes back once, whatever happens to it and wherever the job is interrupted.
 #![cfg(feature = "blocking")]
 
 use std::{
@@ -19,7 +19,7 @@ use crate::{
     rows::{email, number},
 };
 
-/// Lets everything run that can run: both ends share the test's one thread.
+/// Lets everything run that can: both ends share the test's single thread.
 async fn settle() {
     for _ in 0..500 {
         tokio::task::yield_now().await;
@@ -40,7 +40,7 @@ fn rows(range: std::ops::Range<usize>) -> Vec<CreateAgent> {
     range.map(row).collect()
 }
 
-/// A row that breaks the rules, and was not checked when it was built.
+/// A row that breaks the rules and was not checked when it was built.
 fn broken_row() -> CreateAgent {
     CreateAgent::builder()
         .email("CANARY")
@@ -59,7 +59,7 @@ fn create(heard: Heard) {
     heard.answer(201, &agent);
 }
 
-/// What is heard, `count` times, in the order of the rows.
+/// The next `count` requests, in the order of the rows.
 async fn hear(peer: &mut Peer, count: usize) -> Vec<Heard> {
     let mut heard = Vec::new();
     for _ in 0..count {
@@ -76,7 +76,7 @@ fn outcomes(creations: &[Creation]) -> Vec<(usize, Outcome)> {
         .collect()
 }
 
-/// The agents of the creations, each of which must be one.
+/// The agents of the creations, all of which must have succeeded.
 fn ids(creations: Vec<Creation>) -> Vec<String> {
     let agents = creations.into_iter().map(|creation| creation.result);
     agents.map(|agent| agent.unwrap().id.to_string()).collect()
@@ -342,7 +342,7 @@ async fn cancelling_hands_over_every_row_with_what_is_known_of_it() {
         .create_many(rows(0..9))
         .concurrency(5)
         .stream();
-    // The future of `next` is dropped: nothing is lost with it.
+    // The future of `next` is dropped, and nothing is lost with it.
     let held = tokio::select! {
         _ = creations.next() => panic!("nothing was answered"),
         held = hear(&mut peer, 5) => held,
@@ -350,12 +350,12 @@ async fn cancelling_hands_over_every_row_with_what_is_known_of_it() {
     let mut held = held.into_iter();
     let slow = held.next().unwrap();
     create(held.next().unwrap());
-    // It comes before its turn.
+    // It arrives out of order.
     tokio::select! {
         _ = creations.next() => panic!("the first was not answered"),
         () = settle() => {}
     }
-    // These come while nobody reads.
+    // These arrive while nobody reads.
     create(held.next().unwrap());
     held.next().unwrap().answer(422, "");
     held.next()
@@ -408,7 +408,7 @@ async fn a_success_whose_agent_is_on_its_way_is_one() {
         if peer.so_far().requests == 0 {
             continue;
         }
-        // The head may be on its way still: then the outcome is unknown, and never that there is no agent.
+        // The head may still be on its way: then the outcome is unknown, and never that there is no agent.
         let left = creations.cancel();
         assert!(left[0].outcome().may_have_acted());
         if left[0].outcome() == Outcome::Succeeded {
@@ -459,7 +459,7 @@ async fn rows_that_did_not_go_out_are_not_sent() {
         _ = creations.next() => panic!("nothing was answered"),
         held = hear(&mut peer, 1) => held,
     };
-    // Which goes first is not said.
+    // Which of them goes first is unspecified.
     let sent = number(&held[0]);
     for creation in creations.cancel() {
         let is_sent = creation.index == sent;
@@ -504,7 +504,7 @@ async fn rows_that_did_not_go_out_are_not_sent() {
         [(0, Outcome::NotSent), (1, Outcome::NotSent)]
     );
     assert!(in_flight.is_empty() && in_flight.cancel().is_empty());
-    // It goes on with the next index.
+    // It continues with the next index.
     in_flight.push(broken_row());
     assert_eq!(in_flight.next().await.unwrap().index, 2);
     assert!(peer.waiting().is_none());
@@ -596,7 +596,7 @@ fn the_blocking_iterator_hands_over_what_is_left() {
     let left = creations.cancel();
     let indexes = BTreeSet::from([first.index, left[0].index]);
     assert_eq!((left.len(), indexes), (1, BTreeSet::from([0, 1])));
-    // It may not have gone out by then.
+    // It may not have been sent yet.
     assert_ne!(left[0].outcome(), Outcome::Succeeded);
     let error = left[0].result.as_ref().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
@@ -613,7 +613,7 @@ enum Fate {
     Break,
     Fail,
     Ignore,
-    /// It breaks the rules.
+    /// The row breaks the rules.
     Broken,
 }
 
@@ -662,7 +662,7 @@ impl Served {
     }
 }
 
-/// Reads until the job is over, or so many have come and the rest is cancelled.
+/// Reads until the job is over, or until `cancelled_after` have arrived and the rest is cancelled.
 async fn run(fates: Vec<Fate>, concurrency: usize, as_completed: bool, cancelled_after: usize) {
     let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
@@ -685,7 +685,7 @@ async fn run(fates: Vec<Fate>, concurrency: usize, as_completed: bool, cancelled
     let mut creations = many.stream();
     let mut served = Served::default();
     let mut came = Vec::new();
-    // What is ignored never comes: the job is cancelled once nothing moves any more.
+    // Ignored requests never complete: the job is cancelled once nothing moves any more.
     while came.len() < cancelled_after {
         let next = tokio::select! {
             biased;

@@ -1,4 +1,4 @@
-//! Names of hosts: several addresses of which one is dead, IPv6 alone, and names that nobody has.
+//! Host names: several addresses of which one is dead, IPv6 only, and names that do not exist.
 
 use std::{
     error::Error as _,
@@ -21,7 +21,7 @@ fn port(url: &str) -> u16 {
     url.rsplit(':').next().unwrap().parse().unwrap()
 }
 
-/// The addresses of `localhost`: one or two, as the machine is set up.
+/// The addresses of `localhost`: one or two, depending on the machine.
 fn addresses_of_localhost() -> Vec<IpAddr> {
     let all = ("localhost", 0).to_socket_addrs().unwrap();
     let mut all: Vec<_> = all.map(|address| address.ip()).collect();
@@ -47,7 +47,7 @@ async fn each_address_of_a_name_is_enough() {
 
 #[tokio::test]
 async fn ipv6_alone_is_enough() {
-    // A machine may have no IPv6.
+    // The machine may have no IPv6.
     if std::net::TcpListener::bind((V6, 0)).is_err() {
         return;
     }
@@ -56,7 +56,7 @@ async fn ipv6_alone_is_enough() {
     assert_eq!(peer.finish().await.requests, 2);
 }
 
-/// Of two addresses the first neither takes a connection nor refuses it.
+/// Of two addresses, the first neither accepts nor refuses a connection.
 #[tokio::test]
 async fn a_dead_address_costs_little_where_there_is_another() {
     let [dead, alive] = addresses_of_localhost()[..] else {
@@ -76,7 +76,7 @@ async fn a_dead_address_costs_little_where_there_is_another() {
 
 #[tokio::test]
 async fn a_name_that_nobody_has() {
-    // RFC 6761 keeps it from ever being given to anybody.
+    // RFC 6761 guarantees that nobody will ever have this name.
     let client = builder("https://deals.invalid")
         .connect_timeout(Duration::from_secs(3))
         .build()
@@ -86,11 +86,11 @@ async fn a_name_that_nobody_has() {
         client.deals().retrieve("x_1").await.unwrap_err(),
         client.agents().create(ada()).await.unwrap_err(),
     ];
-    // Three attempts each, none longer than a connection may take.
+    // Three attempts each, none of them longer than connecting may take.
     assert!(begun.elapsed() < Duration::from_secs(20));
     for error in errors {
         assert_eq!((error.outcome(), error.attempts()), (Outcome::NotSent, 3));
-        // Without a network nobody may say that there is no such name.
+        // Without a network, nobody can say that there is no such name.
         if error.kind() != ErrorKind::Timeout {
             assert_eq!(error.kind(), ErrorKind::Connect);
             let told = "no connection could be made: the host in base_url cannot be found; is it right, and is this \
@@ -101,7 +101,7 @@ async fn a_name_that_nobody_has() {
     }
 }
 
-/// A port at which nothing listens is not a riddle.
+/// For a port on which nothing listens, the error is clear.
 #[tokio::test]
 async fn a_port_at_which_nothing_listens() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

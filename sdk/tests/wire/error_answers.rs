@@ -1,4 +1,4 @@
-//! What comes of each error response, and that no error text gives away what is not its own to give.
+//! What each error response turns into, and that no error text discloses what it should not.
 
 use dealkit::{AgentProfile, Client, CreateAgent, Error, ErrorKind, Method, Outcome};
 use httpmock::MockServer;
@@ -10,7 +10,7 @@ use crate::{
     vectors::{bytes, name, vectors},
 };
 
-/// Display and Debug, also of every cause, in all their forms.
+/// Display and Debug of the error and every cause, in all their forms.
 fn every_text(error: &Error) -> String {
     let mut text = format!("{error} {error:?} {error:#?}");
     let mut source = std::error::Error::source(error);
@@ -21,13 +21,13 @@ fn every_text(error: &Error) -> String {
     text
 }
 
-/// The error of a `create` that is answered with this.
+/// The error of a `create` that gets this response.
 async fn created(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Error {
     let service = Service::answering(status, headers, body).await;
     service.client().agents().create(ada()).await.unwrap_err()
 }
 
-/// The error of a `create` that is answered with this problem.
+/// The error of a `create` that gets this problem.
 async fn problem(status: u16, body: Value) -> Error {
     let headers = [("content-type", "application/problem+json")];
     created(status, &headers, body.to_string()).await
@@ -54,7 +54,7 @@ async fn every_response_of_the_vectors_is_a_status_error() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// In what way the error is not what the response should become.
+/// How the error differs from what the response should turn into.
 fn differs(
     error: &Error,
     status: u16,
@@ -215,7 +215,7 @@ async fn title_and_detail_are_cut_and_on_one_line() {
     )
     .await;
     let text = error.to_string();
-    // "Bad Request" and "agents" have a t of their own; runs are counted.
+    // "Bad Request" and "agents" contain a "t" themselves, so runs are counted.
     assert!(
         text.contains(&"t".repeat(200)) && !text.contains(&"t".repeat(201)),
         "{text}"
@@ -224,7 +224,7 @@ async fn title_and_detail_are_cut_and_on_one_line() {
         text.contains(&"ä".repeat(200)) && !text.contains(&"ä".repeat(201)),
         "{text}"
     );
-    // What a program reads is whole.
+    // What a program reads is complete.
     assert_eq!(error.problem().unwrap().title.as_ref().unwrap().len(), 300);
 
     let exactly = problem(400, json!({"detail": "d".repeat(200)}))
@@ -295,7 +295,7 @@ async fn a_422_lists_its_violations() {
     );
 }
 
-/// dealkit's own words stay what they are.
+/// dealkit's own words remain unchanged.
 #[tokio::test]
 async fn a_key_of_a_few_letters_is_masked_where_it_stands_alone() {
     for (key, detail, shown) in [
@@ -329,7 +329,7 @@ async fn the_key_is_masked_where_the_service_echoes_it() {
     assert!(!text.contains(KEY), "{text}");
     assert!(text.contains("is unknown"), "{text}");
 
-    // A key that begins before the cut must not be left there in part.
+    // A key that begins before the cut must not remain there in part.
     for before in 180..=200 {
         let detail = format!("{}{KEY}", "x".repeat(before));
         let text = problem(401, json!({ "detail": detail })).await.to_string();
@@ -413,7 +413,7 @@ async fn of_a_large_body_the_beginning_is_kept() {
     let body = format!("<html>{}", "x".repeat(70_000));
     let error = created(502, &[], &body).await;
     assert_eq!(error.body().unwrap(), &body.as_bytes()[..64 * 1024]);
-    // The problem is read from all of it.
+    // The problem is read from the whole body.
     let error = problem(
         400,
         json!({"detail": "no", "more": "x".repeat(70_000), "title": "Bad"}),
@@ -506,7 +506,7 @@ async fn of_a_redirect_only_the_target_s_origin_is_named() {
             "HTTPS://Elsewhere.Example/CANARY",
             Some("https://elsewhere.example"),
         ),
-        // The scheme of the call holds for a target that names none.
+        // A target without a scheme gets that of the call.
         (
             "//elsewhere.example/CANARY",
             Some("http://elsewhere.example"),
@@ -529,7 +529,7 @@ async fn of_a_redirect_only_the_target_s_origin_is_named() {
     assert!(text.starts_with("POST /v1/agents: 304"), "{text}");
 }
 
-/// Marked in every value that a caller gives.
+/// A request with a mark in every value that a caller gives.
 fn marked() -> CreateAgent {
     CreateAgent::builder()
         .email("CANARY@example.com")
@@ -553,7 +553,7 @@ fn is_discreet(error: &Error) {
     }
 }
 
-/// What calls that are told marks fail with.
+/// The errors of calls that are given marks.
 async fn errors_of_calls(client: &Client) -> [Error; 2] {
     [
         client.deals().retrieve("CANARY").await.unwrap_err(),
@@ -563,7 +563,7 @@ async fn errors_of_calls(client: &Client) -> [Error; 2] {
 
 #[tokio::test]
 async fn no_error_shows_what_was_given() {
-    // Answered with an error.
+    // The response is an error.
     for status in [302, 400, 401, 404, 422, 500] {
         let service = Service::answering(status, &[("content-type", "text/plain")], "no").await;
         errors_of_calls(&service.client())
@@ -571,7 +571,7 @@ async fn no_error_shows_what_was_given() {
             .iter()
             .for_each(is_discreet);
     }
-    // Not readable.
+    // The response cannot be read.
     let service = Service::answering(200, &[], r#"{"id":{"CANARY":"CANARY"},"CANARY":1}"#).await;
     errors_of_calls(&service.client())
         .await
@@ -603,7 +603,7 @@ async fn no_error_shows_what_was_given() {
 
 #[tokio::test]
 async fn no_connection_is_a_connect_error() {
-    // A port that was free a moment ago, and that nobody listens on.
+    // A port that was free a moment ago, and on which nobody listens.
     let closed = tokio::net::TcpListener::bind("127.0.0.1:0")
         .await
         .unwrap()
@@ -660,7 +660,7 @@ async fn a_body_that_ends_too_early_is_interrupted_and_a_success() {
 
 #[tokio::test(start_paused = true)]
 async fn no_response_is_a_timeout() {
-    // The peer hears and never answers; the clock runs on as soon as nothing else can happen.
+    // The peer reads and never answers; the clock advances as soon as nothing else can happen.
     let peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let before = tokio::time::Instant::now();
@@ -693,7 +693,7 @@ async fn a_timeout_reads_as_it_was_given() {
     drop(peer);
 }
 
-/// A status says what there is to know: a body that is too large, or breaks off, takes nothing from it.
+/// The status says what there is to know, even if the body is too large or breaks off.
 #[tokio::test]
 async fn a_status_counts_however_much_of_its_body_came() {
     let mut peer = Peer::by_hand();
@@ -703,7 +703,7 @@ async fn a_status_counts_however_much_of_its_body_came() {
         "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n123456789\r\n",
     ];
     for text in answers {
-        // A client of its own: one that was asked to wait would wait before the next call.
+        // A client of its own: one that was asked to wait would delay the next call.
         let client = builder(peer.url.as_str())
             .max_response_bytes(8)
             .build()
@@ -718,7 +718,7 @@ async fn a_status_counts_however_much_of_its_body_came() {
     }
 }
 
-/// Read as a model, or as JSON by the caller: what a success says is not taken for an error's problem.
+/// Whether it is read as a model or as JSON by the caller, the body of a success is not taken for an error's problem.
 #[tokio::test]
 async fn the_body_of_a_success_is_no_problem() {
     let body = r#"{"title": "Not a title", "status": 500, "request_id": "not-an-id"}"#;

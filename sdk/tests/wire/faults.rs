@@ -1,5 +1,5 @@
-//! Whatever a service or the network does to a call, the error says what happened, how far the request
-//! got, and keeps what came; and the service is reached just as often as the error says.
+//! Whatever a service or the network does to a call, the error says what happened and how far the request got, and
+//! keeps what arrived; and the service is called exactly as often as the error says.
 
 use std::{error::Error as _, time::Duration};
 
@@ -28,7 +28,7 @@ async fn call(client: &Client, verb: Verb) -> Result<(), Error> {
     }
 }
 
-/// Checks all that an error says of itself.
+/// Checks everything that an error says.
 fn check(case: &str, verb: Verb, error: &Error, expected: &Expected) {
     let text = format!("{case}: {error:?}");
     assert_eq!(error.kind(), expected.kind, "{text}");
@@ -98,7 +98,7 @@ async fn faults_over_http2() {
     run_all(Http2).await;
 }
 
-/// What a call comes to that never had a connection.
+/// The result of a call that never had a connection.
 fn unconnected(kind: ErrorKind) -> Expected {
     Expected {
         kind,
@@ -152,21 +152,21 @@ async fn a_connection_that_is_never_made_is_a_timeout_and_was_not_sent() {
     }
 }
 
-/// Over HTTP/2 a connection begins with words of its own. Where it breaks before the client has begun with the
-/// request, that was not sent; where it had begun, nobody knows.
+/// An HTTP/2 connection begins with a preface of its own. If it breaks before the client has started to send the
+/// request, the request was not sent; if the client had started, nobody knows.
 #[tokio::test]
 async fn a_connection_that_breaks_at_once_over_http2() {
     for breaks in [Step::Reset, Step::End] {
         for verb in VERBS {
             let peer = Peer::start(Http2, vec![vec![Step::Glance, breaks.clone()]]);
             for _ in 0..20 {
-                // Each with a retry quota of its own.
+                // Each client has a retry quota of its own.
                 let error = call(&peer.client(), verb).await.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Interrupted, "{error:?}");
                 match error.outcome() {
                     Outcome::NotSent => assert_eq!(error.attempts(), 3, "{error:?}"),
                     Outcome::Unknown if verb == Verb::Get => assert_eq!(error.attempts(), 3),
-                    // The attempt that had begun was the last one.
+                    // The attempt that had started was the last one.
                     Outcome::Unknown => assert!(error.attempts() <= 3),
                     outcome => panic!("{outcome:?}: {error:?}"),
                 }
@@ -176,7 +176,7 @@ async fn a_connection_that_breaks_at_once_over_http2() {
     }
 }
 
-/// Making the connection includes TLS: the request waits for it, so it was not sent.
+/// Connecting includes TLS: the request waits for it, so it was not sent.
 #[cfg(feature = "rustls")]
 #[tokio::test]
 async fn tls_that_fails_or_stalls_was_not_sent() {
@@ -206,7 +206,7 @@ fn every() -> impl Iterator<Item = (Protocol, Verb)> {
         .flat_map(|protocol| VERBS.map(|verb| (protocol, verb)))
 }
 
-/// One call of each verb over each protocol that must succeed; what reached the peer.
+/// Makes one call of each verb over each protocol, which must succeed, and checks what reached the peer.
 async fn succeeds(case: &str, script: impl Fn(Protocol) -> Vec<Step>) {
     for (protocol, verb) in every() {
         let peer = Peer::start(protocol, vec![script(protocol)]);
@@ -253,7 +253,7 @@ async fn a_response_may_come_one_byte_at_a_time() {
     succeeds("drip", |_| vec![Step::Hear, dripped(answer(200, FINE))]).await;
 }
 
-/// Each byte of the body is a frame of its own, and comes in pieces.
+/// Each byte of the body is a frame of its own, and arrives in pieces.
 #[tokio::test]
 async fn a_body_that_drips_over_http2_is_a_timeout_that_keeps_what_came() {
     let drip = |frames| Box::new(Step::Raw([0, 0, 1, 0, 0, 0, 0, 0, 1, b'x'].repeat(frames)));
@@ -267,8 +267,8 @@ async fn a_body_that_drips_over_http2_is_a_timeout_that_keeps_what_came() {
     ];
     let peer = Peer::start(Http2, vec![script]);
     let client = peer.builder().attempt_timeout(SHORT).build().unwrap();
-    // Of real time a busy machine takes too much before the body begins, and between its frames: the client would
-    // ask whether the peer is still there (PING), which does not say while it drips.
+    // In real time, a busy machine would take too long before the body and between its frames: the client would ask
+    // whether the peer is still there (PING), which does not answer while it drips.
     tokio::time::pause();
     let mut sent = Box::pin(async move { call(&client, Verb::Post).await });
     let some_has_come = async {
@@ -320,7 +320,7 @@ async fn a_body_at_the_limit_is_read() {
 
 #[tokio::test]
 async fn a_response_before_the_whole_request_is_taken() {
-    // The service has not read the request when it says no.
+    // The service refuses before it has read the request.
     for (protocol, verb) in every().filter(|(protocol, _)| *protocol == Http1) {
         let peer = Peer::start(
             protocol,
@@ -335,7 +335,7 @@ async fn a_response_before_the_whole_request_is_taken() {
     }
 }
 
-/// Makes two calls of `verb` in a row on one client; what the second came to, and what reached the peer.
+/// Makes two calls of `verb` in a row on one client; returns the result of the second, and what reached the peer.
 async fn second(
     protocol: Protocol,
     first: Verb,
@@ -363,7 +363,7 @@ async fn second(
     (outcome, peer.finish().await)
 }
 
-/// The service hangs up on a kept connection just as the next request arrives on it.
+/// The service closes a kept connection just as the next request arrives on it.
 #[tokio::test]
 async fn a_stale_connection_costs_a_get_nothing_and_a_create_is_never_sent_again() {
     let fine = || vec![Step::Hear, answer(200, FINE)];
@@ -379,7 +379,7 @@ async fn a_stale_connection_costs_a_get_nothing_and_a_create_is_never_sent_again
             ];
             let scripts = vec![stale, fine()];
             let (outcome, counts) = second(protocol, Verb::Get, Verb::Get, scripts.clone()).await;
-            // Once on the connection that died, once more on one that lives.
+            // Once on the connection that died, and once more on a live one.
             let attempts = outcome.unwrap_or_else(|error| panic!("{case}: {error:?}"));
             assert!(attempts <= 2, "{case}: {attempts}");
             assert_eq!((counts.connections, counts.requests), (2, 2), "{case}");
@@ -405,7 +405,7 @@ async fn a_stale_connection_costs_a_get_nothing_and_a_create_is_never_sent_again
     }
 }
 
-/// The service hangs up on a kept connection while nobody uses it.
+/// The service closes a kept connection while it is idle.
 #[tokio::test]
 async fn a_connection_closed_while_idle_is_not_used_again() {
     for protocol in BOTH {
@@ -425,7 +425,8 @@ async fn a_connection_closed_while_idle_is_not_used_again() {
     }
 }
 
-/// A response nobody asked for, such as the 408 of a server that hangs up, is no response to the next request.
+/// An unsolicited response, such as the 408 of a server that hangs up, is not taken for the response to the next
+/// request.
 #[tokio::test]
 async fn an_unasked_response_is_not_taken_for_the_next_one() {
     let unasked =
@@ -437,7 +438,7 @@ async fn an_unasked_response_is_not_taken_for_the_next_one() {
     let peer = Peer::start(Http1, scripts);
     let client = peer.client();
     call(&client, Verb::Get).await.unwrap();
-    // The client hangs up when it sees what nobody asked for.
+    // The client hangs up when it sees the unsolicited response.
     peer.an_end().await;
     let deal = client.deals().retrieve("x_1").await.unwrap();
     assert_eq!(deal.id.as_str(), "x_1");
@@ -463,7 +464,7 @@ async fn a_kept_connection_serves_many_gets() {
     }
 }
 
-/// A connection over HTTP/2 that has died in silence would swallow every later request.
+/// An HTTP/2 connection that has silently died would swallow every later request.
 #[tokio::test]
 async fn a_dead_connection_over_http2_is_given_up() {
     let scripts = vec![
@@ -563,7 +564,7 @@ async fn a_redirect_is_never_followed_and_only_its_origin_is_named() {
     }
 }
 
-/// The wait that the service asks for does not fit: the error comes at once, not at the deadline.
+/// The wait that the service asks for does not fit: the error is returned at once, not at the deadline.
 #[tokio::test]
 async fn a_retry_after_past_the_deadline_is_not_waited_for() {
     let later = httpdate::fmt_http_date(std::time::SystemTime::now() + Duration::from_secs(7200));
@@ -574,7 +575,7 @@ async fn a_retry_after_past_the_deadline_is_not_waited_for() {
                 Step::Answer(429, vec![("retry-after", value.to_owned())], Vec::new()),
             ];
             let peer = Peer::start(protocol, vec![script]);
-            // Waiting would not end within the test's patience.
+            // Waiting would take longer than the test's patience.
             let client = peer
                 .builder()
                 .timeout(Duration::from_secs(3000))
@@ -595,7 +596,7 @@ async fn a_retry_after_past_the_deadline_is_not_waited_for() {
     }
 }
 
-/// The response has come, so the service did act on no more than that: its body alone is lost.
+/// The response has arrived, so the service has acted: only the body is lost.
 #[tokio::test]
 async fn a_limit_of_one_byte_and_an_endless_body_end_the_call() {
     for protocol in BOTH {
@@ -624,7 +625,7 @@ async fn a_limit_of_one_byte_and_an_endless_body_end_the_call() {
     }
 }
 
-/// HEAD is retried as GET is, and the length it is told is no body to wait for.
+/// HEAD is retried like GET, and its content-length does not announce a body to wait for.
 #[tokio::test]
 async fn head_has_no_body_whatever_its_length_says() {
     let head = Step::Head(200, vec![("content-length", "999999".to_owned())]);
@@ -643,8 +644,8 @@ async fn head_has_no_body_whatever_its_length_says() {
     assert_eq!(peer.finish().await.requests, 2);
 }
 
-/// GOAWAY may hold a text of the service's. dealkit's error does not repeat it; h2's own TRACE records of
-/// the frames that it receives do, and no client can keep it from that.
+/// GOAWAY may contain text from the service. dealkit's error does not repeat it; h2's own TRACE records of the frames
+/// that it receives do, and no client can prevent that.
 #[tokio::test]
 async fn a_key_in_a_goaway_is_not_shown_by_an_error() {
     let mut payload = vec![0, 0, 0, 0, 0, 0, 0, 2];

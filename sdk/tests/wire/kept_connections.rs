@@ -1,5 +1,5 @@
-//! When a create goes out on a connection that has carried another request, and what becomes of it where the
-//! service closes connections as services do.
+//! When a create is sent on a connection that has carried another request, and what becomes of it when the service
+//! closes connections the way services do.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use tokio::{
 
 use crate::peer::{BOTH, FINE, Http1, Http2, Peer, Protocol, Step, ada, answer, at_once, builder};
 
-/// Lets this time pass for the client, at once.
+/// Lets this much time pass for the client, at once.
 async fn pass(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;
@@ -62,7 +62,7 @@ async fn over_http2_creates_share_the_connection_of_reads_within_a_second() {
     for (protocol, age, connections) in [
         (Http2, TRUSTED, 1),
         (Http2, TOO_OLD, 2),
-        // Over HTTP/1.1 nobody can tell which of the connections of reads the next request gets.
+        // Over HTTP/1.1, nobody can tell which of the connections of reads the next request gets.
         (Http1, TRUSTED, 2),
     ] {
         let peer = fine(protocol);
@@ -130,7 +130,7 @@ async fn a_read_on_a_stale_connection_is_sent_again_whatever_the_policy() {
         let call = client.deals().retrieve("x_1").with_response();
         assert_eq!(call.await.unwrap().attempts(), 2, "{protocol:?}");
 
-        // Once, and no more.
+        // Exactly once.
         let peer = Peer::start(protocol, vec![stale, vec![Step::Glance, Step::Reset]]);
         let client = peer
             .builder()
@@ -146,14 +146,14 @@ async fn a_read_on_a_stale_connection_is_sent_again_whatever_the_policy() {
     }
 }
 
-/// A service on one connection after the other, which closes them as it is told to.
+/// A service that handles one connection after the other, and closes them as it is told to.
 #[derive(Clone, Debug)]
 struct Closing {
     /// How long a connection may be idle.
     idle: Duration,
     /// After how many requests a connection is closed; 0 for never.
     requests: usize,
-    /// Of the request after the last, how many bytes are read before the connection is closed.
+    /// How many bytes of the request after the last one are read before the connection is closed.
     bytes: usize,
     by_reset: bool,
 }
@@ -162,7 +162,7 @@ struct Closing {
 #[derive(Default)]
 struct Done {
     agents: std::sync::Mutex<Vec<usize>>,
-    /// Raised by the test when an idle connection's time is over.
+    /// Triggered by the test when an idle connection's time is over.
     idle_is_over: Notify,
 }
 
@@ -204,7 +204,7 @@ impl Closing {
     }
 }
 
-/// Reads a request, but no more than `limit` bytes of it: the number in its header, if it is whole.
+/// Reads a request, but no more than `limit` bytes of it; returns the number in its header, if it is complete.
 async fn hear(stream: &mut TcpStream, limit: usize) -> Option<usize> {
     let mut heard = Vec::new();
     loop {
@@ -226,14 +226,14 @@ async fn hear(stream: &mut TcpStream, limit: usize) -> Option<usize> {
     }
 }
 
-/// The time in which a client hears that a connection was closed; on loopback, while both are on one thread.
+/// Waits for as long as a client needs to notice a closed connection; on loopback, with both on one thread.
 async fn round_trip() {
     for _ in 0..20 {
         tokio::task::yield_now().await;
     }
 }
 
-/// Makes the calls with these waits between them, and holds what the service has done against what they say.
+/// Makes the calls with these waits between them, and compares what the service has done with what they report.
 async fn run(service: Closing, waits: Vec<Duration>) {
     let case = format!("{service:?} {waits:?}");
     let done = Arc::new(Done::default());
@@ -271,7 +271,7 @@ async fn run(service: Closing, waits: Vec<Duration>) {
                 served += 1;
             }
             Err(Outcome::NotSent | Outcome::Rejected) => assert_eq!(agents, 0, "{said}"),
-            // The service closed the connection in the middle of the request, and in no other case.
+            // The service closed the connection in the middle of the request, and only then.
             Err(Outcome::Unknown) => {
                 assert!(agents <= 1, "{said}");
                 assert!(service.requests != 0 && service.bytes != 0, "{said}");

@@ -1,4 +1,4 @@
-//! Jobs with a ledger: what a second run sends, and what it says of the rows that it does not.
+//! Jobs with a ledger: what a second run sends, and what it reports for the rows that it does not send.
 #![cfg(feature = "blocking")]
 
 use std::{
@@ -25,9 +25,9 @@ use Outcome::{NotSent, Rejected, Succeeded, Unknown};
 enum Reply {
     Create,
     Status(u16),
-    /// It creates the agent, and its response is lost.
+    /// It creates the agent, but the response is lost.
     Lose,
-    /// It says that it has, and breaks off.
+    /// It says that it created the agent, and breaks off.
     Cut,
 }
 
@@ -58,7 +58,7 @@ fn broken_row(number: usize) -> CreateRow {
     (key(number), request).into()
 }
 
-/// A job over these rows, whole: what became of them, and which were sent.
+/// Runs a whole job over these rows, and returns what became of them and which were sent.
 async fn run(
     peer: &mut Peer,
     path: &Path,
@@ -131,7 +131,7 @@ async fn a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_
     assert_eq!(outcomes(&came), first.map(|outcome| (outcome, false)));
     assert!(came.iter().all(|creation| creation.ledger_error.is_none()));
 
-    // The row that broke the rules is mended, and there is a new one.
+    // The row that broke the rules is corrected, and there is a new one.
     let rows = || (0..8).map(row).collect();
     let (came, sent) = run(&mut peer, &path, false, rows(), |_| Reply::Create).await;
     assert_eq!(sent, [3, 6, 7]);
@@ -165,7 +165,7 @@ async fn a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_
         assert!(!format!("{creation:?}").contains("example.com"));
     }
 
-    // Who has looked, and decides to send again what is unknown.
+    // The user has looked, and decides to resend the rows in doubt.
     let (came, sent) = run(&mut peer, &path, true, rows(), |_| Reply::Create).await;
     assert_eq!(sent, [2, 4]);
     assert_eq!(
@@ -189,7 +189,7 @@ async fn a_row_that_may_have_been_created_stays_in_doubt_when_sending_it_again_f
     let (came, sent) = run(&mut peer, &path, false, rows(), |_| Reply::Create).await;
     assert!(sent.is_empty());
     assert_eq!(outcomes(&came), [(Unknown, true); 2]);
-    // One that breaks the rules by now, too.
+    // The same for a row that breaks the rules by now.
     let (came, _) = run(&mut peer, &path, true, vec![broken_row(0)], |_| {
         Reply::Create
     })
@@ -294,7 +294,8 @@ async fn what_is_given_up_is_recorded_as_far_as_it_has_come() {
             drop(creations);
         }
         held.gone().await;
-        // Those that waited for their turn had left nothing: killed in the place of given up, they would not be in doubt.
+        // Rows that waited for their turn left no trace: if the job had been killed instead of given up, they would not
+        // be in doubt.
         let text = fs::read_to_string(&path).unwrap();
         assert_eq!(text.lines().count(), 2, "{text}");
         assert_eq!(text.matches(r#""intent""#).count(), 1, "{text}");
@@ -341,7 +342,7 @@ async fn what_waits_for_a_connection_is_sent_by_the_next_run() {
             .unwrap()
     };
     let mut creations = job(&client).stream();
-    // Until both intents are there.
+    // Until both intents are recorded.
     tokio::select! {
         _ = creations.next() => panic!("nobody listens"),
         () = async {
@@ -374,7 +375,7 @@ fn a_blocking_job_lets_go_of_its_ledger() {
         assert_eq!(came.len(), 20);
         assert!(came.iter().all(|creation| creation.recorded == is_recorded));
     }
-    // Dropped in the middle.
+    // Dropped halfway.
     let mut creations = job().unwrap().into_iter();
     creations.next().unwrap();
     drop(creations);
@@ -423,7 +424,7 @@ async fn rows_that_were_looked_up_are_settled_and_the_next_run_goes_by_that() {
         _ => Reply::Create,
     };
     run(&mut peer, &path, false, rows(), reply).await;
-    // The first was created, the second was not, and the third is mended.
+    // The first was created, the second was not, and the third was corrected.
     let found = [(key(0), Some("a_0".into())), (key(1), None), (key(2), None)];
     ledger::settle(&path, found).unwrap();
     let (came, sent) = run(&mut peer, &path, false, rows(), |_| Reply::Create).await;
@@ -438,7 +439,7 @@ async fn rows_that_were_looked_up_are_settled_and_the_next_run_goes_by_that() {
         ]
     );
     assert_eq!(came[0].agent_id().unwrap(), "a_0");
-    // It was created since.
+    // It has been created in the meantime.
     let error = ledger::settle(&path, [(key(1), None)]).unwrap_err();
     assert_eq!(
         (error.kind(), error.index()),

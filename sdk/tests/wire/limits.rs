@@ -1,7 +1,7 @@
-//! Services that allow so many requests a second and are down at times, and clients that keep to a rate.
+//! Services that allow a limited number of requests per second and are down at times, and clients that keep to a rate.
 //!
-//! Service and client share one thread and its paused clock: a minute of theirs takes no time, and nothing
-//! depends on how busy the machine is.
+//! Service and client share one thread and its paused clock: a minute of theirs takes no time, and nothing depends on
+//! how busy the machine is.
 
 use std::{
     sync::{Arc, Mutex},
@@ -20,11 +20,11 @@ use crate::peer::{FINE, KEY, ada};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What the service makes of a request that comes so long after its start: a status, 0 for no response at all,
+/// What the service does with a request that arrives this long after its start: a status, or 0 for no response at all,
 /// and `Retry-After`.
 type Judge = Box<dyn FnMut(Duration) -> (u16, Option<u64>) + Send>;
 
-/// So many in each second of the clock.
+/// Allows `limit` requests in each second of the clock.
 fn window(limit: usize, phase: Duration) -> Judge {
     let (mut second, mut used) = (0, 0);
     Box::new(move |at| {
@@ -41,7 +41,7 @@ fn window(limit: usize, phase: Duration) -> Judge {
     })
 }
 
-/// So many a second on average, and so many at once after a while without any.
+/// Allows `rate` requests a second on average, and up to `burst` at once after a pause.
 fn bucket(rate: f64, burst: f64, retry_after: Option<u64>) -> Judge {
     let (mut tokens, mut last) = (burst, Duration::ZERO);
     Box::new(move |at| {
@@ -55,7 +55,7 @@ fn bucket(rate: f64, burst: f64, retry_after: Option<u64>) -> Judge {
     })
 }
 
-/// What reached the service: when, and what came of it.
+/// What reached the service: when, and the status it got.
 type Log = Arc<Mutex<Vec<(Duration, u16)>>>;
 
 struct Service {
@@ -82,7 +82,7 @@ impl Service {
                         log.lock().unwrap().push((at, status));
                         sleep(latency).await;
                         if status == 0 {
-                            // It says nothing more.
+                            // The service sends nothing more.
                             std::future::pending::<()>().await;
                         }
                         answer(&mut stream, status, retry_after).await;
@@ -137,7 +137,7 @@ async fn answer(stream: &mut BufReader<TcpStream>, status: u16, retry_after: Opt
     let _ = stream.write_all(text.as_bytes()).await;
 }
 
-/// Retrieves so many deals, so many at a time; how many failed.
+/// Retrieves `count` deals, `concurrency` at a time; returns how many failed.
 async fn retrieve(client: &Client, count: usize, concurrency: usize) -> usize {
     let ids = (0..count).map(|number| format!("d_{number}"));
     let many = client.deals().retrieve_many(ids).concurrency(concurrency);
@@ -174,7 +174,7 @@ async fn a_bulk_stays_below_a_limit_that_it_does_not_know() {
             100 + concurrency
         };
         assert!(refused <= most, "{name}");
-        // At the limit it would be 100 s.
+        // At the limit, it would take 100 s.
         assert!(took < 160 * SECOND, "{name}");
     }
 }
@@ -221,7 +221,7 @@ async fn all_calls_wait_as_long_as_one_was_told() {
             outcome.unwrap();
         }
 
-        // Reads, creates and bulks alike.
+        // Reads, creates and many at a time alike.
         let bulk = retrieve(&client, 3, 3);
         let (one, other, lost) = tokio::join!(
             client.agents().create(ada()).send(),
@@ -265,7 +265,7 @@ async fn a_wrong_pause_does_not_silence_a_client_for_a_day() {
 #[tokio::test(start_paused = true)]
 async fn a_limit_is_kept_by_all_calls_and_attempts() {
     for (rate, latency) in [(50.0, 0), (30.0, 40), (400.0, 5)] {
-        // Every third fails, and is sent again.
+        // Every third request fails, and is retried.
         let mut count = 0;
         let judge = Box::new(move |_| {
             count += 1;
@@ -385,7 +385,7 @@ async fn a_turn_that_comes_too_late_is_refused_at_once() {
     assert_eq!(service.log().len(), 3);
 }
 
-/// A stream's calls stand still while its program waits for another call: they must not hold it up for ever.
+/// The calls of a stream stand still while its program waits for another call: they must not hold it up forever.
 #[tokio::test(start_paused = true)]
 async fn calls_that_nobody_looks_after_do_not_stop_the_others() {
     let service = Service::start(Duration::ZERO, Box::new(|_| (200, None))).await;
@@ -484,14 +484,14 @@ async fn an_outage_is_not_tripled() {
     assert!(texts.iter().filter(|text| *text == without).count() > 950);
     let after_one = "GET /v1/deals/{id}: 503 Service Unavailable (after 2 attempts; not retried: the client has used up its retry quota) [request id r_1]";
     assert!(texts.iter().any(|text| text == after_one));
-    // What was never to be retried says nothing of it.
+    // The error of a call that is never retried does not mention retries.
     let error = client.agents().create(ada()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "POST /v1/agents: 503 Service Unavailable [request id r_1]"
     );
 
-    // It comes back with time.
+    // The quota refills with time.
     sleep(100 * SECOND).await;
     assert_eq!(
         client.deals().retrieve("d_1").await.unwrap_err().attempts(),
@@ -519,7 +519,7 @@ async fn a_success_after_a_retry_gives_it_back() {
     }
 }
 
-/// The service responds once, and then no more: what it has said is not forgotten over the time that is up.
+/// The service responds once, and then no more: the timeout does not make that response forgotten.
 #[tokio::test(start_paused = true)]
 async fn a_timeout_tells_of_the_response_before_it() {
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! The client against services of every kind: what is sent, what comes of each response, what is retried.
+//! The client against services of every kind: what it sends, what each response turns into, what it retries.
 #![cfg(feature = "client")]
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Responses that have the status of a success, and that no client should take for one.
+//! Responses with the status of a success that no client should take for one.
 
 use dealkit::{Error, ErrorKind, Method, Outcome, RawResponse};
 
@@ -9,7 +9,7 @@ fn chunked() -> String {
     format!("{:x}\r\n{FINE}\r\n0\r\n\r\n", FINE.len())
 }
 
-/// A response with these headers, and no others, and this body; then the connection ends.
+/// A response with exactly these headers and this body; then the connection ends.
 fn response(status: u16, headers: &[(&'static str, &str)], body: &str) -> Vec<Step> {
     let headers = headers
         .iter()
@@ -26,9 +26,9 @@ fn peer(protocol: Protocol, status: u16, headers: &[(&'static str, &str)], body:
     Peer::start(protocol, vec![response(status, headers, body)])
 }
 
-/// Neither a GET nor a POST takes it for a success, and neither is sent again.
+/// Neither a GET nor a POST takes it for a success, and neither is retried.
 async fn refused(peer: Peer, status: u16, told: &str, kept: &str) {
-    // A client each, since the peer closes the connection after each without saying so.
+    // One client for each, because the peer closes the connection after each response without saying so.
     let errors: [Error; 2] = [
         peer.client().deals().retrieve("x_1").await.unwrap_err(),
         peer.client().agents().create(ada()).await.unwrap_err(),
@@ -54,7 +54,7 @@ async fn a_reset_and_a_part_are_no_successes() {
         let length = FINE.len().to_string();
         let headers = [("content-length", &*length)];
         refused(peer(protocol, 206, &headers, FINE), 206, "206", FINE).await;
-        // Whatever it brings, a 205 has none; HTTP/1.1 has a length all the same.
+        // A 205 never has a body, whatever is sent; HTTP/1.1 has a length all the same.
         let none = [("content-length", "0")];
         refused(peer(protocol, 205, &none, ""), 205, "205", "").await;
     }
@@ -137,7 +137,7 @@ async fn no_content_coding_is_read_that_nobody_asked_for() {
     }
 }
 
-/// A HEAD has no body that could be coded.
+/// A HEAD response has no body that could be encoded.
 #[tokio::test]
 async fn the_headers_of_a_head_are_not_those_of_its_body() {
     let headers = [("content-length", "9"), ("content-encoding", "gzip")];

@@ -1,4 +1,4 @@
-//! What each call sends, byte for byte where it matters, and what comes of each successful response.
+//! What each call sends, byte for byte where it matters, and what each successful response turns into.
 
 use dealkit::{
     Agent, AgentProfile, Client, ClientBuilder, CreateAgent, Deal, Error, ErrorKind, HeaderMap,
@@ -11,14 +11,14 @@ use crate::{
     peer::{KEY, Peer, ada},
 };
 
-/// What arrives when `request` is created.
+/// The request that arrives when `request` is created.
 async fn created(request: CreateAgent) -> String {
     let service = Service::answering(201, &[], AGENT).await;
     service.client().agents().create(request).await.unwrap();
     service.only().body_string()
 }
 
-/// What the client makes of a response to `retrieve`.
+/// The client's result for a response to `retrieve`.
 async fn deal_from(status: u16, body: impl AsRef<[u8]>) -> Result<Deal, Error> {
     let service = Service::answering(status, &[("content-type", "application/json")], body).await;
     service.client().deals().retrieve("d_1").await
@@ -104,7 +104,7 @@ async fn identifiers_are_one_escaped_segment() {
     );
 }
 
-/// The same on a bare socket, where nothing stands between that could tidy up.
+/// The same on a bare socket, where nothing in between could normalize it.
 #[tokio::test]
 async fn the_request_line_is_this() {
     let mut peer = Peer::by_hand();
@@ -151,7 +151,7 @@ async fn identifiers_that_no_url_can_hold_are_refused() {
     let rest = format!("{}/v1/deals/", service.url()).len();
     let longest = 65_534 - rest;
     assert!(client.deals().retrieve("x".repeat(longest)).await.is_ok());
-    // Three characters each, once they are escaped.
+    // Three characters for each, once escaped.
     for id in ["x".repeat(longest + 1), "/".repeat(longest / 3 + 1)] {
         for error in [
             client.deals().retrieve(&id).await.unwrap_err(),
@@ -364,7 +364,7 @@ async fn headers_of_the_client_and_of_the_call_are_sent() {
         ["application/vnd.example+json"]
     );
     assert_eq!(header(&arrived[0], "user-agent"), ["mine/1.0"]);
-    // What one call adds is not there on the next.
+    // What one call adds is not sent with the next.
     assert_eq!(header(&arrived[1], "x-both"), ["client"]);
     assert!(header(&arrived[1], "x-request-id").is_empty());
     assert_eq!(header(&arrived[1], "accept"), ["application/json"]);
@@ -435,7 +435,7 @@ async fn an_ipv6_loopback_is_called() {
         .into_request()
         .unwrap();
     assert_eq!(request.uri(), "http://[::1]:8080/v1/deals/d_1");
-    // A machine without IPv6 can show no more than that.
+    // A machine without IPv6 cannot test more than that.
     let Ok(mut peer) = Peer::by_hand_at("[::1]:0") else {
         return;
     };
@@ -525,7 +525,7 @@ async fn a_body_that_cannot_be_written_is_not_sent() {
     assert!(service.arrived().is_empty());
 }
 
-/// A path in one piece would be escaped, and be the name of one thing that there is not.
+/// A path passed as a whole would be escaped, and name something that does not exist.
 #[test]
 fn a_request_s_segments_are_passed_apart() {
     let client = client("http://127.0.0.1:9");
@@ -545,7 +545,7 @@ fn a_request_s_segments_are_passed_apart() {
             "{text}"
         );
     }
-    // Those that follow may be identifiers, which may be anything.
+    // The segments after the first may be identifiers, which can be anything.
     let request = outcome(&["deals", "/v1/deals", "v1"]).unwrap();
     assert_eq!(request.uri().path(), "/v1/deals/%2Fv1%2Fdeals/v1");
 }
@@ -575,7 +575,7 @@ async fn into_request_is_what_arrives() {
         patch().into_request().unwrap(),
     ];
     client.agents().create(ada()).await.unwrap();
-    // The response is an agent, and an agent has all that a deal must have.
+    // The response is an agent, which has every field that a deal must have.
     client
         .deals()
         .retrieve("a/b c")
@@ -599,7 +599,7 @@ async fn into_request_is_what_arrives() {
             .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
             .collect();
         said.sort();
-        // What the connection adds is not part of the request.
+        // The headers that the connection adds are not part of the request.
         let mut came: Vec<(String, String)> = came
             .headers_vec()
             .iter()
@@ -653,7 +653,7 @@ async fn any_success_with_the_right_body_is_fine() {
         let agent = service.client().agents().create(ada()).await.unwrap();
         assert_eq!(agent.id, "a_1", "{status}");
     }
-    // Nobody promises a content type.
+    // No content type is promised.
     let service = Service::answering(200, &[("content-type", "text/plain")], DEAL).await;
     assert_eq!(
         service.client().deals().retrieve("d_1").await.unwrap().id,
@@ -720,7 +720,7 @@ async fn a_body_of_the_wrong_shape_is_kept_and_located() {
 
 #[tokio::test]
 async fn all_of_a_body_that_could_not_be_read_is_kept() {
-    // More than the 64 KiB that are kept of a status error's body.
+    // More than the 64 KiB that are kept of an error response's body.
     let body = format!(
         r#"{{"id":"d_1","status":5,"more":"{}"}}"#,
         "x".repeat(100_000)
@@ -792,7 +792,7 @@ async fn a_response_shows_no_key() {
     assert!(!shown.contains(KEY), "{shown}");
 }
 
-/// Makes a call that is answered with exactly these bytes.
+/// Makes a call that gets exactly these bytes in response.
 async fn answered_with(method: Method, bytes: &str) -> Result<RawResponse, Error> {
     let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
@@ -1027,7 +1027,7 @@ async fn clones_share_what_a_client_is() {
     assert_eq!(service.arrived().len(), 2);
 }
 
-/// A trace's context, as a propagator writes it.
+/// The context of a trace, as a propagator writes it.
 fn trace_context() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert("traceparent", "00-1-2-01".parse().unwrap());
@@ -1040,7 +1040,7 @@ async fn a_client_carries_the_trace_on() {
     let mut peer = Peer::by_hand();
     let writes = |headers: &mut HeaderMap| {
         headers.extend(trace_context());
-        // What a client sets stays what it is.
+        // What a client sets is not overridden.
         headers.insert("host", "other".parse().unwrap());
     };
     let client = builder(&peer.url).propagate(writes).build().unwrap();

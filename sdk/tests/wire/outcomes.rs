@@ -1,4 +1,4 @@
-//! What a call may have done at the service, over all statuses, methods and earlier attempts of the contract.
+//! What a call may have done at the service, for all statuses, methods and earlier attempts in the contract.
 
 use dealkit::{Client, CreateAgent, Deal, Error, ErrorKind, Json, Outcome, UnknownFields};
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! A create is acted on at most once for each call, whatever breaks and whenever: over all faults, against
-//! a service that acts first and breaks then.
+//! A create is acted on at most once per call, whatever breaks and whenever: for all faults, against a service that
+//! acts first and then breaks.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::peer::{
     refused,
 };
 
-/// A case: what each connection meets, and whether the deadline ends it.
+/// A case: what happens on each connection, and whether the deadline ends it.
 #[derive(Clone, Debug)]
 struct Case {
     name: String,
@@ -22,7 +22,7 @@ struct Case {
     slow: bool,
 }
 
-/// The service makes the agent as soon as it has the request.
+/// The service creates the agent as soon as it has the request.
 fn acting(script: &Script) -> Script {
     let acts = |step: &Step| match step {
         Step::Hear => vec![Step::Hear, Step::Act],
@@ -39,7 +39,7 @@ fn cases(protocol: Protocol) -> Vec<Case> {
     let mut cases = Vec::new();
     for fault in catalogue::faults(protocol) {
         let name = fault.name;
-        // A service that says that it did not act is believed.
+        // A service that says that it did not act is taken at its word.
         let says_so = matches!(fault.expected.outcome, Outcome::NotSent | Outcome::Rejected);
         let script = if says_so {
             fault.script
@@ -54,7 +54,7 @@ fn cases(protocol: Protocol) -> Vec<Case> {
             });
         };
         add("", vec![script.clone()]);
-        // What comes next would gladly act again.
+        // The next connection would readily act again.
         add(
             ", then a service that is fine",
             vec![script.clone(), fine()],
@@ -75,7 +75,7 @@ fn cases(protocol: Protocol) -> Vec<Case> {
             vec![Step::Glance, Step::Act, Step::End],
         ),
     ];
-    // Over HTTP/2 the first bytes are the connection's own, and there is no request yet to act on.
+    // Over HTTP/2, the first bytes belong to the connection itself, and there is no request yet to act on.
     let of_first_byte = of_first_byte.into_iter().filter(|_| protocol == Http1);
     let also = [
         ("resets at once", vec![Step::Reset]),
@@ -148,12 +148,12 @@ async fn the_async_client() {
         let (slow, quick): (Vec<_>, Vec<_>) =
             cases(protocol).into_iter().partition(|case| case.slow);
         let mut agents = 0;
-        // Those with a deadline are not kept waiting by the others.
+        // Cases with a deadline are not delayed by the others.
         for together in [quick, slow] {
             let made = join_all(together.into_iter().map(|case| run(protocol, case))).await;
             agents += made.iter().sum::<usize>();
         }
-        // The service did act, and often.
+        // The service did act, and many times.
         assert!(agents > 80, "{agents}");
     }
 }
@@ -185,7 +185,7 @@ fn the_blocking_client() {
     }
 }
 
-/// Over HTTP/2 they share a connection, and with it what becomes of it.
+/// Over HTTP/2 they share a connection, and its fate.
 #[tokio::test]
 async fn many_at_once_are_tried_once_each() {
     for protocol in BOTH {
@@ -229,7 +229,7 @@ async fn where_no_connection_is_made_the_service_is_never_reached() {
     }
 }
 
-/// The count can be more than one: without the default's caution it is.
+/// The count can exceed one: without the default's caution, it does.
 #[tokio::test]
 async fn whoever_opts_in_may_get_more() {
     for protocol in BOTH {
@@ -258,7 +258,7 @@ fn any_script() -> impl Strategy<Value = Script> {
         1 => Just(vec![Step::Head(200, vec![("content-length", "9".to_owned())])]),
         1 => Just(vec![Step::Body(b"12345".to_vec(), false)]),
         1 => Just(vec![Step::Raw(b"HTTP/1.1 2".to_vec())]),
-        // INTERNAL_ERROR; REFUSED_STREAM; a GOAWAY that leaves no request out.
+        // INTERNAL_ERROR; REFUSED_STREAM; a GOAWAY that covers every request.
         1 => Just(vec![Step::Frame(3, 0, true, vec![0, 0, 0, 2])]),
         1 => Just(vec![Step::Hear, Step::Frame(3, 0, true, vec![0, 0, 0, 7])]),
         1 => Just(vec![Step::Frame(7, 0, false, vec![0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0])]),
@@ -298,10 +298,10 @@ fn over_scripts_that_chance_writes() {
     }
 }
 
-/// Such a service may say that it has made an agent and have made none.
+/// Such a service may claim that it has created an agent when it has not.
 async fn run_loosely(protocol: Protocol, case: Case) {
     let peer = Peer::start(protocol, case.scripts.clone());
-    // Many of these wait for a second request, which never comes.
+    // Many of these wait for a second request, which never arrives.
     let client = peer
         .builder()
         .attempt_timeout(Duration::from_millis(30))

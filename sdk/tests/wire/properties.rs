@@ -1,5 +1,4 @@
-//! What holds for any identifier, number, document, text and instant, not only for those that somebody
-//! thought of.
+//! What holds for any identifier, number, document, text and instant, not only for those that somebody thought of.
 
 use std::sync::LazyLock;
 
@@ -63,7 +62,7 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Nobody is called there; one for all cases, because making a client takes its time.
+/// Nothing is called there; one client for all cases, because creating one takes time.
 static SOMEWHERE: LazyLock<Client> = LazyLock::new(|| client("http://127.0.0.1:9/api/"));
 
 /// The path as segments, each as it was sent.
@@ -96,7 +95,7 @@ proptest! {
                 prop_assert_eq!(segments.len(), 4, "{}", uri);
                 prop_assert_eq!(&segments[..3], ["api", "v1", "deals"]);
                 prop_assert_eq!(decoded(segments[3]), id);
-                // Another URL parser on the way makes nothing else of it.
+                // Another URL parser on the way reads it the same.
                 let parsed = url::Url::parse(&uri.to_string()).unwrap();
                 prop_assert_eq!(parsed.path(), uri.path());
             }
@@ -198,7 +197,7 @@ proptest! {
     #[test]
     fn any_number_is_exact_or_refused(text in "-?(0|[1-9][0-9]{0,40})([.][0-9]{1,40})?([eE][+-]?[0-9]{1,3})?") {
         let Ok(decimal) = text.parse::<Decimal>() else {
-            // What plainly fits is not refused.
+            // A number that clearly fits is not refused.
             let digits = text.bytes().filter(u8::is_ascii_digit).count();
             prop_assert!(digits > 28 || text.contains(['e', 'E']), "{} was refused", text);
             prop_assert!(serde_json::from_str::<Decimal>(&text).is_err());
@@ -218,7 +217,7 @@ proptest! {
     }
 }
 
-/// A number as digits and the power of ten to multiply them with, in one way for each value.
+/// A number as its digits and the power of ten to multiply them by, with one representation for each value.
 fn value_of(text: &str) -> (bool, String, i64) {
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -238,7 +237,7 @@ fn value_of(text: &str) -> (bool, String, i64) {
     )
 }
 
-/// Any JSON document as text, with numbers and white space that a tidy writer would not write.
+/// Any JSON document as text, with numbers and white space that a tidy writer would not produce.
 fn json_text() -> impl Strategy<Value = String> {
     let space = || select(vec!["", "", "", " ", "\n", "\t \r\n"]);
     let string = any::<String>().prop_map(|text| Value::from(text).to_string());
@@ -279,7 +278,7 @@ fn json_text() -> impl Strategy<Value = String> {
     })
 }
 
-/// A deal with every field that the specification shows, written as it would be written back.
+/// A deal with every field in the specification, in the form in which it would be written back.
 fn whole_deal() -> Value {
     json!({
         "id": "d_1", "status": "CLOSED", "phase": "APPLICATION", "expiry_date": "2024-12-31",
@@ -305,7 +304,7 @@ fn whole_deal() -> Value {
     })
 }
 
-/// An agent with every field that the specification shows.
+/// An agent with every field in the specification.
 fn whole_agent() -> Value {
     json!({
         "id": "a_1", "email": "ada@example.com", "date_of_birth": "1990-02-28", "first_name": "Ada", "last_name": "L",
@@ -323,8 +322,8 @@ enum Change {
     Null,
 }
 
-/// Takes fields out or sets them to null, and adds some that nobody knows. Fields in `fixed` stay, and
-/// so does all that is inside fields in `free`, whose content is the caller's.
+/// Removes fields or sets them to null, and adds some unknown ones. Fields in `fixed` stay, and so does everything
+/// inside fields in `free`, whose content is the caller's.
 fn mutate(
     value: &mut Value,
     changes: &mut impl Iterator<Item = Change>,
@@ -366,8 +365,8 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     )
 }
 
-/// Whether what was read holds what the document holds: a field that is there and not null is there
-/// with its value, and nothing else is there but what stands for nothing.
+/// Whether what was read agrees with the document: a field that is present and not null has its value, and everything
+/// else is empty.
 fn agrees(document: &Value, read: &Value, free: &[&str]) -> Result<(), String> {
     let nothing = |value: &Value| value.is_null() || *value == json!([]) || *value == json!({});
     match (document, read) {
@@ -399,7 +398,7 @@ fn agrees(document: &Value, read: &Value, free: &[&str]) -> Result<(), String> {
     }
 }
 
-/// A document with a few bytes replaced, doubled or taken out.
+/// A document with a few bytes replaced, doubled or removed.
 fn damaged(document: String) -> impl Strategy<Value = Vec<u8>> {
     let edits = vec(
         (
@@ -544,7 +543,7 @@ proptest! {
             prop_assert!(read == request);
         }
 
-        // The rules that can be said in one line, said once more.
+        // The rules that fit on one line, stated once more.
         let broken = |pointer: &str| {
             validated.as_ref().err().is_some_and(|error| {
                 error.violations().iter().any(|violation| violation.pointer == pointer)
@@ -563,7 +562,7 @@ proptest! {
         prop_assert_eq!(broken("/date_of_birth"), date_of_birth.as_ref().is_some_and(|text| !is_date(text)));
         prop_assert!(!broken("/office_id"));
         if let Err(error) = &validated {
-            // Nothing that was given comes out, as far as it is long enough to tell.
+            // No given value shows, if it is long enough to tell.
             for given in [&email, &first_name, &last_name].into_iter().chain(&phone).chain(&image_url) {
                 prop_assert!(given.chars().count() < 12 || !error.to_string().contains(given.as_str()));
             }
@@ -574,7 +573,7 @@ proptest! {
     fn any_instant_is_read_as_that_instant(
         (year, month, day) in prop_oneof![
             3 => (1_i32..=9999, 1_u32..=12, 1_u32..=31),
-            1 => select(vec![(1, 1, 1), (9999, 12, 31)]), // Where an offset leads out of the range.
+            1 => select(vec![(1, 1, 1), (9999, 12, 31)]), // An offset leads out of the range here.
         ],
         (hour, minute, second) in (0_u32..24, 0_u32..60, 0_u32..60),
         fraction in "[0-9]{0,9}",

@@ -1,5 +1,5 @@
-//! Through a proxy: tunnels for https, requests handed on for http, what is said of proxies that do not do
-//! their work, and which one the environment names.
+//! Through a proxy: tunnels for https, forwarded requests for http, what the errors say about proxies that do not work,
+//! and which proxy the environment names.
 
 use std::{error::Error as _, thread, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// A name that the proxies here take for the service behind them, and nobody else knows.
+/// A name that the proxies here map to the service behind them, and that nobody else knows.
 const HOST: &str = "deals.invalid";
 
 /// What `ada:pa%20s:tr33` in a URL is in `Proxy-Authorization`.
@@ -50,7 +50,7 @@ fn plain_client(proxy: &str) -> ClientBuilder {
         .proxy(proxy)
 }
 
-/// What comes of a create and of a read, and nothing of the proxy's password.
+/// The results of a create and of a read, which show nothing of the proxy's password.
 async fn calls(builder: &ClientBuilder) -> Vec<Result<String, Error>> {
     let client = builder.clone().build().unwrap();
     let outcomes = vec![
@@ -126,7 +126,7 @@ async fn https_goes_through_a_tunnel() {
             assert!(!head.to_lowercase().contains("authorization"), "{head}");
             assert!(!head.contains("K3Y-canary"), "{head}");
         }
-        // What goes through the tunnel is as it is without one.
+        // What goes through the tunnel is the same as without one.
         let alpn = if protocol == Http1 { "http/1.1" } else { "h2" };
         for handshake in front.handshakes() {
             assert_eq!(handshake.alpn.as_deref(), Some(alpn));
@@ -181,7 +181,7 @@ async fn a_password_that_is_missing_or_wrong_is_not_tried_again() {
             1,
         )
         .await;
-        // Where there is no tunnel, the refusal is a response as any other.
+        // Without a tunnel, the refusal is a response like any other.
         for outcome in calls(&plain_client(&url)).await {
             let error = outcome.unwrap_err();
             assert_eq!(error.status().unwrap(), 407);
@@ -191,8 +191,8 @@ async fn a_password_that_is_missing_or_wrong_is_not_tried_again() {
     assert_eq!(front.connections(), 0);
 }
 
-/// A proxy says 403 where it never will, and 502 to 504 where it cannot now: which it was, is not known, so it is
-/// asked again.
+/// A proxy returns 403 where it never will connect, and 502 to 504 where it cannot now: since it is not known which it
+/// was, it is asked again.
 #[tokio::test]
 async fn a_proxy_that_refuses() {
     for status in [
@@ -270,7 +270,7 @@ async fn a_proxy_that_is_not_trusted_or_does_not_speak_tls() {
     }
 }
 
-/// A certificate is checked in a tunnel as it is without one.
+/// A certificate is checked in a tunnel in the same way as without one.
 #[tokio::test]
 async fn a_proxy_is_not_trusted_with_tls() {
     let (front, _) = secure(Http1);
@@ -285,7 +285,7 @@ async fn a_proxy_is_not_trusted_with_tls() {
     .await;
 }
 
-/// In a child process: calls every URL once, through whatever the environment names.
+/// In a child process: calls every URL once, through whatever proxy the environment names.
 #[test]
 fn child_calls() {
     if std::env::var_os(CHILD).is_none() {
@@ -296,7 +296,7 @@ fn child_calls() {
         .build()
         .unwrap();
     for url in std::env::var("DEALKIT_TEST_URLS").unwrap().split(' ') {
-        // Nobody has an address of those for documentation; all others are on this machine, which may be busy.
+        // The addresses for documentation belong to nobody; all others are on this machine, which may be busy.
         let nowhere = url.contains("//192.0.") || url.contains("//[2001:db8:");
         let limit = Duration::from_secs(if nowhere { 1 } else { 30 });
         let mut client = Client::builder()
@@ -316,7 +316,7 @@ fn child_calls() {
     }
 }
 
-/// What a child process tells of its calls to these URLs.
+/// The output of a child process that calls these URLs.
 fn told_of(urls: &[&str], variables: &[(&str, &str)]) -> String {
     let urls = urls.join(" ");
     let mut all = vec![("DEALKIT_TEST_URLS", urls.as_str())];
@@ -356,14 +356,14 @@ fn the_environment_names_a_proxy() {
     assert_eq!(tunnel.lines(), ["CONNECT deals.invalid:443 HTTP/1.1"; 5]);
     assert_eq!(plain.heads().len(), 5);
 
-    // One that is named to the client alone goes before; this machine needs none.
+    // A proxy set on the client takes precedence; this machine needs none.
     let here = fine(Http1);
     let told = told_of(&[&here.url], &[("ALL_PROXY", &tunnel_url)]);
     assert!(told.contains("Ok("), "{told}");
     assert_eq!(tunnel.heads().len(), 5);
 }
 
-/// Which hosts are called directly, by what stands in `NO_PROXY`.
+/// Which hosts are called directly, depending on `NO_PROXY`.
 #[test]
 fn hosts_that_need_no_proxy() {
     let all = [
@@ -397,7 +397,7 @@ fn hosts_that_need_no_proxy() {
             .collect();
         assert_eq!(proxy.lines(), expected, "{name}={no_proxy}");
     };
-    // Most of it is waiting, for addresses where nobody is.
+    // Most of the time is spent waiting for addresses that nobody has.
     thread::scope(|scope| {
         for case in cases {
             scope.spawn(move || try_it(case));

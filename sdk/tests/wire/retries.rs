@@ -1,5 +1,5 @@
-//! What is retried over real connections, how often, and within what time: by default, by the client's
-//! policy and by the call's.
+//! What is retried over real connections, how often, and within what time: by default, by the client's policy, and by
+//! the call's.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn breaks() -> Script {
 #[tokio::test]
 async fn a_get_survives_two_failures_and_not_three() {
     for protocol in BOTH {
-        // A response leaves the connection as it is; the others break it.
+        // A response leaves the connection intact; the others break it.
         let status = |status| vec![Step::Hear, answer(status, "")];
         let ends = vec![Step::Hear, Step::End];
         let failures = [breaks(), ends, status(503), status(408), status(429)];
@@ -168,7 +168,7 @@ async fn the_total_bounds_all_attempts() {
                 (error.kind(), error.outcome()),
                 (ErrorKind::Timeout, Outcome::Unknown)
             );
-            // Three of 0.1 s each, and perhaps what the clock's grain has left over.
+            // Three of 0.1 s each, plus whatever the clock's resolution leaves over.
             assert!((2..=5).contains(&error.attempts()), "{error}");
         }
         drop((by_client, by_call));
@@ -198,7 +198,7 @@ async fn an_attempt_has_no_more_time_than_the_call() {
     }
 }
 
-/// The service hears the first attempt, says nothing, and is gone when the next comes.
+/// The service reads the first attempt, does not respond, and is gone when the next one is made.
 #[tokio::test]
 async fn what_an_earlier_attempt_may_have_done_stays_in_doubt() {
     for protocol in BOTH {
@@ -224,7 +224,7 @@ async fn what_an_earlier_attempt_may_have_done_stays_in_doubt() {
     }
 }
 
-/// Dropping a call ends it: nothing goes on in the background.
+/// Dropping a call ends it: nothing continues in the background.
 #[tokio::test]
 async fn a_call_that_is_dropped_is_not_tried_again() {
     for protocol in BOTH {
@@ -245,7 +245,7 @@ async fn a_call_that_is_dropped_is_not_tried_again() {
     }
 }
 
-/// Without a pause between them, so many refusals would be one tight loop: the default policy pauses.
+/// Without pauses, this many refusals would be one tight loop: the default policy pauses.
 #[tokio::test(start_paused = true)]
 async fn the_default_policy_waits_between_attempts() {
     let client = dealkit::Client::builder()
@@ -254,7 +254,7 @@ async fn the_default_policy_waits_between_attempts() {
         .build()
         .unwrap();
     let mut waited = Duration::ZERO;
-    // More, and the retry quota would be used up.
+    // With more calls, the retry quota would be used up.
     for _ in 0..17 {
         let began = tokio::time::Instant::now();
         let error = client.deals().retrieve("x_1").await.unwrap_err();
@@ -265,7 +265,7 @@ async fn the_default_policy_waits_between_attempts() {
         );
         waited += began.elapsed();
     }
-    // 0.3 s on average for each; less than a tenth of that is less likely than one in a billion.
+    // 0.3 s on average for each; the probability of less than a tenth of that is below one in a billion.
     assert!(waited > Duration::from_millis(500), "{waited:?}");
 }
 
@@ -306,14 +306,14 @@ mod blocking {
         }
     }
 
-    /// Between calls nobody drives a blocking client's kept connections: one that was closed meanwhile must
-    /// not fail the next call.
+    /// Between calls, nobody drives a blocking client's kept connections: one that was closed in the meantime must not
+    /// fail the next call.
     #[test]
     fn the_blocking_client_survives_a_connection_that_closed_between_calls() {
         for (protocol, last) in [
             (Http1, Step::End),
             (Http1, Step::Reset),
-            // Without the client's help the peer cannot tell when a reset would hit the first response.
+            // Without the client's help, the peer cannot tell when a reset would hit the first response.
             (Http2, Step::End),
         ] {
             let closes = vec![Step::Hear, answer(200, FINE), last];

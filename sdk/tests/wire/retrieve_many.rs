@@ -1,4 +1,4 @@
-//! Many deals at a time: their order, how many are in flight, and what becomes of those that fail.
+//! Many deals at a time: their order, how many are in flight, and what happens to those that fail.
 #![cfg(feature = "blocking")]
 
 use std::{
@@ -15,7 +15,7 @@ use crate::{
     peer::{Heard, KEY, Peer},
 };
 
-/// Lets everything run that can run: both ends share the test's one thread.
+/// Lets everything run that can: both ends share the test's single thread.
 async fn settle() {
     for _ in 0..500 {
         tokio::task::yield_now().await;
@@ -40,7 +40,7 @@ async fn deals_come_in_the_order_of_the_identifiers() {
         for _ in 0..6 {
             heard.push(peer.next().await);
         }
-        // The last asked for is answered first.
+        // The last one requested is answered first.
         heard.sort_by(|one, other| other.segment().cmp(one.segment()));
         for heard in heard {
             heard.answer_deal();
@@ -81,7 +81,7 @@ async fn deals_come_as_they_are_completed() {
         held
     });
     let mut came = vec![first.unwrap()];
-    // Its place is free: the next is asked for, and is answered before the others.
+    // Its place is free: the next one is requested, and is answered before the others.
     let (second, heard) = tokio::join!(deals.next(), async {
         let heard = peer.next().await;
         let segment = heard.segment().to_owned();
@@ -105,8 +105,8 @@ async fn deals_come_as_they_are_completed() {
     }
 }
 
-/// How many of `total` retrievals the service saw at the same time, at most; it answers none before
-/// as many are there as there can be.
+/// The largest number of the `total` retrievals that the service saw at the same time; it answers none before as many
+/// have arrived as there can be.
 async fn most_in_flight(total: usize, concurrency: usize, as_completed: bool) -> usize {
     let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
@@ -133,7 +133,7 @@ async fn most_in_flight(total: usize, concurrency: usize, as_completed: bool) ->
             while held.len() < possible {
                 held.push_back(peer.next().await);
             }
-            // One too many would be here by now.
+            // One too many would have arrived by now.
             settle().await;
             while let Some(heard) = peer.waiting() {
                 held.push_back(heard);
@@ -185,7 +185,7 @@ async fn sixteen_are_on_their_way_unless_it_is_said_otherwise() {
     }
 }
 
-/// In order, what was answered and waits for its turn counts too: memory is bounded.
+/// In order, responses that wait for their turn count too: memory is bounded.
 #[tokio::test]
 async fn one_slow_deal_does_not_let_the_others_pile_up() {
     let mut peer = Peer::by_hand();
@@ -367,7 +367,7 @@ async fn dropping_a_call_cancels_it() {
 
 #[tokio::test(start_paused = true)]
 async fn each_deal_has_its_own_time() {
-    // Nobody answers; the clock runs on as soon as nothing else can happen.
+    // Nobody answers; the clock advances as soon as nothing else can happen.
     let peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let before = tokio::time::Instant::now();

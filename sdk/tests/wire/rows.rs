@@ -8,7 +8,7 @@ pub(crate) fn email(number: usize) -> String {
     format!("row{number}@example.com")
 }
 
-/// The number of the row that was heard.
+/// The number of the row in a request.
 pub(crate) fn number(heard: &Heard) -> usize {
     let body: Value = serde_json::from_slice(&heard.body).unwrap();
     let email = body["email"].as_str().unwrap();

@@ -1,5 +1,5 @@
-//! Clients that differ in nothing that concerns connections can share them, and others cannot: counted in
-//! connections that reach the service.
+//! Clients whose settings for connections are the same can share them, and others cannot: measured by the connections
+//! that reach the service.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn retrieve(client: &Client) {
     client.deals().retrieve("x_1").await.unwrap();
 }
 
-/// How many connections two clients make that call the same service one after the other.
+/// How many connections two clients make that call the same service, one after the other.
 async fn connections(protocol: Protocol, change: fn(ClientBuilder) -> ClientBuilder) -> usize {
     let peer = peer(protocol);
     let settings = peer.builder();
@@ -44,7 +44,7 @@ async fn what_does_not_concern_connections_may_differ() {
         |builder| builder.header("x-tenant", "7"),
         |builder| builder.user_agent("another"),
         |builder| builder.max_response_bytes(10_000),
-        // No proxy is for a loopback address.
+        // A proxy is never used for a loopback address.
         |builder| builder.proxy("http://proxy.example.com:3128"),
     ];
     for protocol in BOTH {
@@ -73,14 +73,14 @@ async fn another_version_of_http_has_connections_of_its_own() {
     let peer = peer(Http1);
     let http2 = builder("http://127.0.0.1:9").http2_prior_knowledge(true);
     let http2 = http2.build().unwrap();
-    // Over a pool of HTTP/2 this would not come back.
+    // Over an HTTP/2 pool, this would not return.
     let client = peer.builder().share_connections(&http2).build().unwrap();
     retrieve(&client).await;
     drop(client);
     assert_eq!(peer.finish().await.connections, 1);
 }
 
-/// A pool that goes through a proxy would hand it the key of a service on this machine.
+/// A pool that goes through a proxy would give it the key of a service on this machine.
 #[tokio::test]
 async fn another_route_has_connections_of_its_own() {
     let (proxy, service) = (peer(Http1), peer(Http1));

@@ -1,4 +1,4 @@
-//! Errors made by hand are those that calls come back with.
+//! Errors built by hand equal those that calls return.
 
 use std::{error::Error as _, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::{
     peer::{Http1, Peer, Step, ada, refused},
 };
 
-/// All that an error says.
+/// Everything that an error says.
 fn facts(error: &Error) -> String {
     format!(
         "{error:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
@@ -79,7 +79,7 @@ async fn failures_without_a_response_made_by_hand_are_real_ones() {
     let made = ErrorBuilder::connect("refused")
         .operation(Method::POST, "/v1/agents")
         .build();
-    // Why it is refused, a real one sees.
+    // Only a real error says why the connection was refused.
     let why = ": nothing listens at the host and port in base_url; are they right, and is the service up?";
     assert_eq!(facts(&made), facts(&real).replace(why, ""));
     assert_eq!(made.source().unwrap().to_string(), "refused");
@@ -119,7 +119,7 @@ fn what_a_test_says_counts() {
         .build();
     assert_eq!(error.retry_after(), Some(wait));
     assert!(error.is_rate_limited());
-    // The head had come.
+    // The head had arrived.
     let error = ErrorBuilder::interrupted("reset")
         .request_id("r\n1 é")
         .body("{")

@@ -1,4 +1,4 @@
-//! Secure connections: who is trusted, who is not, and what is said of it.
+//! Secure connections: who is trusted, who is not, and what the errors say about it.
 
 use std::{
     collections::HashSet,
@@ -42,7 +42,7 @@ fn fine(protocol: Protocol) -> Peer {
     )
 }
 
-/// A create, a read, and a read among many, awaited.
+/// A create, a read, and a read among many, all awaited.
 async fn every_awaited_way(client: &Client) -> Vec<Result<(), Error>> {
     let mut many = client.deals().retrieve_many(["x_1"]).stream();
     vec![
@@ -69,7 +69,7 @@ fn every_blocking_way(_: Client) -> Vec<Result<(), Error>> {
     Vec::new()
 }
 
-/// What comes of every kind of call in every way.
+/// The results of every kind of call, made in every way.
 async fn every_way(builder: &ClientBuilder) -> Vec<Result<(), Error>> {
     let mut outcomes = every_awaited_way(&builder.clone().build().unwrap()).await;
     let client = builder.clone().build().unwrap();
@@ -84,7 +84,7 @@ async fn all_succeed(builder: &ClientBuilder) {
     }
 }
 
-/// Every call fails for this reason at the first attempt, and nothing is sent.
+/// Every call fails for this reason on the first attempt, and nothing is sent.
 async fn all_fail(builder: &ClientBuilder, told: &str) {
     for outcome in every_way(builder).await {
         let error = outcome.unwrap_err();
@@ -120,7 +120,7 @@ async fn a_service_is_trusted_through_its_issuer() {
                 let builder = builder(&front.url_as(host));
                 all_succeed(&builder.clone().root_certificates(authority.pem())).await;
                 all_succeed(&builder.clone().only_root_certificates(authority.pem())).await;
-                // One among others, in one PEM or in several.
+                // One certificate among others, in one PEM or in several.
                 let both = format!("# ours\n{}\n{}", other.pem(), authority.pem());
                 all_succeed(&builder.clone().root_certificates(both)).await;
                 let each = builder
@@ -161,7 +161,7 @@ async fn an_issuer_that_is_not_trusted_is_not_tried_again() {
             assert_eq!(front.peer.so_far().connections, 0);
         }
     }
-    // A client that trusts it is not one for another that does not.
+    // The connections of a client that trusts it are not for another that does not.
     let front = Front::start(fine(Http1), &Tls::new(&authority.issue()));
     all_succeed(&builder(&front.url()).root_certificates(authority.pem())).await;
     all_fail(&builder(&front.url()), UNKNOWN_ISSUER).await;
@@ -264,10 +264,10 @@ async fn a_client_certificate_is_shown_where_it_is_asked_for() {
             let client = issuer.issue();
             let builder = builder(&front.url()).root_certificates(authority.pem());
             all_succeed(&builder.clone().identity(client.pem())).await;
-            // The key first, as some files have it, and with the issuer's own certificate.
+            // With the key first, as in some files, and with the issuer's own certificate.
             let pem = format!("{}{}{}", client.key, client.certificate, issuer.pem());
             all_succeed(&builder.clone().identity(pem)).await;
-            // A service that does not ask gets none.
+            // A service that does not ask for a certificate gets none.
             let relaxed = Front::start(fine(protocol), &Tls::new(&leaf).version(version));
             let builder = crate::peer::builder(&relaxed.url()).root_certificates(authority.pem());
             all_succeed(&builder.identity(client.pem())).await;
@@ -275,7 +275,7 @@ async fn a_client_certificate_is_shown_where_it_is_asked_for() {
     }
 }
 
-/// In TLS 1.3 the service says so after the handshake, when a request is on its way that it never reads.
+/// In TLS 1.3, the service says so after the handshake, when a request that it never reads is on its way.
 #[tokio::test]
 async fn a_client_certificate_that_is_missing_or_refused_is_not_tried_again() {
     let (authority, issuer) = (Authority::new(), Authority::new());
@@ -296,7 +296,7 @@ async fn a_client_certificate_that_is_missing_or_refused_is_not_tried_again() {
             all_fail(&builder, ASKS).await;
             all_fail(&builder.clone().identity(strange.pem()), &unknown).await;
             all_fail(&builder.clone().identity(old.pem()), &expired).await;
-            // Everyone who waits for the one connection of HTTP/2 is told.
+            // Every call that waits for the single HTTP/2 connection gets the error.
             let client = builder.build().unwrap();
             let creates = (0..16).map(|_| client.agents().create(ada()).send());
             for outcome in futures_util::future::join_all(creates).await {
@@ -310,7 +310,7 @@ async fn a_client_certificate_that_is_missing_or_refused_is_not_tried_again() {
 const ASKS: &str =
     "the service asks for a client certificate; set identity (in Python client_cert)";
 
-/// A service so near that it has closed the connection before the client has sent anything, or while it does.
+/// A service so near that it has closed the connection before the client has sent anything, or while it is sending.
 #[tokio::test]
 async fn a_client_certificate_that_is_missing_is_never_passed_over() {
     let (authority, issuer) = (Authority::new(), Authority::new());
@@ -326,7 +326,7 @@ async fn a_client_certificate_that_is_missing_is_never_passed_over() {
                     let error = outcome.unwrap_err();
                     let mut text = error.to_string();
                     if error.kind() == ErrorKind::Interrupted {
-                        // The client was still writing: what the service had said was never read.
+                        // The client was still writing, so it never read what the service had sent.
                         text = std::error::Error::source(&error).unwrap().to_string();
                         assert_eq!(error.outcome(), Outcome::Unknown);
                     }
@@ -347,7 +347,7 @@ async fn the_two_sides_agree_on_a_protocol() {
         (Http2, &["h2"], Some("h2")),
         (Http1, &["http/1.1"], Some("http/1.1")),
         (Http1, &["http/1.1", "h2"], Some("http/1.1")),
-        // A service that knows nothing of it speaks HTTP/1.1.
+        // A service without ALPN speaks HTTP/1.1.
         (Http1, &[], None),
     ] {
         let front = Front::start(fine(protocol), &Tls::new(&leaf).alpn(offered));
@@ -369,7 +369,7 @@ async fn the_two_sides_agree_on_a_protocol() {
     .await;
 }
 
-/// Services that answer the first words of a handshake with an alert.
+/// Services that answer the first bytes of a handshake with an alert.
 #[tokio::test]
 async fn what_a_service_says_against_a_handshake_is_told() {
     for (alert, told) in [
@@ -418,7 +418,7 @@ async fn a_port_that_does_not_speak_tls_is_not_tried_again() {
     assert!(service.arrived().is_empty());
 }
 
-/// A service that hangs up, as a restart does, may be there the next time.
+/// A service that hangs up, as in a restart, may be there the next time.
 #[tokio::test]
 async fn a_handshake_that_breaks_off_is_tried_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -468,7 +468,7 @@ async fn a_handshake_that_stalls_times_out_as_a_connection_does() {
     stall.abort();
 }
 
-/// A body whose end nobody has confirmed may have been cut by anyone on the way.
+/// A body whose end nobody has confirmed may have been truncated by anyone on the way.
 #[tokio::test]
 async fn a_body_that_breaks_off_is_an_error_and_one_that_is_whole_is_not() {
     let authority = Authority::new();
@@ -517,12 +517,12 @@ async fn a_body_that_breaks_off_is_an_error_and_one_that_is_whole_is_not() {
     }
 }
 
-/// A client makes one full handshake, whatever runtime it is on, and another client of the same settings none.
+/// A client makes one full handshake, whatever runtime it is on, and another client with the same settings makes none.
 #[tokio::test]
 async fn sessions_are_resumed_across_runtimes_and_clients() {
     for version in EACH_VERSION {
         for (has_identity, resumes) in [(false, true), (true, true), (false, false)] {
-            // Sessions are found by the host's name alone, which is the same for all services here.
+            // Sessions are looked up by host name alone, which is the same for all services here.
             let (authority, issuer) = (Authority::new(), Authority::new());
             let leaf = authority.issue();
             let tls = Tls::new(&leaf).version(version);
@@ -556,7 +556,7 @@ async fn sessions_are_resumed_across_runtimes_and_clients() {
             let client = build();
             call(client.clone());
             call(client.clone());
-            // What only differs in how long things may take makes its own connections.
+            // A client that differs only in its timeouts makes its own connections.
             let builder = builder(&front.url()).only_root_certificates(authority.pem());
             let builder = if has_identity {
                 builder.identity(&identity)
@@ -571,7 +571,7 @@ async fn sessions_are_resumed_across_runtimes_and_clients() {
             );
             call(build());
             let resumed: Vec<_> = front.handshakes().iter().map(|h| h.is_resumed).collect();
-            // The certificate that a client shows is its own, and so are the sessions that it made with it.
+            // The certificate that a client presents is its own, and so are the sessions that it made with it.
             let across_clients = resumes && !has_identity;
             assert_eq!(
                 resumed,
@@ -601,7 +601,7 @@ async fn creates_within_a_second_share_a_handshake() {
             }
             assert_eq!(front.handshakes().len(), handshakes, "{protocol:?} {age}");
             assert_eq!(front.peer.so_far().agents, 4);
-            // Those after the first cost less.
+            // Handshakes after the first one cost less.
             let full = front.handshakes().iter().filter(|h| !h.is_resumed).count();
             assert_eq!(full, 1);
         }
@@ -640,7 +640,7 @@ fn pem_that_cannot_be_used_is_refused_without_a_word_of_it() {
             assert!(error.to_string().starts_with(begins), "{error}");
             is_silent_config_error(&error, &garbage);
         }
-        // Also where there is no TLS to use it for.
+        // Even where there is no TLS to use it for.
         let plain = builder("http://127.0.0.1:9").root_certificates(&garbage);
         assert_eq!(plain.build().unwrap_err().kind(), ErrorKind::Config);
     }
@@ -671,7 +671,7 @@ fn pem_that_cannot_be_used_is_refused_without_a_word_of_it() {
     }
 }
 
-/// Nothing of the PEM but what armour says of every PEM is in the error.
+/// The error shows nothing of the PEM except what the armor of every PEM says.
 fn is_silent_config_error(error: &Error, pem: &str) {
     assert_eq!(error.kind(), ErrorKind::Config);
     let shown = format!("{error} {error:?}");
@@ -680,7 +680,7 @@ fn is_silent_config_error(error: &Error, pem: &str) {
         !shown.contains("canary") && !shown.contains("CANARY"),
         "{shown}"
     );
-    // A fifth dash may have been taken away.
+    // A fifth dash may have been removed.
     let lines = pem.lines().filter(|line| !line.contains("----"));
     for line in lines.filter(|line| line.len() > 20) {
         assert!(!shown.contains(line), "{shown}");
@@ -734,8 +734,8 @@ fn no_pem_makes_it_panic() {
 /// In the child process.
 const CHILD: &str = "DEALKIT_TEST_TLS_CHILD";
 
-/// The system's certificates, as the environment names them, are loaded once: they are gone after the first
-/// client, and those after it call all the same.
+/// The system's certificates, as named in the environment, are loaded once: they are gone after the first client is
+/// built, and later clients can call all the same.
 #[tokio::test]
 async fn certificates_are_loaded_once_in_a_process() {
     let Ok(given) = std::env::var(CHILD) else {
@@ -778,7 +778,7 @@ async fn certificates_are_loaded_once_in_a_process() {
     fs::remove_dir_all(folder).unwrap();
     call(builder(url)).await.unwrap();
     call(builder(url).timeout(PATIENCE / 2)).await.unwrap();
-    // The control: where they have to be loaded, they are gone.
+    // The control: a client that has to load them finds them gone.
     let told = call(builder(url).root_certificates(Authority::new().pem()))
         .await
         .unwrap_err();

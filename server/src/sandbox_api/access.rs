@@ -1,4 +1,4 @@
-//! Who may use the interface under /__sandbox/: not a web page of somebody else's, and not everybody who can reach the
+//! Who may use the interface under /__sandbox/: no web page of another origin, and not everybody who can reach the
 //! server.
 
 use http::{Method, header, request::Parts, uri::Authority};
@@ -18,7 +18,7 @@ pub(crate) const TOKEN_HEADER: &str = "x-sandbox-token";
 pub(crate) enum Access {
     /// Nothing: the server listens on loopback, and its key is the one that everybody knows.
     Open,
-    /// A token: that of `--admin-token`, or without one the service key that was chosen.
+    /// A token: that of `--admin-token` or, without one, the service key that was chosen.
     Token(ServiceKey),
     /// Nobody is let in: the server can be reached from other machines and was given no token.
     Closed,
@@ -48,7 +48,7 @@ impl Access {
         matches!(self, Self::Off)
     }
 
-    /// Whether there is an interface at all: what a page shows that has no token yet.
+    /// Whether there is an interface at all: the check for a page that has no token yet.
     pub(crate) fn check_page(&self) -> Result<(), Refusal> {
         match self {
             Self::Off => Err(Refusal::new(
@@ -64,11 +64,11 @@ impl Access {
         }
     }
 
-    /// Whether a request may go on.
+    /// Whether a request may proceed.
     pub(crate) fn check(&self, head: &Parts) -> Result<(), Refusal> {
         self.check_caller(head)?;
         let is_write = matches!(head.method, Method::POST | Method::PUT | Method::PATCH);
-        // What a form of another page can send is never JSON.
+        // A form on another page can never send JSON.
         if is_write && !is_json(head) {
             return Err(Refusal::new(
                 Kind::MEDIA_TYPE,
@@ -78,7 +78,7 @@ impl Access {
         Ok(())
     }
 
-    /// The same for an operation that takes nothing: without a body there need be no Content-Type. A form has one.
+    /// The same for an operation that takes no input: without a body, no Content-Type is needed. A form sends one.
     pub(crate) fn check_without_body(&self, head: &Parts) -> Result<(), Refusal> {
         if head.headers.contains_key(header::CONTENT_TYPE) || has_body(head) {
             return self.check(head);
@@ -92,7 +92,7 @@ impl Access {
         let refuse = |detail: &'static str| Err(Refusal::new(Kind::ADMIN_REFUSED, detail));
         match self {
             Self::Token(token) => check_token(token, head)?,
-            // A page that has its own name resolve to this machine is stopped by the name.
+            // A page whose own host name resolves to this machine is stopped by that name.
             Self::Open if !host(head).is_some_and(|host| is_this_machine(&host)) => {
                 return refuse(
                     "Use the host localhost, 127.0.0.1 or [::1], or start the server with --admin-token.",

@@ -1,4 +1,4 @@
-//! The operations under /__sandbox/: what the server saw, holds and is to do.
+//! The operations under /__sandbox/: what the server has seen, what it holds, and what it is to do.
 
 use std::borrow::Cow;
 
@@ -38,7 +38,7 @@ const MAX_PAGE: usize = 1_000;
 /// What the operations work on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admin<'a> {
-    /// The service key, for what may be said of it.
+    /// The service key, which the page shows if everybody knows it.
     pub(crate) key: &'a ServiceKey,
     pub(crate) store: &'a Store,
     pub(crate) faults: &'a Faults,
@@ -63,7 +63,7 @@ struct Operation {
 
 type Run = fn(Admin<'_>, &Input<'_>) -> Result<Reply, Refusal>;
 
-/// What an operation responds.
+/// The response of an operation.
 enum Reply {
     Json(StatusCode, Bytes),
     File(File),
@@ -78,7 +78,7 @@ const fn guarded(run: Run) -> Operation {
     }
 }
 
-/// The same for an operation that takes nothing: its body may be empty.
+/// The same for an operation that takes no input: its body may be empty.
 const fn guarded_without_body(run: Run) -> Operation {
     Operation {
         run,
@@ -86,7 +86,7 @@ const fn guarded_without_body(run: Run) -> Operation {
     }
 }
 
-/// An operation for everybody who can reach the server: it tells nothing about requests and changes nothing.
+/// An operation for everybody who can reach the server: it reveals nothing about requests and changes nothing.
 const fn open(run: Run) -> Operation {
     Operation {
         run,
@@ -94,7 +94,7 @@ const fn open(run: Run) -> Operation {
     }
 }
 
-/// What a browser loads before it can send a token. It tells nothing either.
+/// What a browser loads before it can send a token. It reveals nothing either.
 const fn page(run: Run) -> Operation {
     Operation {
         run,
@@ -142,12 +142,12 @@ routes! {
     });
 }
 
-/// The path that a log shows: its template, never an id in it.
+/// The path as a log shows it: its template, never an id in it.
 pub(crate) fn template(path: &str) -> Option<&'static str> {
     Path::parse(ROUTES, path).map(|path| path.template)
 }
 
-/// A call of an operation, by somebody who may.
+/// A call of an operation, by somebody who may use it.
 #[derive(Debug)]
 pub(crate) struct AdminCall<'r> {
     operation: Operation,
@@ -156,11 +156,11 @@ pub(crate) struct AdminCall<'r> {
 }
 
 impl<'r> AdminCall<'r> {
-    /// What a request under [`PREFIX`] asks for, if it may.
+    /// What a request under [`PREFIX`] asks for, if it is allowed to.
     pub(crate) fn admit(access: &Access, head: &'r Parts) -> Result<Self, Refusal> {
         let path = Path::parse(ROUTES, head.uri.path());
         let route = path.as_ref().and_then(|path| path.route(&head.method));
-        // What there is besides is nobody's business who is not let in.
+        // A caller who is not let in must not learn what else there is.
         match route {
             Some(route) => (route.operation.check)(access, head)?,
             None => access.check(head)?,
@@ -190,7 +190,7 @@ impl<'r> AdminCall<'r> {
         }
     }
 
-    /// Does it. The response has no request id yet.
+    /// Runs the operation. The response has no request id yet.
     pub(crate) fn run(&self, admin: Admin<'_>, body: &[u8]) -> Result<Response<Bytes>, Refusal> {
         let input = Input {
             id: &self.id,
@@ -225,7 +225,7 @@ impl<'r> AdminCall<'r> {
 }
 
 impl Admin<'_> {
-    /// Back to how the server started: agents, deals, faults and journal.
+    /// Returns agents, deals, faults and journal to how the server started.
     pub(crate) fn reset(self) {
         self.store.reset();
         self.faults.clear();
@@ -296,7 +296,7 @@ fn agents(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
     #[derive(Serialize)]
     struct Created<'p> {
         agent: Agent,
-        /// As it was sent, to the letter.
+        /// As it was sent, byte for byte.
         sent: &'p RawValue,
     }
     let agents: Vec<Created<'_>> = page
@@ -363,7 +363,7 @@ fn remove_deal(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
 
 impl Reply {
     fn json(value: &impl Serialize) -> Self {
-        // Strings, numbers, lists and maps with string keys, which JSON always takes.
+        // Strings, numbers, lists and maps with string keys always serialize to JSON.
         let body = serde_json::to_vec(value).unwrap_or_default();
         Self::Json(StatusCode::OK, body.into())
     }
@@ -414,7 +414,7 @@ impl Query {
             .split('&')
             .filter(|pair| !pair.is_empty())
             .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-            // A form sends what was left empty, too.
+            // A form sends empty fields, too.
             .filter(|(_, value)| !value.is_empty())
             .map(|(name, value)| (decode(name), decode(value)))
             .collect();

@@ -1,9 +1,9 @@
 //! How a connection, or over HTTP/2 a stream, breaks off: exactly the bytes that a fault names, and then a reset, an end
 //! or silence.
 //!
-//! hyper writes nothing but whole responses. Over HTTP/1.1 a connection that is to break off is therefore taken from
-//! it, and what is left to write is written here. Over HTTP/2, where a connection carries other responses, a stream is
-//! broken off by its body, and only what ends the whole connection takes it.
+//! hyper writes only whole responses. Over HTTP/1.1, a connection that is to break off is therefore taken from hyper,
+//! and what is left to write is written here. Over HTTP/2, where a connection carries other responses, a stream is
+//! broken off by its body, and the connection is taken from hyper only if all of it is to end.
 
 use std::{
     fmt,
@@ -27,19 +27,19 @@ use tokio::{
 
 use super::fault::{Cut, Effect, How};
 
-/// Bytes that are no response of HTTP/1.1, and no frame of HTTP/2.
+/// Bytes that are neither an HTTP/1.1 response nor an HTTP/2 frame.
 const GARBAGE: &[u8] = b"\x00\xff\xfe\xfd this is not HTTP \r\n\r\n";
 
 /// How many bytes follow the status line of a response that is cut in its head: the beginning of the first header.
 const OF_THE_FIRST_HEADER: usize = 4;
 
-/// How long bytes that were sent get to arrive before a reset, which would overtake what the system still holds.
+/// How long sent bytes have to arrive before a reset, which would overtake what the system still holds.
 const ARRIVAL: Duration = Duration::from_millis(20);
 
-/// How long the caller gets to read what was sent before the end, and to close as well.
+/// How long the caller has to read what was sent before the end, and to close as well.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// How long a connection stays open on which nothing more comes. Most callers give up long before.
+/// How long a connection on which nothing more comes stays open. Most callers give up long before.
 const LONGEST_STALL: Duration = Duration::from_secs(3_600);
 
 /// What is left of a connection: bytes to be sent, and what then happens to it.
@@ -107,7 +107,7 @@ impl BreakOff {
                 if !self.bytes.is_empty() {
                     sleep(ARRIVAL).await;
                 }
-                // Closing then resets.
+                // Closing the socket then resets the connection.
                 let _ = stream.set_zero_linger();
             }
             How::Eof => {
@@ -129,7 +129,7 @@ async fn discard(stream: &mut TcpStream) -> std::io::Result<u64> {
     tokio::io::copy(&mut stream.take(u64::MAX), &mut tokio::io::sink()).await
 }
 
-/// As many bytes of a body.
+/// The first `bytes` bytes of a body.
 pub(crate) fn first(body: &Bytes, bytes: u64) -> Bytes {
     let length = usize::try_from(bytes).map_or(body.len(), |bytes| bytes.min(body.len()));
     body.slice(..length)
@@ -159,7 +159,7 @@ fn head(response: &Response<Bytes>) -> Vec<u8> {
     head
 }
 
-/// Where an exchange says that its whole connection is to break off.
+/// How an exchange says that its whole connection is to break off.
 #[derive(Debug, Default)]
 pub(crate) struct BreakSwitch {
     is_on: AtomicBool,
@@ -174,14 +174,14 @@ impl BreakSwitch {
         self.turned.notify_one();
     }
 
-    /// Turns it on, and never comes back: the connection takes the exchange with it.
+    /// Turns it on and never returns: the connection takes the exchange with it.
     pub(crate) async fn end_here<T>(&self, what: BreakOff) -> T {
         self.turn_on(what);
         std::future::pending().await
     }
 
-    /// What is left of the connection, once it is turned on. For a task that runs the exchanges itself, too: a look is
-    /// one load.
+    /// What is left of the connection, once the switch is on. It is cheap enough for a task that runs the exchanges
+    /// itself: checking is one load.
     pub(crate) fn poll_on(&self) -> Poll<BreakOff> {
         if !self.is_on.load(Ordering::Acquire) {
             return Poll::Pending;
@@ -214,7 +214,7 @@ impl fmt::Display for ResetStream {
 
 impl std::error::Error for ResetStream {}
 
-/// What comes after the last byte of a body over HTTP/2 that breaks off.
+/// How an HTTP/2 body that breaks off ends, after its last byte.
 pub(crate) struct StreamEnd {
     how: How,
     switch: std::sync::Arc<BreakSwitch>,

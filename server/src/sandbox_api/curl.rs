@@ -5,7 +5,7 @@ use dealkit::wire;
 use super::journal::RecordedRequest;
 use crate::auth::ServiceKey;
 
-/// What curl says by itself, and what would not be true of the repeated request.
+/// Headers that curl sends by itself, or that would not be true of the repeated request.
 const OWN: [&str; 7] = [
     "host",
     "content-length",
@@ -16,8 +16,9 @@ const OWN: [&str; 7] = [
     "accept-encoding",
 ];
 
-/// A command for a POSIX shell, in one line; `None` where the body is not text, or is not kept whole. Of the secrets
-/// that the journal does not keep, it has the service key that everybody knows.
+/// A one-line command for a POSIX shell; `None` if the body is not text, or is not kept whole.
+///
+/// The journal keeps no secrets. Of these, the command has only a service key: the one that everybody knows.
 pub(super) fn curl(request: &RecordedRequest) -> Option<String> {
     let host = request
         .headers
@@ -37,7 +38,7 @@ pub(super) fn curl(request: &RecordedRequest) -> Option<String> {
     };
     let mut command = format!("curl --path-as-is {method} {}", quoted(&url));
     for (name, value) in &request.headers {
-        // What begins with `sec-` only a browser says.
+        // Only browsers send headers that begin with `sec-`.
         if OWN.contains(&name.as_str()) || name.as_str().starts_with("sec-") {
             continue;
         }

@@ -26,7 +26,7 @@ pub(super) struct File {
 
 macro_rules! files {
     ($( $name:literal $media_type:ident; )+) => {
-        /// What the page is made of, by name, with media type and text.
+        /// The files that the page is made of: name, media type and text.
         const FILES: &[(&str, &str, &str)] =
             &[$( ($name, $media_type, include_str!(concat!("docs/", $name))) ),+];
     };
@@ -47,7 +47,7 @@ files! {
 }
 
 impl File {
-    /// The page. It has the service key in it only if that is the one that everybody knows.
+    /// The page. It contains the service key only if that is the one that everybody knows.
     pub(super) fn page(key: &ServiceKey) -> Self {
         let key = if key.is_default() {
             ServiceKey::DEFAULT

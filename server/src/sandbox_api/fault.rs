@@ -55,14 +55,14 @@ impl Default for Times {
 /// Where a response is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// Nothing of it is sent, and nothing was done: no agent is created. (For a response that is lost after the
-    /// agent was created there is [`Fault::act_then_reset`].)
+    /// Nothing of it is sent, and nothing was done: no agent is created. (For a response that is lost after the agent
+    /// was created, there is [`Fault::act_then_reset`].)
     BeforeHead,
-    /// The status line is sent, and the beginning of the first header. The request was acted on. Over HTTP/2, where a
-    /// head comes whole or not at all, nothing is sent.
+    /// The status line and the beginning of the first header are sent. The request was acted on. Over HTTP/2, where a
+    /// head arrives whole or not at all, nothing is sent.
     InHead,
-    /// The head is sent, and so many bytes of the body. The request was acted on. A body that is not longer is sent
-    /// whole.
+    /// The head and this many bytes of the body are sent. The request was acted on. A body that is no longer than this
+    /// is sent whole.
     AfterBytes(u64),
 }
 
@@ -72,7 +72,7 @@ pub enum How {
     /// It is reset (ECONNRESET); over HTTP/2, the stream is (RST_STREAM).
     #[default]
     Reset,
-    /// It ends in order, as if this were all (FIN); over HTTP/2, the whole connection does.
+    /// It is closed in order, as if this were all (FIN); over HTTP/2, the whole connection is.
     Eof,
     /// It stays open, and nothing more comes; over HTTP/2, nothing more of the stream.
     Stall,
@@ -85,7 +85,7 @@ pub(super) enum FaultBody {
     Json(Json),
 }
 
-/// The fault makes no sense. The text says what is wrong with which of its fields, and what is allowed.
+/// The fault makes no sense. The message says which of its fields is wrong and why, and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidFault(pub(super) String);
@@ -98,7 +98,7 @@ impl InvalidFault {
 
 impl Fault {
     /// A response with this status (200 to 599) in place of the real one; the request is not acted on. Its body is
-    /// problem details unless [`body`](Self::body) or [`json`](Self::json) say otherwise.
+    /// problem details unless [`body`](Self::body) or [`json`](Self::json) says otherwise.
     pub fn status(status: u16) -> Self {
         Self {
             status: Some(status.into()),
@@ -106,7 +106,7 @@ impl Fault {
         }
     }
 
-    /// The real response, so much later.
+    /// The real response, this much later.
     pub fn delay(delay: Duration) -> Self {
         Self::default().delayed(delay)
     }
@@ -119,7 +119,7 @@ impl Fault {
         }
     }
 
-    /// Bytes that are no HTTP, and the end of the connection. The request is not acted on.
+    /// Bytes that are not HTTP, and then the end of the connection. The request is not acted on.
     pub fn garbage() -> Self {
         Self {
             garbage: true,
@@ -128,7 +128,7 @@ impl Fault {
     }
 
     /// The request is acted on (the agent is created), and then the connection is reset without a response. Over
-    /// HTTP/2, the stream is.
+    /// HTTP/2, only the stream is reset.
     pub fn act_then_reset() -> Self {
         Self {
             act_then_reset: true,
@@ -148,13 +148,13 @@ impl Fault {
         self
     }
 
-    /// The body of a [`status`](Self::status), as JSON: problem details where the status is one of an error.
+    /// The body of a [`status`](Self::status), as JSON: as problem details if the status is that of an error.
     pub fn json(mut self, body: impl Into<Json>) -> Self {
         self.body = Some(FaultBody::Json(body.into()));
         self
     }
 
-    /// All of it happens so much later: at most an hour.
+    /// All of it happens this much later: at most an hour.
     pub fn delayed(mut self, delay: Duration) -> Self {
         self.delay = Some(delay);
         self
@@ -172,14 +172,14 @@ impl Fault {
         self
     }
 
-    /// Only requests of this path, such as `/v1/deals/d_1`. A segment in braces, such as the last of
-    /// `/v1/deals/{id}`, stands for any one.
+    /// Only requests of this path, such as `/v1/deals/d_1`. A segment in braces, such as the last of `/v1/deals/{id}`,
+    /// stands for any segment.
     pub fn path(mut self, path: impl Into<String>) -> Self {
         self.path = Some(path.into());
         self
     }
 
-    /// Only after so many requests that it would have happened to.
+    /// Only after this many of the requests that it would have happened to.
     pub fn after(mut self, requests: u64) -> Self {
         self.after = Some(requests);
         self
@@ -197,20 +197,21 @@ impl Fault {
         self
     }
 
-    /// With which probability it happens, from 0 to 1. Which requests it happens to follows from the
-    /// [`seed`](Self::seed).
+    /// The probability with which it happens, from 0 to 1. The [`seed`](Self::seed) determines which requests it
+    /// happens to.
     pub fn probability(mut self, probability: f64) -> Self {
         self.probability = Some(probability);
         self
     }
 
-    /// Another seed hits other requests, the same seed the same ones; without this, 0.
+    /// The seed of the [`probability`](Self::probability): another seed hits other requests, the same seed the same
+    /// ones. It is 0 by default.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// What it comes to, if it makes sense.
+    /// The rule that it comes to, if it makes sense.
     pub(super) fn check(&self) -> Result<Rule, InvalidFault> {
         let method = self.method.as_deref().map(|method| {
             Method::from_bytes(method.as_bytes())
@@ -248,7 +249,7 @@ impl Fault {
         })
     }
 
-    /// What happens to a request that it happens to.
+    /// What it does to a request.
     pub(super) fn play(&self) -> Result<Play, InvalidFault> {
         let delay = self.delay.unwrap_or_default();
         if delay > MAX_DELAY {
@@ -320,7 +321,7 @@ pub(super) struct Rule {
 /// What happens to one request. Shown as in the header `x-sandbox-fault`, without a body.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Play {
-    /// How much later.
+    /// By how much everything is delayed.
     pub(crate) delay: Duration,
     pub(crate) effect: Effect,
 }
@@ -334,7 +335,7 @@ pub(crate) enum Effect {
     Respond(MadeUp),
     /// The response breaks off.
     Cut { at: Cut, how: How },
-    /// Bytes that are no HTTP.
+    /// Bytes that are not HTTP.
     Garbage,
     /// The response is lost.
     ActThenReset,

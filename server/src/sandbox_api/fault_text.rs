@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use super::fault::{Cut, Fault, FaultBody, How, InvalidFault, Play, Times};
 
-/// The header that has a fault happen to the request that carries it: `status=503; retry_after=1`.
+/// The header that makes a fault happen to the request that carries it: `status=503; retry_after=1`.
 pub(crate) const FAULT_HEADER: &str = "x-sandbox-fault";
 
-/// What a fault says happens.
+/// The fields of a fault that say what happens.
 const EFFECTS: &[&str] = &[
     "status",
     "retry_after",
@@ -22,7 +22,7 @@ const EFFECTS: &[&str] = &[
     "act_then_reset",
 ];
 
-/// What a fault says of the requests that it happens to.
+/// The fields of a fault that say which requests it happens to.
 const MATCHING: &[&str] = &["method", "path", "after", "times", "probability", "seed"];
 
 impl Fault {
@@ -36,14 +36,14 @@ impl Fault {
     /// | `delay` | seconds, at most 3600; by itself or with one of the others |
     /// | `cut` | `"before-head"`, `"in-head"` or `"after-bytes:N"` |
     /// | `how` | what then happens to the connection: `"reset"` (the default), `"eof"` or `"stall"` |
-    /// | `garbage` | `true`: bytes that are no HTTP |
-    /// | `act_then_reset` | `true`: the request is acted on, and its response lost |
+    /// | `garbage` | `true`: bytes that are not HTTP |
+    /// | `act_then_reset` | `true`: the request is acted on, and its response is lost |
     /// | `method`, `path` | which requests |
     /// | `after` | how many of them it spares first |
-    /// | `times` | how often it happens, 1 without it; `null` for no end |
-    /// | `probability`, `seed` | how often it happens by chance, from 0 to 1, and which chance |
+    /// | `times` | how often it happens, once by default; `null` for no limit |
+    /// | `probability`, `seed` | how likely it is to happen, from 0 to 1, and the seed of that chance |
     ///
-    /// Null is as good as missing, but for `times`.
+    /// Null means the same as a missing field, except for `times`.
     ///
     /// ```
     /// use dealkit_server::Fault;
@@ -56,7 +56,7 @@ impl Fault {
     /// ```
     ///
     /// # Errors
-    /// When it is no such object, or makes no sense as a fault.
+    /// When the text is not such an object, or makes no sense as a fault.
     pub fn from_json(text: &str) -> Result<Self, InvalidFault> {
         let fields: BTreeMap<String, Json> = serde_json::from_str(text)
             .map_err(|_| InvalidFault::new("expected a fault, as a JSON object"))?;
@@ -226,7 +226,7 @@ impl Play {
             if !EFFECTS.contains(&name) {
                 return Err(malformed());
             }
-            // A body is a text, whatever it looks like.
+            // A body is text, whatever it looks like.
             let value = match name {
                 "body" => value.into(),
                 _ => Json::parse(value).unwrap_or_else(|_| value.into()),
@@ -243,7 +243,7 @@ fn cut(text: &str) -> Option<Cut> {
         "in-head" => Cut::InHead,
         _ => {
             let bytes = text.strip_prefix("after-bytes:")?;
-            // Not `+5`, which Rust would take.
+            // Not `+5`, which Rust would accept.
             bytes
                 .bytes()
                 .all(|byte| byte.is_ascii_digit())

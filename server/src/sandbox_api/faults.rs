@@ -17,7 +17,7 @@ const MAX_FAULTS: usize = 1_000;
 /// A list of faults, in the order in which they were added.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
-    /// Whether there are any: all that a request without faults looks at.
+    /// Whether there are any, which is all that a request looks at when there are none.
     any: AtomicBool,
     list: Mutex<List>,
 }
@@ -33,7 +33,7 @@ struct Entry {
     id: u64,
     fault: Fault,
     rule: Rule,
-    /// How many requests it was asked about and fits.
+    /// How many of the requests that it was asked about fit it.
     matched: u64,
     played: u64,
 }
@@ -58,8 +58,8 @@ impl Entry {
         }
         let index = self.matched;
         self.matched += 1;
-        // The number of the request decides, and not how often chance was asked before: the same seed hits
-        // the same requests.
+        // What decides is the index of the request, not how often chance was asked before: the same seed hits the same
+        // requests.
         let happens = index >= after && SplitMix64::of(seed, index).unit() < probability;
         self.played += u64::from(happens);
         happens
@@ -67,7 +67,7 @@ impl Entry {
 }
 
 impl Faults {
-    /// Adds one, and returns the number that it goes by.
+    /// Adds a fault, and returns its number.
     pub(crate) fn add(&self, fault: Fault) -> Result<u64, InvalidFault> {
         let rule = fault.check()?;
         let mut list = self.lock();
@@ -89,7 +89,7 @@ impl Faults {
         Ok(id)
     }
 
-    /// What happens to a request: what the first fault says that happens to it. A fault that has happened as often
+    /// What happens to a request: the effect of the first fault that happens to it. A fault that has happened as often
     /// as it should is gone.
     pub(crate) fn pick(&self, method: &Method, path: &str) -> Option<Arc<Play>> {
         if !self.any.load(Ordering::Acquire) {
@@ -109,7 +109,7 @@ impl Faults {
         Some(play)
     }
 
-    /// Each fault as JSON, with the number that it goes by and how often it has `matched` and been `played`.
+    /// Each fault as JSON, with its number and how often it has `matched` and been `played`.
     pub(crate) fn list(&self) -> Vec<Map<String, Value>> {
         let list = self.lock();
         let described = list.entries.iter().map(|entry| {
@@ -123,7 +123,7 @@ impl Faults {
         described.collect()
     }
 
-    /// Removes the fault that goes by this number; false when there is none.
+    /// Removes the fault with this number; false when there is none.
     pub(crate) fn remove(&self, id: u64) -> bool {
         let mut list = self.lock();
         let before = list.entries.len();
@@ -143,7 +143,7 @@ impl Faults {
     }
 }
 
-/// Whether `path` is `only`, whose segments in braces stand for any one.
+/// Whether `path` matches `only`, in which a segment in braces stands for any segment.
 fn is_path(path: &str, only: &str) -> bool {
     let mut segments = path.split('/');
     only.split('/').all(|expected| {
@@ -183,7 +183,7 @@ mod tests {
         let deal = || get(&faults, "/v1/deals/d_1");
         assert_eq!(deal().as_deref(), Some("status=503; retry_after=1"));
         assert_eq!(deal().as_deref(), Some("status=503; retry_after=1"));
-        // The second spares one, and is only then asked.
+        // The second fault spares one request, and is asked only now.
         assert_eq!(deal(), None);
         assert_eq!(get(&faults, "/v1/agents"), None);
         assert_eq!(deal().as_deref(), Some("status=404"));
@@ -333,7 +333,7 @@ mod tests {
             prop_assert!((hits - expected).abs() < 75.0, "{} of {}", hits, expected);
         }
 
-        /// Of so many requests exactly those are hit that come after the first `after`, and no more than `times`.
+        /// Exactly those requests are hit that come after the first `after`, and no more than `times` of them.
         #[test]
         fn after_and_times_count_requests(after in 0_u64..20, times in 1_u64..20) {
             let faults = Faults::default();

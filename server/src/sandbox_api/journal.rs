@@ -1,8 +1,8 @@
 //! What the server saw: its latest requests of /v1, and what became of each.
 //!
 //! Every request is recorded, so recording one must cost next to nothing: the bytes that are kept are copied into the
-//! memory of the oldest, and everything else waits until somebody looks. (Keeping hyper's own bytes would be no copy, but would
-//! hold on to its whole buffers, a hundred times of what was sent.)
+//! memory of the oldest entry, and everything else waits until somebody looks. (Keeping hyper's own bytes would avoid
+//! the copy, but hold on to its whole buffers, which are a hundred times as large as what was sent.)
 
 use std::{
     collections::VecDeque,
@@ -39,26 +39,26 @@ const REDACTED: &[u8] = b"<redacted>";
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RecordedRequest {
-    /// Counts all requests, from 1. What is no longer kept leaves a gap at the beginning only.
+    /// Counts all requests, from 1. Requests that are no longer kept leave a gap only at the beginning.
     pub number: u64,
-    /// When it came.
+    /// When it arrived.
     pub at: SystemTime,
     /// The method.
     pub method: Method,
     /// The path as it was sent, such as `/v1/deals/d_1`.
     pub path: String,
-    /// What stood after the question mark.
+    /// The part of the target after the question mark.
     pub query: Option<String>,
     /// The headers as they were sent. Those with secrets (`x-service-key`, `authorization`, `cookie` and the like)
     /// hold `<redacted>`.
     pub headers: HeaderMap,
-    /// The body: of a very long one, the first MiB. Empty where the server responded without reading it.
+    /// The body: of a very long one, the first MiB. Empty if the server responded without reading it.
     pub body: Bytes,
     /// How long the body was, in bytes.
     pub body_bytes: u64,
-    /// The status of the response, or `None` where none was sent: not yet, or the connection was cut before.
+    /// The status of the response, or `None` if none was sent: not yet, or because the connection was cut first.
     pub status: Option<StatusCode>,
-    /// From the request's head to the response, which has yet to be sent.
+    /// The time from the request's head to the response, which has yet to be sent.
     pub duration: Duration,
     /// The id of the request, which the response carried in `x-request-id`.
     pub request_id: String,
@@ -67,7 +67,7 @@ pub struct RecordedRequest {
 }
 
 impl RecordedRequest {
-    /// The path with placeholders, such as `/v1/deals/{id}`: it names nobody. `(unknown)` where there is nothing.
+    /// The path with placeholders, such as `/v1/deals/{id}`, which names nobody. `(unknown)` where there is nothing.
     pub fn path_template(&self) -> &'static str {
         crate::route::template(&self.path)
     }
@@ -122,7 +122,7 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// What there is to record of a request.
+/// The parts of a request that are recorded.
 #[derive(Debug)]
 pub(crate) struct Seen<'r> {
     pub(crate) began: Instant,
@@ -160,7 +160,7 @@ impl Journal {
         number
     }
 
-    /// Adds to a recorded request what became of it.
+    /// Adds what became of a request to its record.
     pub(crate) fn amend(&self, number: u64, status: Option<StatusCode>, request_id: &[u8]) {
         let mut ring = self.lock();
         let first = ring.entries.front().map_or(0, |first| first.number);
@@ -168,7 +168,7 @@ impl Journal {
             .checked_sub(first)
             .and_then(|index| usize::try_from(index).ok());
         let entry = index.and_then(|index| ring.entries.get_mut(index));
-        // One that is too old is gone.
+        // The request may be so old that it is gone.
         let Some(entry) = entry else { return };
         entry.status = status;
         entry.duration = entry.at.elapsed();
@@ -178,14 +178,14 @@ impl Journal {
         ring.bytes = ring.bytes + new - old;
     }
 
-    /// The requests that are kept, in the order in which they were responded to; one that is delayed, in which it came.
+    /// The requests that are kept, in the order of their responses; a delayed one is placed by its arrival.
     pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
         let ring = self.lock();
         ring.entries.iter().map(|entry| self.read(entry)).collect()
     }
 
-    /// Those after the one of this number that `pass`, no more than `limit`, and the number of the last one if there
-    /// are more.
+    /// At most `limit` of those that come after the one of this number and `pass`, and the number of the last one if
+    /// there are more.
     pub(crate) fn page(
         &self,
         after: u64,
@@ -245,7 +245,7 @@ impl Journal {
 }
 
 impl Ring {
-    /// Memory to write the next entry into: once there are as many as are kept, that of the oldest.
+    /// Memory to write the next entry into: that of the oldest one, once the journal is full.
     fn spare(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         if self.entries.len() >= MAX_ENTRIES {
@@ -275,7 +275,7 @@ impl Entry {
         } = seen.head;
         let target = uri.path_and_query().map_or("", |target| target.as_str());
         let body = seen.body.get(..MAX_BODY).unwrap_or(seen.body);
-        // All of it is far shorter: hyper bounds what a head holds.
+        // All of it is far shorter: hyper limits what a head holds.
         let end = |bytes: &Vec<u8>| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         bytes.extend_from_slice(target.as_bytes());
         let target_end = end(&bytes);
@@ -289,14 +289,14 @@ impl Entry {
             bytes.push(b'\n');
         }
         for (name, value) in headers {
-            // No name has a colon, and no value the end of a line.
+            // No name contains a colon, and no value a line break.
             bytes.extend_from_slice(name.as_str().as_bytes());
             bytes.push(b':');
             bytes.extend_from_slice(shown(name, value));
             bytes.push(b'\n');
         }
         let headers_end = end(&bytes);
-        // No more than that: of what grows by itself, up to a half would be to spare.
+        // Exactly that much: a vector that grows by itself could have up to half of its memory to spare.
         if body.len() > MAX_SPARE {
             bytes.reserve_exact(seen.request_id.len() + body.len());
         }

@@ -1,4 +1,4 @@
-//! Other readings of the specification: what a real service may send where it is silent.
+//! Other readings of the specification: what a real service may send where the specification is silent.
 
 use std::{fmt, str::FromStr};
 
@@ -11,11 +11,11 @@ use super::{
     shape::Shape,
 };
 
-/// The header that has one request responded to by another reading.
+/// The header that selects another reading for one request.
 pub(crate) const READING_HEADER: &str = "x-sandbox-reading";
 
-/// How the server reads the specification where that leaves something open: statuses, what may be missing or null,
-/// how numbers and times are written, what an error's body looks like. A client should take all of it.
+/// How the server reads the specification where it leaves something open: statuses, what may be missing or null, how
+/// numbers and times are written, what an error's body looks like. A client should accept all of it.
 ///
 /// A reading changes how a response is written, and not what is created or stored.
 ///
@@ -29,26 +29,26 @@ pub(crate) const READING_HEADER: &str = "x-sandbox-reading";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reading {
-    /// What the contract says of this server.
+    /// What the contract says about this server.
     #[default]
     Reference,
-    /// Creating an agent responds 200 and not 201.
+    /// Creating an agent returns 200 instead of 201.
     Ok,
-    /// Every field that need not be there is missing.
+    /// Every optional field is missing.
     Sparse,
-    /// Every field that need not be there is null, at every depth: objects and lists stay, for there to be a depth.
-    /// What was missing is null, too.
+    /// Every optional field is null, at every depth: objects and lists stay, so that there is a depth. Missing fields
+    /// are null, too.
     Nulls,
-    /// Every object has fields that no document shows, in errors too, and every string of an open set (statuses,
-    /// phases, sides, types, roles) is one that no document shows.
+    /// Every object has undocumented fields, in errors too, and every string of an open set (statuses, phases, sides,
+    /// types, roles) has an undocumented value.
     Extra,
-    /// Numbers in unusual forms: decimals with exponents or 28 digits, and integers as `450000.0`, as `45e4`, or
-    /// past 2^53, in turns. The decimals are the same numbers; an integer past 2^53 is another.
+    /// Numbers in unusual forms, in turn: decimals with exponents or 28 digits, and integers as `450000.0`, as `45e4`,
+    /// or past 2^53. The decimals keep their values; an integer past 2^53 is a different number.
     Numbers,
-    /// Timestamps with offsets, with 0 to 9 digits of a second's fraction, or without an offset, in turns: the same
-    /// moments.
+    /// Timestamps with offsets, with 0 to 9 digits in the fraction of the second, or without an offset, in turn: the
+    /// same moments.
     Times,
-    /// The body comes in chunks with odd borders, without a length.
+    /// The body comes in chunks with odd boundaries, without a length.
     Chunked,
     /// Errors are plain text.
     ErrorsText,
@@ -60,11 +60,11 @@ pub enum Reading {
     ErrorsForeign,
 }
 
-/// Marks a response whose body the connection is to send in chunks with odd borders.
+/// Marks a response whose body the connection is to send in chunks with odd boundaries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InChunks;
 
-/// The name is not one of a reading. The text lists those that are.
+/// The name is not that of a reading. The message lists those that are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownReading;
 
@@ -98,7 +98,7 @@ impl Reading {
         Self::ErrorsForeign,
     ];
 
-    /// Its name, as `--reading` and the header `x-sandbox-reading` take it.
+    /// Its name, as `--reading` and the header `x-sandbox-reading` accept it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Reference => "reference",
@@ -116,7 +116,7 @@ impl Reading {
         }
     }
 
-    /// Writes a response as this reading has it; `shape` is that of its body if it is a success.
+    /// Rewrites a response for this reading; `shape` is that of its body if it is a success.
     pub(crate) fn write(
         self,
         mut response: Response<Bytes>,

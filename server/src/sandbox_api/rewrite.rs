@@ -1,4 +1,4 @@
-//! The body of a response, written as another reading has it.
+//! The body of a response, rewritten for another reading.
 
 use std::{borrow::Cow, fmt};
 
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::shape::{Field, Kind, Shape};
 
-/// What is changed in a success.
+/// What is changed in a successful response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Sparse,
@@ -23,16 +23,16 @@ pub(super) enum Change {
     Times,
 }
 
-/// What stands in place of a string of an open set.
+/// The replacement for a string of an open set.
 const UNDOCUMENTED: &str = r#""SOMETHING_NEW""#;
 
-/// The fields that no document shows, one of each kind of value.
+/// The undocumented fields, one for each kind of value.
 const EXTRA: &str = concat!(
     r#""x_text":"new","x_number":10.10,"x_integer":9007199254740993,"x_flag":true,"x_null":null,"#,
     r#""x_list":[1,"two",null],"x_object":{"nested":{"deeply":[]}}"#
 );
 
-/// The body of a success. What cannot be read as JSON, which no success of the server is, stays as it is.
+/// The body of a success. A body that cannot be read as JSON stays as it is, but the server sends no such success.
 pub(super) fn success(body: &Bytes, shape: &Shape, change: Change) -> Bytes {
     let mut writer = Writer {
         out: String::with_capacity(body.len() * 2),
@@ -46,7 +46,7 @@ pub(super) fn success(body: &Bytes, shape: &Shape, change: Change) -> Bytes {
     }
 }
 
-/// The body of an error, with fields that no document shows in it and in each of its `errors`.
+/// The body of an error, with undocumented fields in it and in each of its `errors`.
 pub(super) fn problem(body: &Bytes) -> Bytes {
     let with_extra = |object: &RawValue| {
         let object = object.get();
@@ -75,7 +75,7 @@ pub(super) fn problem(body: &Bytes) -> Bytes {
 struct Writer {
     out: String,
     change: Change,
-    /// How many values were changed so far: the forms take turns.
+    /// How many values have been changed so far: the forms are used in turn.
     changed: usize,
 }
 
@@ -171,7 +171,7 @@ impl Writer {
     }
 }
 
-/// The number in another form: with an exponent, with 28 digits, and scientifically, in turns.
+/// The number in another form, in turn: with an exponent, with 28 digits, and in scientific notation.
 fn decimal(text: &str, turn: usize) -> Cow<'_, str> {
     const DIGITS: usize = 28;
     let Some(number) = Number::of(text) else {
@@ -190,7 +190,7 @@ fn decimal(text: &str, turn: usize) -> Cow<'_, str> {
             let Ok(scale) = usize::try_from(-exponent) else {
                 return text.into();
             };
-            // No more digits than a decimal of 96 bits holds, and none further behind the point.
+            // No more digits than a decimal of 96 bits holds, and no more of them after the point.
             let zeros = DIGITS.saturating_sub(trimmed.len().max(scale));
             let digits = format!("{digits:0>width$}{:0<zeros$}", "", width = scale + 1);
             let (whole, fraction) = digits.split_at(digits.len() - scale - zeros);
@@ -210,7 +210,7 @@ fn decimal(text: &str, turn: usize) -> Cow<'_, str> {
     }
 }
 
-/// The integer as one with a fraction of zero, with an exponent, and past 2^53, in turns. The last is another integer.
+/// The integer with a zero fraction, with an exponent, and past 2^53, in turn. The last is a different integer.
 fn integer(text: &str, turn: usize) -> Cow<'_, str> {
     let Some(integer) = scalar::integer(text) else {
         return text.into();
@@ -231,8 +231,8 @@ fn integer(text: &str, turn: usize) -> Cow<'_, str> {
     }
 }
 
-/// The moment with so many digits of its second's fraction (but all that it has), and with an offset, with `Z`, or with
-/// neither, which is UTC.
+/// The moment with `turn % 10` digits in the fraction of its second (but never fewer than it needs), and with an
+/// offset, with `Z`, or with neither, which means UTC.
 fn timestamp(moment: DateTime<Utc>, turn: usize) -> String {
     let digits = turn % 10;
     let nanoseconds = format!("{:09}", moment.timestamp_subsec_nanos());
@@ -246,7 +246,7 @@ fn timestamp(moment: DateTime<Utc>, turn: usize) -> String {
     };
     let local = FixedOffset::east_opt(minutes * 60)
         .map(|offset| moment.with_timezone(&offset))
-        // Not into a year that a timestamp cannot have.
+        // Not into a year that a timestamp cannot express.
         .filter(|local| local.to_rfc3339_opts(SecondsFormat::Secs, false).len() == 25);
     let seconds = local.map_or(moment.naive_utc(), |local| local.naive_local());
     let offset = match (turn % 4, local) {

@@ -1,4 +1,4 @@
-//! What of a response a reading must know, as data: which fields there are, which need not be, and what they hold.
+//! What a reading must know about a response, as data: which fields there are, which are optional, and what they hold.
 //! It is the SDK's table; nothing of it is stated here.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(crate) struct Shape {
 pub(super) struct Field {
     /// The name on the wire.
     pub(super) name: &'static str,
-    /// Whether it must be there and not null.
+    /// Whether it must be present and not null.
     pub(super) is_required: bool,
     pub(super) kind: Kind,
 }
@@ -29,7 +29,7 @@ pub(super) struct Field {
 /// What a field holds, as far as a reading changes it.
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// What no reading changes.
+    /// A value that no reading changes.
     Other,
     /// A string of an open set.
     OpenSet,

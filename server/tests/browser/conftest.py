@@ -1,4 +1,4 @@
-"""A sandbox as a process, and Debian's Chromium without a window, which reaches nothing but this machine."""
+"""A sandbox as a process, and Debian's Chromium in headless mode, which can reach nothing but this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 SERVER = os.environ.get("DEALKIT_SERVER", str(ROOT / "target/debug/dealkit-server"))
 CHROMIUM = shutil.which(os.environ.get("CHROMIUM", "chromium"))
 
-# A busy machine takes its time.
+# A busy machine can be slow.
 expect.set_options(timeout=20_000)
 
 
@@ -50,7 +50,7 @@ class Sandbox:
 
 
 class Visit:
-    """A page that is watched: whatever it says to the console, and whatever it asks another host for, is kept."""
+    """A page that is watched: everything it writes to the console or requests from another host is recorded."""
 
     def __init__(self, page: Page, sandbox: Sandbox) -> None:
         self.page = page
@@ -64,7 +64,7 @@ class Visit:
         page.goto(f"{sandbox.url}/__sandbox/docs")
 
     def _on_console(self, message: ConsoleMessage) -> None:
-        # That a request of /v1 was responded to with an error, or not at all, is what a test asked for.
+        # If a request of /v1 failed or got no response, that is what a test asked for.
         provoked = message.text.startswith("Failed to load resource") and "/v1/" in message.location["url"]
         if message.type in ("error", "warning") and not provoked:
             self.complaints.append(f"{message.type}: {message.text} ({message.location['url']})")
@@ -74,11 +74,11 @@ class Visit:
             self.elsewhere.append(request.url)
 
     def options(self, operation: str) -> None:
-        """Unfolds what a form has besides."""
+        """Unfolds the options of a form."""
         self.page.locator(f"#{operation}").get_by_text("Options: ").click()
 
     def send(self, operation: str) -> str:
-        """Sends the form of an operation, and returns what the page then says of the response."""
+        """Sends the form of an operation, and returns what the page then says about the response."""
         article = self.page.locator(f"#{operation}")
         article.get_by_role("button", name="Send").click()
         return self.outcome(operation)
@@ -93,7 +93,7 @@ class Visit:
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.exit("Chromium is missing: apt-get install chromium (or CHROMIUM=google-chrome)", returncode=1)
-    # A sandbox of its own Chromium only has where it is not root, as it is in containers.
+    # Chromium has a sandbox of its own only when it does not run as root, as it does in containers.
     arguments = ["--no-sandbox"] if os.getuid() == 0 else []
     arguments.append("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
     with sync_playwright() as playwright:
@@ -104,7 +104,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., Sandbox]]:
-    """Starts sandboxes, which end with the test."""
+    """Starts sandboxes, which are stopped when the test ends."""
     started: list[Sandbox] = []
 
     def start(*flags: str, port: int = 0) -> Sandbox:
@@ -123,7 +123,7 @@ def sandbox(start: Callable[..., Sandbox]) -> Sandbox:
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[Callable[..., Visit]]:
-    """Opens the page of a sandbox. When the test ends, no page may have complained or asked anyone else."""
+    """Opens the page of a sandbox. By the end of the test, no page may have complained or called another host."""
     contexts: list[BrowserContext] = []
     visits: list[Visit] = []
 
@@ -152,7 +152,7 @@ def page(visit: Visit) -> Page:
 
 @pytest.fixture(scope="session")
 def screenshots() -> Path:
-    """Where screenshots go, for people to look at."""
+    """The folder for screenshots, for people to look at."""
     folder = ROOT / "target/browser"
     folder.mkdir(parents=True, exist_ok=True)
     return folder

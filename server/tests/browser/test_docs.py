@@ -1,4 +1,4 @@
-"""The page at /__sandbox/docs, as somebody uses it."""
+"""The page at /__sandbox/docs, as somebody would use it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOSTILE = '<img src=x onerror="alert(1)">'
 
 
 def rows(page: Page) -> list[str]:
-    """What the journal shows, each request in a line."""
+    """What the journal shows, with each request on one line."""
     return [" ".join(row.split()) for row in page.locator("#requests summary").all_inner_texts()]
 
 
@@ -87,7 +87,7 @@ def test_the_journal_is_filtered_repeated_and_cleared(visit: Visit, sandbox: San
     page = visit.page
     visit.send("createAgent")
     visit.send("retrieveDeal")
-    # What another program does shows up by itself.
+    # What another program does shows up without any action.
     sandbox.call("GET", "/v1/deals/d_2?from=elsewhere", x_service_key="sandbox-key", x_tenant="7")
     expect(page.locator("#requests summary")).to_have_count(3)
     assert [row.rsplit(" ", 2)[0] for row in rows(page)] == [
@@ -119,7 +119,7 @@ def test_the_journal_is_filtered_repeated_and_cleared(visit: Visit, sandbox: San
     page.get_by_role("button", name="Clear").click()
     expect(page.locator("#requests summary")).to_have_count(0)
     assert sandbox.call("GET", "/__sandbox/requests")["requests"] == []
-    # Cleared by another program, too.
+    # Another program can clear it, too.
     visit.send("retrieveDeal")
     expect(page.locator("#requests summary")).to_have_count(1)
     sandbox.call("POST", "/__sandbox/reset", "{}")
@@ -160,14 +160,14 @@ def test_faults_are_added_played_and_removed(visit: Visit, sandbox: Sandbox) -> 
     faults.get_by_label("Times").fill("")
     faults.get_by_role("button", name="Add fault").click()
     expect(listed).to_contain_text("times without end")
-    # A seed that no JavaScript number holds.
+    # A seed that does not fit in a JavaScript number.
     sandbox.call("POST", "/__sandbox/faults", '{"garbage": true, "probability": 0.5, "seed": 18446744073709551615}')
     expect(faults.get_by_text("seed=18446744073709551615")).to_be_visible()
 
 
 def test_what_becomes_of_a_delayed_request_is_shown(visit: Visit, sandbox: Sandbox) -> None:
     page = visit.page
-    # Late enough for the page, which reads the journal every other second, to see it in flight.
+    # With enough delay for the page, which reads the journal every other second, to see it in flight.
     sandbox.call("POST", "/__sandbox/faults", '{"delay": 8, "method": "GET", "path": "/v1/deals/{id}"}')
     page.locator("#retrieveDeal").get_by_role("button", name="Send").click()
     expect(page.locator("#requests summary")).to_contain_text(["no response"])
@@ -206,7 +206,7 @@ def test_a_response_that_breaks_off_shows_what_came(visit: Visit) -> None:
     fault.select_option("stalls after 10 bytes of the body")
     retrieve.get_by_role("button", name="Send").click()
     expect(retrieve.get_by_text("Waiting for the response")).to_be_visible()
-    # The journal has it once the response began.
+    # It is in the journal once the response has started.
     expect(page.locator("#requests summary").first).to_contain_text("stall")
     retrieve.get_by_role("button", name="Cancel").click()
     assert "Cancelled" in visit.outcome("retrieveDeal")
@@ -228,7 +228,7 @@ def test_hostile_text_is_shown_as_text(visit: Visit, sandbox: Sandbox, screensho
     assert visit.send("createAgent").startswith("201")
     response = page.get_by_label("Body of the response")
     expect(response).to_contain_text("<img src=x onerror=")
-    # What would turn the direction of writing, and disguise what follows, is shown.
+    # A character that would reverse the direction of the text, and so disguise what follows, is made visible.
     expect(response).to_contain_text('"last_name": "\\u202e</pre><script>alert(2)</script>"')
     hostile = {"x-service-key": "sandbox-key", "x-tenant": HOSTILE, "x-request-id": "<b>id</b>"}
     sandbox.call("GET", "/v1/deals/d_1?'onload=alert(3)&long=" + "x" * 3_000, **hostile)
@@ -266,7 +266,7 @@ def test_the_keyboard_is_enough(visit: Visit) -> None:
     page = visit.page
 
     def tab_to(name: str, key: str = "Tab") -> None:
-        """Goes on until what is so named has focus; wherever focus is, it can be seen."""
+        """Presses `key` until the element with this name has focus. Wherever the focus is, it must be visible."""
         for _ in range(60):
             page.keyboard.press(key)
             focused = page.evaluate(
@@ -334,7 +334,7 @@ def test_it_reads_well(
     expect(page.locator("#fault-list li")).to_have_count(1)
     page.locator("#requests summary").first.click()
     screenshot(page, screenshots, f"{scheme}-{width}")
-    # Everything unfolded, but of the many responses only the successes: the others are all alike.
+    # Everything is unfolded, but only the successes among the many responses: the others all look alike.
     page.evaluate(
         "for (const it of document.querySelectorAll('details')) it.open = !it.querySelector(':scope > summary > .s4, :scope > summary > .s5')"
     )
@@ -353,7 +353,7 @@ def test_a_chosen_key_is_never_in_the_page(
     expect(page.get_by_label("Service key")).to_have_value("")
     assert "chosen-key" not in page.content()
     assert visit.send("retrieveDeal").startswith("401 Unauthorized")
-    # The journal is not open to everybody then.
+    # The journal is not open to everybody in this case.
     expect(page.get_by_text("Send the token in the header x-sandbox-token")).to_be_visible()
     screenshot(page, screenshots, "token")
     page.get_by_label("Service key").fill("chosen-key")
@@ -361,7 +361,7 @@ def test_a_chosen_key_is_never_in_the_page(
     page.get_by_label("Sandbox token").press("Enter")
     expect(page.locator("#requests summary")).to_have_count(1)
     assert visit.send("retrieveDeal").startswith("200 OK")
-    # What is on purpose: the sandbox refused twice, once for the page and once after the request that failed.
+    # These are expected: the sandbox refused twice, once for the page and once after the request that failed.
     assert all("401 (Unauthorized)" in text and "/__sandbox/requests" in text for text in visit.complaints)
     visit.complaints.clear()
 

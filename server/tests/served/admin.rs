@@ -1,11 +1,11 @@
-//! The interface under /__sandbox/: what it shows and changes, and whom it refuses.
+//! The interface under /__sandbox/: what it shows, what it changes, and whom it refuses.
 
 use crate::support::{self, AGENT, KEY, Received, create_agent, get_deal, send};
 use dealkit_server::{Sandbox, SandboxBuilder};
 use http::{Method, Request};
 use serde_json::{Value, json};
 
-/// A request of somebody on this machine.
+/// A request from somebody on this machine.
 fn ask(sandbox: &Sandbox, method: &str, path: &str, headers: &str, body: &str) -> Received {
     let host = if format!("\n{headers}").contains("\nhost:") {
         ""
@@ -119,7 +119,7 @@ fn the_journal_is_read_filtered_and_cleared() {
             (400, &json!(detail))
         );
     }
-    // What is asked here is not in it.
+    // The requests made here are not in it.
     assert_eq!(sandbox.requests().len(), 3);
     assert_eq!(ask(&sandbox, "DELETE", "requests", "", "").status, 204);
     assert!(sandbox.requests().is_empty());
@@ -291,7 +291,7 @@ fn a_reset_needs_no_body() {
         assert_eq!(response.status, 204);
         assert!(sandbox.agents().is_empty());
     }
-    // Not even then from a page of others, and never with a body that could be anything.
+    // But not from another site's page, and never with a body that could be anything.
     send(sandbox.address(), create_agent(AGENT).as_bytes());
     for (headers, status) in [
         ("origin: https://evil.example\r\n", 403),
@@ -310,7 +310,7 @@ fn a_reset_needs_no_body() {
 
 // ---- who may -----------------------------------------------------------------------------------------------
 
-/// Every path with what it takes, but for those that are open.
+/// Every path with its input, except for those that are open.
 const GUARDED: [(&str, &str); 12] = [
     ("GET", "requests"),
     ("DELETE", "requests"),
@@ -326,7 +326,7 @@ const GUARDED: [(&str, &str); 12] = [
     ("POST", "reset"),
 ];
 
-/// Every guarded operation is refused with this status when it comes with these headers, and does nothing.
+/// With these headers, every guarded operation is refused with this status, and does nothing.
 fn assert_refused(sandbox: &Sandbox, headers: &str, status: u16) {
     send(sandbox.address(), create_agent(AGENT).as_bytes());
     for (method, path) in GUARDED {
@@ -360,7 +360,7 @@ fn assert_refused(sandbox: &Sandbox, headers: &str, status: u16) {
 fn pages_of_others_are_refused() {
     let sandbox = Sandbox::builder().start().unwrap();
     for headers in [
-        // A name that was made to resolve to this machine.
+        // A name that somebody made resolve to this machine.
         "host: evil.example\r\n",
         "host: localhost.evil.example\r\n",
         "host: 192.0.2.1\r\n",
@@ -390,7 +390,7 @@ fn pages_of_others_are_refused() {
     }
 }
 
-/// What a form of another page can send: never JSON.
+/// A form on another page can never send JSON.
 #[test]
 fn a_write_is_json() {
     let sandbox = Sandbox::builder().start().unwrap();
@@ -414,7 +414,7 @@ fn a_write_is_json() {
     );
 }
 
-/// There is no CORS: a preflight learns nothing that helps.
+/// There is no CORS: a preflight reveals nothing useful.
 #[test]
 fn a_preflight_is_refused() {
     let sandbox = Sandbox::builder().start().unwrap();
@@ -443,7 +443,7 @@ fn with_key(builder: SandboxBuilder) -> Sandbox {
     builder.service_key("own-key").start().unwrap()
 }
 
-/// As `assert_refused`, where the service key is another.
+/// Like `assert_refused`, with a different service key.
 fn assert_asks_for(sandbox: &Sandbox, token: &str, wrong: &[&str]) {
     for wrong in wrong {
         for (method, path) in GUARDED {
@@ -482,7 +482,7 @@ fn a_token_is_asked_for() {
     let everywhere = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
     let everywhere = with_key(Sandbox::builder().listen(everywhere).admin_token("hunter2"));
     assert_asks_for(&everywhere, "hunter2", &wrong[..2]);
-    // Of a server with a key of its own not everybody on this machine should see what was sent.
+    // Not everybody on this machine should see what was sent to a server with a key of its own.
     let chosen = with_key(Sandbox::builder());
     assert_asks_for(
         &chosen,
@@ -552,7 +552,7 @@ fn unknown_paths_and_methods_say_what_there_is() {
     );
 }
 
-/// The service without sockets has the interface, too.
+/// The service without sockets has the interface too.
 #[test]
 fn the_service_answers_it() {
     let service = support::service(|_| {});

@@ -1,4 +1,4 @@
-//! The page at /__sandbox/docs, as it comes over the wire. `make test-browser` uses it.
+//! The page at /__sandbox/docs, as it is sent. `make test-browser` uses it.
 
 use crate::support::{Received, send};
 use dealkit_server::{Sandbox, SandboxBuilder};
@@ -63,7 +63,7 @@ fn the_page_and_its_files_come_with_a_strict_policy() {
             assert_eq!(response.header(name), Some(value), "{path}: {name}");
         }
         let text = String::from_utf8(response.body.to_vec()).unwrap();
-        // Where an SVG names its format it asks nobody for anything.
+        // The name of its format in an SVG causes no request.
         let asks = text.replace("http://www.w3.org/2000/svg", "");
         assert!(
             !asks.contains("http:") && !asks.contains("https:"),
@@ -106,7 +106,7 @@ fn the_page_has_the_key_that_everybody_knows_and_no_other() {
 #[test]
 fn it_is_there_before_a_token_is_and_not_where_nobody_is_let_in() {
     let sandbox = start(|builder| builder.admin_token("a-token"));
-    // As from a link on another page: nothing in it is a secret.
+    // Like a link on another page: nothing in it is a secret.
     assert_eq!(
         get(
             &sandbox,

@@ -1,4 +1,4 @@
-//! What takes long for one caller does not hold up the others.
+//! What takes long for one caller does not delay the others.
 
 use std::{
     io::{Read, Write},
@@ -11,7 +11,7 @@ use std::{
 use crate::support::{connect, get_deal, post_head, read_response};
 use dealkit_server::Sandbox;
 
-/// How long the slowest of many small calls took, on connections to every thread of the server, until `done`.
+/// The time taken by the slowest of many small calls, on connections to every thread of the server, until `done`.
 fn slowest_call(address: SocketAddr, done: &AtomicBool) -> Duration {
     let mut streams: Vec<TcpStream> = (0..4).map(|_| connect(address)).collect();
     let mut slowest = Duration::ZERO;
@@ -26,7 +26,7 @@ fn slowest_call(address: SocketAddr, done: &AtomicBool) -> Duration {
     slowest
 }
 
-/// A body that takes long to read: every key has to be compared with all others.
+/// A body that takes long to check: every key has to be compared with all the others.
 #[test]
 fn a_body_of_megabytes_holds_up_nobody() {
     let sandbox = Sandbox::builder()
@@ -43,7 +43,7 @@ fn a_body_of_megabytes_holds_up_nobody() {
         let mut stream = connect(sandbox.address());
         stream.write_all(head.as_bytes()).unwrap();
         stream.write_all(body.as_bytes()).unwrap();
-        // Nearly all of it has arrived: what is left is reading it, and writing what is wrong with it.
+        // Nearly all of it has arrived: what remains is to read it and to report what is wrong with it.
         let arrived = Instant::now();
         assert_eq!(read_response(&mut stream, false).status, 422);
         let took = arrived.elapsed();
@@ -53,7 +53,7 @@ fn a_body_of_megabytes_holds_up_nobody() {
     });
 }
 
-/// Many callers ask for very large deals, again and again, and read them slowly.
+/// Many callers request very large deals, again and again, and read them slowly.
 #[test]
 fn slow_readers_of_megabytes_hold_up_nobody() {
     let big = format!(
@@ -85,7 +85,7 @@ fn slow_readers_of_megabytes_hold_up_nobody() {
         }
         done.store(true, Ordering::Relaxed);
         let slowest = small.join().unwrap();
-        // It was as long as the whole test, and more.
+        // It used to be as long as the whole test, and more.
         assert!(slowest < Duration::from_secs(2), "{slowest:?}");
     });
 }

@@ -1,4 +1,4 @@
-//! Faults on demand: the bytes on the wire, and how the connection ends, are exactly what a fault's name says.
+//! Faults on demand: the bytes on the wire, and the way the connection ends, are exactly what a fault's name says.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -13,7 +13,7 @@ use bytes::Bytes;
 use dealkit_server::{Cut, Fault, How, Sandbox};
 use http::Request;
 
-/// How long a test listens to a silence.
+/// How long a test waits to be sure that nothing arrives.
 const SILENCE: Duration = Duration::from_millis(150);
 
 /// How a connection ended.
@@ -25,7 +25,7 @@ enum End {
     Silence,
 }
 
-/// Everything that comes, and how it ends.
+/// Everything that arrives, and how it ends.
 fn listen(stream: &mut TcpStream) -> (Vec<u8>, End) {
     let mut bytes = Vec::new();
     stream.set_read_timeout(Some(SILENCE)).unwrap();
@@ -132,7 +132,7 @@ fn a_status_is_made_up_with_what_it_says() {
     assert_eq!(faults, [&shown[..], &[None]].concat());
 }
 
-/// A made-up response is one of the connection, which goes on; the create it replaces did nothing.
+/// A made-up response keeps the connection open, and the create that it replaces does nothing.
 #[test]
 fn a_status_keeps_the_connection_and_acts_on_nothing() {
     let sandbox = start();
@@ -145,7 +145,7 @@ fn a_status_keeps_the_connection_and_acts_on_nothing() {
         assert!(matches!(response.status, 500 | 429));
     }
     assert!(sandbox.agents().is_empty());
-    // A fault happens to HEAD as well, without a body.
+    // A fault applies to HEAD as well, without a body.
     let head = with_fault(&get_deal("d"), "status=503").replace("GET", "HEAD");
     stream.write_all(head.as_bytes()).unwrap();
     assert_eq!(read_response(&mut stream, true).status, 503);
@@ -208,7 +208,7 @@ fn a_cut_is_where_and_how_it_says() {
     }
 }
 
-/// What was done, by where the response is cut.
+/// What was done, depending on where the response is cut.
 #[test]
 fn a_cut_says_whether_the_agent_is_created() {
     let sandbox = start();
@@ -255,7 +255,7 @@ fn garbage_is_no_http() {
     );
 }
 
-/// A large body arrives as far as it should, also when the caller reads late.
+/// A large body arrives as far as it should, even when the caller reads late.
 #[test]
 fn a_large_body_is_cut_to_the_byte() {
     let text = serde_json::json!({"id": "large", "external_id": "x".repeat(1_000_000)}).to_string();
@@ -293,7 +293,7 @@ fn the_rules_choose_requests() {
         })
         .collect();
     assert_eq!(statuses, [200, 418, 418, 200, 200]);
-    // The same seed hits the same requests, in another server, too.
+    // The same seed hits the same requests, even in another server.
     let hits = || {
         let sandbox = start();
         sandbox
@@ -307,7 +307,7 @@ fn the_rules_choose_requests() {
     assert_eq!(first, hits());
     let failed = first.iter().filter(|status| **status == 500).count();
     assert!((3..25).contains(&failed), "{failed}");
-    // Unknown paths and refused keys are requests, too; those of the sandbox itself are not.
+    // Unknown paths and refused keys count as requests too; requests to the sandbox itself do not.
     sandbox.fail_next(Fault::status(500)).unwrap();
     let health = "GET /__sandbox/health HTTP/1.1\r\nhost: localhost\r\n\r\n";
     assert_eq!(send(sandbox.address(), health.as_bytes()).status, 200);
@@ -361,7 +361,7 @@ fn without_the_interface_the_header_means_nothing() {
         let request = with_fault(&get_deal("d_1"), fault);
         assert_eq!(send(sandbox.address(), request.as_bytes()).status, 200);
     }
-    // What the program itself asks for does happen.
+    // The program's own requests do happen.
     sandbox.fail_next(Fault::status(503)).unwrap();
     assert_eq!(
         send(sandbox.address(), get_deal("d_1").as_bytes()).status,
@@ -369,7 +369,7 @@ fn without_the_interface_the_header_means_nothing() {
     );
 }
 
-/// A body that never comes whole is refused as ever, and costs the fault its turn.
+/// A body that never arrives whole is refused as usual, and uses up the fault's turn.
 #[test]
 fn a_request_that_fails_by_itself_is_not_failed() {
     let sandbox = Sandbox::builder().max_body_bytes(100).start().unwrap();
@@ -400,7 +400,7 @@ fn a_silence_does_not_hold_up_the_end() {
     }
 }
 
-/// What a caller gives up on is in the journal all the same.
+/// A request that its caller gave up is in the journal all the same.
 #[test]
 fn a_request_that_waits_for_its_response_is_recorded() {
     let sandbox = start();
@@ -421,7 +421,7 @@ fn a_request_that_waits_for_its_response_is_recorded() {
     assert!(seen.duration >= SILENCE * 3);
 }
 
-/// The binary does the same.
+/// The binary behaves in the same way.
 #[test]
 fn the_command_fails_on_demand() {
     let server = Running::quiet(&[]);
@@ -437,12 +437,12 @@ fn the_command_fails_on_demand() {
 
 // ---- HTTP/2 ------------------------------------------------------------------------------------------------
 
-/// A caller over HTTP/2, one request after the other.
+/// An HTTP/2 caller that makes one request after the other.
 struct Http2 {
     sender: h2::client::SendRequest<Bytes>,
 }
 
-/// What came of a request: the status, the body, and the error that ended it.
+/// The result of a request: the status, the body, and the error that ended it.
 #[derive(Debug, Default)]
 struct Came {
     status: Option<u16>,
@@ -520,7 +520,7 @@ async fn over_http2_a_reset_is_of_the_stream() {
         assert_eq!(came.status, body.map(|_| 201));
         assert_eq!(came.body, body.unwrap_or_default().as_bytes());
         assert_eq!(sandbox.agents().len(), created, "{fault:?}");
-        // The connection goes on.
+        // The connection remains usable.
         assert_eq!(
             caller.send("GET", "/v1/deals/d", "").await.body,
             DEAL.as_bytes()

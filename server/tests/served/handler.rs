@@ -1,4 +1,4 @@
-//! The contract's vectors through the pure handler, and that no body makes it do anything strange.
+//! The contract's vectors through the pure handler, and that no body makes it behave strangely.
 
 use std::collections::BTreeMap;
 
@@ -126,10 +126,10 @@ fn http_2_needs_an_authority_and_no_host() {
     assert_eq!(response("/v1/deals/d_1"), 400);
 }
 
-/// Statuses that the contract knows for this route.
+/// The statuses that the contract has for this route.
 const STATUSES: [u16; 6] = [201, 400, 413, 415, 422, 507];
 
-/// Bodies that are nearly agents: the interesting ones are close to the line.
+/// Bodies that are almost agents: the interesting ones are close to the line.
 fn nearly_an_agent() -> impl Strategy<Value = Vec<u8>> {
     let field = prop_oneof![
         Just("email"),

@@ -1,6 +1,6 @@
-//! Malformed and hostile bytes on a bare socket. Every case of the tables says what is answered and whether the
-//! connection goes on; [`Case::check`] then also sees to it that nothing more is answered than that, that
-//! exactly the agents with a 201 were created, and that the next caller is served.
+//! Malformed and hostile bytes on a bare socket. Every case in the tables states the responses and whether the
+//! connection stays open; [`Case::check`] also makes sure that there are no other responses, that exactly the agents
+//! with a 201 were created, and that the next caller is served.
 
 use std::{
     io::{Read, Write},
@@ -19,11 +19,11 @@ use dealkit_server::Sandbox;
 enum Then {
     /// The next request on it is answered.
     Stays,
-    /// It ends in an orderly way, and nothing that was sent after is answered.
+    /// It ends in an orderly way, and nothing sent afterwards is answered.
     Closes,
-    /// As `Closes`, but the last response did not say so.
+    /// Like `Closes`, but the last response did not say so.
     Ends,
-    /// As `Closes`, and the last response is the HTTP library's own, which has no body: there was no request.
+    /// Like `Closes`, and the last response is the HTTP library's own, which has no body: there was no request.
     Malformed,
 }
 use Then::{Closes, Ends, Malformed, Stays};
@@ -50,7 +50,7 @@ fn case(
     }
 }
 
-/// A request that no case may cause to be answered but by being intact, with a request id to know its response by.
+/// A request that is answered only if it arrives intact, with a request id that identifies its response.
 fn probe() -> String {
     get("x-request-id: probe\r\n")
 }
@@ -68,7 +68,7 @@ impl Case {
         let agents_before = sandbox.agents().len();
         let mut stream = connect(sandbox.address());
         stream.set_nodelay(true).unwrap();
-        // What follows on the same connection: answered if it stays, and never answered if it closes.
+        // A further request on the same connection: answered if it stays, and never answered if it closes.
         let all = [bytes, probe().as_bytes()].concat();
         for part in all.chunks(piece) {
             if stream.write_all(part).is_err() {
@@ -132,7 +132,7 @@ fn assert_served(sandbox: &Sandbox, after: &str) {
     );
 }
 
-/// No timeout of it passes within a test: what ends, ends for what was sent.
+/// None of its timeouts expires within a test: whatever ends, ends because of what was sent.
 fn sandbox() -> Sandbox {
     let long = Duration::from_secs(120);
     Sandbox::builder()
@@ -148,7 +148,7 @@ fn check_all(cases: &[Case], at_least: usize) {
     for case in cases {
         case.check(&sandbox, usize::MAX);
     }
-    // However the bytes arrive, they mean the same.
+    // The bytes mean the same however they arrive.
     for case in cases.iter().filter(|case| case.bytes.len() < 4_096) {
         case.check(&sandbox, 1);
     }
@@ -158,7 +158,7 @@ fn check_all(cases: &[Case], at_least: usize) {
 
 const CHUNKED: &str = "transfer-encoding: chunked\r\n";
 
-/// A request for a deal with more headers.
+/// A request for a deal with additional headers.
 fn get(headers: &str) -> String {
     get_deal("d_1").replace("\r\n\r\n", &format!("\r\n{headers}\r\n"))
 }
@@ -213,7 +213,7 @@ fn content_length() {
         &[
             case("CL with space around", with(format!(" \t {n} \t")), &[201], Stays),
             case("CL with leading zeros", with(format!(" 000{n}")), &[201], Stays),
-            // RFC 9112 allows taking equal ones as one.
+            // RFC 9112 allows equal ones to be treated as one.
             case("CL doubled, equal", post(&length().repeat(2), AGENT), &[201], Stays),
             case("CL doubled, different", post(&(length() + "content-length: 5\r\n"), AGENT), &[400], Malformed),
             case("CL doubled, different, other order", post(&("content-length: 5\r\n".to_owned() + &length()), AGENT), &[400], Malformed),
@@ -230,7 +230,7 @@ fn content_length() {
             case("CL in other digits", latin1(&with(" \u{b2}\u{b3}".to_owned())), &[400], Malformed),
             case("CL beyond 64 bits", with(" 18446744073709551616".to_owned()), &[400], Malformed),
             case("CL that wraps around to the length", with(format!(" {}", (1_u128 << 64) + n as u128)), &[400], Malformed),
-            // hyper cannot count that far and says that the head is too large.
+            // hyper cannot count that far, and reports that the head is too large.
             case("CL of 2^64 - 1", with(format!(" {}", u64::MAX)), &[431], Malformed),
             case("CL of 2^63", with(format!(" {}", 1_u64 << 63)), &[413], Closes),
             case("CL with NUL", with(format!(" {n}\0")), &[400], Malformed),
@@ -283,7 +283,8 @@ fn transfer_encoding() {
             case("TE in other case", te(" ChUnKeD"), &[201], Stays),
             case("TE after a tab", te("\tchunked"), &[201], Stays),
             case("TE with space after", te(" chunked \t "), &[201], Stays),
-            // Codings that another server reads differently, or that would have to be undone: refused by us.
+            // Codings that another server reads differently, or that would have to be decoded: the server itself
+            // refuses them.
             case("TE gzip, chunked", te(" gzip, chunked"), &[400], Closes),
             case("TE identity, chunked", te(" identity, chunked"), &[400], Closes),
             case("TE chunked, chunked", te(" chunked, chunked"), &[400], Closes),
@@ -291,7 +292,7 @@ fn transfer_encoding() {
             case("TE with a comma before", te(" ,chunked"), &[400], Closes),
             case("TE identity then TE chunked", post(&format!("transfer-encoding: identity\r\n{CHUNKED}"), &sized(&chunk())), &[400], Closes),
             case("TE quoted, then chunked", te(" \"x\", chunked"), &[400], Closes),
-            // Not chunked at the end: hyper sees no end of the body and refuses.
+            // Not chunked at the end: hyper cannot tell where the body ends, and refuses.
             case("TE chunked, identity", te(" chunked, identity"), &[400], Malformed),
             case("TE chunked then TE identity", post(&format!("{CHUNKED}transfer-encoding: identity\r\n"), &sized(&chunk())), &[400], Malformed),
             case("TE with a comma after", te(" chunked,"), &[400], Malformed),
@@ -312,7 +313,7 @@ fn transfer_encoding() {
             case("TE folded into another header + CL", te_and_length("x: y\r\n transfer-encoding: chunked"), &[400], Malformed),
             case("TE behind a bare CR + CL", te_and_length("x: y\rtransfer-encoding: chunked"), &[400], Malformed),
             case("TE name with \\xff + CL", te_and_length("transfer-encoding\u{ff}: chunked"), &[400], Malformed),
-            // Another header altogether: the length decides.
+            // A different header altogether: the length decides.
             case("TE with an underscore + CL", te_and_length("transfer_encoding: chunked"), &[201], Stays),
             case("TE in HTTP/1.0", post(CHUNKED, &sized(&chunk())).replace("HTTP/1.1", "HTTP/1.0"), &[400], Malformed),
             case("TE + CL in HTTP/1.0", post(&(CHUNKED.to_owned() + &length()), AGENT).replace("HTTP/1.1", "HTTP/1.0"), &[400], Malformed),
@@ -334,7 +335,7 @@ fn chunks() {
             case("size with many zeros", chunked(&sized(&("0".repeat(30) + &n))), &[201], Stays),
             case("extensions", chunked(&sized(&(n.clone() + ";a=b;c=\"d\";e"))), &[201], Stays),
             case("last chunk with an extension", chunked(&format!("{n}\r\n{AGENT}\r\n0;z=1\r\n\r\n")), &[201], Stays),
-            // hyper allows space between a size and its end.
+            // hyper allows white space between a size and its line end.
             case("space after the size", chunked(&sized(&(n.clone() + " \t"))), &[201], Stays),
             case("two chunks", chunked(&format!("28\r\n{}\r\n{:x}\r\n{}\r\n0\r\n\r\n", halves.0, halves.1.len(), halves.1)), &[201], Stays),
             case("size beyond 64 bits", chunked(&sized("10000000000000052")), &[400], Closes),
@@ -356,9 +357,10 @@ fn chunks() {
             case("LF in an extension", chunked(&sized(&format!("{n};a\nb"))), &[400], Closes),
             case("CR in an extension", chunked(&sized(&format!("{n};a\rb"))), &[400], Closes),
             case("extension of 20 KB", chunked(&sized(&format!("{n};{}", "a".repeat(20_000)))), &[400], Closes),
-            // hyper looks for CRLF CRLF and drops what is before it: here a whole request, as trailers.
+            // hyper looks for CRLF CRLF and drops what comes before it: here a whole request, as trailers.
             case("only LF at the very end", chunked(&format!("{n}\r\n{AGENT}\r\n0\r\n\n")) + &get_deal("d_2"), &[201], Stays),
-            // A chunk of no bytes is the last one: the body is empty, what follows is a request, and that is none.
+            // A chunk of no bytes is the last one: the body is empty, and what follows is taken for a request, which it
+            // is not.
             case("chunk of no bytes in the middle", chunked(&format!("0\r\n\r\n{}", sized(&n))), &[400, 400], Malformed),
             case("a request after the last chunk", chunked(&sized(&n)) + &get_deal("d_2"), &[201, 200], Stays),
             case("trailers that are framing", trailers("content-length: 5\r\ntransfer-encoding: chunked\r\n"), &[201], Stays),
@@ -382,7 +384,7 @@ fn lines_and_headers() {
     let key = format!("x-service-key: {KEY}\r\n");
     check_all(
         &[
-            // RFC 9112, section 2.2, allows a lone LF for CRLF, and empty lines before a request.
+            // RFC 9112, section 2.2, allows a lone LF instead of CRLF, and empty lines before a request.
             case("only LF everywhere", get_deal("d_1").replace("\r\n", "\n"), &[200], Stays),
             case("empty lines before", "\r\n\r\n".to_owned() + &get_deal("d_1"), &[200], Stays),
             case("bare CR in a value", get("x: a\rb\r\n"), &[400], Malformed),
@@ -414,7 +416,7 @@ fn lines_and_headers() {
             case("keys as a list", get("").replace(KEY, &format!("{KEY}, {KEY}")), &[401], Stays),
             case("key with \\xff", latin1(&get("").replace(KEY, &format!("{KEY}\u{ff}"))), &[401], Stays),
             case("a key of 60 KB", get("").replace(KEY, &"k".repeat(60_000)), &[401], Stays),
-            // A hop-by-hop key could be dropped by a proxy, but not by us.
+            // A proxy could drop a hop-by-hop key, but the server does not.
             case("key named by Connection", get("connection: x-service-key\r\n"), &[200], Stays),
             case("two content types", post(&("content-type: application/json\r\n".to_owned() + &length()), AGENT), &[415], Closes),
             case("two request ids", get("x-request-id: a\r\nx-request-id: b\r\n"), &[200], Stays),
@@ -509,7 +511,7 @@ fn versions_and_methods() {
             case("TRACE", method("TRACE"), &[405], Stays),
             case("PRI", method("PRI"), &[405], Stays),
             case("DELETE", method("DELETE"), &[405], Stays),
-            // What follows may be meant for the tunnel.
+            // What follows may be intended for the tunnel.
             case("CONNECT", "CONNECT h:80 HTTP/1.1\r\nhost: h:80\r\n\r\n", &[400], Closes),
             case("CONNECT to a path", method("CONNECT"), &[405], Closes),
             case("method of 60 KB", method(&"M".repeat(60_000)), &[405], Stays),
@@ -571,14 +573,14 @@ fn other_protocols() {
             case("upgrade to h2c with a body", post(&(upgrade("h2c") + &length()), AGENT), &[201], Stays),
             case("upgrade to websocket", get(websocket), &[200], Stays),
             case("upgrade to TLS", get("connection: upgrade\r\nupgrade: TLS/1.2\r\n"), &[200], Stays),
-            // hyper knows the preface and says nothing to it.
+            // hyper knows the preface and does not respond to it.
             case("upgrade, then the preface at once", get(&upgrade("h2c")) + "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &[200], Ends),
         ],
         15,
     );
 }
 
-/// The preface decides by its bytes, however they arrive, and by all of them.
+/// The preface is recognized by all of its bytes, however they arrive.
 #[test]
 fn the_preface_of_http_2_cut_and_spoilt_at_each_byte() {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -595,7 +597,7 @@ fn the_preface_of_http_2_cut_and_spoilt_at_each_byte() {
         stream.read_exact(&mut frame).unwrap();
         assert_eq!(frame[3], 4, "cut at {cut}: not SETTINGS: {frame:?}");
 
-        // Ended there, it is not HTTP/2 and not anything.
+        // If it ends there, it is neither HTTP/2 nor anything else.
         let mut stream = connect(sandbox.address());
         stream.write_all(first).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
@@ -631,7 +633,7 @@ fn pipelines() {
             case("100 requests", get.repeat(100), &[200; 100], Stays),
             case("body, then bytes that are none of its", post.clone() + "garbage\r\n\r\n", &[201, 400], Malformed),
             case("last request, then another", get.replace("host", "connection: close\r\nhost") + &post, &[200], Closes),
-            // What follows an early response is the body that it did not wait for.
+            // What follows an early response is the body that the server did not wait for.
             case("early response, then another", early + AGENT + &post, &[401], Closes),
             case("malformed, then another", "G@T / HTTP/1.1\r\n\r\n".to_owned() + &post, &[400], Malformed),
         ],
@@ -639,7 +641,7 @@ fn pipelines() {
     );
 }
 
-/// A response that is ready goes out, although the next request has begun to arrive.
+/// A response that is ready is sent even if the next request has begun to arrive.
 #[test]
 fn a_pipeline_with_a_part_of_the_second_request() {
     let sandbox = sandbox();
@@ -680,7 +682,7 @@ fn expectations() {
             case("in other case", post(&expect("100-CoNtInUe"), AGENT), &[100, 201], Stays),
             case("twice", post(&format!("expect: 100-continue\r\n{}", expect("100-continue")), AGENT), &[100, 201], Stays),
             case("without a body", get("expect: 100-continue\r\n"), &[200], Stays),
-            // RFC 9110 leaves an unknown expectation to the server: it is ignored.
+            // RFC 9110 leaves unknown expectations to the server: they are ignored.
             case("unknown", post(&expect("200-ok"), AGENT), &[201], Stays),
             case("for HTTP/1.0, which does not know it", post(&expect("100-continue"), AGENT).replace("HTTP/1.1", "HTTP/1.0"), &[201], Ends),
             case("key refused", post(&expect("100-continue"), AGENT).replace(KEY, "wrong"), &[401], Closes),
@@ -694,7 +696,7 @@ fn expectations() {
     );
 }
 
-/// The body is sent only when the server asks for it, and it never asks for one that it refuses.
+/// The body is sent only when the server asks for it, and the server never asks for one that it refuses.
 #[test]
 fn a_body_is_asked_for_before_it_is_sent() {
     let sandbox = sandbox();
@@ -717,7 +719,7 @@ fn a_body_is_asked_for_before_it_is_sent() {
 
 // ---- responses that must be readable ---------------------------------------------------------------------
 
-/// 7 MiB are more than the system's buffers hold: had the server stopped reading, they could not be sent.
+/// 7 MiB are more than the system's buffers hold: if the server stopped reading, they could not be sent.
 #[test]
 fn early_responses_are_readable_while_and_after_the_body_is_sent() {
     let sandbox = sandbox();
@@ -761,7 +763,7 @@ fn early_responses_are_readable_while_and_after_the_body_is_sent() {
     assert_served(&sandbox, "early responses");
 }
 
-/// Closing with unread bytes makes the system throw away what it has not yet delivered of the response.
+/// Closing with unread bytes makes the system discard the part of the response that it has not delivered yet.
 #[test]
 fn a_large_last_response_arrives_whole_whatever_follows_the_request() {
     let text = format!(
@@ -791,7 +793,7 @@ fn a_large_last_response_arrives_whole_whatever_follows_the_request() {
     }
 }
 
-/// Half of a request, and then nothing more: no response to what was never asked.
+/// Half of a request, and then nothing more: there is no response to an incomplete request.
 #[test]
 fn requests_that_end_early() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! The contract's vectors over real HTTP, through a client that is not ours: HTTP/1.1 and HTTP/2.
+//! The contract's vectors over real HTTP, through a third-party client: HTTP/1.1 and HTTP/2.
 
 use std::{
     collections::BTreeMap,
@@ -170,7 +170,7 @@ async fn one_http_2_connection_answers_many_requests_at_once_and_survives_an_ear
     let requests = (0..200).map(|number| {
         let mut sender = sender.clone();
         let key = if number % 2 == 0 { KEY } else { "wrong" };
-        // Early responses are given while a body beyond the limit is still being sent.
+        // Early responses are sent while a body beyond the limit is still being sent.
         let body = if number % 10 == 1 {
             "x".repeat(3_000_000)
         } else {
@@ -197,7 +197,7 @@ async fn one_http_2_connection_answers_many_requests_at_once_and_survives_an_ear
     assert_eq!(sandbox.agents().len(), 100);
 }
 
-/// A body of which nothing ever comes.
+/// A body that never sends anything.
 struct Never;
 
 impl Body for Never {
@@ -244,7 +244,7 @@ async fn a_slow_body_over_http_2_is_a_timeout_of_its_stream_only() {
     assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
 }
 
-/// A body that notes how much of it is still to be sent.
+/// A body that records how much of it has yet to be sent.
 struct Counted(Arc<AtomicUsize>);
 
 impl Body for Counted {
@@ -263,7 +263,7 @@ impl Body for Counted {
     }
 }
 
-/// Some clients fail when a stream is reset before they have sent their body, whatever was answered.
+/// Some clients fail when a stream is reset before they have sent their body, whatever the response.
 #[tokio::test]
 async fn an_early_response_over_http_2_lets_the_whole_body_be_sent() {
     let sandbox = Sandbox::builder().start().unwrap();

@@ -1,5 +1,5 @@
-//! HTTP/2 from callers that break its rules or exhaust what it allows. Frames are made by hand where no client
-//! would make them; the `h2` crate is the well-behaved caller.
+//! HTTP/2 from callers that break its rules or use up what it allows. Frames are built by hand where no client would
+//! build them; the `h2` crate is the well-behaved caller.
 
 use std::{
     io::{self, Read, Write},
@@ -103,7 +103,7 @@ fn get(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &fields(&GET))
 }
 
-/// A request without a body and with these fields.
+/// A request with these fields and without a body.
 fn request(list: &[(&str, &str)]) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, 1, &fields(list))
 }
@@ -202,14 +202,14 @@ fn code(frame: &Frame) -> u32 {
     u32::from_be_bytes(frame.payload[at..at + 4].try_into().unwrap())
 }
 
-/// The status that a block of header fields begins with: all that is read of HPACK here.
+/// The status at the beginning of a block of header fields: the only part of HPACK that is decoded here.
 fn status(block: &[u8]) -> u16 {
     match block[0] {
         0x88 => 200,
         0x89 => 204,
         0x8c => 400,
         0x8d => 404,
-        // `:status` of the static table, with a value of its own: three digits in Huffman code.
+        // `:status` from the static table, with a literal value: three digits in Huffman code.
         0x48 | 0x08 => {
             let bits = block[2..5]
                 .iter()
@@ -230,16 +230,16 @@ fn status(block: &[u8]) -> u16 {
     }
 }
 
-/// What a caller finds out. Responses to other streams and to pings, and updates of windows, are passed over.
+/// The outcome for a caller. Responses to other streams and to pings, and window updates, are skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     /// Stream 1 was answered, and not reset before the end of the response.
     Answered(u16),
     /// Stream 1 was reset with this code.
     Reset(u32),
-    /// The connection was given up with this code.
+    /// The connection was closed with this code.
     Goaway(u32),
-    /// The connection ended without a word.
+    /// The connection ended without GOAWAY.
     Ended,
 }
 use Outcome::{Answered, Ended, Goaway, Reset};
@@ -275,7 +275,7 @@ fn outcome(stream: &mut TcpStream) -> Outcome {
 
 // ---- another caller meanwhile --------------------------------------------------------------------------
 
-/// Says that something is over, also when it failed.
+/// Signals that something is over, even if it failed.
 struct Over<'o>(&'o AtomicBool);
 
 impl Drop for Over<'_> {
@@ -284,8 +284,9 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Runs `attack` while another caller uses the server, which must be served all the time and afterwards, and
-/// with no more than `mib` of memory.
+/// Runs `attack` while another caller uses the server.
+///
+/// The other caller must be served all the time and afterwards, and the server must use no more than `mib` of memory.
 fn beside_another_caller<T>(server: &Running, mib: usize, attack: impl FnOnce() -> T) -> T {
     let before = server.memory("VmHWM");
     let address = server.address;
@@ -333,7 +334,7 @@ fn beside_another_caller<T>(server: &Running, mib: usize, attack: impl FnOnce() 
     outcome
 }
 
-/// Writes until everything is written, the other side has closed, or it has stopped reading.
+/// Writes until everything is written, or the other side has closed or has stopped reading.
 fn flood(stream: &mut TcpStream, bytes: &[u8]) {
     stream
         .set_write_timeout(Some(Duration::from_secs(1)))
@@ -343,8 +344,10 @@ fn flood(stream: &mut TcpStream, bytes: &[u8]) {
 
 // ---- rules ---------------------------------------------------------------------------------------------
 
-/// Each on a connection of its own: what follows the settings, and what comes of it. h2 says PROTOCOL_ERROR where
-/// the RFC has a code that says more, and gives up the connection where a reset of the stream would do.
+/// Each on a connection of its own: what follows the settings, and the outcome.
+///
+/// h2 uses PROTOCOL_ERROR where the RFC has a more specific code, and closes the connection where resetting the stream
+/// would do.
 #[test]
 #[rustfmt::skip] // A table: one case a line.
 fn broken_rules() {
@@ -473,7 +476,7 @@ fn broken_rules() {
         if seen != *expected {
             wrong.push(format!("{name}: {seen:?}, not {expected:?}"));
         }
-        // Neither this connection nor the server is hung up by it.
+        // It disturbs neither this connection nor the server.
         if matches!(seen, Reset(_) | Answered(_)) && !name.starts_with("GOAWAY") {
             stream.write_all(&get(5)).unwrap();
             loop {
@@ -492,7 +495,7 @@ fn broken_rules() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// A header block in as many frames as it takes: all but the first HEADERS frame.
+/// A header block in as many frames as it takes: everything but the first HEADERS frame.
 fn blocks(stream: u32, block: &[u8]) -> Vec<u8> {
     let mut pieces = block.chunks(16_384).peekable();
     let mut frames = Vec::new();
@@ -509,7 +512,7 @@ fn blocks(stream: u32, block: &[u8]) -> Vec<u8> {
 
 // ---- floods --------------------------------------------------------------------------------------------
 
-/// What one connection can send is bounded in what it costs: another caller hardly notices.
+/// The cost of what one connection can send is bounded: another caller hardly notices.
 #[test]
 fn floods() {
     let server = Running::quiet(&["--head-timeout", "0.5", "--body-timeout", "0.5"]);
@@ -541,7 +544,7 @@ fn floods() {
         frame(HEADERS, END_STREAM, 1, &fields(&GET)),
         frame(CONTINUATION, 0, 1, &[]).repeat(50_000),
     ];
-    // One field of 4 KB goes into the table, and each byte after that repeats it.
+    // One field of 4 KB goes into the table, and each byte after it repeats the field.
     let mut bomb = vec![0x40];
     string(&mut bomb, "x");
     string(&mut bomb, &"y".repeat(4_000));
@@ -615,7 +618,7 @@ fn floods() {
                 let mut stream = open(server.address, &[]);
                 let mut reading = stream.try_clone().unwrap();
                 let reader = thread::spawn(move || {
-                    // Reads on to the end, which must come: nothing keeps a connection beyond its timeouts.
+                    // Reads to the end, which must come: nothing keeps a connection open beyond its timeouts.
                     reads.then(|| io::copy(&mut reading, &mut io::sink()))
                 });
                 flood(&mut stream, frames);
@@ -627,7 +630,7 @@ fn floods() {
     }
 }
 
-/// Rapid reset is answered by giving up the connection, long before the flood is over.
+/// Rapid reset makes the server close the connection, long before the flood is over.
 #[test]
 fn rapid_reset_is_cut_short() {
     let sandbox = Sandbox::builder().start().unwrap();
@@ -650,7 +653,7 @@ fn rapid_reset_is_cut_short() {
 
 // ---- callers that do not take or give what they could ----------------------------------------------------
 
-/// A window of nothing, or one that is opened a byte at a time: the timeout ends both.
+/// A window of zero, or one that is opened one byte at a time: the timeout ends both.
 #[test]
 fn responses_that_nobody_takes_end_at_the_timeout() {
     let server = Running::quiet(&["--head-timeout", "1"]);
@@ -682,8 +685,9 @@ fn responses_that_nobody_takes_end_at_the_timeout() {
     }
 }
 
-/// As many bodies at once as a connection may have, each almost whole: each has its timeout, and what they
-/// take is bounded by the streams and the limit of a body.
+/// As many bodies at once as a connection may have, each almost complete.
+///
+/// Each has its timeout, and their memory is bounded by the number of streams and the limit of a body.
 #[test]
 fn slow_bodies_on_all_streams() {
     let server = Running::quiet(&["--body-timeout", "1", "--max-body-bytes", "65536"]);
@@ -724,7 +728,7 @@ fn an_idle_connection_is_told_before_it_ends() {
     let sandbox = Sandbox::builder().head_timeout(SHORT).start().unwrap();
     let mut stream = open(sandbox.address(), &[]);
     let began = Instant::now();
-    // Pings are no requests: they do not keep a connection.
+    // Pings are not requests: they do not keep a connection open.
     stream.set_read_timeout(Some(SHORT / 10)).unwrap();
     let goodbye = loop {
         match read_frame(&mut stream) {
@@ -739,7 +743,7 @@ fn an_idle_connection_is_told_before_it_ends() {
     assert!(began.elapsed() > SHORT / 2);
 }
 
-/// An idle HTTP/2 connection makes room for others, too, with a goodbye.
+/// An idle HTTP/2 connection makes room for others too, and announces its end.
 #[test]
 fn an_idle_connection_makes_room_for_one_that_waits() {
     let sandbox = Sandbox::builder()
@@ -764,8 +768,9 @@ fn an_idle_connection_makes_room_for_one_that_waits() {
     assert_eq!((was_answered, code(&goodbye)), (true, NO_ERROR));
 }
 
-/// A request that is refused before its body has arrived: the rest of its stream is discarded, and the connection goes
-/// on with whatever else there is.
+/// A request is refused before its body has arrived.
+///
+/// The rest of its stream is discarded, and the connection continues with everything else.
 #[tokio::test]
 async fn a_refused_body_ends_its_stream_and_not_the_connection() {
     let sandbox = Sandbox::builder().max_body_bytes(1_000).start().unwrap();
@@ -788,7 +793,7 @@ async fn a_refused_body_ends_its_stream_and_not_the_connection() {
             .unwrap();
         assert_eq!(response.await.unwrap().status(), 413);
 
-        // Far more than a window: it can be sent only because somebody reads it.
+        // Far more than a window: it can be sent only if somebody reads it.
         body.send_data(Bytes::from(vec![b' '; 2_998_000]), true)
             .unwrap();
         while body.capacity() > 0 {
@@ -805,8 +810,8 @@ async fn a_refused_body_ends_its_stream_and_not_the_connection() {
 
 // ---- the end -------------------------------------------------------------------------------------------
 
-/// Large responses in flight when the server is asked to end arrive whole, with a caller that goes on sending
-/// window updates until the last byte.
+/// Large responses in flight when the server is asked to stop arrive complete, to a caller that keeps sending window
+/// updates until the last byte.
 #[tokio::test]
 async fn shutdown_completes_what_is_in_flight() {
     let text = format!(
@@ -834,7 +839,7 @@ async fn shutdown_completes_what_is_in_flight() {
             let (response, _) = sender.send_request(request, true).unwrap();
             bodies.push(response.await.unwrap().into_body());
         }
-        // All are in flight, none is complete.
+        // All are in flight, and none is complete.
         let ending = thread::spawn(move || sandbox.shutdown());
         let readers = bodies.into_iter().map(|mut body| {
             tokio::spawn(async move {

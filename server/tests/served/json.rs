@@ -1,4 +1,4 @@
-//! Strict JSON: what is refused and where, and that everything else is as serde_json has it.
+//! Strict JSON: what is refused and where, and that everything else is read as serde_json reads it.
 
 use dealkit_server::json;
 use proptest::prelude::*;
@@ -80,7 +80,7 @@ fn many_keys_take_linear_time_and_are_all_compared() {
     }
 }
 
-/// The differences to serde_json, by the reason that the reader gives.
+/// The differences from serde_json, by the reason that the reader gives.
 const STRICTER: [&str; 3] = [
     "a key that this object already has",
     "half of a surrogate pair without its other half",

@@ -1,7 +1,7 @@
 //! The server as its callers see it: the contract's vectors, hostile bytes, the sandbox's interface, the program.
 //!
-//! One program of many tests: each one more would be linked with all that is below. What changes or watches the whole
-//! process has its own: `limits.rs` and `soak.rs`.
+//! One program with many tests, because linking each additional program takes everything below. Tests that change or
+//! watch the whole process have their own: `limits.rs` and `soak.rs`.
 
 mod admin;
 mod docs;

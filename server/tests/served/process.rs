@@ -1,4 +1,4 @@
-//! The real binary: its first line, its end by signals, and what it says to a beginner.
+//! The real binary: its first line, how signals end it, and what it says to a beginner.
 
 use std::{
     io::Write as _,
@@ -88,7 +88,7 @@ fn the_log_shows_no_id_and_no_key() {
     );
 }
 
-/// The page looks every two seconds.
+/// The page polls every two seconds.
 #[cfg(unix)]
 #[test]
 fn the_log_has_what_is_done_to_the_sandbox_and_not_who_looks() {
@@ -140,7 +140,7 @@ fn settings_come_from_the_environment_too_and_flags_win() {
         .env("DEALKIT_SERVER_SERVICE_KEY", "from-env")
         .env("DEALKIT_SERVER_GENERATE", "3")
         .env("DEALKIT_SERVER_STRICT", "true")
-        // The client's variables are not the server's.
+        // The client's variables do not apply to the server.
         .env("DEALKIT_SERVICE_KEY", "client")
         .env("DEALKIT_BASE_URL", "http://127.0.0.1:1");
     let server = Running::start(from_environment);
@@ -193,7 +193,7 @@ fn a_bad_seed_starts_nothing_and_says_where() {
     );
 }
 
-/// A file of this test that is gone after it.
+/// A file of this test that is deleted afterwards.
 struct Temporary(std::path::PathBuf);
 
 impl Temporary {
@@ -232,7 +232,7 @@ fn a_seed_over_the_limit_is_refused_and_one_at_it_is_served() {
     );
 }
 
-/// A file of many gigabytes that takes no room on the disk.
+/// A file of many gigabytes that takes no space on the disk.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_file_that_is_far_too_large_is_refused_unread() {
@@ -284,7 +284,7 @@ fn a_link_to_a_file_is_a_file() {
     assert_eq!(send(server.address, get_deal("x").as_bytes()).status, 200);
 }
 
-/// What the error of a FIFO advises.
+/// What the error for a FIFO advises.
 #[cfg(unix)]
 #[test]
 fn deals_can_be_piped_in() {
@@ -337,7 +337,7 @@ fn errors_of_standard_input_say_where() {
         let told = refused(input.as_bytes(), &[]);
         assert!(told.starts_with(&format!("error: {message}")), "{told}");
     }
-    // It has no length to look at, and may never end.
+    // Standard input has no length to check, and may never end.
     let told = refused(&[b' '; 200_000], &["--max-seed-bytes", "100000"]);
     assert!(
         told.starts_with(

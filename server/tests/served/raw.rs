@@ -26,8 +26,8 @@ fn raw_vectors() {
     }
 }
 
-/// The body is far larger than the buffers of the system: a server that closed at once would break the
-/// pipe, and the response would be lost.
+/// The body is far larger than the system's buffers: if the server closed at once, it would break the pipe, and the
+/// response would be lost.
 #[test]
 fn an_early_response_stays_readable() {
     let sandbox = Sandbox::builder().start().unwrap();
@@ -85,7 +85,7 @@ fn a_malformed_head_gets_a_readable_response() {
             .expect("everything can be sent");
         let response = read_response(&mut stream, false);
         assert_eq!(response.status, status);
-        // openapi.json says so: there is no request yet that they could belong to.
+        // openapi.json says so: there is no request yet to which they could belong.
         assert!(response.headers.get("x-request-id").is_none());
         assert!(response.body.is_empty());
     }
@@ -106,7 +106,7 @@ fn expect_continue() {
     stream.write_all(AGENT.as_bytes()).unwrap();
     assert_eq!(read_response(&mut stream, false).status, 201);
 
-    // An early response says no 100 first, and does not wait for a body that will not come.
+    // An early response sends no 100 first, and does not wait for a body that will not arrive.
     let began = Instant::now();
     for (head, status) in [
         (post_head(&expecting).replace(KEY, "wrong"), 401),
@@ -158,7 +158,7 @@ fn a_body_in_pieces_and_in_chunks_is_one_body() {
     let request = post_head("transfer-encoding: chunked\r\n") + &chunks + "0\r\ntrailer: x\r\n\r\n";
     stream.write_all(request.as_bytes()).unwrap();
     assert_eq!(read_response(&mut stream, false).status, 201);
-    // The connection is still good for another one.
+    // The connection can still be used for another one.
     stream.write_all(get_deal("d_1").as_bytes()).unwrap();
     assert_eq!(read_response(&mut stream, false).status, 200);
 }
@@ -215,7 +215,7 @@ fn a_slow_body_is_a_timeout() {
     assert_closed(&mut stream);
 }
 
-/// Each of these would keep a connection forever in a server without, or with only some, timeouts.
+/// In a server with no timeouts, or only some, each of these would keep a connection open forever.
 #[test]
 fn a_caller_that_sends_no_head_is_closed_at_the_timeout() {
     let sandbox = Sandbox::builder().head_timeout(SHORT).start().unwrap();
@@ -230,7 +230,7 @@ fn a_caller_that_sends_no_head_is_closed_at_the_timeout() {
         let mut stream = connect(sandbox.address());
         let began = Instant::now();
         stream.write_all(beginning.as_bytes()).unwrap();
-        // HTTP/2 says goodbye; nothing else is answered.
+        // HTTP/2 sends GOAWAY; nothing else is sent.
         let mut response = Vec::new();
         let _ = stream.read_to_end(&mut response);
         assert!(
@@ -327,7 +327,7 @@ fn a_caller_that_reads_slowly_but_steadily_gets_everything() {
 #[test]
 fn connections_beyond_the_limit_wait() {
     let sandbox = Sandbox::builder().max_connections(1).start().unwrap();
-    // In the middle of a request: an idle connection would make room.
+    // In the middle of a request, because an idle connection would make room.
     let mut first = connect(sandbox.address());
     let request = create_agent(AGENT);
     first

@@ -1,5 +1,6 @@
-//! The contract's vectors through the SDK against every other reading of the specification: nothing breaks, and what is
-//! read is what the reference says wherever the reading carries the same.
+//! The contract's vectors through the SDK against every other reading of the specification.
+//!
+//! Nothing breaks, and what is read equals the reference wherever the reading carries the same information.
 
 use std::io::{Read as _, Write as _};
 
@@ -24,10 +25,10 @@ fn start(reading: Reading) -> Sandbox {
     builder.deals(Vec::<String>::new()).start().unwrap()
 }
 
-/// 2^53 + 1: what the reading `numbers` puts in place of every third integer.
+/// 2^53 + 1, with which the reading `numbers` replaces every third integer.
 const PAST_FLOATS: &str = "9007199254740993";
 
-/// What stands in place of a string of an open set in the reading `extra`.
+/// The replacement for a string of an open set in the reading `extra`.
 const NEW: &str = "SOMETHING_NEW";
 
 /// A model as JSON with exact numbers.
@@ -40,13 +41,13 @@ fn number(value: &Value) -> Option<&str> {
     value.get("\0")?.as_str()
 }
 
-/// Whether two numbers are the same, as the fields of a deal hold them.
+/// Whether two numbers are equal, as the fields of a deal hold them.
 fn same_number(left: &str, right: &str) -> bool {
     let decimal = |text: &str| text.parse::<Decimal>().ok();
     left == right || decimal(left).is_some_and(|left| Some(left) == decimal(right))
 }
 
-/// Whether `read` is what a reading makes of `reference`.
+/// Whether `read` is what a reading turns `reference` into.
 fn compare(reading: Reading, read: &Value, reference: &Value, place: &str) {
     if let (Some(read), Some(reference), Reading::Numbers) =
         (number(read), number(reference), reading)
@@ -61,7 +62,7 @@ fn compare(reading: Reading, read: &Value, reference: &Value, place: &str) {
                 let place = format!("{place}/{name}");
                 match (read.get(name), reading) {
                     (Some(read), _) => compare(reading, read, value, &place),
-                    // Left out, or null, which reads the same; only what need not be there.
+                    // Left out, or null, which is read the same way; only optional fields may be.
                     (None, Reading::Sparse | Reading::Nulls) => {
                         assert!(
                             !place.ends_with("/id") || place.matches('/').count() > 1,
@@ -79,7 +80,7 @@ fn compare(reading: Reading, read: &Value, reference: &Value, place: &str) {
                 );
             }
         }
-        // What is missing reads as an empty list.
+        // A missing list is read as an empty one.
         (Value::Array(read), Value::Array(_))
             if read.is_empty() && matches!(reading, Reading::Sparse | Reading::Nulls) => {}
         (Value::Array(read), Value::Array(reference)) => {
@@ -94,7 +95,7 @@ fn compare(reading: Reading, read: &Value, reference: &Value, place: &str) {
     }
 }
 
-/// Whether a reading changes nothing of what a success says.
+/// Whether a reading changes nothing in what a success says.
 fn carries_all(reading: Reading) -> bool {
     !matches!(
         reading,
@@ -128,7 +129,7 @@ async fn every_deal_of_the_vectors_is_read_in_every_reading() {
                     assert_eq!(deal.id, reference.id);
                     compare(reading, &tree(&deal), &tree(&reference), "");
                 }
-                // An identifier that no path can have.
+                // An identifier that cannot be in any path.
                 Err(error) => {
                     assert!(
                         !error.violations().is_empty(),
@@ -165,7 +166,7 @@ async fn every_agent_of_the_vectors_is_read_in_every_reading() {
             let status = if reading == Reading::Ok { 200 } else { 201 };
             assert_eq!(response.status(), status, "{reading}");
             let agent: Agent = response.into_value();
-            // What is stored is what the reference would have responded.
+            // What is stored is what the reference would have returned.
             let reference = sandbox.agents().pop().unwrap().agent;
             if carries_all(reading) || reading == Reading::Numbers {
                 assert_eq!(agent, reference, "{reading}: {}", case.name);
@@ -179,7 +180,7 @@ async fn every_agent_of_the_vectors_is_read_in_every_reading() {
     }
 }
 
-/// What the SDK says of a request that is refused, in every reading of what errors look like.
+/// What the SDK says about a refused request, in every reading of what errors look like.
 #[tokio::test]
 async fn every_refusal_is_understood_in_every_reading() {
     for reading in Reading::ALL {
@@ -231,7 +232,7 @@ async fn every_refusal_is_understood_in_every_reading() {
     }
 }
 
-/// Generated deals, over HTTP/2 and by the header of a single request, too.
+/// Generated deals, including over HTTP/2 and through the header of a single request.
 #[tokio::test]
 async fn a_reading_can_be_asked_for() {
     let sandbox = Sandbox::builder().generate(20, 5).start().unwrap();
@@ -273,7 +274,7 @@ fn an_unknown_reading_is_refused_with_those_that_are_known() {
     assert_eq!(send(plain.address(), request.as_bytes()).status, 200);
 }
 
-/// Chunks on the wire: no length, and odd borders.
+/// Chunks on the wire: no length, and odd boundaries.
 #[test]
 fn chunks_have_odd_borders() {
     let sandbox = Sandbox::builder()
@@ -297,7 +298,7 @@ fn chunks_have_odd_borders() {
         "{body}"
     );
     assert!(response.ends_with(b"\r\n0\r\n\r\n"));
-    // A head has no length then, either, and the connection goes on.
+    // A HEAD response has no length then, either, and the connection stays open.
     let mut stream = connect(sandbox.address());
     stream
         .write_all(get_deal("d").replace("GET", "HEAD").as_bytes())

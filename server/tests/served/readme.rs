@@ -1,4 +1,4 @@
-//! README.md against the server: every flag, fault, reading and path of the interface stands there, and nothing else.
+//! README.md against the server: it lists every flag, fault, reading and path of the interface, and nothing else.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use dealkit_server::{Fault, Reading, Sandbox};
 
 const README: &str = include_str!("../../README.md");
 
-/// The first cells of the table in a section: what stands there in backticks.
+/// The first cells of the table in a section: the parts in backticks.
 fn table(section: &str) -> BTreeSet<String> {
     let (_, rest) = README.split_once(&format!("\n## {section}\n")).unwrap();
     let section = rest.split("\n## ").next().unwrap();
@@ -37,7 +37,7 @@ fn every_flag_is_there() {
         flags.remove("--help") && flags.remove("--version"),
         "{flags:?}"
     );
-    // In words in the table, as clap writes them in the help.
+    // The table has them in words, as clap writes them in the help.
     assert_eq!(
         table("Flags"),
         flags
@@ -95,7 +95,7 @@ fn every_path_of_the_interface_is_there() {
     assert_eq!(table("A look inside"), set(routes.split(", ")));
 }
 
-/// The commands of the README are run as they stand there.
+/// The commands of the README are run exactly as they are.
 #[cfg(unix)]
 #[test]
 fn the_curl_commands_work() {

@@ -1,4 +1,4 @@
-//! The server as a value: started, looked into, reset, stopped.
+//! The server as a value: started, inspected, reset, stopped.
 
 use std::{
     io::Write,
@@ -93,7 +93,7 @@ fn shutting_down_answers_what_is_in_flight_and_closes_what_is_idle() {
     read_response(&mut idle, false);
     let mut silent = connect(address);
     let mut busy = connect(address);
-    // The response to `100-continue` shows that the server has begun with this request.
+    // The response to `100-continue` shows that the server has started on this request.
     let head = post_head(&format!(
         "expect: 100-continue\r\ncontent-length: {}\r\n",
         AGENT.len()
@@ -176,7 +176,7 @@ fn the_store_is_full_at_its_limit() {
     create(&sandbox, "Ada");
 }
 
-/// The store is bounded in bytes too: what does not fit is refused, and what is smaller still fits.
+/// The store is bounded in bytes too: what does not fit is refused, and something smaller still fits.
 #[test]
 fn the_store_is_bounded_in_bytes() {
     let sandbox = Sandbox::builder().max_store_bytes(2_000).start().unwrap();
@@ -199,7 +199,7 @@ fn the_store_is_bounded_in_bytes() {
         )
     };
     sandbox.insert_deal(deal("d_9").as_str()).unwrap();
-    // The same again takes no more.
+    // Inserting the same deal again takes no more space.
     sandbox.insert_deal(deal("d_9").as_str()).unwrap();
     let full = sandbox.insert_deal(deal("d_8").as_str()).unwrap_err();
     assert!(full.to_string().contains("max_store_bytes"), "{full}");

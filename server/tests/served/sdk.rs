@@ -41,7 +41,7 @@ async fn every_request_gets_the_response_of_the_vectors() {
         let sandbox = &sandboxes[usize::from(case.strict)];
         let client = client(sandbox);
         let bytes = case.bytes();
-        // What is not JSON cannot be given to the SDK at all.
+        // The SDK cannot be given anything but JSON.
         let Some(body) = std::str::from_utf8(&bytes)
             .ok()
             .and_then(|text| Json::parse(text).ok())
@@ -72,7 +72,7 @@ async fn every_request_gets_the_response_of_the_vectors() {
                 body: created.body().clone(),
             });
             let agent = created.into_value();
-            // What the SDK read is what the service wrote, field for field.
+            // What the SDK read is what the service wrote, field by field.
             assert!(
                 agent.extra.is_empty() && agent.profile.extra.is_empty(),
                 "{}",
@@ -103,7 +103,7 @@ async fn every_deal_of_the_vectors_is_served_and_read() {
             (None, Some(json)) => json.to_string(),
             _ => continue,
         };
-        // A server takes strict JSON only, a client more than that.
+        // A server accepts only strict JSON, a client accepts more.
         if case["expect"].get("values").is_none() || sandbox.insert_deal(text.as_str()).is_err() {
             continue;
         }
@@ -121,7 +121,7 @@ async fn every_deal_of_the_vectors_is_served_and_read() {
     assert!(served >= 80, "only {served}");
 }
 
-/// The identifiers of the vectors arrive as what they are.
+/// The identifiers in the vectors arrive unchanged.
 #[tokio::test]
 async fn every_identifier_reaches_its_deal() {
     let sandbox = Sandbox::builder()

@@ -1,4 +1,4 @@
-//! Seeds: files in both forms, generated deals, and errors that say where.
+//! Seeds: files in both forms, generated deals, and errors that say where the problem is.
 
 use std::{fs, path::PathBuf};
 
@@ -8,7 +8,7 @@ use dealkit::Deal;
 use dealkit_server::{Config, Sandbox, SeedDeal, Service, generate};
 use http::Request;
 
-/// A file that is gone when the test is.
+/// A file that is deleted after the test.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -179,7 +179,7 @@ fn the_samples_have_every_field() {
     assert!(deal.quotes.len() == 2 && deal.application.unwrap().offers.len() == 2);
 }
 
-/// Every field of the specification's tables is there and not null, and nothing else is.
+/// Every field in the specification's tables is present and not null, and there are no others.
 fn complete(text: &[u8]) {
     const DEAL: &str = "id status phase expiry_date created_at listing_contract application quotes contacts \
                         sides metadata external_id";
@@ -246,7 +246,7 @@ fn made_up_deals_are_deals() {
     }
 }
 
-/// Someone's test may name a value of a generated deal: this must never change.
+/// A user's test may contain a value of a generated deal, so these must never change.
 #[test]
 fn made_up_deals_never_change() {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;

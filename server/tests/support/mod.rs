@@ -1,4 +1,4 @@
-//! What the tests share: the contract's vectors, responses and their invariants, and a client of bare bytes.
+//! What the tests share: the contract's vectors, responses and their invariants, and a client for bare bytes.
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
@@ -64,7 +64,7 @@ impl Received {
         tree(std::str::from_utf8(&self.body).unwrap())
     }
 
-    /// What holds for every response, whatever was asked.
+    /// What holds for every response, whatever the request.
     pub fn check_invariants(&self, name: &str, is_head: bool) {
         let id = self
             .header("x-request-id")
@@ -142,7 +142,7 @@ fn remove(value: &mut Value, pointer: &str) -> Option<Value> {
 
 // ---- vectors -------------------------------------------------------------------------------------------
 
-/// A field that may be null: there or not there is what matters.
+/// A field that may be null: what matters is whether it is present.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
@@ -404,7 +404,7 @@ pub fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Reads one response; it must have a content-length or no body.
+/// Reads one response, which must have a content-length or no body.
 pub fn read_response(stream: &mut TcpStream, is_head: bool) -> Received {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -450,7 +450,7 @@ pub fn read_response(stream: &mut TcpStream, is_head: bool) -> Received {
     }
 }
 
-/// One request as it is, and its response.
+/// Sends the bytes of one request, and reads its response.
 pub fn send(address: SocketAddr, request: &[u8]) -> Received {
     let mut stream = connect(address);
     stream.write_all(request).unwrap();
@@ -471,7 +471,7 @@ pub fn create_agent(body: &str) -> String {
     post_head(&format!("content-length: {}\r\n", body.len())) + body
 }
 
-/// Whether the server has ended the connection: nothing more to read, and no reset.
+/// Checks that the server has ended the connection: nothing more to read, and no reset.
 pub fn assert_closed(stream: &mut TcpStream) {
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).expect("an orderly end");

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The binary, in an environment without settings of its own.
+/// The binary, in an environment without any settings for it.
 pub fn command(arguments: &[&str]) -> Command {
     clean(
         Command::new(env!("CARGO_BIN_EXE_dealkit-server")),
@@ -15,7 +15,7 @@ pub fn command(arguments: &[&str]) -> Command {
     )
 }
 
-/// The binary, allowed to open no more than `descriptors` files.
+/// The binary, limited to opening `descriptors` files.
 #[cfg(unix)]
 pub fn command_with_descriptors(descriptors: u64, arguments: &[&str]) -> Command {
     let mut shell = Command::new("sh");
@@ -36,7 +36,7 @@ fn clean(mut command: Command, arguments: &[&str]) -> Command {
     command
 }
 
-/// A running server. Killed when the test ends, however it ends.
+/// A running server, killed when the test ends, however it ends.
 pub struct Running {
     pub child: Child,
     pub address: SocketAddr,
@@ -69,7 +69,7 @@ impl Running {
         }
     }
 
-    /// On a free port, without a log, with these arguments besides.
+    /// On a free port, without a log, and with these additional arguments.
     pub fn quiet(arguments: &[&str]) -> Self {
         let basics = ["--listen", "127.0.0.1:0", "--log", "off"];
         Self::start(command(&[&basics, arguments].concat()))
@@ -92,7 +92,7 @@ impl Running {
         text
     }
 
-    /// Waits for the end; longer than `limit` is a failure.
+    /// Waits for the process to end; taking longer than `limit` is a failure.
     pub fn wait(&mut self, limit: Duration) -> ExitStatus {
         let began = Instant::now();
         loop {
@@ -104,8 +104,10 @@ impl Running {
         }
     }
 
-    /// A number of `/proc/PID/status` in bytes: `VmHWM` is the most memory that the process ever had
-    /// (by a count that the kernel keeps roughly: a later response can be a little less).
+    /// A number from `/proc/PID/status` in bytes.
+    ///
+    /// `VmHWM` is the most memory that the process ever had (the kernel's count is approximate: a later value can be a
+    /// little less).
     #[cfg(target_os = "linux")]
     pub fn memory(&self, line: &str) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
@@ -120,7 +122,7 @@ impl Running {
         kib.parse::<usize>().unwrap() * 1024
     }
 
-    /// Processor time used so far, in the system's ticks (100 a second).
+    /// The processor time used so far, in the system's ticks (100 per second).
     #[cfg(target_os = "linux")]
     pub fn ticks(&self) -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
