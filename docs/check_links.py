@@ -1,4 +1,4 @@
-"""Fails where a page of the built site links to a page, a file or an anchor that is not there, or loads from another host.
+"""Fails if a page of the built site links to a missing page, file or anchor, or loads something from another host.
 
 Usage: python check_links.py FOLDER. Nothing is requested: links to other hosts are only listed with `--list`.
 """
@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-# Attributes that have a browser load what they name, where a link waits for somebody to follow it.
+# Attributes whose target the browser loads, whereas a link waits for somebody to follow it.
 LOADS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "use": "href"}
 
 
@@ -26,7 +26,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attributes}
         self.anchors |= {given[name] for name in ("id", "name") if name in given}
-        # A canonical or alternate address is told, and not loaded.
+        # A canonical or alternate address is stated, not loaded.
         told = tag == "link" and given.get("rel") in ("canonical", "alternate", "next", "prev")
         if tag in LOADS and LOADS[tag] in given and not told:
             self.links.append((given[LOADS[tag]], True))
@@ -51,7 +51,7 @@ def wrong(at: Path, link: str, is_loaded: bool) -> str | None:
         target /= "index.html"
     if not target.is_file():
         return "leads nowhere"
-    # Lines of source code, which rustdoc numbers with a script.
+    # Line numbers of source code, whose anchors rustdoc creates with a script.
     is_source = "src" in target.parts and target.name.endswith(".rs.html")
     if target.suffix != ".html" or is_source or unquote(parts.fragment) in page(target).anchors:
         return None
@@ -61,12 +61,12 @@ def wrong(at: Path, link: str, is_loaded: bool) -> str | None:
 def main() -> None:
     arguments = argparse.ArgumentParser(description="Check the links of the built site.")
     arguments.add_argument("folder", type=Path)
-    # rustdoc checks what it writes itself.
+    # rustdoc checks its own links.
     arguments.add_argument("--but", type=Path, help="a folder in it whose pages are only linked to")
     arguments.add_argument("--list", action="store_true", help="list the links to other hosts")
     given = arguments.parse_args()
     folder, but = given.folder.resolve(), given.but.resolve() if given.but else None
-    # In the folder of static files are templates of the theme.
+    # The folder of static files contains templates of the theme.
     left_out = {but, folder / "_static"}
     pages = [path for path in sorted(folder.rglob("*.html")) if left_out.isdisjoint(path.parents)]
     links = [(path, *link) for path in pages for link in page(path).links]

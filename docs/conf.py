@@ -1,4 +1,4 @@
-"""How Sphinx builds the site, which `make site` calls; every warning is an error."""
+"""How `make site` has Sphinx build the site; every warning is an error."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ extensions = [
 ]
 exclude_patterns = ["extensions", "requirements.txt"]
 
-# Markdown: what rustdoc does not take for a program starts with colons.
+# In Markdown, blocks that rustdoc should not take for programs are fenced with colons.
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
-# What goes to the Rust reference (`rust.py`), which is not made by Sphinx.
+# `rust:` is for links to the Rust reference (`rust.py`), which Sphinx does not generate.
 myst_url_schemes = ["http", "https", "mailto", "rust"]
 
-# The reference of Python.
+# The Python reference.
 add_module_names = False
 toc_object_entries_show_parents = "hide"
-# What the docstrings of Rust and Python have in backticks is code.
+# Text in backticks in the docstrings of Rust and Python is code.
 default_role = "code"
 autoclass_content = "both"
 autodoc_default_options = {"members": True, "undoc-members": True}
@@ -45,7 +45,7 @@ autodoc_preserve_defaults = True
 autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 80
 python_use_unqualified_type_names = True
-# Types of Python itself are documented on another host, where nothing is looked up; type variables nowhere.
+# Python's own types are documented on another host, where nothing is looked up; type variables are documented nowhere.
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(?!dealkit).*"), ("py:class", r"dealkit\..*\.T(_co)?")]
 
@@ -54,7 +54,7 @@ html_title = "dealkit"
 html_favicon = "../server/src/sandbox_api/docs/icon.svg"
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
-# Pages without others below them need no list of those.
+# Pages without subpages need no list of them.
 html_sidebars = {page: [] for page in ("why", "speed", "changelog")}
 html_context = {"default_mode": "auto"}
 html_copy_source = False

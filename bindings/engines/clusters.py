@@ -1,6 +1,7 @@
-"""Clusters of two worker processes on this machine, and what runs an example on them.
+"""Clusters of two worker processes on this machine, and the code that runs an example on them.
 
-As on a cluster whose secrets are set up well, the workers have the service's key, and what sends them tasks does not.
+As on a cluster whose secrets are managed well, the workers have the service key, and the process that submits tasks
+does not.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ import psutil
 from dealkit.testing import Sandbox
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "python"
-# How long a machine that is busy with other things may take.
+# How long to wait on a machine that is busy with other things.
 PATIENCE = 300
 
 
 class Cluster:
-    """A cluster that an example runs on. What its processes write is in ``folder``, whose path must be short: it has
-    sockets in it.
+    """A cluster that an example runs on. Its processes write to ``folder``, whose path must be short, because it holds
+    sockets.
     """
 
     name: str
-    # What stands in the logs of the engine where it tells of the examples' tasks.
+    # Text that the engine's logs contain when they mention the examples' tasks.
     task: bytes
-    # Whether it runs a task again, of its own accord, whose worker has died.
+    # Whether it reruns, of its own accord, a task whose worker has died.
     runs_lost_tasks_again = True
 
     def __init__(self, folder: Path, sandbox: Sandbox, workers: int = 2) -> None:
@@ -41,7 +42,7 @@ class Cluster:
         self.count = workers
         self._processes: list[subprocess.Popen[bytes]] = []
         (folder / "tmp").mkdir()
-        # Nothing about a service or an engine is inherited, and nothing is written elsewhere.
+        # No setting of a service or an engine is inherited, and nothing is written elsewhere.
         inherited = {
             name: value
             for name, value in os.environ.items()
@@ -52,17 +53,17 @@ class Cluster:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(folder),
             "TMPDIR": str(folder / "tmp"),
-            # Not that of the timestamps.
+            # Different from the time zone of the timestamps.
             "TZ": "America/New_York",
         }
         self.secrets = {"DEALKIT_BASE_URL": sandbox.url, "DEALKIT_SERVICE_KEY": sandbox.service_key}
         self._start()
 
     def _start(self) -> None:
-        """Starts what does not start with the example."""
+        """Starts whatever does not start with the example itself."""
 
     def _command(self) -> list[str]:
-        """What runs the example."""
+        """The command that runs the example."""
         return [sys.executable, str(EXAMPLES / f"{self.name}_export.py")]
 
     def _is_worker(self, process: psutil.Process) -> bool:
@@ -74,25 +75,25 @@ class Cluster:
         return self._spawn("driver", [*self._command(), str(ids), str(out), "--rate-limit", str(rate_limit)], self.env)
 
     def export(self, ids: Path, out: Path, rate_limit: float = 100_000) -> tuple[int, str]:
-        """Runs the example: its exit code, and what its processes have said."""
+        """Runs the example and returns its exit code and the output of its processes."""
         before = self.said().count("\n")
         code = self.begin(ids, out, rate_limit).wait(PATIENCE)
         return code, "\n".join(self.said().split("\n")[before:])
 
     def said(self) -> str:
-        """What the example's driver has said so far."""
+        """The output of the example's driver so far."""
         log = self.folder / "driver.log"
         return log.read_text(errors="replace") if log.exists() else ""
 
     def write_state(self) -> None:
-        """Has the engine write what it knows of its tasks into a file, where it can."""
+        """Has the engine, if it can, write what it knows of its tasks to a file."""
 
     def workers(self) -> list[psutil.Process]:
         """The processes that run tasks."""
         return [process for process in self.processes() if _still(self._is_worker, process)]
 
     def processes(self) -> list[psutil.Process]:
-        """All processes that were started here, and those that they have started."""
+        """All processes that were started here, and their descendants."""
         found = []
         for process in self._processes:
             try:
@@ -133,7 +134,7 @@ class Cluster:
 
 
 def _still(ask: Callable[[psutil.Process], object], process: psutil.Process) -> bool:
-    """What is asked of a process, which may have ended."""
+    """Asks something of a process that may have ended; if it has, the answer is no."""
     try:
         return bool(ask(process))
     except psutil.Error:
@@ -141,7 +142,7 @@ def _still(ask: Callable[[psutil.Process], object], process: psutil.Process) -> 
 
 
 class DaskCluster(Cluster):
-    """A scheduler, and a nanny that starts workers again which have died."""
+    """A scheduler, and a nanny that restarts workers that have died."""
 
     name = "dask"
     task = b"toparquetdata"
@@ -149,7 +150,7 @@ class DaskCluster(Cluster):
     def _start(self) -> None:
         address = self.folder / "scheduler.json"
         self.env["DASK_LOGGING__DISTRIBUTED"] = "debug"
-        # Results go to disk at once.
+        # Results are spilled to disk at once.
         self.env["DASK_DISTRIBUTED__WORKER__MEMORY__TARGET"] = "0.000001"
         dask = [sys.executable, "-m", "dask"]
         local = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(address)]
@@ -171,14 +172,14 @@ class DaskCluster(Cluster):
 
 
 class SparkCluster(Cluster):
-    """Spark in local mode, with a process of Python for each of the cores that it is told of.
+    """Spark in local mode, with one Python process for each core that it is told to use.
 
-    The workers inherit the driver's environment: it has the key, too.
+    The workers inherit the driver's environment, so the driver has the key too.
     """
 
     name = "spark"
     task = b"MapInArrow"
-    # In local mode.
+    # Not in local mode.
     runs_lost_tasks_again = False
 
     def _start(self) -> None:
@@ -193,7 +194,7 @@ class SparkCluster(Cluster):
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": (self.folder / "events").as_uri(),
             "spark.log.level": "INFO",
-            # What is on disk can be read.
+            # Leaves the files on disk readable.
             "spark.eventLog.compress": "false",
             "spark.shuffle.compress": "false",
             "spark.broadcast.compress": "false",
@@ -203,13 +204,13 @@ class SparkCluster(Cluster):
         return [*submit, str(EXAMPLES / "spark_export.py")]
 
     def _is_worker(self, process: psutil.Process) -> bool:
-        # The daemon is the parent of those that run tasks.
+        # The daemon is the parent of the processes that run tasks.
         parent = process.parent()
         return all("pyspark.daemon" in " ".join(one.cmdline()) for one in (process, parent) if one is not None)
 
 
 class RayCluster(Cluster):
-    """The head of a cluster, which starts workers as there are tasks."""
+    """The head of a cluster, which starts workers as tasks arrive."""
 
     name = "ray"
     task = b"MapBatches"
@@ -247,7 +248,7 @@ CLUSTERS: dict[str, type[Cluster]] = {one.name: one for one in (DaskCluster, Spa
 
 
 def missing(name: str) -> str | None:
-    """What an engine lacks here, and how to install it."""
+    """What an engine needs that is missing here, and how to install it."""
     if name == "spark" and not (shutil.which("java") or "JAVA_HOME" in os.environ):
         return "Spark needs a Java runtime, 17 or newer (Debian: apt-get install default-jre-headless)"
     return None

@@ -1,4 +1,4 @@
-"""The examples that export deals on the workers of an engine: the same tables as in one process, whatever happens."""
+"""The examples that export deals on an engine's workers: the same tables as in one process, whatever happens."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ KEY = "sk-canary-0b5e1f77"
 
 ENGINES = os.environ.get("DEALKIT_ENGINES", "dask spark ray").split()
 
-# More than there are in two tasks, one that does not exist, and one that is no simple segment of a path.
+# More than fit into two tasks, one that does not exist, and one that is not a plain path segment.
 IDS = [*(f"g_{n}" for n in range(2_500)), "no-such-deal", "a/b c\u00e9"]
 
 
-# What is hard to carry: digits, a day and a moment at the end of time, a field that nobody has documented.
+# Values that are hard to carry: digits, a date and a timestamp at the end of time, an undocumented field.
 FULL = {
     "id": IDS[-1],
     "expiry_date": "9999-12-31",
@@ -83,23 +83,23 @@ def failed(out: Path) -> dict[str, dict[str, object]]:
 
 
 def sent(sandbox: Sandbox) -> int:
-    """How many requests there were so far."""
+    """The number of requests so far."""
     return sandbox.requests[-1].number
 
 
 def check_secrecy(cluster: Cluster) -> None:
-    """No log, no file that tasks and results are kept in, no list of processes has the key."""
+    """No log, no file that holds tasks or results, and no process list contains the key."""
     cluster.write_state()
     contents = {file: file.read_bytes() for file in cluster.folder.rglob("*") if file.is_file()}
     commands = {process.pid: " ".join(process.cmdline()).encode() for process in cluster.processes()}
     assert [name for name, text in (contents | commands).items() if KEY.encode() in text] == []
-    # They do tell of the tasks.
+    # The files do mention the tasks.
     assert any(cluster.task in text for text in contents.values())
 
 
 def test_the_deals_of_one_process_and_what_failed_is_asked_for_alone(world: World, tmp_path: Path) -> None:
     cluster, sandbox, expected, ids = world
-    # An error of the service's that has the key in it, as none should.
+    # An error of the service that contains the key, as none should.
     sandbox.fail_next(status=410, body={"title": f"gone, {KEY}"}, path="/v1/deals/g_17", times=None)
     sandbox.fail_next(status=503, path="/v1/deals/g_2300", times=None)
     code, said = cluster.export(ids, tmp_path)
@@ -167,10 +167,10 @@ def test_a_worker_is_killed(world: World, tmp_path: Path) -> None:
     came = [request.at for request in sandbox.requests if request.number > before]
     cluster.workers()[0].kill()
     cluster.write_state()
-    # Both workers together were within the limit; each begins without waiting.
+    # Both workers together stayed within the limit; each starts without waiting.
     assert (came[-1] - came[0]).total_seconds() > 0.95 * (len(came) - cluster.count) / limit
 
-    assert process.wait(PATIENCE) != 0  # A deal does not exist.
+    assert process.wait(PATIENCE) != 0  # One of the deals does not exist.
     if cluster.runs_lost_tasks_again:
         assert exported(tmp_path).equals(expected)
     code, said = cluster.export(ids, tmp_path)
@@ -188,7 +188,7 @@ def test_everything_is_killed(world: World, tmp_path: Path) -> None:
         worker.kill()
     process.kill()
     process.wait()
-    # What is left of a file that a worker was writing.
+    # The remains of a file that a worker was writing.
     (tmp_path / "deals").mkdir(exist_ok=True)
     (tmp_path / "deals" / "half.parquet").write_bytes(b"PAR1\0\0\0")
     code, said = cluster.export(ids, tmp_path)
@@ -209,7 +209,7 @@ def test_tasks_of_a_process_share_a_client_and_hold_no_key(
     pickled = [cloudpickle.dumps(task) for task in tasks]
     for text in (*pickled, repr(tasks).encode(), repr(client).encode()):
         assert KEY.encode() not in text
-    # As a client that is a variable of a task would have it.
+    # As it would if the client were a variable of the task.
     assert KEY.encode() in cloudpickle.dumps(client)
 
     worker = """

@@ -1,6 +1,6 @@
-"""How many deals a second the examples export with one worker process, and with two.
+"""How many deals per second the examples export with one worker process, and with two.
 
-The sandbox takes its time for each response, as a service does that is far away: what is measured is how workers add up, not
+The sandbox delays each response, as a distant service would: this measures how the work of several workers adds up, not
 how many processors there are. `python throughput.py dask spark ray`
 """
 
@@ -21,7 +21,7 @@ DELAY = 0.2
 
 
 def measure(engine: str, workers: int) -> tuple[float, float]:
-    """The deals a second from the first request to the last, and the seconds of the whole command."""
+    """Deals per second from the first request to the last, and the duration of the whole command in seconds."""
     folder = Path(tempfile.mkdtemp(prefix="dealkit-"))
     ids = folder / "ids.txt"
     ids.write_text("\n".join(f"g_{n}" for n in range(DEALS)))
@@ -29,7 +29,7 @@ def measure(engine: str, workers: int) -> tuple[float, float]:
         sandbox.fail_next(delay=DELAY, times=None)
         begun = time.monotonic()
         process = cluster.begin(ids, folder / "export")
-        # The sandbox keeps the latest requests only. The very first finds out whether there is any use in more.
+        # The sandbox keeps the latest requests only. The very first one finds out whether it is worth sending more.
         until(lambda: len(sandbox.requests) > 1 or process.poll() is not None)
         first = sandbox.requests[1]
         assert process.wait() == 0, cluster.said()

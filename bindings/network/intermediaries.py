@@ -1,4 +1,4 @@
-"""Real intermediaries in front of a service: nginx, HAProxy and squid as ordinary processes on free loopback ports."""
+"""Real intermediaries in front of a service: nginx, HAProxy and Squid as ordinary processes on free loopback ports."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import NamedTuple
 
 import trustme
 
-# The program of each, and the Debian package that brings it.
+# The program of each, and the Debian package that provides it.
 PACKAGES = {"nginx": "nginx-light", "haproxy": "haproxy", "squid": "squid"}
 
 NAMES = ("nginx-http1", "nginx-http2", "nginx-client-cert", "haproxy", "squid")
 
-# A name that squid alone knows: calls to this machine go through no proxy.
+# A name that only Squid can resolve: calls to this machine go through no proxy.
 ELSEWHERE = "deals.invalid"
 
 PASSWORD = ("ada", "p@ss word")
 
 
 class Certificates:
-    """An issuer, a certificate of the service and one of its client, as files in a folder."""
+    """A CA, a certificate of the service and one of its client, as files in a folder."""
 
     def __init__(self, folder: Path) -> None:
         authority = trustme.CA()
@@ -41,12 +41,12 @@ class Certificates:
 
 
 def missing() -> list[str]:
-    """The Debian packages whose programs are not there."""
+    """The Debian packages whose programs are not installed."""
     return [package for program, package in PACKAGES.items() if program_of(program) is None]
 
 
 def program_of(name: str) -> str | None:
-    # Debian puts them where users' shells do not look.
+    # Debian puts them in directories that are not on users' PATH.
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
@@ -124,7 +124,7 @@ netdb_filename none
 
 
 class Process:
-    """One of them, which has its own folder and listens on ``port``."""
+    """An intermediary's process, which has its own folder and listens on ``port``."""
 
     def __init__(self, folder: Path, port: int, *command: str) -> None:
         self.port = port
@@ -173,7 +173,7 @@ def nginx(folder: Path, upstream: int, certificates: Certificates, *, http2: boo
             certificates=certificates,
             http2=" http2" if http2 else "",
             clients=clients,
-            # Its workers would become somebody who may not write here.
+            # Otherwise its workers would switch to a user who may not write here.
             user="user root;" if os.geteuid() == 0 else "",
         )
     )
@@ -196,13 +196,13 @@ def squid(folder: Path) -> Process:
     file = folder / "squid.conf"
     file.write_text(SQUID.format(folder=folder, port=port, helper=helper))
     if os.geteuid() == 0:
-        # It becomes somebody else, who has to write here.
+        # Squid switches to another user, who has to write here.
         shutil.chown(folder, "proxy")
     return Process(folder, port, "squid", "-N", "-f", str(file))
 
 
 class Intermediary(NamedTuple):
-    """What a client is to be told."""
+    """What a client needs to know."""
 
     url: str
     ca_file: Path
@@ -211,19 +211,19 @@ class Intermediary(NamedTuple):
 
 
 class Intermediaries:
-    """Starts intermediaries of one kind, and ends them."""
+    """Starts intermediaries of one kind, and stops them."""
 
     def __init__(self, name: str) -> None:
         if name not in NAMES:
             raise ValueError(f"there is no {name}: choose one of {', '.join(NAMES)}")
         self._name = name
         self._folder = tempfile.TemporaryDirectory(prefix="dealkit-network-")
-        # squid leaves root, and must get here.
+        # Squid drops root privileges, and must still have access.
         Path(self._folder.name).chmod(0o755)
         self._running: list[Process] = []
         self._folders = 0
         self.certificates = Certificates(Path(self._folder.name))
-        # One of these is for all services.
+        # One Squid serves all services.
         self._squid = self._started(squid(self._new_folder())) if name == "squid" else None
 
     def start(self, upstream: int) -> tuple[Intermediary, Process]:
@@ -232,7 +232,7 @@ class Intermediaries:
         if name == "haproxy":
             process = haproxy(folder, upstream, certificates)
         else:
-            # What squid tunnels to has to speak TLS.
+            # The service at the end of Squid's tunnel has to speak TLS.
             process = nginx(
                 folder,
                 upstream,

@@ -1,8 +1,8 @@
 """Calls of every kind through TLS and a network that delays, cuts, resets and throttles, for a long time.
 
-``DEALKIT_SOAK_SECONDS`` says how long (20 minutes without it), ``DEALKIT_SOAK_SEED`` what chance does. It ends with
-an error where an agent was created twice, or lost, or is not what the outcome of its call says, where a call took
-longer than it may, or where descriptors, threads or memory have grown.
+``DEALKIT_SOAK_SECONDS`` sets the duration (20 minutes by default), ``DEALKIT_SOAK_SEED`` the random seed. It exits with
+an error if an agent was created twice, was lost, or does not match the outcome of its call, if a call took
+longer than it may, or if descriptors, threads or memory have grown.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from dealkit.testing import Sandbox
 
 SECONDS = float(os.environ.get("DEALKIT_SOAK_SECONDS", 1200))
 SEED = int(os.environ.get("DEALKIT_SOAK_SEED", 1))
-# After each of these everything stands still for a moment and is measured; the first is to warm up.
+# After each round everything pauses for a moment and is measured; the first round is the warm-up.
 ROUND = min(60.0, SECONDS / 6)
 
 TIMEOUT = 2.0
 ATTEMPT = 0.8
-# How much longer than it may a call may take, and by how much memory may grow.
+# By how much a call may exceed its time limit, and by how much memory may grow.
 SLACK = 0.2
 GROWTH = 2 * 1024 * 1024
 
@@ -45,11 +45,11 @@ DEALS = 200
 WAITING, AWAITING, BULK = 3, 12, 16
 
 
-# The service, in a process of its own: the sandbox, what speaks TLS before it, and the network.
+# The service, in a process of its own: the sandbox, the TLS endpoint in front of it, and the network.
 
 
 class Network:
-    """Hands bytes on between clients and the service, some of them late, and ends every connection before long."""
+    """Passes bytes between clients and the service, some of them late, and ends every connection before long."""
 
     def __init__(self, port: int, chance: random.Random) -> None:
         self._port = port
@@ -77,7 +77,7 @@ class Network:
         from_service, to_service = await asyncio.open_connection("127.0.0.1", self._port)
 
         async def one_way(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-            # A handshake takes one or two kilobytes, and a call some hundred bytes.
+            # A handshake takes one or two kilobytes, and a call a few hundred bytes.
             left = int(chance.expovariate(1 / 15_000))
             while data := await source.read(65536):
                 if pace == "late":
@@ -141,7 +141,7 @@ async def serve(folder: Path) -> None:
         with (folder / "agents").open("w") as file:
             json.dump([(agent.id, agent.last_name) for agent in sandbox.agents], file)
         print(json.dumps(network.done), flush=True)
-        # What is under way ends with the process.
+        # Whatever is under way ends with the process.
         os._exit(0)
 
 
@@ -149,7 +149,7 @@ async def serve(folder: Path) -> None:
 
 
 class Calls:
-    """Makes calls and writes down what comes of each create; nothing is kept in memory."""
+    """Makes calls and writes down the outcome of each create; nothing is kept in memory."""
 
     def __init__(self, options: dict[str, Any], diary: TextIO) -> None:
         self._client = Client(**options)
@@ -167,7 +167,7 @@ class Calls:
         asyncio.run(self._async_client.aclose())
 
     def round(self, seconds: float) -> None:
-        """Keeps all callers busy for so long, and comes back when the last of them is done."""
+        """Keeps all callers busy for this long, and returns when the last of them is done."""
         self._end = time.monotonic() + seconds
         work: list[Callable[[], object]] = [self._wait] * WAITING
         work += [self._in_bulk, lambda: asyncio.run(self._await())]
@@ -180,7 +180,7 @@ class Calls:
     def _safely(self, work: Callable[[], object]) -> None:
         try:
             work()
-        except BaseException as error:  # Also a panic of the native half.
+        except BaseException as error:  # Also a panic in the native half.
             self.wrong.append(f"a caller ended with {type(error).__name__}: {error}")
 
     def _goes_on(self) -> bool:
@@ -253,7 +253,7 @@ class Calls:
             ids = [f"g_{n}" for n in range(DEALS)]
             results = self._client.deals.retrieve_many(ids, concurrency=BULK, on_error="return")
             for wanted in ids:
-                # It was under way when the one before it came.
+                # It was already under way when the previous one arrived.
                 began = time.monotonic()
                 result = next(results)
                 if isinstance(result, DealkitError):
@@ -263,11 +263,11 @@ class Calls:
 
 
 def measures() -> dict[str, int]:
-    """What may not grow."""
+    """The figures that must not grow."""
     gc.collect()
     if sys.platform == "linux":
-        # Free memory between what is in use is no leak, and how much there is of it is a matter of chance: glibc
-        # hands it back when asked. Another libc has no such function, and may do so by itself.
+        # Free memory between blocks in use is not a leak, and how much there is of it is a matter of chance: glibc
+        # returns it when asked. Other libcs have no such function, and may return it by themselves.
         with contextlib.suppress(AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -279,7 +279,7 @@ def measures() -> dict[str, int]:
 
 
 def check_agents(diary: Path, agents: Path) -> list[str]:
-    """What is wrong with the agents that the service has, going by what callers were told."""
+    """What is wrong with the agents that the service has, judging by what callers were told."""
     with agents.open() as file:
         found: list[tuple[str, str]] = json.load(file)
     times = Counter(name for _, name in found)
@@ -330,10 +330,10 @@ def soak(folder: Path) -> list[str]:
     print(f"soak: memory has grown by {growth / 1024:.0f} KiB since the first round")
     if growth > GROWTH:
         wrong.append(f"memory has grown by {growth} bytes")
-    # Names are looked up on threads that come and go.
+    # Names are resolved on threads that come and go.
     if last["threads"] > first["threads"] + 4:
         wrong.append(f"there are {last['threads']} threads, and were {first['threads']}")
-    # Each connection has one, so only those that are left when all are closed count.
+    # Each open connection has a descriptor, so only those left once all are closed count.
     if after["descriptors"] > before["descriptors"] + 10:
         wrong.append(f"{after['descriptors']} descriptors are left, and {before['descriptors']} were there")
     return wrong

@@ -1,4 +1,4 @@
-"""All that a program does, through an intermediary, in Python and in Rust."""
+"""Everything that a program does, through an intermediary, in Python and in Rust."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_calls_that_wait(sandbox: Sandbox, options: Any) -> None:
         assert caught.value.request_id and caught.value.problem
         with pytest.raises(AuthenticationError):
             client.with_options(service_key="wrong").deals.retrieve("g_1")
-        # As large as the service takes.
+        # As large as the service accepts.
         large = client.agents.create(**{**ADA, "profile": {"client_metadata": {"x": "ä" * 400_000}}})
         assert large == sandbox.agents[-1]
 
@@ -67,7 +67,7 @@ def test_calls_that_are_awaited(sandbox: Sandbox, options: Any) -> None:
                 deal.id async for deal in client.deals.retrieve_many([f"g_{n}" for n in range(500)], concurrency=64)
             ]
             assert len(many) == 500
-            # Cancelled calls leave connections behind that the next ones do not stumble over.
+            # Cancelled calls leave connections behind, which must not trip up the next ones.
             tasks = [asyncio.ensure_future(client.deals.retrieve(f"g_{n}")) for n in range(50)]
             await asyncio.sleep(0.005)
             for task in tasks:
@@ -95,7 +95,7 @@ def test_an_intermediary_that_loses_its_service(sandbox: Sandbox, options: Any) 
 
 @pytest.mark.skipif("nginx" not in os.environ["DEALKIT_INTERMEDIARY"], reason="only nginx reloads without a supervisor")
 def test_an_intermediary_that_is_reloaded(sandbox: Sandbox, options: Any) -> None:
-    """It closes its connections when a call may be under way: each is told what came of it."""
+    """It closes its connections while a call may be in flight: each call is told its outcome."""
     created, unknown = [], 0
     with Client(**options) as client:
         for _ in range(5):

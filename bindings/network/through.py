@@ -1,6 +1,6 @@
-"""A pytest plugin: whatever a test has the sandbox do, it does through an intermediary.
+"""A pytest plugin: whatever a test does with the sandbox goes through an intermediary.
 
-``DEALKIT_INTERMEDIARY`` says which one. Clients are told of it by the environment, as users may tell them.
+``DEALKIT_INTERMEDIARY`` says which one. Clients learn of it from the environment, as users' clients may.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from intermediaries import Intermediaries, missing
 
 import dealkit.testing
 
-# Tests of what is said where nothing stands in front.
+# Tests of messages that only appear when nothing stands in front of the sandbox.
 DIRECT = {"test_no_connection", "test_a_port_that_does_not_speak_tls"}
 
 _of_kind: Intermediaries | None = None
@@ -34,11 +34,11 @@ class Sandbox(dealkit.testing.Sandbox):
         return self.intermediary.url
 
     def reload(self) -> None:
-        """Has the intermediary read its configuration anew, which ends its connections."""
+        """Has the intermediary reload its configuration, which ends its connections."""
         self._process.reload()
 
     def close_service(self) -> None:
-        """Leaves the intermediary alone."""
+        """Closes the service but not the intermediary."""
         super().close()
 
     def close(self) -> None:
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"these Debian packages are needed: apt-get install {' '.join(packages)}")
     _of_kind = Intermediaries(os.environ["DEALKIT_INTERMEDIARY"])
     os.environ["SSL_CERT_FILE"] = str(_of_kind.certificates.ca_file)
-    # Tests import it by this name.
+    # Tests import it under this name.
     dealkit.testing.Sandbox = Sandbox  # type: ignore[misc]
     with dealkit.testing.Sandbox() as sandbox:
         proxy = sandbox.intermediary.proxy
@@ -66,13 +66,13 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what has nothing to do with the sandbox, or with what stands in front of it."""
+    """Deselects tests that have nothing to do with the sandbox, or nothing to do with what stands in front of it."""
     here = config.rootpath / "bindings" / "network"
 
     def concerned(item: pytest.Item) -> bool:
         if here in item.path.parents:
             return True
-        # Other tests know of no certificate that their clients should show.
+        # Other tests do not know that their clients need a certificate.
         if os.environ["DEALKIT_INTERMEDIARY"] == "nginx-client-cert" or item.name.partition("[")[0] in DIRECT:
             return False
         return bool({"sandbox", "dealkit_sandbox"} & {*getattr(item, "fixturenames", ())})

@@ -1,4 +1,4 @@
-"""The command `dealkit` in real processes, and on terminals."""
+"""The `dealkit` command in real processes, and on terminals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 
 from processes import STRICT
 
-# Ctrl-C is as it is in a shell, also where this process was started with it ignored.
+# Ctrl-C behaves as in a shell, even if this process was started with it ignored.
 COMMAND = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -26,7 +26,7 @@ sys.exit(main())
 
 
 class Done(NamedTuple):
-    """What a command has come to."""
+    """The result of a command."""
 
     code: int
     shown: str
@@ -34,7 +34,7 @@ class Done(NamedTuple):
 
 
 def environment(url: str, key: str, env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables of a command; those that are empty are not set, and Python's own are as users have them."""
+    """A command's environment variables: empty ones are not set, and Python's own are as users have them."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     given = {**own, "DEALKIT_BASE_URL": url, "DEALKIT_SERVICE_KEY": key, **(env or {})}
     return {name: value for name, value in given.items() if value or not name.startswith("DEALKIT_")}
@@ -47,7 +47,7 @@ def start(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> subprocess.Popen[str]:
-    """Starts the command, whose output is kept."""
+    """Starts the command and captures its output."""
     return subprocess.Popen(
         [sys.executable, *STRICT, "-c", COMMAND, *map(str, arguments)],
         env=environment(url, key, env),
@@ -60,7 +60,7 @@ def start(
 
 
 def until_told(process: subprocess.Popen[str], text: str) -> str:
-    """Waits until a command has told something, and returns what it has told so far."""
+    """Waits until a command has printed a text to standard error, and returns what it has printed there so far."""
     told = ""
     assert process.stderr is not None
     while text not in told:
@@ -71,7 +71,7 @@ def until_told(process: subprocess.Popen[str], text: str) -> str:
 
 
 def end(process: subprocess.Popen[str], given: str = "", seconds: float = 60) -> Done:
-    """Waits for the end of a command. No failure that is to be expected shows a traceback."""
+    """Waits for a command to end. No expected failure shows a traceback."""
     try:
         shown, told = process.communicate(given, timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -90,12 +90,12 @@ def dealkit(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Done:
-    """Runs the command, with what it is given on standard input, and waits for its end."""
+    """Runs the command with the given standard input, and waits for it to end."""
     return end(start(*arguments, url=url, key=key, env=env, cwd=cwd), given)
 
 
 class Terminal:
-    """The command on a terminal of its own: somebody types, and looks at what is shown."""
+    """The command on a terminal of its own: somebody types, and looks at the screen."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Terminal:
         cwd: Path | None = None,
     ) -> None:
         self._master, slave = pty.openpty()
-        # In a session of its own the terminal is its own, and Ctrl-C goes to it and to nobody else.
+        # In its own session the terminal is its controlling terminal, so Ctrl-C goes to it and to nobody else.
         self._process = subprocess.Popen(
             [sys.executable, *STRICT, "-c", COMMAND, *map(str, arguments)],
             env=environment(url, key, {"TERM": "xterm", "COLUMNS": "100", **(env or {})}),
@@ -129,13 +129,13 @@ class Terminal:
         self._process.send_signal(signal.SIGINT)
 
     def wait_for(self, is_there: str | Callable[[str], object], seconds: float = 60) -> None:
-        """Waits until something is shown."""
+        """Waits until something is on the screen."""
         deadline = time.monotonic() + seconds
         while not (is_there(self.screen) if callable(is_there) else is_there in self.screen):
             assert self._read(deadline - time.monotonic()), f"not shown: {self.screen}"
 
     def end(self, seconds: float = 60) -> int:
-        """Waits for the end, and returns the exit code."""
+        """Waits for the command to end, and returns its exit code."""
         deadline = time.monotonic() + seconds
         while self._read(deadline - time.monotonic()):
             pass
@@ -150,7 +150,7 @@ class Terminal:
         try:
             data = os.read(self._master, 65536)
         except OSError:
-            return False  # Nobody has the other end any more.
+            return False  # Nobody has the other end open any more.
         self.screen += data.decode(errors="replace").replace("\r\n", "\n")
         return bool(data)
 

@@ -21,8 +21,8 @@ from dealkit import Agent, AsyncClient, Client, Deal, DecodeError
 from dealkit._failure import unwrap
 from dealkit.testing import Sandbox
 
-# Ctrl-C may be ignored here, as in what a shell runs in the background, and processes inherit that: those of the
-# tests are to be interrupted.
+# Ctrl-C may be ignored here, as in processes that a shell runs in the background, and child processes inherit that:
+# those of the tests must be interruptible.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CONTRACT = Path(__file__).parents[2] / "sdk" / "contract"
@@ -35,7 +35,7 @@ def vectors(name: str) -> list[Any]:
 
 
 def case_bytes(case: dict[str, Any]) -> bytes:
-    """The bytes that a case gives in one of three ways."""
+    """The bytes of a case, which gives them in one of three ways."""
     if "base64" in case:
         return base64.b64decode(case["base64"])
     if "text" in case:
@@ -61,7 +61,7 @@ def exact(document: str | bytes) -> Any:
 
 
 def at(value: Any, pointer: str) -> Any:
-    """What stands at a JSON pointer; KeyError or IndexError if nothing does."""
+    """The value at a JSON pointer; KeyError or IndexError if there is none."""
     for token in pointer.split("/")[1:]:
         token = token.replace("~1", "/").replace("~0", "~")
         value = value[int(token)] if isinstance(value, list) else value[token]
@@ -69,7 +69,7 @@ def at(value: Any, pointer: str) -> Any:
 
 
 def written(value: Any) -> str:
-    """A value without white space, numbers as they were written."""
+    """A value without white space, with numbers as they were written."""
     if isinstance(value, Literal):
         return str(value)
     if isinstance(value, list):
@@ -80,7 +80,7 @@ def written(value: Any) -> str:
 
 
 def agree(model: type[Deal] | type[Agent], document: bytes) -> bool:
-    """Whether the document is one; both readers must say the same of it, digit for digit."""
+    """Whether the document is one of the model; both readers must agree, digit for digit."""
     try:
         untyped_model: Any = model
         expected = unwrap(untyped_model._core_json(document))
@@ -96,7 +96,7 @@ def agree(model: type[Deal] | type[Agent], document: bytes) -> bool:
 
 
 def untyped(arguments: Any) -> Any:
-    """Arguments that a type checker has nothing to say of."""
+    """Arguments that a type checker does not look into."""
     return arguments
 
 
@@ -162,8 +162,8 @@ class Peer:
         return head + b"\r\n\r\n" + body
 
     def close(self) -> None:
-        # The threads are woken and waited for before anything is closed: one that is about to accept would accept
-        # for whoever has the number of the descriptor by then.
+        # The threads are woken and joined before anything is closed: otherwise one that is about to call accept would
+        # accept for whatever socket has reused the descriptor by then.
         for one in (self._socket, *self.connections):
             shut_down(one)
         for thread in self._threads:
@@ -172,7 +172,7 @@ class Peer:
 
 
 def answer(status: int, body: bytes | str = b"", headers: dict[str, str] | None = None) -> bytes:
-    """The bytes of an answer."""
+    """The bytes of a response."""
     body = body.encode() if isinstance(body, str) else body
     lines = [f"HTTP/1.1 {status} Whatever", f"Content-Length: {len(body)}"]
     lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
@@ -180,7 +180,7 @@ def answer(status: int, body: bytes | str = b"", headers: dict[str, str] | None 
 
 
 def after(seconds: float, then: bytes) -> Callable[[bytes], bytes]:
-    """An answer that takes its time."""
+    """A response that takes its time."""
 
     def respond(_: bytes) -> bytes:
         time.sleep(seconds)

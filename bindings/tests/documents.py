@@ -1,4 +1,4 @@
-"""Documents that keep the rules of a schema in openapi.json, made up at random, with a taste for the limits of its rules."""
+"""Random documents that conform to a schema in openapi.json, with a preference for the limits of its rules."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import json
 from random import Random
 from typing import Any
 
-# Text that has come to grief somewhere: empty, control characters, line separators, beyond the basic plane, markup.
+# Text that has caused trouble somewhere: empty, control characters, line separators, beyond the basic plane, markup.
 TEXTS = [
     "", " ", "null", "0", "CLOSED", "\0", "\x7f", "a\nb", '"', "\\", "\\u0000", "/", "~0", "é", "e\u0301", "\u2028", "\ufeff",
     "\ufffd", "\uffff", "😀", "👩‍👩‍👧", "\u202e", "<b>&amp;", "{}", "$serde_json::private::RawValue", "x" * 300,
 ]  # fmt: skip
 
-# Names of undocumented fields; some are those of other schemas, of Python or of Rust.
+# Names of undocumented fields; some are names in other schemas, in Python or in Rust.
 NAMES = [
     *TEXTS, "id", "extra", "self", "class", "__class__", "__dict__", "to_json", "type", "metadata", "Id", "contact_schema_id",
 ]  # fmt: skip
 
-# JSON that no schema knows: numbers that no other number type holds, and deeper than any reader recurses.
+# JSON that no schema knows: numbers that fit no other number type, and nesting deeper than any reader recurses.
 ANYTHING = [
     "null", "true", "false", "0", "-0", "0.0", "-0.0", "1E400", "-1e-400", "9" * 400, "0." + "1" * 400, "9007199254740993",
     "1" * 30, '"2024-02-30"', '"\\ud83d\\ude00"', "[]", "{}", "[null]", '{"": {"": [[], {}]}}', "[" * 140 + "]" * 140,
@@ -30,10 +30,10 @@ TIMES = [
 ]  # fmt: skip
 OFFSETS = ["Z", "z", "+00:00", "-00:00", "+14:00", "-12:00", "+05:30", "+23:59", "-23:59"]
 
-# The digits of decimal numbers: nothing, little, and as many as there can be.
+# The digits of decimal numbers: zero, a few, and as many as there can be.
 DIGITS = ["0", "1", "5", "10", "9" * 28, "1" + "0" * 27]
 
-# What the patterns in the schemas are met by. A new pattern needs a row.
+# Strings that match the patterns in the schemas. A new pattern needs a row.
 MATCHES = {
     "^[!-~]+$": ["!", "~", "import-42", '"\\', "x" * 128],
     "^(/([^~/]|~[01])*)*$": ["", "/", "/email", "/profile/client~1meta~0data", "/é/😀", "//", "/profile/ /0"],
@@ -41,15 +41,15 @@ MATCHES = {
 
 
 class Documents:
-    """Made-up documents. The same seed gives the same ones."""
+    """Random documents. The same seed produces the same ones."""
 
     def __init__(self, schemas: dict[str, Any], seed: int) -> None:
         self._schemas = schemas
         self._random = Random(seed)
 
     def make(self, name: str) -> str:
-        """The text of a document that keeps the rules of the schema of that name."""
-        # How many of the fields that need not be there are: none, all, or something in between.
+        """The text of a document that conforms to the schema of that name."""
+        # How many of the optional fields are present: none, all, or something in between.
         self._fullness = self._random.choice([0.0, 0.5, 0.9, 1.0])
         return self._value(self._schemas[name])
 
@@ -129,7 +129,7 @@ class Documents:
     def _text(self) -> str:
         if self._chance(0.5):
             return self._random.choice(TEXTS)
-        # Any code points but surrogates, which are no characters.
+        # Any code points except surrogates, which are not characters.
         points = (
             self._random.choice([self._random.randrange(0xD800), self._random.randrange(0xE000, 0x110000)])
             for _ in range(5)
@@ -156,7 +156,7 @@ class Documents:
         value = self._random.choice(
             [0, 1, -1, 2**53 + 1, largest, -largest - 1, self._random.randint(-largest, largest)]
         )
-        # JSON Schema takes for an integer what has no fraction, however it is written.
+        # JSON Schema treats a number without a fraction as an integer, however it is written.
         sign, digits = ("-" if value < 0 else ""), str(abs(value))
         match self._random.choice(["plain", "fraction", "exponent"]):
             case "fraction":
@@ -168,13 +168,13 @@ class Documents:
                 return sign + digits
 
     def _decimal(self) -> str:
-        """At most 28 digits as written, and with the exponent written out."""
+        """At most 28 digits, both as written and with the exponent expanded."""
         made_up = str(self._random.randrange(10 ** self._random.randint(1, 28)))
         sign, digits = self._random.choice(["", "-"]), self._random.choice([*DIGITS, made_up, made_up])
         places = self._random.choice([0, 1, 2, len(digits), 28, self._random.randint(0, 28)])
         if self._chance(0.5):
             return sign + pointed(digits, places)
-        # The point as far to the right as there is room, or somewhere else; and the exponent that brings it back.
+        # The point as far to the right as there is room, or somewhere else; and the exponent that compensates for it.
         if self._chance(0.3):
             places = -self._random.randint(0, 28 - len(digits))
         shown = self._random.choice([0, len(digits) - 1, self._random.randint(0, 28)])
@@ -190,7 +190,7 @@ class Documents:
 
 
 def pointed(digits: str, places: int) -> str:
-    """Digits with so many of them after the point."""
+    """Digits with that many of them after the point."""
     if places == 0:
         return digits
     digits = digits.rjust(places + 1, "0")

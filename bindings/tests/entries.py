@@ -1,6 +1,6 @@
-"""Every entry of the native module, each with a call that works and one that fails, where there is one.
+"""Every entry point of the native module, with a call that works and, where there is one, a call that fails.
 
-`test_entries.py` sees to it that none is missing here.
+`test_entries.py` makes sure that none is missing here.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def examples() -> dict[str, Any]:
 
 
 def of_models() -> dict[str, list[Callable[[], object]]]:
-    """The entries of every model."""
+    """The entry points of every model."""
     cases: dict[str, list[Callable[[], object]]] = {}
     for name, model in examples().items():
         of_class: Any = type(model)
@@ -102,7 +102,7 @@ def of_models() -> dict[str, list[Callable[[], object]]]:
 
 
 def of_values() -> dict[str, list[Callable[[], object]]]:
-    """The entries that need no server."""
+    """The entry points that need no server."""
     raw, other = native.raw_json("[1, 2]"), native.raw_json("[1, 3]")
     failure: Any = dealkit.Deal._read('{"id": 5}')
     invalid = native.create_agent({**FIELDS, "email": "no"}, None, True, True)
@@ -173,7 +173,7 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
 
 
 def of_tables() -> dict[str, list[Callable[[], object]]]:
-    """The entries of tables in memory."""
+    """The entry points of tables in memory."""
     builder = native.open_table_builder(10, True)
     builder.push([DEAL, "{"])
     schema, table = native.deal_schema(10), builder.finish()
@@ -202,7 +202,7 @@ def of_tables() -> dict[str, list[Callable[[], object]]]:
 
 
 def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
-    """The entries that send something, to the sandbox. One event loop that does not run is involved."""
+    """The entry points that send something to the sandbox. They use an event loop that does not run."""
     client: Any = Client(base_url=sandbox.url, service_key=sandbox.service_key)
     engine, server = client._service.engine, sandbox._native
     call, missing = native.retrieve_deal("d_1"), native.retrieve_deal("nothing")
@@ -211,7 +211,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     box, future = _async.mailbox(loop), loop.create_future()
     watch = native.watch(20, [])
     many = engine.many(True, None, False)
-    # Nothing comes there, and nothing is sent.
+    # These receive nothing and send nothing.
     creates, given_up = engine.create_many(True, None, False, None), engine.create_many(False, None, False, None)
     create = native.create_agent(FIELDS, None, True, False)
     full, first = _mailbox(client)
@@ -293,7 +293,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "NativeSandbox.requests": [server.requests],
         "NativeSandbox.clear_requests": [native.start_sandbox([], {}).clear_requests],
         "NativeSandbox.fail_next": [
-            # One that happens to nothing here.
+            # A fault that affects nothing here.
             partial(server.fail_next, '{"status": 503, "retry_after": 1, "body": {"a": 1}, "path": "/none"}'),
             partial(server.fail_next, '{"status": 1}'),
         ],
@@ -311,7 +311,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
 
 
 def of_slow_calls(url: str) -> dict[str, list[Callable[[], object]]]:
-    """The entries of a call in flight, to a server that does not answer."""
+    """The entry points of a call in flight, to a server that does not answer."""
     client: Any = Client(base_url=url, service_key="k")
     waiting = client._service.engine.send(native.retrieve_deal("d_1"), None, False, None)
     other = client._service.engine.send(native.retrieve_deal("d_1"), None, False, None)
@@ -319,7 +319,7 @@ def of_slow_calls(url: str) -> dict[str, list[Callable[[], object]]]:
 
 
 def _deal_stream(engine: Any, waits: bool, id: str = "d_1") -> Any:
-    """A stream of one deal, or with none yet."""
+    """A stream that has its one deal, or none yet."""
     stream = engine.deal_stream(True, 5, None, 10, 10, id == "d_1", False)
     if waits:
         stream.push([id], None, 0, True)
@@ -329,7 +329,7 @@ def _deal_stream(engine: Any, waits: bool, id: str = "d_1") -> Any:
 
 
 def _mailbox(client: Any) -> tuple[Any, Any]:
-    """A mailbox with two deals in it, and the future that the first is for."""
+    """A mailbox with two deals in it, and the future that the first one belongs to."""
 
     async def fetch() -> tuple[Any, Any]:
         loop = asyncio.get_running_loop()
@@ -343,12 +343,12 @@ def _mailbox(client: Any) -> tuple[Any, Any]:
     return asyncio.run(fetch())
 
 
-# What the end of the interpreter itself is, and what is only called once by a process of its own.
+# The one that ends the interpreter, and the one that is only called once, in a process of its own.
 APART = {"end", "run_server"}
 
 
 def names() -> set[str]:
-    """The names of all entries: functions, methods, attributes and operators that are not Python code."""
+    """The names of all entry points: functions, methods, attributes and operators that are not Python code."""
     found = set()
     for name, value in vars(_native).items():
         if isinstance(value, type):
@@ -361,11 +361,11 @@ def names() -> set[str]:
 def _is_entry(name: str, value: object) -> bool:
     if isinstance(value, staticmethod | classmethod):
         value = value.__func__
-    # What there is of `__new__` says that there is no constructor, or is Python code.
+    # A `__new__` here either says that there is no constructor, or is Python code.
     return isinstance(value, _NATIVE) and name not in ("__doc__", "__new__")
 
 
-# Functions, methods, operators and attributes that are written in C or, here, in Rust.
+# Functions, methods, operators and attributes that are written in C or, in dealkit, in Rust.
 _NATIVE = (
     BuiltinFunctionType,
     ClassMethodDescriptorType,

@@ -15,10 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-# Everything that Python can find wrong is an error, and shows on standard error.
+# Everything that Python finds wrong is an error, and shows on standard error.
 STRICT = ("-X", "dev", "-W", "error")
 
-# Of a machine that is busy with other things, asyncio's debug mode says that its callbacks take long.
+# On a busy machine, asyncio's debug mode reports that its callbacks take long.
 SLOW = re.compile(r"^Executing <.*> took [0-9.]+ seconds\n", re.MULTILINE)
 
 
@@ -31,7 +31,7 @@ def python(
     env: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> subprocess.Popen[str]:
-    """Starts a script (a file, or the text of one) with the client's environment variables set."""
+    """Starts a script (a file, or its source) with the client's environment variables set."""
     program = [str(script)] if isinstance(script, Path) else ["-c", script]
     return subprocess.Popen(
         [sys.executable, *flags, *program, *arguments],
@@ -45,11 +45,11 @@ def python(
 
 
 def ended(process: subprocess.Popen[str], seconds: float = 60) -> str:
-    """What a process has shown at its end, which must be a good one, without a word on standard error."""
+    """The output of a process that must end well, with nothing on standard error."""
     try:
         shown, told = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        # Where it hangs stands in what faulthandler tells, which -X dev switches on.
+        # faulthandler, which -X dev enables, shows where the process hangs.
         process.send_signal(signal.SIGABRT)
         shown, told = process.communicate()
         raise AssertionError(f"the process hangs:\n{shown}{told}") from None
@@ -58,7 +58,7 @@ def ended(process: subprocess.Popen[str], seconds: float = 60) -> str:
 
 
 def shut_down(one: socket.socket) -> None:
-    """Ends what other threads do with a socket, which stays open."""
+    """Ends what other threads are doing with a socket, which stays open."""
     try:
         one.shutdown(socket.SHUT_RDWR)
     except OSError:
@@ -66,9 +66,9 @@ def shut_down(one: socket.socket) -> None:
 
 
 class Tarpit:
-    """A server that takes every request, never answers, and sees when a connection ends.
+    """A server that takes every request, never answers, and notices when a connection ends.
 
-    It answers where one deal is asked for, if it is made with its id.
+    It does answer a request for one deal, if it was given the id of that deal.
     """
 
     def __init__(self, but: str | None = None) -> None:
@@ -113,13 +113,13 @@ class Tarpit:
             self._changed.notify_all()
 
     def wait_for_requests(self, count: int, seconds: float = 20) -> None:
-        """Waits until so many requests have come."""
+        """Waits until this many requests have arrived."""
         with self._changed:
             came = self._changed.wait_for(lambda: self._requests >= count, seconds)
         assert came, f"{self._requests} requests came, not {count}"
 
     def wait_for_ends(self, count: int, seconds: float = 5) -> None:
-        """Waits until so many connections have been ended by the client."""
+        """Waits until the client has closed this many connections."""
         with self._changed:
             came = self._changed.wait_for(lambda: self._ended >= count, seconds)
         assert came, f"{self._ended} connections ended, not {count}"
@@ -133,8 +133,8 @@ class Tarpit:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # Woken, and not closed: a thread that is about to accept would accept for whoever has the number of the
-        # descriptor by then. The threads and this object let go of them.
+        # Woken, not closed: a thread that is about to call accept would otherwise accept for whatever socket has reused
+        # the descriptor by then. The threads and this object drop their sockets themselves.
         for one in (self._socket, *self._connections):
             shut_down(one)
         self._accepting.join(5)
@@ -142,7 +142,7 @@ class Tarpit:
 
 
 def interrupt(process: subprocess.Popen[str]) -> float:
-    """Presses Ctrl-C. Returns when, on the clock that all processes of the machine share."""
+    """Presses Ctrl-C. Returns the time, on the clock that all processes of the machine share."""
     now = time.monotonic()
     process.send_signal(signal.SIGINT)
     return now

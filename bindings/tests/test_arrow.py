@@ -1,4 +1,4 @@
-"""Deals as tables: what is in them, in the hands of pyarrow, polars, pandas and DuckDB, and back from Parquet."""
+"""Deals as tables: their contents in pyarrow, polars, pandas and DuckDB, and after a round trip through Parquet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dealkit import Client, Deal, DecodeError
 from dealkit.arrow import deals_to_arrow
 from dealkit.testing import Sandbox
 
-# How many generated deals: `make soak` asks for 10,000.
+# The number of generated deals: `make soak` asks for 10,000.
 COUNT = int(os.environ.get("DEALKIT_DOCUMENTS", "100"))
 
 SCHEMAS = json.loads((CONTRACT / "openapi.json").read_text())["components"]["schemas"]
@@ -33,7 +33,7 @@ DEAL = b"""{"id": "d_1", "expiry_date": "2024-02-29", "created_at": "1969-12-31T
 
 
 def expected(model: Any, document: Any) -> dict[str, Any]:
-    """The row of a model; of the document, which is its JSON, undocumented fields are taken."""
+    """The row expected of a model; undocumented fields come from the document, which is the model's JSON."""
     row: dict[str, Any] = {}
     for name, wire, kind, *_ in model.__dealkit_fields__:
         value, written = getattr(model, name), document.get(wire)
@@ -50,7 +50,7 @@ def expected(model: Any, document: Any) -> dict[str, Any]:
 
 
 def as_expected(row: Any, model: Any = Deal) -> dict[str, Any]:
-    """A row as some library gives it, with maps as dicts, decimals as Decimal, and undocumented fields read."""
+    """A row as a library returns it, with maps as dicts, decimals as Decimal, and undocumented fields parsed."""
     found: dict[str, Any] = {}
     for name, _, kind, *_ in model.__dealkit_fields__:
         value = row[name]
@@ -69,7 +69,7 @@ def as_expected(row: Any, model: Any = Deal) -> dict[str, Any]:
     return found
 
 
-# Each way to get rows out of a table, by way of Parquet or not.
+# Each way to get rows out of a table, with and without Parquet.
 
 
 def with_pyarrow(table: Any, folder: Path) -> list[Any]:
@@ -81,7 +81,7 @@ def with_polars(table: Any, folder: Path) -> list[Any]:
 
 
 def with_pandas(table: Any, folder: Path) -> list[Any]:
-    # Its own types make floats of integers beside nulls.
+    # pandas's own types turn integers beside nulls into floats.
     frame = pyarrow.table(table).to_pandas(types_mapper=pandas.ArrowDtype)
     return pyarrow.Table.from_pandas(frame, preserve_index=False).to_pylist()  # type: ignore[no-any-return]
 
@@ -124,7 +124,7 @@ WAYS = [
 
 @pytest.fixture(scope="module")
 def documents() -> list[bytes]:
-    """Made-up documents, and those of the vectors that can be read."""
+    """Generated documents, and those of the vectors that can be read."""
     made = Documents(SCHEMAS, 0)
     found = [made.make("Deal").encode() for _ in range(COUNT)]
     cases: list[Any] = [case.values[0] for case in vectors("deals")]
@@ -133,7 +133,7 @@ def documents() -> list[bytes]:
 
 @pytest.fixture(scope="module")
 def models(documents: list[bytes]) -> list[dict[str, Any]]:
-    """The rows that they should be."""
+    """The rows expected of the documents."""
     deals = map(Deal.from_json, documents)
     return [expected(deal, exact(deal.to_json())) for deal in deals]
 
@@ -173,7 +173,7 @@ def test_a_decimal_fits_exactly_or_is_an_error(
 
 
 def fits(number: Decimal, scale: int) -> bool:
-    """Whether there are at most 38 digits, so many of them after the point."""
+    """Whether a number has at most 38 digits, with at most this many after the point."""
     moved = number.scaleb(scale, EXACT)
     return moved == moved.to_integral_value(context=EXACT) and abs(moved) < Decimal(10) ** 38
 
@@ -263,7 +263,7 @@ def test_a_table_is_taken_as_often_as_one_likes() -> None:
     assert pyarrow.table(table) == pyarrow.table(table)
     assert polars.DataFrame(table).equals(polars.DataFrame(table))
     assert repr(table) == "Table(2 rows, 13 columns)"
-    # A capsule that nobody takes frees what it holds.
+    # A capsule that nobody consumes frees what it holds.
     assert table.__arrow_c_stream__() is not None
 
 

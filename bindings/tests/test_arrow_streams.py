@@ -1,4 +1,4 @@
-"""Deals on their way into a table: when they are retrieved, what becomes of errors and signals, and who holds the GIL."""
+"""Deals on their way into a table: when they are retrieved, what errors and signals do, and who holds the GIL."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def names(table: Any) -> list[str]:
 def test_all_at_once(client: Client, dealkit_sandbox: Sandbox) -> None:
     table = client.deals.retrieve_many(ids(100), concurrency=8).to_arrow()
     assert table.schema.names[0] == "id" and pyarrow.schema(table).names[0] == "id"
-    assert dealkit_sandbox.requests == ()  # Nothing goes out before somebody asks.
+    assert dealkit_sandbox.requests == ()  # No request is sent before somebody asks for rows.
     assert names(table) == ids(100)
-    # They are kept, and shared with whoever takes them.
+    # The deals are kept, and shared with every consumer.
     assert names(table) == ids(100) and len(polars.DataFrame(table)) == 100
     assert len(dealkit_sandbox.requests) == 100
     assert names(client.deals.retrieve_many([]).to_arrow()) == []
@@ -47,8 +47,8 @@ def test_all_at_once(client: Client, dealkit_sandbox: Sandbox) -> None:
 
 
 def test_nobody_watches(dealkit_sandbox: Sandbox) -> None:
-    """In a process of its own: pytest itself listens to the log. When the identifiers fill what may be in flight, there
-    are none left after the last of them to hand over.
+    """In a process of its own, as pytest itself listens to the log. When the identifiers exactly fill what may be in
+    flight, none are left to hand over after the last one.
     """
     code = """
 import pyarrow
@@ -79,7 +79,7 @@ def test_a_log_that_is_switched_on_and_off_meanwhile(client: Client) -> None:
 
 
 def test_calls_that_began_before_anybody_watched_are_not_logged(dealkit_sandbox: Sandbox) -> None:
-    """In a process of its own: pytest itself listens to the log. The identifiers say when the log is switched on."""
+    """In a process of its own, as pytest itself listens to the log. The identifiers' generator switches the log on."""
     code = """
 import logging
 from dealkit import Client
@@ -137,7 +137,7 @@ def test_an_endless_generator(client: Client) -> None:
     for _ in range(3):
         assert len(next(batches)) == 10
     batches.close()
-    # One batch waits, one is filled, some are in flight or next to be sent.
+    # One batch waits, one is being filled, and some deals are in flight or next to be sent.
     assert asked <= 30 + 2 * 10 + 4 * 4
 
 
@@ -285,7 +285,7 @@ def test_closing_ends_a_stream(client: Client) -> None:
         reader.read_all()
 
 
-# All at once, taken by a library, and taken in Python.
+# All at once, consumed by a library, and consumed in Python.
 TAKES = [(None, names), (10, names), (10, list)]
 
 
@@ -378,7 +378,7 @@ def test_a_reader_may_hold_the_gil_while_an_event_loop_waits_for_it(client: Clie
     while True:
         array = (ctypes.c_int64 * 10)()
         assert stream.contents.get_next(stream, ctypes.addressof(array)) == 0
-        if not array[8]:  # It was released: there is no further batch.
+        if not array[8]:  # It is released: there are no more batches.
             break
         rows += array[0]
         ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(array[8])(ctypes.addressof(array))

@@ -1,4 +1,4 @@
-"""The size of what a service sends, times a factor, must not become memory or time."""
+"""Memory and time must not become a multiple of the size of what a service sends."""
 
 from __future__ import annotations
 

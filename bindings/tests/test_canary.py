@@ -1,4 +1,4 @@
-"""The service key and personal data in every text that somebody might read: they must not be there."""
+"""The service key and personal data must not be in any text that somebody might read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def texts_of(error: BaseException) -> list[str]:
 
 
 def provoke(client: Client) -> list[str]:
-    """The texts of what goes wrong, of every kind."""
+    """The texts of errors of every kind."""
     texts = [repr(client), str(client), repr(client.deals), repr(client.with_raw_response)]
     wrong: Any = {**ADA, "first_name": PERSON * 100, "email": PERSON}
     rows: Any = [ADA, wrong, {PERSON: PERSON}, PERSON]

@@ -1,4 +1,4 @@
-"""The command `dealkit`: what every command does, `dealkit deal` and `dealkit check`."""
+"""The `dealkit` command: what all its commands have in common, `dealkit deal` and `dealkit check`."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_a_deal_cannot_command_the_terminal() -> None:
 
 
 def test_every_field_is_shown() -> None:
-    """Nothing of a deal is left out: it is the user's."""
+    """No part of a deal is left out: it is the user's."""
     with Sandbox() as sandbox, Client(base_url=sandbox.url, service_key="sandbox-key") as client:
         deal = client.deals.retrieve("d_1")
         shown = dealkit("deal", "d_1", url=sandbox.url).shown
@@ -276,7 +276,7 @@ def test_a_full_disk(dealkit_sandbox: Sandbox) -> None:
 
 
 def checked(done: Any) -> dict[str, str]:
-    """What a check has found, by its label."""
+    """The results of a check, by label."""
     lines = done.shown.split("\n\n")[0].splitlines()
     return {label: value.strip() for label, _, value in (line.partition(" ") for line in lines)}
 
@@ -287,7 +287,7 @@ def test_check(dealkit_sandbox: Sandbox) -> None:
     assert (done.code, done.told) == (0, "")
     assert found.pop("Reached").endswith("s, over HTTP/1.1")
     assert found == {"Service": dealkit_sandbox.url, "Secure": "no: plain HTTP", "Key": "accepted"}
-    # It reads, once, and nothing is there that was not there before.
+    # It reads once, and creates nothing.
     assert [(request.method, request.status) for request in dealkit_sandbox.requests] == [("GET", 404)]
     assert dealkit_sandbox.agents == []
 
@@ -310,7 +310,7 @@ def test_check_of_a_response(fault: dict[str, Any], code: int, key: str, told: s
 
 
 def nowhere() -> str:
-    """An address at which nothing listens."""
+    """An address that nothing listens on."""
     with socket.create_server(("127.0.0.1", 0)) as once:
         return f"http://127.0.0.1:{once.getsockname()[1]}"
 
@@ -325,7 +325,7 @@ def test_check_of_a_service_that_is_not_there(peer: Any) -> None:
     done = dealkit("check", "--base-url", "https://deals.invalid")
     assert done.code == 3 and checked(done)["Reached"].startswith("no, after ")
 
-    # A page, as of a hotel's network, is no response of the service.
+    # A login page, as of a hotel's network, is not a response of the service.
     done = dealkit("check", url=peer(answer(200, "<h1>Log in</h1>", {"Content-Type": "text/html"})).url)
     assert done.code == 3 and "it did not respond as it should" in checked(done)["Reached"]
     assert "no login page in between?" in done.shown
@@ -355,7 +355,7 @@ def test_the_package_does_not_import_the_command() -> None:
 
 
 def test_the_parts_of_deals_are_all_known() -> None:
-    """A field that the core gets is shown, and has a column, without a word here."""
+    """A field that is added to the core is shown, and has a column, without a change here."""
     from dealkit._cli.flat import COLUMNS
 
     names = [column.name for column in COLUMNS]

@@ -137,13 +137,13 @@ def test_a_number_that_parquet_cannot_hold(tmp_path: Path) -> None:
         assert done.code == 1 and found_in(tmp_path / "o.parquet") == ["d_0", "d_2"]
         (failed,) = rows(tmp_path / "o.parquet.failed.csv")
         assert (failed["id"], failed["kind"]) == ("d_1", "decode") and "sides[0].agent_units" in failed["message"]
-        # What holds any number takes it.
+        # A format that holds any number accepts it.
         done = dealkit(*command, "o.csv", "--ids", "o.parquet.failed.csv", url=sandbox.url, cwd=tmp_path)
         assert done.code == 0 and '"agent_units""' in (tmp_path / "o.csv").read_text()
 
 
 def test_parquet_without_pyarrow(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
-    """It is told before anything is retrieved, with what to type."""
+    """The user is told before anything is retrieved, and told what to type."""
     (tmp_path / "pyarrow.py").write_text("raise ImportError")
     done = dealkit(
         "deals", "export", "--ids", ids, "--out", tmp_path / "d.parquet",
@@ -181,7 +181,7 @@ def test_ids_as_people_have_them(sandbox: Sandbox, tmp_path: Path) -> None:
     assert export("wrong.csv") == (
         2, "", f"dealkit: wrong.csv {must}it has name, Number. Rename the one that holds the ids\n"
     )  # fmt: skip
-    # The first line may be an id.
+    # The first line may be an id, so the message does not repeat it.
     (tmp_path / "wrong.csv").write_text("g_canary\ng_2\n")
     assert export("wrong.csv").told == (
         f"dealkit: wrong.csv {must}a list of ids without a header goes into a file that ends in .txt\n"
@@ -216,7 +216,7 @@ def test_what_fails_is_in_a_file_of_its_own(sandbox: Sandbox, tmp_path: Path) ->
     assert "500 Internal Server Error: Out of order" in failed[1]["message"]
     assert "nope" not in failed[0]["message"]
 
-    # As it was said, word by word.
+    # The command exactly as the message gave it.
     again = done.shown.splitlines()[-1].split()[1:]
     done = dealkit(*again, url=sandbox.url, cwd=tmp_path)
     assert done.shown.startswith("1 of 3 deals in d-2.ndjson\n")
@@ -245,7 +245,7 @@ def test_files_that_cannot_be(sandbox: Sandbox, ids: Path, tmp_path: Path) -> No
 
 
 def wait_until_saved(process: Any, out: Path, deals: int) -> None:
-    """Waits until an export has put so many deals on disk."""
+    """Waits until an export has written this many deals to disk."""
     deadline = time.monotonic() + 60
     state = out.with_name(out.name + ".part.json")
     while not (state.exists() and json.loads(state.read_text())["done"] >= deals):
@@ -276,7 +276,7 @@ def test_what_was_stopped_goes_on(
             r"dealkit: stopped\nKept: (\d+) deals in (.*) and what could not be retrieved, 1, in (.*)\. To ", done.told
         )
         assert kept and [kept[2], kept[3]] == [f"{out}.part", f"{out}.failed.csv"]
-        # One of the ids is no deal: it is not among the deals that are kept.
+        # One of the ids is not a deal, so it is not among the deals that are kept.
         saved = json.loads(out.with_name(f"{out.name}.part.json").read_text())
         assert int(kept[1]) == saved["done"] - 1
         assert done.told.endswith(f"To go on, run the same command again:\n  dealkit {' '.join(command)}\n")
@@ -288,7 +288,7 @@ def test_what_was_stopped_goes_on(
     assert re.search(
         r"going on where the last run stopped: \d+ of 301 deals are done, of which 1 could not be ", done.told
     )
-    # What is there is not retrieved again, but for what was in flight or not yet on disk.
+    # Deals already on disk are not retrieved again, except those that were in flight or not yet written.
     assert 0 < len(sandbox.requests) <= COUNT - 15
     assert [row["id"] for row in rows(tmp_path / f"d.{form}.failed.csv")] == ["nope"]
     assert found_in(out) == IDS
@@ -304,7 +304,7 @@ def test_what_was_stopped_belongs_to_its_ids_and_its_service(sandbox: Sandbox, i
     process = start(*command, url=sandbox.url)
     wait_until_saved(process, out, 1)
 
-    # While it runs, nobody else may.
+    # While it runs, nobody else may write the file.
     assert dealkit(*command, url=sandbox.url).told == f"dealkit: another dealkit is writing {out}\n"
     process.send_signal(signal.SIGINT)
     assert end(process).code == 130
@@ -324,7 +324,7 @@ def test_what_was_stopped_belongs_to_its_ids_and_its_service(sandbox: Sandbox, i
 
 
 def test_a_service_that_fails_ends_the_export(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
-    """A service that is down is no property of 300 deals."""
+    """A service that is down is not a fault of 300 deals."""
     out = tmp_path / "d.ndjson"
     command: list[str | Path] = ["deals", "export", "--ids", ids, "--out", out]
     sandbox.fail_next(status=500, times=None)
@@ -338,7 +338,7 @@ def test_a_service_that_fails_ends_the_export(sandbox: Sandbox, ids: Path, tmp_p
     assert done.code == 3 and "To go on, run the same command again:" in done.told
     sandbox.clear_faults()
     assert "going on where the last run stopped: " in dealkit(*command, url=sandbox.url).told
-    # Of those in between some may have failed before another has come.
+    # Some of the deals in between may have failed before another one succeeded.
     failed = tmp_path / "d.ndjson.failed.csv"
     lost = [row["id"] for row in rows(failed)] if failed.exists() else []
     assert {*lost, *(deal.id for deal in written(out))} == {*IDS} and len(lost) < 32
@@ -369,7 +369,7 @@ def test_the_limits_are_kept(sandbox: Sandbox, tmp_path: Path) -> None:
 
 
 def test_a_full_disk(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
-    """What was on disk before is kept, and the export goes on once there is room."""
+    """Deals that were already on disk are kept, and the export resumes once there is room."""
     import subprocess
     import sys
 
@@ -377,7 +377,7 @@ def test_a_full_disk(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
     command = ["deals", "export", "--ids", str(ids), "--out", str(out)]
 
     def limited() -> None:
-        # Python ignores SIGXFSZ: writing beyond it fails as on a full disk.
+        # Python ignores SIGXFSZ, so writing beyond the limit fails as on a full disk.
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 
     process = subprocess.run(
@@ -402,7 +402,7 @@ def test_the_bar_on_a_terminal_and_ctrl_c(sandbox: Sandbox, ids: Path, tmp_path:
         assert "\r[" in terminal.screen and "#-" in terminal.screen
         terminal.interrupt()
         assert terminal.end() == 130
-        # What is said at the end is below the bar.
+        # The final message is below the progress bar.
         assert "\ndealkit: stopped\n" in terminal.screen
         assert "To go on, run the same command again:" in terminal.screen
     sandbox.clear_faults()

@@ -71,7 +71,7 @@ def imported(*options: str | Path, sandbox: Sandbox, cwd: Path, given: str = "",
 
 
 def read(report: Path) -> list[dict[str, str]]:
-    """The rows of a report, which has the columns separated as the table has."""
+    """The rows of a report, which separates columns as the table does."""
     with open(report, encoding="utf-8-sig", newline="") as file:
         delimiter = file.readline()[3]
         file.seek(0)
@@ -79,12 +79,12 @@ def read(report: Path) -> list[dict[str, str]]:
 
 
 def came_to(path: Path) -> dict[str, str]:
-    """What became of each row, as a report has it."""
+    """The outcome of each row, according to a report."""
     return {row["row"]: row["outcome"] for row in read(path)}
 
 
 def counts(shown: str) -> dict[str, int]:
-    """How many rows came to what, as the screen has it."""
+    """How many rows had each outcome, according to the screen."""
     found = {}
     for line in shown.splitlines():
         words = line.replace("Not sent", "Not-sent").split()
@@ -95,7 +95,7 @@ def counts(shown: str) -> dict[str, int]:
 
 
 def test_a_dry_run(table: Path, tmp_path: Path) -> None:
-    """It needs neither a service nor a key."""
+    """A dry run needs neither a service nor a key."""
     done = dealkit("agents", "import", "agents.csv", "--map", "E-mail=email", "--dry-run", key="", cwd=tmp_path)
     assert done == (1, DRY_RUN + "Nothing was sent: this was a dry run.\n", "")
     assert [path.name for path in tmp_path.iterdir()] == ["agents.csv"]
@@ -136,7 +136,7 @@ def test_a_kind_of_mistake_is_told_once_with_its_rows(tmp_path: Path) -> None:
 
 
 def test_two_rows_of_one_address_are_pointed_out(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
-    """They may be two agents: nothing is held back."""
+    """They may be two agents, so nothing is held back."""
     head = "Number,email,first_name,last_name\n"
     rows = "1,a@example.com,A,B\n2,c@example.com,A,B\n3,A@Example.com,A,B\n4,a@example.com,A,B\n"
     (tmp_path / "agents.csv").write_text(head + rows)
@@ -151,7 +151,7 @@ def test_two_rows_of_one_address_are_pointed_out(tmp_path: Path, dealkit_sandbox
 
 
 def test_what_a_column_may_be_is_a_hint(tmp_path: Path) -> None:
-    """Nothing goes to a field because it may be meant."""
+    """No column is mapped to a field because of a guess."""
     head = "E-Mail;Surname;Mobile Phone;Phone 2;first name;Vorname;DOB"
     (tmp_path / "agents.csv").write_text(f"{head}\na@example.com;B;+1;+2;A;;\n")
     done = dealkit("agents", "import", "agents.csv", "--dry-run", cwd=tmp_path)
@@ -178,7 +178,7 @@ def test_agents_are_created_as_the_table_says(table: Path, tmp_path: Path, dealk
     done = imported(*options, sandbox=dealkit_sandbox, cwd=tmp_path)
     assert (done.code, counts(done.shown)) == (1, {"created": 2, "rejected": 0, "unknown": 0, "invalid": 4})
     sent = sorted((agent.sent for agent in dealkit_sandbox.agents), key=lambda one: str(one["email"]))
-    # What is an empty cell is not in it.
+    # Empty cells are not sent.
     assert sent == [
         {
             "email": "ada@example.com",
@@ -211,7 +211,7 @@ def test_a_second_run_creates_nobody_twice(tmp_path: Path, dealkit_sandbox: Sand
     assert "import.ndjson records it: the same command creates nobody a second time." in done.shown
     assert "example.com" not in (tmp_path / "import.ndjson").read_text()
 
-    # A row more, and the rest is what it was.
+    # One row more; the rest is unchanged.
     with open(tmp_path / "agents.csv", "a") as file:
         file.write("new@example.com,A,New,x-new\n")
     done = imported(*options, sandbox=dealkit_sandbox, cwd=tmp_path)
@@ -248,7 +248,7 @@ def test_the_key_is_a_column(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
 
 
 def test_the_ledger_knows_what_its_keys_are_called(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
-    """By another column it would know nobody, and create everybody again."""
+    """With another column as the key it would recognise nobody, and create everybody again."""
     head = "Number,E-mail,first_name,last_name\n"
     (tmp_path / "agents.csv").write_text(f"{head}1,a@example.com,A,B\n2,b@example.com,A,B\n")
     mapped = ["--map", "E-mail=email"]
@@ -265,7 +265,7 @@ def test_the_ledger_knows_what_its_keys_are_called(tmp_path: Path, dealkit_sandb
                 "\nWhich column holds the keys, --key says. If it is the same column as ever, give it its old name.\n"
             )
         assert not dealkit_sandbox.requests
-    # By its field: tables call their columns as they like.
+    # Keys are identified by their field: tables name their columns as they like.
     (tmp_path / "agents.csv").write_text("email,first_name,last_name\na@example.com,A,B\n")
     done = imported("--ledger", "l1.ndjson", sandbox=dealkit_sandbox, cwd=tmp_path)
     assert (done.code, "1 of them in an earlier run" in done.shown) == (0, True)
@@ -301,7 +301,7 @@ def test_a_dry_run_says_what_the_ledger_has(tmp_path: Path, dealkit_sandbox: San
 
 
 def fill_in(path: Path, found: dict[str, str]) -> None:
-    """Fills in the agent ids of rows, as a spreadsheet in western Europe saves that."""
+    """Fills in the agent ids of rows, and saves the file as a spreadsheet in western Europe does."""
     rows = read(path)
     for row in rows:
         row["agent_id"] = found.get(row["row"], row["agent_id"])
@@ -326,7 +326,7 @@ def test_rows_that_were_looked_up_are_settled(tmp_path: Path, dealkit_sandbox: S
     nothing = "4 rows had nothing in agent_id, and stay as they are.\n"
     said = f"agents.csv.ledger.ndjson has it already: nothing new is in agent_id.\n{nothing}"
     assert dealkit(*settle, cwd=tmp_path) == (0, said, "")
-    # As many as one has found by now; the ledger is told later.
+    # The rows looked up so far; the ledger is told later.
     there = {agent.email: agent.id for agent in dealkit_sandbox.agents}
     fill_in(report, {"2": there["a0@example.com"], "3": "None"})
     assert dealkit(*again, url=dealkit_sandbox.url, cwd=tmp_path).code == 1
@@ -354,7 +354,7 @@ def test_rows_that_were_looked_up_are_settled(tmp_path: Path, dealkit_sandbox: S
 def test_what_was_filled_in_of_a_row_is_gone_once_it_is_sent_again(
     is_killed: bool, tmp_path: Path, dealkit_sandbox: Sandbox
 ) -> None:
-    """That there was no agent is true no longer: settled once more, the row would be sent a third time."""
+    """It is no longer true that there was no agent: if that were settled again, the row would be sent a third time."""
     agents(tmp_path / "agents.csv", 2)
     dealkit_sandbox.fail_next(cut="before-head", method="POST", times=2)
     imported("--concurrency", "1", sandbox=dealkit_sandbox, cwd=tmp_path)
@@ -510,7 +510,7 @@ def test_tables_as_spreadsheets_write_them(
         csv.writer(file, delimiter=delimiter).writerows(rows)
     done = imported(*options, sandbox=dealkit_sandbox, cwd=tmp_path)
     assert done.code == 0 and done.shown.startswith(f"agents.csv: 1 row, {understood}\n"), done
-    # Excel shows no row of `sep=`: the header is the first.
+    # Excel does not show the `sep=` line: the header is row 1.
     assert came_to(tmp_path / "agents.csv.report.csv") == {"2": "created"}
     between = delimiter if delimiter in ",;\t" else ","
     assert (tmp_path / "agents.csv.report.csv").read_text("utf-8-sig").startswith(f"row{between}key{between}")
@@ -535,7 +535,7 @@ def test_somebody_is_asked_on_a_terminal(tmp_path: Path, dealkit_sandbox: Sandbo
             assert ("nothing was sent" in terminal.screen) == (code != 0)
         assert len(dealkit_sandbox.agents) == created
     assert "[##############################] 2 of 2 agents" in terminal.screen
-    # Nobody is asked where nothing would be sent.
+    # The user is not asked if nothing would be sent.
     assert imported(sandbox=dealkit_sandbox, cwd=tmp_path, yes=False).code == 0
     agents(tmp_path / "agents.csv", 3)
     with Terminal("agents", "import", "agents.csv", url=dealkit_sandbox.url, cwd=tmp_path) as terminal:
@@ -547,9 +547,9 @@ def test_somebody_is_asked_on_a_terminal(tmp_path: Path, dealkit_sandbox: Sandbo
 
 @pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
 def test_ctrl_c_and_on(times: int, tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
-    """After Ctrl-C what is in flight is waited for; after another it is given up, and unknown."""
+    """After Ctrl-C, calls in flight are waited for; after another, they are given up, and their outcome is unknown."""
     agents(tmp_path / "agents.csv", 60)
-    # The first are created at once; then each waits for longer than anybody does.
+    # The first rows are created at once; after that, each one takes longer than anybody waits.
     seconds = 3600 if times == 2 else 2
     dealkit_sandbox.fail_next(delay=seconds, times=None, after=20, method="POST")
     command = ["agents", "import", "agents.csv", "--yes", "--concurrency", "4", "--report", "report.csv"]
@@ -573,7 +573,7 @@ def test_ctrl_c_and_on(times: int, tmp_path: Path, dealkit_sandbox: Sandbox) -> 
     done = dealkit(*command, url=dealkit_sandbox.url, cwd=tmp_path)
     assert done.code == (1 if times == 2 else 0)
     assert counts(done.shown)["unknown"] == found["unknown"]
-    # Those that are unknown are left to their user; nobody is there twice.
+    # Unknown rows are left to the user; no agent exists twice.
     emails = [agent.email for agent in dealkit_sandbox.agents]
     assert len(emails) == len({*emails}) == 60 - found["unknown"]
 
@@ -586,7 +586,7 @@ def test_killed_and_on(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
     until(lambda: len(dealkit_sandbox.agents) >= 10, 60)
     process.kill()
     assert end(process).code == -signal.SIGKILL
-    # Nothing is said of rows that were being sent: some were.
+    # The report says nothing of rows that were being sent: some were.
     assert {*came_to(tmp_path / "agents.csv.report.csv").values()} == {"running"}
     dealkit_sandbox.clear_faults()
     done = dealkit(*command, url=dealkit_sandbox.url, cwd=tmp_path)
@@ -611,7 +611,7 @@ def test_a_service_that_fails_ends_the_import(
     dealkit_sandbox.fail_next(times=None, **fault)
     done = imported("--ledger", "l.ndjson", sandbox=dealkit_sandbox, cwd=tmp_path)
     assert done.code == code and told in done.told
-    # The rest is kept back: each create that fails may have made an agent.
+    # The rest is held back, since each create that fails may have made an agent.
     assert len(dealkit_sandbox.requests) <= sent and dealkit_sandbox.agents == []
     dealkit_sandbox.clear_faults()
     done = imported("--ledger", "l.ndjson", "--resend-unknown", sandbox=dealkit_sandbox, cwd=tmp_path)

@@ -146,7 +146,7 @@ def test_every_violation_at_once_and_nothing_sent(peer: Any) -> None:
         for value in ("not an address", "KING", "bytes'"):
             assert value not in str(caught.value)
         assert server.requests == []
-        # What cannot be written cannot be sent, validated or not.
+        # A value that cannot be serialized cannot be sent, whether it is validated or not.
         with pytest.raises(ValidationError):
             client.agents.create(**wrong, validate=False)
         client.agents.create(**untyped({**ADA, "email": "whatever", "role": "KING"}), validate=False)
@@ -408,7 +408,7 @@ def test_with_options(client: Client, peer: Any) -> None:
 
 
 def test_a_call_pickles(client: Client) -> None:
-    """As ``executor.map(client.deals.retrieve, ids)`` has it travel."""
+    """As ``executor.map(client.deals.retrieve, ids)`` requires."""
     retrieve = pickle.loads(pickle.dumps(client.deals.retrieve))
     assert retrieve("d_1").id == "d_1"
     with_raw_response = pickle.loads(pickle.dumps(client.with_raw_response))
@@ -533,7 +533,7 @@ def test_subclasses_keep_their_attributes(of_class: Any, dealkit_sandbox: Sandbo
 
 
 def test_signals_are_not_taken_for_wrong_values(client: Client) -> None:
-    """Python looks for signals while it writes a long number."""
+    """Python checks for signals while it formats a long number."""
 
     class Now(BaseException):
         pass
@@ -545,7 +545,7 @@ def test_signals_are_not_taken_for_wrong_values(client: Client) -> None:
     try:
         for _ in range(20):
             with pytest.raises(Now):
-                # In here: it may be over before the next line.
+                # Inside the block, because the signal may arrive before the next line.
                 signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0005, 0.01))
                 while True:
                     client.agents.create(
@@ -556,10 +556,10 @@ def test_signals_are_not_taken_for_wrong_values(client: Client) -> None:
         signal.signal(signal.SIGALRM, former)
 
 
-# Python 3.14 keeps the last half of 64 KiB to itself and calls nothing once it has come there.
+# Python 3.14 reserves the last half of 64 KiB for itself and calls nothing once it gets there.
 @pytest.mark.parametrize("stack", [*([64] if sys.version_info < (3, 14) else []), 128, 256])
 def test_threads_with_a_small_stack(stack: int, dealkit_sandbox: Sandbox) -> None:
-    """As threads have on Alpine. What nests deep needs more in a build for tests than in one for users."""
+    """As threads have on Alpine. Deep nesting needs more stack in a build for tests than in one for users."""
     code = """
 import sys, threading
 from dealkit import APIConnectionError, AsyncClient, Client
@@ -605,7 +605,7 @@ def test_a_shared_client(dealkit_sandbox: Sandbox, monkeypatch: pytest.MonkeyPat
     for other in (Client.shared(), Client.shared(rate_limit=1000), Client.shared(rate_limit=1000, headers={})):
         assert other is not client and type(other) is Client
 
-    # What its options were is not forgotten when they change where they came from.
+    # Its options are remembered when the environment they came from changes.
     monkeypatch.setenv("DEALKIT_SERVICE_KEY", "another")
     with pytest.raises(AuthenticationError):
         Client.shared(rate_limit=1000, headers={"x-tenant": "7"}).deals.retrieve("d_1")

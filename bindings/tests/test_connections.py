@@ -1,4 +1,4 @@
-"""Connections end with the client that made them, and with the call that was interrupted."""
+"""Connections end with the client that made them, and with a call that is interrupted."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 
 
 def established(sandbox_url: str) -> int:
-    """How many connections of this process to the server there are."""
+    """The number of connections of this process to the server."""
     port = int(sandbox_url.rpartition(":")[2])
     with open("/proc/net/tcp") as table:
         rows = [line.split() for line in table][1:]
-    # The other end's address, and state 1, ESTABLISHED.
+    # The remote address, and state 1, ESTABLISHED.
     return sum(int(row[2].rpartition(":")[2], 16) == port and row[3] == "01" for row in rows)
 
 
@@ -71,7 +71,7 @@ def test_connections_of_an_async_client_are_closed_at_once() -> None:
         for _ in range(100):
             if established(sandbox.url) == 0:
                 return
-            await asyncio.sleep(0.005)  # They are closed by the thread in the background.
+            await asyncio.sleep(0.005)  # A background thread closes them.
         pytest.fail("still open after 0.5 s")
 
     with Sandbox() as sandbox:

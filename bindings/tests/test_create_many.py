@@ -1,4 +1,4 @@
-"""Many agents to create: every row comes back once, whatever becomes of it and wherever the job is broken off."""
+"""Creating many agents: every row comes back once, whatever happens to it and wherever the job is interrupted."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def created(sandbox: Sandbox) -> list[str]:
 
 
 def agent_of(request: bytes) -> bytes:
-    """The response that creates the agent of a request, whose id is its e-mail address."""
+    """The response to a request that creates an agent, whose id is its e-mail address."""
     body = json.loads(request.partition(b"\r\n\r\n")[2])
     agent = {**body, "id": body["email"].partition("@")[0], "role_assignments": []}
     return answer(201, json.dumps(agent))
@@ -237,7 +237,7 @@ def test_an_error_ends_the_sending_and_loses_nothing(client: Client, sandbox: Sa
     with pytest.raises(ValidationError) as caught:
         next(creations)
     assert caught.value.index == 1
-    # Those in flight still come, and no others.
+    # Those in flight still come back, and no others.
     rest = list(creations)
     assert [creation.index for creation in rest] == list(range(2, 2 + len(rest))) and len(rest) <= 4
     assert len(created(sandbox)) == 1 + len(rest)
@@ -265,7 +265,7 @@ def test_a_generator_that_raises(client: Client, sandbox: Sandbox, concurrency: 
     with pytest.raises(LookupError, match="mine"):
         for creation in creations:
             came.append(creation.index)
-    # What it had given before is not lost.
+    # The rows that it had yielded before are not lost.
     came += [creation.index for creation in creations]
     assert came == list(range(5)) and len(created(sandbox)) == 5
 
@@ -310,7 +310,7 @@ def test_an_endless_generator_is_asked_no_further_than_needed(client: Client, co
 
 
 def test_cancel_says_what_is_known_of_each(peer: Any) -> None:
-    """Of 6: created and handed over, ignored, created before its turn, refused; rows that wait are never sent."""
+    """Of 6: created and handed over, ignored, created before its turn, refused; rows still waiting are never sent."""
 
     def respond(request: bytes) -> bytes:
         sent = number(request)
@@ -321,7 +321,7 @@ def test_cancel_says_what_is_known_of_each(peer: Any) -> None:
         creations = client.agents.create_many((row(n) for n in itertools.count()), concurrency=5)
         assert next(creations).agent_id == "row0"
         until(lambda: len(server.requests) >= 5)
-        time.sleep(0.2)  # What was answered comes meanwhile.
+        time.sleep(0.2)  # Responses arrive in the meantime.
         left = creations.cancel()
         assert [(creation.index, creation.outcome) for creation in left] == [
             (1, "unknown"),
@@ -360,7 +360,7 @@ def test_a_callable_that_is_told_and_raises(client: Client) -> None:
     creations = client.agents.create_many(rows(3), progress=broken, concurrency=1)
     with pytest.raises(LookupError):
         next(creations)
-    # The row that it was told of is not lost.
+    # The row that the callable was told of is not lost.
     assert [creation.index for creation in creations.cancel() or creations] == [0]
 
 
@@ -373,7 +373,7 @@ def test_a_plain_line_without_tqdm(
     given: Any = [row(0), {}]
     with pytest.raises(ValidationError):
         list(client.agents.create_many(given, progress=True))
-    # What is printed next begins on a line of its own.
+    # What is printed next starts on a new line.
     assert capsys.readouterr().err.endswith("\n")
 
 
@@ -404,7 +404,7 @@ def test_an_iterator_of_rows_that_takes_creations_itself(client: Client, sandbox
 
 
 def test_a_row_that_takes_creations_itself(client: Client, sandbox: Sandbox) -> None:
-    """It is read again where it has sent itself, and sent once."""
+    """A row is read again if reading it has already sent it, and it is sent once."""
 
     class Own(dict[str, Any]):
         is_first = True
@@ -567,8 +567,8 @@ def test_a_creation_is_a_value(client: Client) -> None:
     assert Creation[Agent](index=0, agent_id="a_1").outcome == "succeeded"
 
 
-# A job of many rows in a real process, which Ctrl-C interrupts wherever it may be: each row must come back once, and
-# what comes back must be what the service did. It says so in JSON: the outcome of each row, in the order of coming.
+# A job of many rows in a real process, which Ctrl-C interrupts at any point: each row must come back once, and must
+# say what the service did. The job prints JSON: the outcome of each row, in the order in which they come back.
 JOB = """
 import asyncio, itertools, json, signal, sys, time
 from dealkit import AsyncClient, Client
@@ -639,7 +639,7 @@ def test_ctrl_c_loses_no_row(sandbox: Sandbox, end: str, arguments: tuple[str, s
 
 
 def judge(sandbox: Sandbox, came: list[Any]) -> None:
-    """Every row once, and each as the service has it."""
+    """Every row comes back once, and each agrees with the service."""
     indexes = sorted(index for index, *_ in came)
     assert indexes == list(range(len(indexes)))
     ids: dict[str, list[str]] = {}
@@ -664,7 +664,7 @@ def random_wait() -> Any:
     return lambda: random.uniform(0, 0.4)
 
 
-# Signal handlers that raise, again and again, at any moment that there is: a timer of some microseconds.
+# Signal handlers that raise, again and again, at any possible moment: a timer of a few microseconds.
 STORM = """
 import random
 

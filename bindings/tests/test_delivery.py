@@ -1,4 +1,4 @@
-"""Outcomes reach the futures that wait for them, whatever a signal handler does in the middle of it."""
+"""Outcomes reach the futures that wait for them, whatever a signal handler does in the middle of the delivery."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from processes import ended, python
 from dealkit import AsyncClient, Deal, _async
 from dealkit.testing import Sandbox
 
-# How often 16 calls are made under a rain of signals; `make soak` tries longer.
+# How often 16 calls are made under a storm of signals; `make soak` repeats it more often.
 TRIES = int(os.environ.get("DEALKIT_SIGNAL_TRIES", "30"))
 
-# A signal each third of a millisecond, whose handler cancels one of the tasks, as asyncio.run's own does.
+# A signal every third of a millisecond, whose handler cancels one of the tasks, as asyncio.run's own handler does.
 SIGNALS = """
 import asyncio, random, signal, sys
 from dealkit import AsyncClient
@@ -47,7 +47,7 @@ def test_a_signal_handler_that_cancels_loses_no_other_call(dealkit_sandbox: Sand
 
 
 def test_delivery_goes_on_after_any_of_its_steps_fails(async_client: AsyncClient) -> None:
-    """A handler that raises at each line of the delivery in turn, as the trace function here does."""
+    """A handler raises at each line of the delivery in turn; a trace function stands in for it."""
     code = {function.__code__ for function in (_async._deliver, _async._settle)}
 
     class Now(BaseException):

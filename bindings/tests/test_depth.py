@@ -1,5 +1,5 @@
-"""Nesting of any depth: the typed fields are read, nothing ends the process, and what is too deep for Python
-objects stays reachable as exact text."""
+"""Nesting of any depth: the typed fields are read, the process survives, and what is too deep for Python objects stays
+available as exact text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def nested(depth: int) -> str:
 
 
 def depth_of(value: Any) -> int:
-    """How deep lists are nested, text included."""
+    """How deeply lists are nested, including those in text."""
     depth = 0
     while isinstance(value, list):
         depth += 1
@@ -56,7 +56,7 @@ def test_a_created_agent_is_not_lost_to_deep_metadata(depth: int, peer: Any) -> 
     assert agent.id == "a_1"
     metadata = agent.profile.client_metadata
     assert metadata is not None and str(metadata["n"]) == "1.10"
-    # The object that holds it is one level, of which 127 are built.
+    # The object that holds it counts as one of the 127 levels that are built.
     assert depth_of(metadata["deep"]) == depth
     assert depth_of(raw["profile"]["client_metadata"]["deep"]) == depth
     assert nested(depth) in agent.to_json()
@@ -72,7 +72,7 @@ def test_deep_undocumented_fields(depth: int) -> None:
 
 
 def check_deep(model: Any) -> None:
-    """Everything that can be done with a model."""
+    """Does everything that can be done with a model."""
     again = type(model).from_json(model.to_json())
     assert again == model and hash(again) == hash(model)
     assert pickle.loads(pickle.dumps(model)) == model == copy.deepcopy(model) == model.__replace__()

@@ -1,4 +1,4 @@
-"""Every document that keeps the rules of openapi.json is read, by the readers of both languages."""
+"""The readers of both languages accept every document that conforms to openapi.json."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from dealkit import Agent, APIStatusError, Client, Deal
 OPENAPI = json.loads((CONTRACT / "openapi.json").read_text())
 SCHEMAS = OPENAPI["components"]["schemas"]
 
-# How many documents of each schema; `make soak` asks for more, and another seed makes others.
+# The number of documents of each schema; `make soak` asks for more, and another seed makes others.
 COUNT = int(os.environ.get("DEALKIT_DOCUMENTS", "1000"))
 SEED = int(os.environ.get("DEALKIT_DOCUMENTS_SEED", "0"))
 
 
 def documents(name: str) -> list[bytes]:
-    """Documents of which another validator says that they keep the rules."""
+    """Documents that another validator confirms to be valid."""
     schema = {"$ref": f"#/components/schemas/{name}", "components": OPENAPI["components"]}
     validator = jsonschema_rs.Draft202012Validator(schema, validate_formats=True)
     made = Documents(SCHEMAS, SEED)

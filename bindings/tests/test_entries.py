@@ -1,7 +1,7 @@
-"""The rule of the native module, held against every one of its entries.
+"""The rule of the native module, checked for every one of its entry points.
 
-Native code runs no Python bytecode: before 3.14 CPython ends a daemon thread in the middle of it, and a
-native frame below takes the whole process with it. `test_exit.py` ends processes for real.
+Native code runs no Python bytecode: before 3.14, CPython ends a daemon thread while it runs bytecode, and a native
+frame below it takes the whole process down. `test_exit.py` ends processes for real.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def test_no_entry_is_missing(cases: dict[str, list[Callable[[], object]]]) -> No
 
 
 def test_no_entry_runs_bytecode(cases: dict[str, list[Callable[[], object]]]) -> None:
-    """Also not that of finalisers: the garbage collector is as eager as can be, and says so in Python."""
+    """Not even that of finalisers: the garbage collector is as eager as can be, and its callback is Python code."""
     ran: list[str] = []
 
     def trace(frame: FrameType, event: str, _: object) -> None:
@@ -47,15 +47,15 @@ def test_no_entry_runs_bytecode(cases: dict[str, list[Callable[[], object]]]) ->
     found: dict[str, set[str]] = {}
     threshold = gc.get_threshold()
     gc.collect()
-    gc.freeze()  # What there is need not be looked at again each time.
+    gc.freeze()  # Existing objects need not be examined again each time.
     gc.callbacks.append(collected)
     try:
         for name, calls in cases.items():
             for call in calls:
                 runs = []
-                # Three times: the interpreter makes containers of its own now and then.
+                # Three times, because the interpreter occasionally creates containers of its own.
                 for _ in range(3):
-                    if sys.version_info < (3, 12):  # Since then it runs between bytecodes: here, and not there.
+                    if sys.version_info < (3, 12):  # Later versions collect between bytecodes: here, not in the entry.
                         gc.set_threshold(1)
                         gc.collect()
                     ran.clear()
@@ -91,7 +91,7 @@ def test_the_collector_stays_as_it_was(cases: dict[str, list[Callable[[], object
         assert not gc.isenabled()
     finally:
         gc.enable()
-    # An entry that waits without the GIL leaves the collector to others.
+    # An entry point that waits without the GIL leaves the collector to other threads.
     waits = threading.Thread(target=cases["Many.wait"][0])
     waits.start()
     assert gc.isenabled()

@@ -123,7 +123,7 @@ def test_the_kind_of_errors_that_are_not_of_a_response(client: Client) -> None:
         "interrupted",
         "timeout",
     ]
-    # Made by hand.
+    # Errors made by hand.
     assert {of_class().kind for of_class in CLASSES} == {
         *("config", "validation", "interrupted", "timeout", "decode", "status"),
         *("cancelled", "ledger", "recorded", "duplicate_key"),
@@ -280,8 +280,8 @@ def test_an_error_knows_what_was_asked_for(body: str, dealkit_sandbox: Sandbox, 
 
 @pytest.mark.parametrize("of_class", CLASSES)
 def test_an_exception_of_which_no_outcome_is_said(of_class: Any) -> None:
-    """What only a call comes back with, now or in an earlier run, may have been acted on, unless its status says that it
-    was not.
+    """An error that only a call can raise, now or in an earlier run, says that the call may have acted, unless its status
+    says that it did not.
     """
     if getattr(of_class, "_status_unsaid", 0) in range(400, 500):
         expected = "rejected"

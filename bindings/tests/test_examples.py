@@ -1,4 +1,4 @@
-"""Every example runs to its end in a process of its own, without a warning, and shows what its file says."""
+"""Every example runs to its end in a process of its own, without a warning, and prints what its file says."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_bulk(dealkit_sandbox: Sandbox) -> None:
     assert lines[2].startswith("no-such-deal: GET /v1/deals/{id}: 404 Not Found")
     assert lines[4].startswith("..: ") and lines[4].endswith("(invalid_id)")
     assert lines[5] == "2 of 5 failed"
-    # tqdm's bar or the plain line, whichever is there.
+    # tqdm's bar or the plain line, depending on what is installed.
     assert "5/5" in progress
     assert "Traceback" not in progress and "Warning" not in progress
 
@@ -53,14 +53,14 @@ def test_bulk_without_tqdm(dealkit_sandbox: Sandbox) -> None:
     shown, progress = process.communicate(timeout=60)
     assert process.returncode == 0, progress
     assert shown.endswith("2 of 5 failed\n")
-    # One line, written over again: a line that shows twice here began with a carriage return.
+    # One line, overwritten: where it appears twice here, the second one starts with a carriage return.
     lines = progress.splitlines()
     assert lines[0] == "" and lines[-1] == "5/5 deals"
     assert all(line.endswith("/5 deals") for line in lines[1:])
 
 
 def test_the_example_of_a_test() -> None:
-    """The fixture and the plugin work in a run of pytest that knows nothing else."""
+    """The fixture and the plugin work in a pytest run that knows nothing else."""
     run_pytest = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error", "--rootdir", str(EXAMPLES)]
     shown = ended(python(run_pytest, str(EXAMPLES / "test_reward.py"), *options, flags=()))
@@ -96,7 +96,7 @@ with TestClient(runpy.run_path(sys.argv[1])["app"]) as client:
 
 
 def test_no_example_is_forgotten() -> None:
-    # Those that need an engine: bindings/engines.
+    # The examples that need an engine are tested in bindings/engines.
     names = {path.name for path in EXAMPLES.glob("*.py")} - {"dask_export.py", "spark_export.py", "ray_export.py"}
     assert names == {"quickstart.py", "async_quickstart.py", "bulk.py", "fastapi_service.py", "test_reward.py"}
 

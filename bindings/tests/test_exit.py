@@ -1,7 +1,7 @@
-"""The interpreter ends under every entry of the native module, and under everything that calls them.
+"""The interpreter exits while any entry point of the native module, or anything that calls one, is running.
 
-A daemon thread is ended by CPython in the middle of what it does; before 3.14 that took the process with
-it (SIGABRT, "FATAL: exception not rethrown") where a native frame was below. Whether it happens is a matter
+CPython ends a daemon thread in the middle of what it does; before 3.14 that took the process down with
+it (SIGABRT, "FATAL: exception not rethrown") if a native frame was below. Whether it happens is a matter
 of chance: `make soak` tries each case several hundred times, `make test` a few.
 """
 
@@ -21,7 +21,7 @@ TRIES = int(os.environ.get("DEALKIT_EXIT_TRIES", "2"))
 
 TESTS = str(Path(__file__).parent)
 
-# A daemon thread does it again and again, and then the program ends.
+# A daemon thread repeats the case until the program ends.
 END = """
 import random, sys, threading, time
 def again(work):
@@ -100,7 +100,7 @@ from dealkit import Agent, AsyncClient, Client, Deal
 deal, agent, client = Deal.from_json(entries.DEAL), Agent.from_json(entries.AGENT), Client()
 """
 
-# The classes of the module, and its functions by their first words: a process for each.
+# The classes of the module, and its functions grouped by their first word: a process for each.
 GROUPS = sorted({name.partition(".")[0] for name in entries.names() - entries.APART})
 
 
@@ -118,7 +118,7 @@ def test_under_what_users_do(use: str, dealkit_sandbox: Sandbox) -> None:
 
 
 def test_with_locks_that_others_want(dealkit_sandbox: Sandbox) -> None:
-    """A thread that is left behind inside of a call holds its locks; the end does not wait for them."""
+    """A thread that is left behind inside a call holds its locks; the exit does not wait for them."""
     code = """
 import threading, time
 from dealkit import Client

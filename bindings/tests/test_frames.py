@@ -21,7 +21,7 @@ PERSON = "Canary Lovelace"
 
 
 def shown_in_frames(error: BaseException) -> str:
-    """What an error tracker takes along: the variables of every frame but those of this file."""
+    """What an error tracker collects: the variables of every frame except those of this file."""
     seen: list[str] = []
     frames = list(traceback.walk_tb(error.__traceback__))
     chained: BaseException | None = error.__context__
@@ -43,7 +43,7 @@ class BrokenMapping(dict[str, Any]):
 
 
 class Interrupted(dict[str, Any]):
-    """What reading it raises is no error of the row."""
+    """The exception that is raised when it is read is not an error of the row."""
 
     def keys(self) -> Any:
         raise KeyboardInterrupt

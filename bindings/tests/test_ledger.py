@@ -1,4 +1,4 @@
-"""``create_many`` with a ledger: what the next run does, and what a ledger that cannot be used says."""
+"""``create_many`` with a ledger: what the next run does, and what the errors of an unusable ledger say."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_rows_whose_key_cannot_be_told_are_refused_alone(sandbox: Sandbox, ledge
     assert "no key, or an empty one" in texts[3]
     assert "UnicodeEncodeError" in texts[4]
     assert all(isinstance(creations[index].error, ConfigError) for index in range(1, 5))
-    # What is wrong with the row itself comes first.
+    # Errors in the row itself come first.
     assert isinstance(creations[5].error, ValidationError)
 
 
@@ -237,7 +237,7 @@ def test_a_job_with_other_keys_is_refused_before_anything_is_sent(
     assert 'its keys are called "email", and those of this job "profile.external_id". Nothing was sent' in text
     assert len(sandbox.requests) == 2
     assert known(run(client, rows=given, ledger=ledger, key="email")) == ["succeeded"] * 2
-    # A function has no name that could be another.
+    # A function has no name that could differ.
     assert known(run(client, rows=given, ledger=ledger)) == ["succeeded"] * 2
     assert '"keys":"email"' in ledger.read_text().splitlines()[0]
 
@@ -416,7 +416,7 @@ def test_a_ledger_is_for_one_job_at_a_time(sandbox: Sandbox, ledger: Path) -> No
     next(many)
     assert refusal(client, ledger).reason == "in_use"
     many.close()
-    # At its end, dropped, and at the end of `with`, a job has closed its ledger.
+    # A job closes its ledger when it ends, when it is dropped, and at the end of `with`.
     for _ in range(20):
         assert len(in_order(client, rows=rows(3), ledger=ledger)) == 3
         next(client.agents.create_many(rows(9), ledger=ledger, key=email))
@@ -500,7 +500,7 @@ def test_a_forked_child_neither_writes_a_ledger_nor_unlocks_it(sandbox: Sandbox,
     assert len(emails(sandbox)) == 40 == len({*emails(sandbox)})
 
 
-# A limit on the size of files, which is what a full disk does to a ledger, at another place each time.
+# A file size limit, which affects a ledger as a full disk does, at a different position each time.
 FULL = """
 import json, os, resource, sys
 from dealkit import Client, LedgerError
@@ -588,7 +588,7 @@ for _ in Client().agents.create_many(rows, ledger=sys.argv[1], key=lambda row: r
 
 
 def can_trace() -> bool:
-    """Whether there is strace, and it may."""
+    """Whether strace is installed and permitted."""
     program = shutil.which("strace")
     return (
         program is not None and subprocess.run([program, "-o", os.devnull, "true"], capture_output=True).returncode == 0
@@ -599,7 +599,7 @@ def can_trace() -> bool:
 def test_every_intent_has_reached_the_disk_before_its_request_leaves(sandbox: Sandbox, ledger: Path) -> None:
     seen = ledger.with_suffix(".strace")
     shown = ["-f", "-o", str(seen), "-s", "60", "-e", "trace=fdatasync,write,writev,sendto"]
-    shown += ["-e", "inject=fdatasync:delay_enter=20000"]  # A disk that is slow enough for others to wait.
+    shown += ["-e", "inject=fdatasync:delay_enter=20000"]  # A disk slow enough for other rows to wait.
     subprocess.run(
         ["strace", *shown, sys.executable, "-c", JOB, str(ledger)],
         env={**os.environ, "DEALKIT_BASE_URL": sandbox.url, "DEALKIT_SERVICE_KEY": sandbox.service_key},
@@ -621,7 +621,7 @@ def test_every_intent_has_reached_the_disk_before_its_request_leaves(sandbox: Sa
             sent += 1
             assert sent <= synced
     assert sent == written == 30
-    assert syncs < 30  # Those that wait share one.
+    assert syncs < 30  # Rows that wait share one sync.
 
 
 INTERRUPTED = """
@@ -659,7 +659,7 @@ def test_an_interrupted_job_goes_on(sandbox: Sandbox, ledger: Path) -> None:
         assert len({index for index, _, _ in lines}) == len(lines)
         assert {outcome for _, outcome, _ in lines} <= {"succeeded", "unknown", "not_sent"}
         doubtful |= {int(index) for index, outcome, _ in lines if outcome == "unknown"}
-        # What is in doubt stays so, and nothing else is.
+        # Rows in doubt stay in doubt, and no others are.
         assert {int(i) for i, outcome, recorded in lines if recorded == "True" and outcome == "unknown"} <= doubtful
         done = len(lines) == 60
     assert done

@@ -1,5 +1,5 @@
 """Jobs that are killed (SIGKILL) at random moments, and run again, against a sandbox that loses responses, fails and
-delays: in the end there is no agent twice, none is missing, and none forgotten.
+delays: in the end no agent exists twice, none is missing, and none is forgotten.
 
 `make soak` kills 200 times, in jobs of 2,000 rows; `make test` a few times.
 """
@@ -28,9 +28,9 @@ from dealkit.testing import Sandbox
 KILLS = int(os.environ.get("DEALKIT_LEDGER_KILLS", "8"))
 ROWS = int(os.environ.get("DEALKIT_LEDGER_ROWS", "240"))
 SEED = int(os.environ.get("DEALKIT_LEDGER_SEED", str(random.randrange(1 << 32))))
-# How often one job is killed: so often that it has not come to its end by then.
+# How often one job is killed: so often that it has not finished by then.
 KILLS_OF_A_JOB = 40
-# The largest line of a row, intent and outcome together: how far a job has come is seen by the size of its ledger.
+# The most that a row writes, intent and outcome together: the size of the ledger shows how far a job has come.
 BYTES_OF_A_ROW = 320
 
 JOB = """
@@ -58,9 +58,9 @@ def email(row: CreateAgentParams) -> str:
 
 
 def read(path: Path) -> dict[str, dict[str, Any]]:
-    """What a ledger says of each key, as sdk/contract/ledger.md has it, by another hand than dealkit's."""
+    """What a ledger says of each key, read according to sdk/contract/ledger.md and without dealkit's own reader."""
     lines = path.read_bytes().split(b"\n")
-    lines.pop()  # Nothing, or what was cut off.
+    lines.pop()  # Empty, or cut off.
     attempts: dict[str, list[dict[str, Any]]] = {}
     for line in map(json.loads, lines[1:]):
         of_key = attempts.setdefault(line["key"], [])
@@ -83,7 +83,7 @@ def hashes(path: Path) -> dict[str, str]:
 
 
 def kill(url: str, path: Path, chance: random.Random) -> bool:
-    """Runs the job, and kills it at a random moment; whether it had not come to its end by then."""
+    """Runs the job and kills it at a random moment. Returns whether it was still unfinished."""
     size = path.stat().st_size if path.exists() else 0
     enough = size + chance.randrange(1, 2 * ROWS // KILLS_OF_A_JOB * BYTES_OF_A_ROW)
     with python(JOB, str(path), str(ROWS), chance.choice(["ordered", "as completed"]), url=url, flags=()) as job:
@@ -109,7 +109,7 @@ def test_jobs_that_are_killed_lose_and_repeat_nothing(tmp_path: Path) -> None:
 
 
 def created(sandbox: Sandbox) -> dict[str, str]:
-    """The agents that the service has, by their e-mail address."""
+    """The agents that the service has, by e-mail address."""
     agents = sandbox.agents
     found = {agent.email: agent.id for agent in agents}
     assert len(found) == len(agents), "an agent is there twice"
@@ -117,7 +117,7 @@ def created(sandbox: Sandbox) -> dict[str, str]:
 
 
 def killed(sandbox: Sandbox, path: Path, kills: int, chance: random.Random) -> Counter[str]:
-    """A job that is killed so often and then run to its end: what there was of what."""
+    """Kills a job this many times, then runs it to its end. Returns the counts."""
     faults: list[dict[str, Any]] = [
         {"act_then_reset": True, "probability": 0.02},
         {"status": 503, "probability": 0.02},
@@ -131,7 +131,7 @@ def killed(sandbox: Sandbox, path: Path, kills: int, chance: random.Random) -> C
     done = 0
     while done < kills and kill(sandbox.url, path, chance):
         done += 1
-        # Whenever it is killed: what the service has is in the ledger, as created or in doubt, and nothing is twice.
+        # Whenever it is killed, the ledger has all agents of the service, as created or in doubt, and none exists twice.
         agents = created(sandbox)
         said, hashed = read(path) if path.exists() else {}, hashes(path) if path.stat().st_size else {}
         for address, id in agents.items():
@@ -146,8 +146,8 @@ def killed(sandbox: Sandbox, path: Path, kills: int, chance: random.Random) -> C
     outcomes = Counter(creation.outcome for creation in creations)
     others = {str(creation.error) for creation in creations if creation.outcome not in ("succeeded", "unknown")}
     assert not others, others
-    # What is in doubt is looked up and settled, and the next run sends those of whom there is no agent.
-    time.sleep(0.5)  # The service may still have before it what was sent last.
+    # Rows in doubt are looked up and settled, and the next run sends those that have no agent.
+    time.sleep(0.5)  # The service may still be handling the last requests.
     agents = created(sandbox)
     doubtful = [creation for creation in creations if creation.outcome == "unknown"]
     assert all(creation.recorded for creation in doubtful)
@@ -175,5 +175,5 @@ def killed(sandbox: Sandbox, path: Path, kills: int, chance: random.Random) -> C
     )
 
 
-if not hasattr(os, "fork"):  # SIGKILL is a thing of Unix.
+if not hasattr(os, "fork"):  # SIGKILL exists only on Unix.
     pytestmark = pytest.mark.skip("no SIGKILL")

@@ -1,4 +1,4 @@
-"""What a ledger has of rows, looked up without a job."""
+"""What a ledger records of rows, looked up without a job."""
 
 from __future__ import annotations
 

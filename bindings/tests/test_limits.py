@@ -1,4 +1,4 @@
-"""Rate limits, and the pauses that a service asks for: the same for all calls of a client, however they are made."""
+"""Rate limits, and pauses that a service asks for: all calls of a client share them, however they are made."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Arrivals:
         return answer(200, BODY)
 
     def spans(self, count: int) -> list[float]:
-        """How long it took for so many requests, from each on."""
+        """How long this many requests took, starting from each request."""
         return [last - first for first, last in zip(self.times, self.times[count:], strict=False)]
 
 
@@ -40,7 +40,7 @@ def test_all_calls_of_a_client_keep_to_its_limit(peer: Any) -> None:
             client.deals.retrieve("d_1")
             other.agents.create(**ADA)
         assert len(list(bulk)) == 20
-    # The two ends of a span can each be late by what the machine is busy with; the limit is ten times that.
+    # A busy machine may delay either end of a span; the limit is ten times that.
     assert len(service.times) == 40 and min(service.spans(20)) > 0.15
     assert service.times[-1] - service.times[0] > 0.35
 
@@ -62,7 +62,7 @@ def test_another_limit_is_another_client_s(peer: Any) -> None:
     service = Arrivals(peer)
     client = Client(base_url=service.url, service_key="k", rate_limit=0.001, timeout=5)
     client.deals.retrieve("d_1")
-    # As it is made of the one that has the limit, or of one that was made of that.
+    # A client made from the one with the limit, or from one that was made from it, has the same limit.
     for same in (client, client.with_options(timeout=6), client.with_options(rate_limit=0.001, user_agent="u")):
         with pytest.raises(APITimeoutError, match="rate_limit") as caught:
             same.deals.retrieve("d_1")
@@ -117,9 +117,9 @@ def test_a_call_that_is_cancelled_while_it_waits(peer: Any) -> None:
         assert all(
             isinstance(each, asyncio.CancelledError) for each in await asyncio.gather(*waiting, return_exceptions=True)
         )
-        # Were their turns kept for them, this would take 10 s more.
+        # If their turns were kept for them, this would take 10 s longer.
         await client.deals.retrieve("d_1", timeout=3)
 
     run(calls())
-    # A busy machine may be so late with cancelling that the turn of one or two has come.
+    # A busy machine may be so late in cancelling that one or two calls have had their turn.
     assert 2 <= len(service.times) <= 4

@@ -1,4 +1,4 @@
-"""Many documents at once: arrays, and documents one a line."""
+"""Many documents at once: arrays, and documents one per line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_lines_are_read_one_at_a_time_and_an_error_names_its_own(form: str) -> N
     assert pickle.loads(pickle.dumps(caught.value)).line == 2
     with pytest.raises(DecodeError, match=r"^line 4: .*the document ends early, column \d+$"):
         next(deals)
-    # What came before an error was no reason to stop, and neither is the error.
+    # Neither the earlier error nor this one ends the iteration.
     assert [deal.id for deal in deals] == ["d_4"]
     assert list(deals) == []
 

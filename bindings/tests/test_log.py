@@ -1,4 +1,4 @@
-"""The logger `dealkit`: a record for each call and for each retry, where somebody reads it."""
+"""The logger `dealkit`: a record for each call and for each retry, if somebody reads it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def in_turn(*answers: bytes) -> Callable[[bytes], bytes]:
 
 
 def each_way(url: str, **options: Any) -> dict[str, Callable[[], object]]:
-    """A deal is retrieved in each way there is."""
+    """A deal is retrieved in every possible way."""
     client = Client(base_url=url, service_key="k", **options)
 
     async def awaited(raw: bool) -> object:
@@ -144,7 +144,7 @@ def test_what_is_cancelled_is_a_record_too(peer: Any, records: list[Any]) -> Non
 
 
 def test_many_creates_are_a_record_each(peer: Any, records: list[Any]) -> None:
-    """What was given up, too, with what is known of it; a row that is not sent is no call."""
+    """Creates that are given up are logged too, with what is known of them; a row that is not sent is not a call."""
     ada: Any = {"email": "a@b.co", "first_name": "A", "last_name": "L", "profile": {}}
     rows = [ada, 5, ada]
     server = peer(b"")
@@ -160,7 +160,7 @@ def test_many_creates_are_a_record_each(peer: Any, records: list[Any]) -> None:
 
 
 def test_a_retry_is_logged_while_the_call_is_in_flight(peer: Any, records: list[Any]) -> None:
-    """Not when it has ended: that may be a minute later."""
+    """Not only when it has ended: that may be a minute later."""
     for way in ("waiting", "awaited", "many", "many, awaited"):
         records.clear()
         release = threading.Event()
@@ -183,7 +183,7 @@ def test_a_retry_is_logged_while_the_call_is_in_flight(peer: Any, records: list[
 
 
 def test_a_record_is_logged_where_the_call_was_made(dealkit_sandbox: Sandbox) -> None:
-    """A filter that adds the id of the request that the program serves finds that of the right one."""
+    """A filter that adds the id of the request that the program is serving finds the right id."""
     current = contextvars.ContextVar("current", default="nobody's")
     seen = []
 
@@ -277,7 +277,7 @@ def test_a_filter_that_raises_costs_no_outcome(dealkit_sandbox: Sandbox, capsys:
 
 
 def test_a_program_that_has_not_set_logging_up_sees_nothing(peer: Any) -> None:
-    """Python itself would write warnings to standard error, where no handler is."""
+    """Python itself would write warnings to standard error if there were no handler."""
     code = """
 import logging, sys
 from dealkit import Client

@@ -1,4 +1,4 @@
-"""Many deals with the client that waits; see test_async for the other."""
+"""Many deals with the client that waits; for the other one see test_async."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def test_in_threads_at_once(client: Client) -> None:
 
 
 def test_several_threads_on_one_iterator(client: Client) -> None:
-    """Every deal goes to one of them, and each of them comes to the end."""
+    """Every deal goes to one of the threads, and each thread reaches the end."""
     for _ in range(20):
         deals = client.deals.retrieve_many([f"d_{n % 3 + 1}" for n in range(60)], concurrency=8)
         found: list[str] = []
@@ -280,7 +280,7 @@ def test_whole_responses_and_errors(client: Client) -> None:
 
 
 def test_a_whole_response_that_is_no_deal(peer: Any) -> None:
-    """Its body is for the caller to read."""
+    """Its body is available to the caller."""
     with Client(base_url=peer(answer(200, "[1.10]")).url, service_key="k") as client:
         (response,) = client.with_raw_response.deals.retrieve_many(["d_1"])
         assert response.body == b"[1.10]" and str(response.json()) == "[Decimal('1.10')]"

@@ -1,6 +1,6 @@
-"""Memory stays flat, and nothing of dealkit's waits for the garbage collector.
+"""Memory stays flat, and no object of dealkit's waits for the garbage collector.
 
-In processes of their own: what is left of other tests must not count. Both together take some 30 seconds.
+In processes of their own, so that leftovers of other tests do not count. Both tests together take some 30 seconds.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from processes import ended, python
 
 from dealkit.testing import Sandbox
 
-# What a process may grow by from the end of the warm-up to the end of all rounds. A leak of 64 bytes a
-# decode would be 5 MiB, one of a single Deal a call more than 30 MiB.
+# How much a process may grow from the end of the warm-up to the end of all rounds. A leak of 64 bytes per
+# decode would be 5 MiB, one of a single Deal per call more than 30 MiB.
 MOST_GROWTH = 4 << 20
 
 MEASURE = """

@@ -1,4 +1,4 @@
-"""Models: exact values, equality, pickling, writing back, and the one statement of their fields."""
+"""Models: exact values, equality, pickling, serialization, and the single definition of their fields."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dealkit import (
     Side,
 )
 
-# The same for arguments that a type checker would not let pass.
+# The same module, for arguments that a type checker would reject.
 untyped: Any = dealkit
 
 MODELS = [value for name in dealkit.__all__ if hasattr(value := getattr(dealkit, name), "__dealkit_fields__")]
@@ -398,7 +398,7 @@ def test_repr_and_html_hide_the_same(model: Any) -> None:
 
 
 def test_the_statement_is_that_of_openapi() -> None:
-    """Every field of every model: name, kind and need."""
+    """Every field of every model: name, kind and whether it is required."""
     schemas = json.loads((CONTRACT / "openapi.json").read_text())["components"]["schemas"]
     seen: set[str] = set()
 

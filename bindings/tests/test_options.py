@@ -1,4 +1,4 @@
-"""Options of a client and of a call: what they change, what they share, and how they read."""
+"""Options of a client and of a call: what they change, what they share, and their repr."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_with_options_shares_the_connections(of_class: Any, peer: Any) -> None:
     run(calls())
     assert len(server.requests) == 50 and len(server.connections) == 1
     assert {f"user-agent: n/{n}".encode() in server.requests[n].lower() for n in range(50)} == {True}
-    # What concerns connections makes others.
+    # Options that concern connections need new connections.
     made(client.with_options(max_idle_connections=1), CALLS["retrieve"])
     made(client.with_options(timeout=Timeout(connect=1)), CALLS["retrieve"])
     assert len(server.connections) == 3
@@ -93,7 +93,7 @@ def test_with_options_shares_the_connections(of_class: Any, peer: Any) -> None:
 
 @pytest.mark.parametrize("of_class", [Client, AsyncClient])
 def test_a_long_line_of_clients(of_class: Any, peer: Any) -> None:
-    """Each made of the one before it, which nobody else holds any more."""
+    """Each made from the previous one, which nobody else holds any more."""
     server = peer(answer(200, BODY))
     client = of_class(base_url=server.url, service_key="k")
     for n in range(20_000):
@@ -115,7 +115,7 @@ def test_what_a_client_is_set_to(dealkit_sandbox: Sandbox) -> None:
     assert client.with_options(timeout=Timeout(total=7)).timeout == 7.0
     async_client = AsyncClient(base_url=dealkit_sandbox.url, service_key="sandbox-key", timeout=3)
     assert (async_client.timeout, async_client.max_retries) == (3.0, 2)
-    # After a closed client there is still the one that was made of it.
+    # A client outlives the closed client that it was made from.
     other = client.with_options(headers={"a": "b"})
     client.close()
     assert other.deals.retrieve("d_1").id == "d_1"
@@ -178,7 +178,7 @@ def test_options_are_stated_once() -> None:
 
 
 def test_what_is_awaited_is_an_async_function() -> None:
-    """Mocks with a specification, and frameworks, look."""
+    """Mocks with a specification, and frameworks, check for it."""
     client = AsyncClient(base_url="http://127.0.0.1:9", service_key="k")
     raw = client.with_raw_response
     for call in (client.request, client.agents.create, client.deals.retrieve, raw.agents.create, raw.deals.retrieve):

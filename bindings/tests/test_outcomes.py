@@ -1,4 +1,4 @@
-"""What a call may have done at the service: every status, method and earlier attempt of the contract."""
+"""What a call may have done at the service: every status, method and earlier attempt in the contract."""
 
 from __future__ import annotations
 

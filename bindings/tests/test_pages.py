@@ -1,6 +1,6 @@
-"""What the READMEs and the site show does what it says: each snippet of Python in a process of its own against a sandbox.
+"""What the READMEs and the site show works as stated: each Python snippet in a process of its own against a sandbox.
 
-Those of Rust are compiled and run by rustdoc, from examples/rust/lib.rs.
+rustdoc compiles and runs the Rust snippets, from examples/rust/lib.rs.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from dealkit.testing import READINGS, Sandbox
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "bindings/README.md", ROOT / "sdk/README.md", *ROOT.glob("docs/**/*.md")])
 ERRORS = ROOT / "docs/guide/errors.md"
-# Where the first lines stand, which README and the packages' own pages show.
+# The pages with the introductory snippets that README and the packages' own pages share.
 FIRST_LINES = {"python": "bindings/README.md", "rust,no_run": "sdk/README.md"}
 
 
 def snippets(language: str) -> Iterator[tuple[str, str, str]]:
-    """Where a snippet of a language stands, what it says, and what it shows, if that stands right after it."""
+    """Where each snippet of a language is, its text, and its output, if that directly follows it."""
     fence = rf"^```{language}\n(.*?)^```$(?:\n+^```text\n(.*?)^```$)?"
     for page in PAGES:
         text = page.read_text("utf-8")
@@ -46,9 +46,9 @@ def test_the_snippets_are_found() -> None:
 def test_snippet(
     snippet: str, shows: str, tmp_path: Path, dealkit_sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Some write files.
+    # Some snippets write files.
     monkeypatch.chdir(tmp_path)
-    # The one address that only a real service has.
+    # Replaces the one address that only a real service has.
     snippet = snippet.replace("https://deals.example.com", dealkit_sandbox.url).replace('"my-key"', '"sandbox-key"')
     if "def test_" in snippet:
         script = tmp_path / "test_snippet.py"
@@ -74,7 +74,7 @@ def test_snippet(
     [pytest.param(text, id=place) for place, text, _ in snippets("sh") if re.search("^curl ", text, re.MULTILINE)],
 )
 def test_curl(snippet: str, dealkit_sandbox: Sandbox) -> None:
-    """Each command gets the status that stands after it, or a success."""
+    """Each command returns the status given after it, or otherwise a success."""
     for command in re.findall("^curl .*$", snippet.replace("http://127.0.0.1:8080", dealkit_sandbox.url), re.MULTILINE):
         asked = command.replace("curl ", "curl -s -o /dev/null -w '%{http_code}' ", 1)
         status = subprocess.run(asked, shell=True, check=True, capture_output=True, text=True, timeout=60).stdout
@@ -101,13 +101,13 @@ def test_the_links_of_the_readme_lead_somewhere() -> None:
 
 @pytest.mark.parametrize("language", FIRST_LINES)
 def test_the_first_lines_are_the_same_everywhere(language: str) -> None:
-    """The pages of the packages include nothing, so what README shows stands there once more."""
+    """The packages' own pages cannot include text, so they repeat what README shows."""
     first = {place.partition(":")[0]: text for place, text, _ in reversed([*snippets(language)])}
     assert first["README.md"] == first[FIRST_LINES[language]]
 
 
 def test_the_figures_of_the_readme_are_those_of_the_site() -> None:
-    """As `make bench-docs` writes both."""
+    """`make bench-docs` writes both."""
     publish = runpy.run_path(str(ROOT / "bindings/benches/publish.py"))
     measured = json.loads((ROOT / "docs/speed/measured.json").read_text("utf-8"))
     readme = (ROOT / "README.md").read_text("utf-8")

@@ -1,7 +1,7 @@
-"""What breaks native clients: Ctrl-C, fork, pools, event loops that come and go, the end of the interpreter.
+"""What breaks native clients: Ctrl-C, fork, pools, event loops that come and go, interpreter exit.
 
-Everything here happens in processes of its own, with every warning an error: a test fails when a process
-says anything on standard error, ends with another code than 0, or hangs.
+Everything here happens in processes of its own, with every warning an error: a test fails if a process
+writes anything to standard error, exits with a code other than 0, or hangs.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from processes import Tarpit, ended, interrupt, python
 from dealkit import AsyncClient, Client
 from dealkit.testing import Sandbox
 
-# A call notices Ctrl-C within 50 ms. The rest is for machines that are busy with other things.
+# A call notices Ctrl-C within 50 ms. The rest allows for machines that are busy with other things.
 SOON = 0.5
 
 ROUNDS = 5
 
-# Says when a call that waits for ever was interrupted, several times over, then makes one that works.
+# Prints the time whenever a call that waits forever is interrupted, several times over, then makes one that works.
 INTERRUPTED = f"""
 import asyncio, sys, time
 from dealkit import AsyncClient, Client
@@ -81,7 +81,7 @@ def test_ctrl_c_interrupts_a_waiting_call(wait: str, dealkit_sandbox: Sandbox) -
         took = []
         for done in range(ROUNDS):
             tarpit.wait_for_requests(done + 1)
-            time.sleep(random.uniform(0, 0.06))  # Anywhere between two looks at the signals.
+            time.sleep(random.uniform(0, 0.06))  # Anywhere between two checks for signals.
             pressed = interrupt(process)
             line = process.stdout.readline()
             assert line, ended(process)
@@ -101,7 +101,7 @@ try:
 except KeyboardInterrupt:
     print(time.monotonic())
 """
-    # Nobody listens there: the call waits longer and longer between its attempts.
+    # Nobody listens there: the call waits longer and longer between attempts.
     process = python("print('ready', flush=True)" + code, url="http://127.0.0.1:9")
     assert process.stdout is not None
     process.stdout.readline()
@@ -110,7 +110,7 @@ except KeyboardInterrupt:
     assert float(ended(process)) - pressed < SOON
 
 
-# The parent's client in four children at the same time, and in the parent, as gunicorn does it with --preload.
+# The parent's client in four children at the same time, and in the parent, as with gunicorn --preload.
 FORKED = """
 import os, warnings
 from dealkit import AsyncClient, Client
@@ -200,7 +200,7 @@ use()
 
 
 def test_a_child_that_ends_in_the_ordinary_way(dealkit_sandbox: Sandbox) -> None:
-    """Not with os._exit: destructors and atexit run, on what was inherited as well."""
+    """Without os._exit: destructors and atexit handlers run, including those for inherited objects."""
     code = """
 import sys
 use()
@@ -424,7 +424,7 @@ def test_leaving_the_loop_over_many_ends_the_requests() -> None:
         with Client(base_url=tarpit.url, service_key="k") as client:
             for deal in client.deals.retrieve_many(ids):
                 assert deal.id == "d_1"
-                tarpit.wait_for_requests(3)  # The others have been sent, or there would be nothing to end.
+                tarpit.wait_for_requests(3)  # The others have been sent; otherwise there would be nothing to end.
                 break
             tarpit.wait_for_ends(2)
             with client.deals.retrieve_many(ids) as deals:
@@ -467,7 +467,7 @@ assert asyncio.run(client.deals.retrieve("d_1")).id == "d_1"
         tarpit.wait_for_ends(5)
 
 
-# Each begins something that never ends, and comes to the end of the program.
+# Each starts something that never ends, and reaches the end of the program.
 ENDS = {
     "sync, in a daemon thread": """
 threading.Thread(target=lambda: Client().deals.retrieve("d_1"), daemon=True).start()
@@ -553,13 +553,13 @@ print(time.monotonic(), flush=True)
         tarpit.wait_for_requests(1)
     took = now - float(shown.splitlines()[-1])
     print(f"ended {took * 1e3:.0f} ms after the last line")
-    # Python itself needs its time to end, more so where other things are going on.
+    # Python itself needs time to exit, more so on a busy machine.
     assert took < 2
 
 
 @pytest.mark.parametrize("what", ["sync", "many", "asyncio"])
 def test_the_interpreter_ends_while_answers_come(what: str, dealkit_sandbox: Sandbox) -> None:
-    """Many short processes, each ended at another moment of a busy call."""
+    """Many short processes, each ending at a different moment of a busy call."""
     code = """
 import asyncio, sys, threading, time
 from dealkit import AsyncClient, Client

@@ -1,4 +1,4 @@
-"""Through a proxy: tunnels, passwords, proxies that do not do their work, and the one that the environment names."""
+"""Proxies: tunnels, passwords, proxies that fail, and the one that the environment names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from test_tls import FINE, Authority, TlsPeer, outcomes
 
 from dealkit import APIConnectionError, APITimeoutError, AsyncClient, Client, ConfigError, Timeout
 
-# A name that the proxies here take for the service behind them, and nobody else knows.
+# A name that the proxies here map to the service behind them, and that nobody else can resolve.
 HOST = "deals.invalid"
 USER, AUTHORIZATION = "ada:pa%20s:tr33", "Basic " + base64.b64encode(b"ada:pa s:tr33").decode()
 ENVIRONMENT = (
@@ -34,7 +34,7 @@ ENVIRONMENT = (
 
 
 class Proxy(Peer):
-    """A proxy that takes every name for one service, or responds to everything in the same way."""
+    """A proxy that maps every name to one service, or responds to everything in the same way."""
 
     def __init__(self, response: bytes | None = None, *, to: Peer | None = None, authorization: str = "") -> None:
         self._response = response
@@ -72,7 +72,7 @@ class Proxy(Peer):
             if head.startswith(b"CONNECT "):
                 connection.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
             else:
-                # As a proxy hands it on: without the host, and without what was meant for the proxy.
+                # As a proxy forwards it: without the host, and without the headers meant for the proxy.
                 lines = head.replace(f"http://{HOST}".encode(), b"").split(b"\r\n")
                 kept = [line for line in lines if not line.lower().startswith(b"proxy-")]
                 service.sendall(b"\r\n".join(kept) + b"\r\n\r\n" + body)
@@ -114,7 +114,7 @@ def proxy() -> Iterator[Callable[..., Proxy]]:
 
 @pytest.fixture
 def secure(tmp_path: Path) -> Iterator[tuple[TlsPeer, Path]]:
-    """A service with a certificate for HOST, and the file of its issuer's certificate."""
+    """A service with a certificate for HOST, and the file with the certificate of its issuer."""
     authority = Authority(tmp_path / "authority")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(authority.issue(HOST))

@@ -79,7 +79,7 @@ def test_a_model_as_python_values(deal: Deal) -> None:
     assert plain["contacts"][0]["contactSchemaId"] == "cs_1"
     assert plain["new"]["rate"] == Decimal("1.10") and plain["sides"][0]["extra"] == {"x": 1}
     assert Envelope.model_validate({"deal": plain}).deal == deal
-    # Models in it, and other classes of mappings and numbers than Python's own.
+    # With models in it, and with mappings and numbers of other classes than Python's own.
     mixed = {"id": "d", "sides": [Side(agent_units=1)], "contacts": ({"contactSchemaId": "c"},)}
     assert Envelope.model_validate({"deal": mixed}).deal == Deal(
         id="d", sides=[Side(agent_units=1)], contacts=[Contact(contact_schema_id="c")]

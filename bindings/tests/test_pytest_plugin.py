@@ -1,4 +1,4 @@
-"""The pytest plugin, in runs of pytest that know nothing else."""
+"""The pytest plugin, in pytest runs that know nothing else."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_the_fixtures_say_what_they_are(pytester: pytest.Pytester) -> None:
 
 
 def test_what_is_imported(pytester: pytest.Pytester) -> None:
-    """The plugin is loaded in every run of pytest: it must cost next to nothing. dealkit.testing needs no pytest."""
+    """Every pytest run loads the plugin, so it must cost next to nothing. dealkit.testing does not need pytest."""
     test = "import sys\n\ndef test_nothing():\n    assert 'dealkit.testing' not in sys.modules\n"
     ran(pytester, test, passed=1)
     script = "import dealkit.testing, sys; sys.exit('pytest' in sys.modules)"

@@ -1,5 +1,5 @@
-"""The reader that makes Python objects and the Rust reader say the same of every document: whether it is one, what it
-holds, and what is wrong with it."""
+"""The reader that makes Python objects and the Rust reader agree on every document: whether it is valid, what it
+contains, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from entries import AGENT, DEAL
 
 from dealkit import Agent, Deal
 
-# How many mutated documents of each model; `make soak` asks for more, and another seed makes others.
+# The number of mutated documents of each model; `make soak` asks for more, and another seed makes others.
 COUNT = int(os.environ.get("DEALKIT_MUTATIONS", "3000"))
 SEED = int(os.environ.get("DEALKIT_MUTATIONS_SEED", "0"))
 
@@ -22,7 +22,7 @@ DOCUMENTS = {
     for model, example, name in ((Deal, DEAL, "deals"), (Agent, AGENT, "agents"))
 }
 
-# What a mutation puts in the place of something else.
+# What a mutation inserts in place of a token.
 PIECES = [piece.encode() for piece in [
     "null", "true", "0", "-0", "1.0", "1.50e1", "1e400", "-", "01", "-1.", "1.e5", "0.0000000000000001", "9" * 30, "4.50E2",
     "9223372036854775807", "9223372036854775808", "-9223372036854775808", "79228162514264337593543950335", "0." + "1" * 29,
@@ -40,7 +40,7 @@ TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[^\s"{}\[\],:]+|.', re.DOTALL)
 
 
 def kind(token: bytes) -> str:
-    """What stands for what, so that a document is often one after it is mutated."""
+    """The kind of a token. Tokens of a kind replace each other, so that a mutated document is often still valid."""
     return "string" if token[:1] == b'"' else "number" if token[:1] in b"-0123456789" else token[:1].decode("latin-1")
 
 
@@ -51,7 +51,7 @@ for piece in PIECES:
 
 
 def mutate(document: bytes, random: Random) -> bytes:
-    """The document with some of its tokens replaced, dropped, doubled, moved or cut."""
+    """The document with some of its tokens replaced, dropped, duplicated, moved or cut."""
     tokens = TOKEN.findall(document)
     for _ in range(random.choice([1, 1, 1, 2, 3])):
         tokens = [token for token in tokens if token]
@@ -92,7 +92,7 @@ def test_both_readers_agree_on_mutations(model: type[Deal] | type[Agent]) -> Non
         except BaseException as error:
             error.add_note(f"of the document {document!r}")
             raise
-    # What is always refused, or never, says little.
+    # If all documents were refused, or none, the test would say little.
     assert COUNT * 0.2 < read < COUNT * 0.8
 
 

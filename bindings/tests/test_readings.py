@@ -1,5 +1,5 @@
-"""The contract's vectors against every other reading of the specification: nothing breaks, and what is read is what the
-reference says wherever the reading carries the same.
+"""The contract's vectors against every other reading of the specification: nothing breaks, and the values read are
+those of the reference wherever the reading carries the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dealkit import (
 )
 from dealkit.testing import READINGS, Sandbox
 
-# What stands in place of every third integer in the reading `numbers`, and of strings of open sets in `extra`.
+# Replaces every third integer in the reading `numbers`, and the strings of open sets in the reading `extra`.
 PAST_FLOATS = 2**53 + 1
 NEW = "SOMETHING_NEW"
 
@@ -96,7 +96,7 @@ def test_deals(sandbox: Sandbox, client: Client, reading: str) -> None:
             sandbox.insert_deal(document)
             read = client.deals.retrieve(reference.id)
         except (ConfigError, ValidationError):
-            continue  # JSON that is not strict, and identifiers that no path can have.
+            continue  # JSON that is not strict, and identifiers that no path can contain.
         compare(reading, read, reference, case["name"])
         assert Deal.from_json(read.to_json()) == read
         found.append(read)

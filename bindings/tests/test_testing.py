@@ -1,4 +1,4 @@
-"""Errors made by hand are those that calls raise."""
+"""Errors made by hand are like those that calls raise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many threads at once: what a thread keeps from document to document is its own, and one model and one client serve all."""
+"""Many threads at once: a thread's caches are its own, and all threads can share one model and one client."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def hand_over_often() -> Iterator[None]:
 
 
 def document(thread: int, number: int) -> bytes:
-    """Words and numbers of the thread's own, more than are kept, and those that all threads share."""
+    """Words and numbers of the thread's own, more than are cached, and some that all threads share."""
     words = [f"w{thread}-{number}-{n}" for n in range(30)] + ["BUYER", "SELLER", "é", ""]
     sides = [f'{{"gross_commission": {number}.{thread}{n:02}, "agent_units": 0.5}}' for n in range(30)]
     contacts = [{"type": word, "fields": [{"label": word}]} for word in words]
@@ -86,7 +86,7 @@ def test_threads_read_what_is_theirs() -> None:
         return deals
 
     with ThreadPoolExecutor(THREADS) as pool:
-        # They outlive their threads, and what those have kept.
+        # The deals outlive their threads and the threads' caches.
         deals = list(pool.map(read, range(THREADS)))
     for thread, of_thread in enumerate(deals):
         for number, deal in enumerate(of_thread):
@@ -94,12 +94,12 @@ def test_threads_read_what_is_theirs() -> None:
 
 
 def test_threads_leave_nothing_behind() -> None:
-    # What a thread keeps is some 80 KiB.
+    # A thread caches some 80 KiB.
     assert int(ended(python(MEASURE))) < 300 * 16 << 10
 
 
 def at_once(task: Callable[[int], Any]) -> list[Any]:
-    """What each thread has of a task that all begin together."""
+    """The results of a task that all threads start at the same time."""
     start = Barrier(THREADS)
 
     def run(thread: int) -> Any:
@@ -112,7 +112,7 @@ def at_once(task: Callable[[int], Any]) -> list[Any]:
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python always has a GIL")
 def test_free_threaded_python_stays_free_threaded() -> None:
-    # Importing a module that does not say it can do without would switch the GIL on.
+    # Importing a module that does not declare that it can do without the GIL would enable it.
     enabled = ended(python("import dealkit, sys; print(sys._is_gil_enabled())"))
     assert enabled.strip() == "False"
 
@@ -126,7 +126,7 @@ def test_threads_share_one_model() -> None:
     def look(thread: int) -> Counter[str]:
         seen: Counter[str] = Counter()
         for round_ in range(50):
-            # A fresh model each time too: whatever is made when it is first looked at is made by all threads together.
+            # A fresh model each time too: all threads race to create whatever is created on first access.
             for model in (deal, shared[round_]):
                 seen[repr([getattr(model, name) for name in fields])] += 1
                 seen[model.to_json()] += 1
@@ -139,7 +139,7 @@ def test_threads_share_one_model() -> None:
     shared = [Deal.from_json(text) for _ in range(50)]
     first, *others = at_once(look)
     assert all(other == first for other in others)
-    # Fields, JSON, the dictionary, JSON of the replaced one; and True, twice.
+    # The fields, the JSON, the dictionary, the JSON of the replaced model; and True, twice.
     assert len(first) == 5
     assert first["True"] == 200
 

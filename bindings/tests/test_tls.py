@@ -1,4 +1,4 @@
-"""Secure connections: who is trusted, which certificate is shown, and what is said where it fails."""
+"""Secure connections: who is trusted, which certificate is shown, and the errors when a connection fails."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class TlsPeer(Peer):
 
 
 class Authority:
-    """An issuer of certificates, whose files are in a folder."""
+    """A certificate authority, whose files are in a folder."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -99,7 +99,7 @@ def other(tmp_path: Path) -> Authority:
 
 @pytest.fixture
 def service() -> Iterator[Callable[..., TlsPeer]]:
-    """Makes services with the certificate in a file."""
+    """Makes services that use the certificate in a file."""
     peers: list[TlsPeer] = []
 
     def make(
@@ -126,7 +126,7 @@ def service() -> Iterator[Callable[..., TlsPeer]]:
 
 
 def outcomes(url: str, **options: Any) -> list[Any]:
-    """What every kind of call comes to, waited for and awaited: a value, or the exception."""
+    """The results of every kind of call, waited for and awaited: a value, or the exception."""
     settings: Any = {"base_url": url, "service_key": "k", **options}
 
     def caught(call: Callable[[], Any]) -> Any:
@@ -201,7 +201,7 @@ def test_client_cert(version: Any, authority: Authority, other: Authority, servi
     all_succeed(peer.url, ca_file=authority.file, client_cert=(certificate, key))
     all_succeed(peer.url, ca_file=authority.file, client_cert=[str(certificate), bytes(key)])
     all_succeed(peer.url, ca_file=authority.file, client_cert=other.issue("client"))
-    # The key that is given, and not one that the certificate's file happens to hold.
+    # The key that is given is used, not one that the certificate's file happens to contain.
     both = certificate.with_name("both.pem")
     both.write_bytes(certificate.read_bytes() + authority.pair()[1].read_bytes())
     all_succeed(peer.url, ca_file=authority.file, client_cert=(both, key))
@@ -217,7 +217,7 @@ def test_client_cert_that_is_missing_or_refused(
         (authority.issue("client"), "the certificate in client_cert has an issuer that the service does not trust"),
     ):
         for error in outcomes(peer.url, ca_file=authority.file, client_cert=client_cert):
-            # A service this near may have closed the connection before dealkit has sent anything.
+            # A service this close may have closed the connection before dealkit has sent anything.
             closed = "the service closed the connection when it had seen the certificate in client_cert"
             assert told in str(error) or closed in str(error), error
             assert (type(error), error.outcome, error.attempts) == (APIConnectionError, "not_sent", 1)
@@ -286,7 +286,7 @@ def test_with_options_and_pickle(of_class: Any, authority: Authority, other: Aut
 
 
 def test_sessions_are_resumed(authority: Authority, service: Any) -> None:
-    """Also by a client of its own, and by callers who await after those who wait."""
+    """Also by another client, and by callers who await after callers who wait."""
     peer = service(authority.issue())
     all_succeed(peer.url, ca_file=authority.file)
     assert peer.resumed == [False, True, True, True, True, True]
@@ -318,7 +318,7 @@ def test_a_port_that_does_not_speak_tls(dealkit_sandbox: Sandbox) -> None:
 
 
 def test_ssl_cert_file(authority: Authority, service: Any) -> None:
-    """The system's certificates as the environment names them, loaded once in a process."""
+    """The system's certificates where the environment says they are, loaded once per process."""
     peer = service(authority.issue())
     script = """
 import os
@@ -337,7 +337,7 @@ for _ in range(2):
 
 
 def test_after_a_fork(authority: Authority, service: Any) -> None:
-    """The child has the certificates, and none of the sessions."""
+    """The child has the certificates, but none of the sessions."""
     peer = service(authority.issue())
     script = """
 import os, sys

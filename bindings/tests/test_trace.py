@@ -1,4 +1,4 @@
-"""OpenTelemetry: a client span for each call, whose context is sent along."""
+"""OpenTelemetry: a client span for each call, whose context is sent with the request."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ DEAL = answer(200, json.dumps({"id": ID}), {"x-request-id": ID})
 
 @pytest.fixture
 def exporter(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
-    """Every span that has ended."""
+    """Collects every span that has ended."""
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    # The API lets a program set it once.
+    # The API lets a program set the provider only once.
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
     yield exporter
     provider.shutdown()
@@ -47,7 +47,7 @@ def named(span: ReadableSpan) -> dict[str, Any]:
 
 
 def parent_of(request: bytes) -> tuple[str, str]:
-    """The trace and the span that a request says it is of."""
+    """The ids of the trace and the span that a request names as its parent."""
     _, trace_id, span_id, _ = (sent(request, "traceparent") or "").split("-")
     return trace_id, span_id
 
@@ -58,7 +58,7 @@ def ids(span: Any) -> tuple[str, str]:
 
 
 def each_way(url: str, **options: Any) -> dict[str, Callable[[], object]]:
-    """Two calls, in each way there is."""
+    """Two calls, in every possible way."""
     client = Client(base_url=url, service_key=KEY, max_retries=1)
 
     async def awaited(way: str) -> None:
@@ -107,7 +107,7 @@ def test_a_span_for_each_call(way: str, peer: Any, exporter: InMemorySpanExporte
             "server.port": int(server.url.rpartition(":")[2]),
             "http.response.status_code": 200,
         }
-    # Each request is the child of its own call.
+    # Each request is a child of its own call.
     assert sorted(map(ids, spans)) == sorted(map(parent_of, server.requests)) and len(spans) == 2
     assert {ids(span)[0] for span in spans} == {ids(outer)[0]}
     text = "".join(span.to_json() for span in spans)

@@ -1,7 +1,7 @@
-"""What type checkers and editors make of the package: mypy, pyright and stubtest have nothing to say.
+"""Type checkers and editors understand the package: mypy, pyright and stubtest report nothing.
 
-`typing/models.py` and `typing/calls.py` state what every public thing is (assert_type), and
-`typing/wrong.py` what must be refused: an ignore comment without anything to ignore is an error there.
+`typing/models.py` and `typing/calls.py` state the type of every public name (assert_type), and
+`typing/wrong.py` what must be rejected: an ignore comment with nothing to ignore is an error there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SAMPLES = TESTS / "typing"
 PACKAGE = TESTS.parent / "python"
 EXAMPLES = TESTS.parents[1] / "examples" / "python"
 
-# What the tools look for modules in, as pytest does. The environment of the tests comes after it.
+# Where the tools look for modules, as pytest does. The environment of the tests comes after it.
 PATH = {"MYPYPATH": os.pathsep.join([str(PACKAGE), str(TESTS)]), "VIRTUAL_ENV": sys.prefix}
 
 
@@ -42,7 +42,7 @@ def files(folder: Path) -> list[Path]:
 
 def test_mypy_strict(tmp_path: Path) -> None:
     strict = ("mypy", "--strict", "--python-version=3.11", f"--cache-dir={tmp_path}")
-    # What runs on an engine, which is not installed here, is checked without it.
+    # The examples for engines, which are not installed here, are checked without them.
     on_engines = sorted(EXAMPLES.glob("*_export.py"))
     others = [file for file in files(EXAMPLES) if file not in on_engines]
     says_nothing(*strict, PACKAGE / "dealkit", *files(TESTS), *files(SAMPLES), *others, env=PATH)
@@ -50,7 +50,7 @@ def test_mypy_strict(tmp_path: Path) -> None:
 
 
 def test_pyright() -> None:
-    """The package and the tests as pyright has it, the samples and the examples in its strict mode."""
+    """The package and the tests with pyright's defaults, the samples and the examples in its strict mode."""
     says_nothing("pyright", "-p", SAMPLES, "--pythonpath", sys.executable)
 
 
@@ -74,7 +74,7 @@ def test_the_stubs_are_those_of_the_built_module() -> None:
 
 
 def test_the_samples_run() -> None:
-    """What a type checker believes of the models is also so."""
+    """What a type checker believes about the models is true at run time as well."""
     runpy.run_path(str(SAMPLES / "models.py"))
 
 

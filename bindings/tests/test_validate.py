@@ -1,4 +1,4 @@
-"""``agents.validate``: every violation of what ``create`` would send, and nothing sent."""
+"""``agents.validate``: reports every violation in what ``create`` would send, and sends nothing."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_wrong_use_is_an_exception(client: Any) -> None:
 
 
 def test_every_field_of_the_profile_is_the_specifications() -> None:
-    """AgentProfileParams has the fields of the contract, and the core knows each by its name here."""
+    """AgentProfileParams has the fields of the contract, and the core knows each by its name in Python."""
     schemas = json.loads((CONTRACT / "openapi.json").read_text())["components"]["schemas"]
     client: Any = Client(base_url="http://127.0.0.1:9", service_key="k")
     violations = client.agents.validate(**{**VALID, "profile": dict.fromkeys(AgentProfileParams.__annotations__)})

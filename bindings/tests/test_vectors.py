@@ -39,7 +39,7 @@ def check_document(model: type[Deal] | type[Agent], case: dict[str, Any], docume
 
 
 def attribute(value: Any, pointer: str) -> Any:
-    """What stands at a JSON pointer into a document, by way of the attributes of its model."""
+    """The value at a JSON pointer into a document, read from the attributes of its model."""
     for token in pointer.split("/")[1:]:
         token = token.replace("~1", "/").replace("~0", "~")
         if hasattr(value, "__dealkit_fields__"):
@@ -51,11 +51,11 @@ def attribute(value: Any, pointer: str) -> Any:
 
 
 def is_same(value: Any, expected: Any) -> bool:
-    """Whether an attribute is what a document says, numbers as written."""
+    """Whether an attribute equals the value in a document, with numbers compared as written."""
     if hasattr(value, "__dealkit_fields__"):
         return written(exact(value.to_json())) == written(expected)
     if isinstance(value, datetime):
-        # A datetime ends at microseconds.
+        # A datetime has microsecond precision.
         return bool(value == datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", expected)))
     if isinstance(value, date):
         return bool(value.isoformat() == expected)
@@ -118,14 +118,14 @@ OPTIONAL = ("role", "phone", "image_url", "date_of_birth", "brokerage_id", "offi
 
 
 def can_be_said(case: dict[str, Any]) -> bool:
-    """Whether the body can be said with arguments: all required ones there, and no others."""
+    """Whether the body can be expressed with arguments: all required ones are present, and there are no others."""
     body = case.get("body")
     return (
         isinstance(body, dict)
         and not case.get("strict")
         and body.keys() >= set(REQUIRED)
         and body.keys() <= {*REQUIRED, *OPTIONAL}
-        # The Python name of a member the specification shows means that member.
+        # The Python name of a documented member is taken for that member.
         and not (isinstance(body["profile"], dict) and "onboarding_complete" in body["profile"])
     )
 

@@ -1,4 +1,4 @@
-"""The page about the command line shows what the commands show."""
+"""The page about the command line shows the actual output of the commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SESSIONS = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL
 
 
 class Shell:
-    """A shell in a folder of its own, in which there is the command `dealkit`."""
+    """A shell in a folder of its own, with the `dealkit` command on its PATH."""
 
     def __init__(self, folder: Path, sandbox: Sandbox) -> None:
         self._folder = folder
@@ -32,7 +32,7 @@ class Shell:
         self._env = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
 
     def run(self, command: str, shown: str) -> str:
-        """What a command shows. `cat` puts the file there that the page shows, and `export` sets what it says."""
+        """Returns a command's output. `cat` creates the file that the page shows, and `export` sets the variables."""
         words = shlex.split(command)
         if words[0] == "cat":
             (self._folder / words[1]).write_text(shown)
@@ -51,13 +51,13 @@ class Shell:
             encoding="utf-8",
             timeout=60,
         )
-        # What is another each time.
+        # Replaces what differs from run to run.
         text = done.stdout.replace(self._url, "http://127.0.0.1:8080")
         return re.sub(r"in [0-9.]+ m?s", "in 9 ms", text)
 
 
 def session(text: str) -> list[tuple[str, str]]:
-    """The commands of a session, each with what it shows."""
+    """The commands of a session, each with its output."""
     parts = re.split(r"^\$ (.*)\n", text, flags=re.MULTILINE)
     assert parts[0] == ""
     return [*zip(parts[1::2], parts[2::2], strict=True)]

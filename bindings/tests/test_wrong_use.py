@@ -1,6 +1,6 @@
-"""Wrong use, argument by argument: each is an exception of the right class whose text names the argument.
+"""Wrong use, argument by argument: each raises the right exception class, with a message that names the argument.
 
-What is wrong with the type is a TypeError, as everywhere in Python. What is wrong with the value is a
+A wrong type is a TypeError, as everywhere in Python. A wrong value is a
 ConfigError (a ValueError) for a setting, and a ValidationError (a ValueError) for a part of the request.
 """
 
@@ -35,7 +35,7 @@ from dealkit import (
 )
 from dealkit.testing import Sandbox
 
-HALF = "\ud800"  # Half of a surrogate pair: a Python str, but no text that could be sent.
+HALF = "\ud800"  # Half of a surrogate pair: a Python str, but not text that could be sent.
 URL = "http://127.0.0.1:9"
 
 Clients = pytest.mark.parametrize("of_class", [Client, AsyncClient], ids=["sync", "async"])
@@ -51,14 +51,14 @@ def cases(table: dict[str, list[tuple[Any, type[Exception], str]]]) -> list[Any]
 
 
 def refused(error: type[Exception], text: str, call: Callable[[], object]) -> None:
-    """The exact class, and a text that says what is wrong on one line that is not too long to read."""
+    """Checks for the exact class, and for a message that says what is wrong on one line, not too long to read."""
     with pytest.raises(error) as caught:
         call()
     assert type(caught.value) is error
     shown = str(caught.value)
     assert text in shown
     assert "\n" not in shown and len(shown) < 300, shown
-    # Private names and the other language's spelling are nobody's business.
+    # Messages show neither private names nor the spelling of the other language.
     assert "_Base" not in shown and "(true)" not in shown, shown
 
 
@@ -192,7 +192,7 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
 def test_settings(of_class: Any, name: str, value: Any, error: type[Exception], text: str) -> None:
     good = {"base_url": URL, "service_key": "k"}
     refused(error, text, lambda: of_class(**{**good, name: value}))
-    # The same words where the setting is changed later on.
+    # The same message when the setting is changed later.
     refused(error, text, lambda: of_class(**good).with_options(**{name: value}))
 
 
@@ -255,7 +255,7 @@ def test_positional_use_of_keyword_only_arguments(of_class: Any) -> None:
 
 @Clients
 def test_keywords_that_are_not_taken(of_class: Any) -> None:
-    """Refused with the name of what was called, and a name that was likely meant."""
+    """Refused with the name of what was called, and a suggestion of the name that was likely meant."""
     given: dict[str, Any] = {"base_url": URL, "service_key": "k"}
     client, name = of_class(**given), of_class.__name__
     made, way = Made(of_class, client=client), name.removesuffix("Client")
@@ -293,7 +293,7 @@ def test_the_key_is_never_repeated() -> None:
 
 
 class Made:
-    """Makes the calls of both clients, each in its way."""
+    """Makes the calls of both clients, each in its own way."""
 
     def __init__(
         self, of_class: type[Client] | type[AsyncClient], sandbox: Sandbox | None = None, client: Any = None
@@ -370,7 +370,7 @@ STRINGS = ("email", "first_name", "last_name", *OPTIONAL)
 @pytest.mark.parametrize("validate", [True, False])
 @pytest.mark.parametrize("name", STRINGS)
 def test_members_that_no_json_can_hold(made: Made, name: str, validate: bool) -> None:
-    """Also where the rules are not checked: there would be nothing to send."""
+    """Refused even if the rules are not checked, because there would be nothing to send."""
     for value, text in [
         (b"x", "got bytes"),
         (object(), "got object"),
@@ -386,7 +386,7 @@ def test_members_that_no_json_can_hold(made: Made, name: str, validate: bool) ->
 
 
 class NAType:
-    """As pandas has it: its values have no part of their own that dealkit would look at."""
+    """Like the one in pandas: its values have no part that dealkit would look at."""
 
 
 class NaTType(datetime.datetime):
@@ -394,7 +394,7 @@ class NaTType(datetime.datetime):
 
 
 class Float64(float):
-    """As numpy has it."""
+    """Like the one in numpy."""
 
 
 @pytest.mark.parametrize("validate", [True, False])
@@ -573,7 +573,7 @@ MANY: dict[str, list[tuple[Any, type[Exception], str]]] = {
 @Clients
 @pytest.mark.parametrize(("name", "value", "error", "text"), cases(MANY))
 def test_retrieve_many(of_class: Any, name: str, value: Any, error: type[Exception], text: str) -> None:
-    """At once, not when the first deal is asked for."""
+    """Immediately, not when the first deal is asked for."""
     client = of_class(base_url=URL, service_key="k")
     with pytest.raises((error, ConfigError) if error is ValueError else error) as caught:
         client.deals.retrieve_many(**untyped({"ids": ["d_1"], name: value}))
@@ -600,7 +600,7 @@ def test_a_generator_of_ids_that_raises(made: Made, on_error: str) -> None:
         made.many(ids(), on_error=on_error)
     with pytest.raises(Mine):
         made.many(ids(), on_error=on_error, concurrency=1)
-    # What a generator does with StopIteration stays what it is.
+    # StopIteration in a generator behaves as it always does.
     with pytest.raises(RuntimeError, match="generator raised StopIteration"):
         made.many(next(iter(())) if n else "d_1" for n in range(2))
 
@@ -655,7 +655,7 @@ def test_the_wrong_kind_of_loop(dealkit_sandbox: Sandbox) -> None:
         pass
     with pytest.raises((TypeError, AttributeError)):
         run(async_with())
-    # Without a running event loop there is nobody to wait.
+    # Without a running event loop there is nothing to wait in.
     call = async_client.deals.retrieve("d_1")
     refused(RuntimeError, "no running event loop", lambda: call.send(None))
 
@@ -683,7 +683,7 @@ def test_request(made: Made) -> None:
     refused(ConfigError, "x-service-key is set by the client", request("GET", "d", headers={"X-Service-Key": "o"}))
     refused(ConfigError, "the value of the header a holds", request("GET", "d", headers={"a": "b\r\nc: d"}))
     refused(TypeError, "unexpected keyword argument 'data'", request("GET", "deals", data="x"))
-    # A path in one piece would be taken for the name of one thing. Those that follow may hold anything.
+    # A path passed as one string would be taken for a single segment. Segments after the first may contain anything.
     for path in (["/v1/deals/d_1"], ["deals/d_1"], ["v1", "deals", "d_1"], ["/deals", "d_1"], ["http://x/v1/deals"]):
         refused(ConfigError, "pass the segments apart and without /v1", request("GET", *path))
     refused(NotFoundError, "GET /v1/{}/{}: 404", request("GET", "deals", "/v1/a"))

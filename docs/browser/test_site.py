@@ -17,16 +17,16 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 SITE = Path(__file__).parents[2] / "target/site"
 CHROMIUM = shutil.which(os.environ.get("CHROMIUM", "chromium"))
-# What rustdoc writes is rustdoc's to look after, and the index of names is a list of links.
+# rustdoc's output is rustdoc's responsibility, and the index of names is a list of links.
 PAGES = sorted(
     str(path.relative_to(SITE))
     for path in SITE.rglob("*.html")
     if not {"rust", "_static"} & set(path.relative_to(SITE).parts) and path.name != "py-modindex.html"
 )
 AXE = {
-    # It would load the imports of style sheets from where they are not.
+    # It would load style sheet imports from the wrong place.
     "preload": False,
-    # What the theme and Sphinx write: the buttons that unfold the list of pages, and parameters within a signature.
+    # Markup of the theme and Sphinx: the buttons that unfold the list of pages, and parameters within a signature.
     "rules": {"summary-name": {"enabled": False}, "definition-list": {"enabled": False}},
 }
 PHONE = {"width": 375, "height": 800}
@@ -51,7 +51,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    # A sandbox of its own Chromium only has where it is not root, as it is in containers.
+    # Chromium has no sandbox of its own when it runs as root, as it does in containers.
     arguments = ["--no-sandbox"] if os.getuid() == 0 else []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
@@ -61,8 +61,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, url: str) -> Iterator[Page]:
-    """A page that may neither complain nor ask another host for anything."""
-    # Without motion, or a button may be seen while its colour changes.
+    """A page that may neither log errors nor request anything from another host."""
+    # Without animations; otherwise a button may be checked while its colour changes.
     context = browser.new_context(viewport=DESKTOP, reduced_motion="reduce")
     page = context.new_page()
     complaints: list[str] = []

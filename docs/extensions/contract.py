@@ -1,4 +1,4 @@
-"""Writes `sdk/contract/openapi.json` out in Markdown, at the end of the page `reference/contract`."""
+"""Renders `sdk/contract/openapi.json` as Markdown, at the end of the page `reference/contract`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PAGE = "reference/contract"
 
 
 def resolved(document: Any, node: Any) -> Any:
-    """What a reference stands for, and what is said beside it."""
+    """The target of a reference, merged with what is stated beside it."""
     if "$ref" not in node:
         return node
     target: Any = document
@@ -21,7 +21,7 @@ def resolved(document: Any, node: Any) -> Any:
 
 
 def kind(schema: Any) -> str:
-    """The type of a value in words, linked where it is a schema with a name."""
+    """The type of a value in words, linked if it is a named schema."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"

@@ -1,4 +1,4 @@
-"""Warns of every public name of the Python package that no page of the reference documents."""
+"""Warns about every public name of the Python package that is on no page of the reference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def check(_app: Any, env: Any) -> None:
     documented = env.get_domain("py").objects
     for module in MODULES:
         for name in import_module(module).__all__:
-            # A name of one module may be documented as that of another that shows it, too.
+            # A name of one module may be documented under another module that also exports it.
             if name != "__version__" and not any(f"{shown}.{name}" in documented for shown in MODULES):
                 logging.getLogger(__name__).warning("%s.%s stands on no page of the reference", module, name)
 

@@ -1,5 +1,5 @@
-"""The directives `measured` and `curves`: the figures of `docs/speed/measured.json`, which `make bench-docs` puts there, with a bar
-for each ratio, and the plots beside it."""
+"""The directives `measured` and `curves`: the figures of `docs/speed/measured.json`, which `make bench-docs` puts there,
+with a bar for each ratio, and the plots next to that file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 FIGURES = Path(__file__).parents[1] / "speed" / "measured.json"
-# What is twice as much as the peer's fills the column of bars.
+# Twice the peer's figure fills the column of bars.
 WIDEST = 2.0
 
 
@@ -55,12 +55,12 @@ class Measured(SphinxDirective):
         return [nodes.raw("", "\n".join(lines), format="html")]
 
 
-# The colour that bindings/benches/report.py draws what is neither line nor mark in.
+# The colour in which bindings/benches/report.py draws everything that is neither line nor marker.
 INK = "#808080"
 
 
 def plot(title: str, file: Path) -> str:
-    """A plot as a part of the page: in the colour of its text, and with nothing that would be meant for the rest of the page."""
+    """A plot as part of the page: in its text colour, and without anything meant for the rest of the page."""
     drawn = file.read_text("utf-8")
     drawn = drawn[drawn.index("<svg") :].replace(INK, "currentColor")
     drawn = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", "", drawn, flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""Rust in the pages: programs as rustdoc shows them, and links to what rustdoc writes (`rust:dealkit/struct.Client.html`)."""
+"""Rust in the pages: programs as rustdoc shows them, and links to its output (`rust:dealkit/struct.Client.html`)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 from docutils import nodes
 from sphinx.transforms import SphinxTransform
 
-# Where `make site` puts it.
+# Where `make site` puts the Rust reference.
 REFERENCE = "reference/rust"
 
 
 class Programs(SphinxTransform):
-    """What rustdoc compiles and does not show: lines that begin with `# `, and what follows `rust` in a fence."""
+    """Removes what rustdoc compiles but hides: lines that begin with `# `, and what follows `rust` in a fence."""
 
     default_priority = 200
 

@@ -1,4 +1,4 @@
-"""Puts the stubs in the place of the native module, so that autodoc reads the package without anything being compiled."""
+"""Substitutes the stubs for the native module, so that autodoc reads the package without compiling anything."""
 
 from __future__ import annotations
 import __future__
@@ -18,17 +18,17 @@ STUBS = PACKAGE / "dealkit" / "_native.pyi"
 
 
 def load(version: str) -> None:
-    # Nothing is written beside the sources.
+    # Leaves no bytecode next to the sources.
     sys.dont_write_bytecode = True
     sys.path.insert(0, str(PACKAGE))
     native = ModuleType("dealkit._native")
     native.__file__ = str(STUBS)
-    # Whom autodoc asks for the text, to see what comes first in it.
+    # autodoc asks the loader for the source, to determine the order of the members.
     native.__loader__ = SourceFileLoader(native.__name__, str(STUBS))
-    # Of these, stubs say only which type they have.
+    # The stubs only declare the types of these.
     native.__version__ = version  # type: ignore[attr-defined]
     native.READINGS = ()  # type: ignore[attr-defined]
-    # Before it is run, because what it imports imports it.
+    # Registered before the code runs, because modules that it imports import it.
     sys.modules[native.__name__] = native
     future = __future__.annotations.compiler_flag
     code = compile(STUBS.read_text("utf-8"), str(STUBS), "exec", flags=future, dont_inherit=True)
@@ -38,12 +38,12 @@ def load(version: str) -> None:
 def without_constructor(
     _app: Any, what: str, _name: str, _value: Any, _options: Any, signature: str | None, _returns: str | None
 ) -> tuple[str, None] | None:
-    """Nobody makes exceptions, or what a page names with empty parentheses, by hand."""
+    """Nobody makes exceptions, or classes shown with empty parentheses, by hand, so their signature is left out."""
     return ("", None) if what == "exception" or (what == "class" and signature == "()") else None
 
 
 def without_builtins(_app: Any, document: nodes.document) -> None:
-    """The type `type` is not an attribute of that name."""
+    """A reference to a built-in such as the type `type` does not mean an attribute of that name."""
     for reference in list(document.findall(pending_xref)):
         if reference.get("refdomain") == "py" and hasattr(builtins, reference["reftarget"]):
             reference.replace_self(nodes.Text(reference.children[0].astext()))
@@ -53,7 +53,7 @@ def setup(app: Any) -> dict[str, bool]:
     load(app.config.release)
     app.connect("autodoc-process-signature", without_constructor)
     app.connect("doctree-read", without_builtins)
-    # Napoleon takes what stands before a colon in the docstring of an attribute for its type: it is kept from these.
+    # Napoleon takes text before a colon in an attribute's docstring for its type, so these docstrings are kept from it.
     kept: dict[str, list[str]] = {}
 
     def keep(_app: Any, what: str, name: str, _value: Any, _options: Any, lines: list[str]) -> None:

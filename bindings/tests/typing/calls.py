@@ -1,4 +1,4 @@
-"""What a type checker must make of the clients and their calls. Only checked, never run."""
+"""What a type checker must infer for the clients and their calls. Only checked, never run."""
 
 from collections.abc import Iterable, Iterator
 from datetime import date
@@ -141,7 +141,7 @@ def create_many(client: Client, rows: list[CreateAgentParams]) -> None:
         assert_type(known.ledger_error, LedgerError | None)
     for whole in client.with_raw_response.agents.create_many(rows):
         assert_type(whole, Creation[RawResponse[Agent]])
-    # What a type checker should not look into.
+    # A value that a type checker does not look into.
     untyped: Any = [{"email": "a@b.co"}]
     assert_type(next(client.agents.create_many(untyped)).index, int)
     assert_type(

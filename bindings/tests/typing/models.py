@@ -1,4 +1,4 @@
-"""What a type checker must make of the models. Checked, and run."""
+"""What a type checker must infer for the models. Checked, and run."""
 
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -58,7 +58,7 @@ for contact in deal.contacts:
     assert_type(contact.type, str | None)
     assert_type(contact.fields, tuple[ContactField, ...])
 
-# Models can be made, for tests: lists and tuples alike.
+# Models can be created, for tests, from lists and tuples alike.
 made = Deal(id="d_1", status="CLOSED", quotes=[Quote(estimated_amount_min=1)], metadata={"a": "b"}, extra={"c": 1})
 assert_type(made, Deal)
 assert_type(hash(made), int)

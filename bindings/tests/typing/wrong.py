@@ -1,4 +1,4 @@
-"""What a type checker must refuse: an ignore that is not needed is an error of its own."""
+"""What a type checker must reject: an ignore comment that is not needed is itself an error."""
 
 from collections.abc import Mapping
 from datetime import date
