@@ -63,13 +63,14 @@ impl Agents {
         })
     }
 
-    /// Creates an agent from a body that is sent as it is: no rule is checked. For what
-    /// [`CreateAgent`] cannot say, and for services that accept more than the rules.
+    /// Creates an agent from a body that is sent as it is: no rule is checked. For requests that
+    /// [`CreateAgent`] cannot express, and for services that accept more than the rules allow.
     pub fn create_json(&self, body: Json) -> Call<Agent> {
         self.create_written(body.into_text().into())
     }
 
-    /// As [`create_json`](Self::create_json), of the text of a JSON value: for bindings, which write it themselves.
+    /// Like [`create_json`](Self::create_json), but takes the text of a JSON value: for bindings, which write it
+    /// themselves.
     #[doc(hidden)]
     pub fn create_written(&self, body: Bytes) -> Call<Agent> {
         let operation = Operation {

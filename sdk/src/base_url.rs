@@ -1,10 +1,10 @@
-//! The URL of a service: what it may be, and when two are the same.
+//! The URL of a service: which URLs are valid, and when two are the same.
 
 use url::Url;
 
 use crate::wire;
 
-/// Reads a base URL, or says what is wrong with it.
+/// Parses a base URL, or returns what is wrong with it.
 pub(crate) fn parse(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| {
         format!("base_url is not an absolute URL such as https://deals.example.com: {error}")
@@ -23,13 +23,13 @@ pub(crate) fn parse(text: &str) -> Result<Url, String> {
     Err(wrong.to_owned())
 }
 
-/// How a base URL is written down, whichever way it was given: its host in lower case, without the scheme's own port and
-/// a slash at the end.
+/// The normal form of a base URL, in whatever form it was given: its host in lower case, without the scheme's default
+/// port and without a slash at the end.
 pub(crate) fn normal(url: &Url) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }
 
-/// Whether a base URL that was written down, perhaps by other hands, is this one.
+/// Whether a recorded base URL, perhaps written by hand, is this one.
 pub(crate) fn is_same(written: &str, normal_url: &str) -> bool {
     match parse(written) {
         Ok(url) => normal(&url) == normal_url,

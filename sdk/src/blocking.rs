@@ -1,8 +1,7 @@
 //! The same client for programs without an async runtime (feature `blocking`).
 //!
-//! Every name is that of the async client; a call is made with `send()`, where the other is awaited.
-//! The calling thread does the work; only while the results of many calls are iterated over is there a thread in the
-//! background.
+//! All names are those of the async client; a call is made with `send()` instead of being awaited. The calling
+//! thread does the work; a background thread runs only while you iterate over the results of many calls.
 //!
 //! ```no_run
 //! use dealkit::blocking::Client;
@@ -49,21 +48,21 @@ use crate::{
 
 /// The blocking client. Cheap to clone, and made to be shared between threads.
 ///
-/// On a thread of an async runtime it works too, but stalls that thread: await the calls of
-/// [`dealkit::Client`](crate::Client) there, or make them on a thread for blocking work.
+/// It also works on a thread of an async runtime, but stalls that thread: there, await the calls of
+/// [`dealkit::Client`](crate::Client) instead, or make the blocking calls on a thread for blocking work.
 #[derive(Clone)]
 pub struct Client {
     client: crate::Client,
     driver: Driver,
 }
 
-/// Runs calls to their end on the calling thread.
+/// Runs calls to completion on the calling thread.
 #[derive(Clone)]
 struct Driver {
     runtime: Arc<OwnedRuntime>,
 }
 
-/// A runtime that may be dropped anywhere, also where waiting for it is not allowed.
+/// A runtime that may be dropped anywhere, even where waiting for it is not allowed.
 struct OwnedRuntime(Option<Runtime>);
 
 impl Drop for OwnedRuntime {
@@ -95,8 +94,8 @@ impl Driver {
         };
         let work = || {
             runtime.block_on(async {
-                // Between calls nobody looks after the kept connections. Letting the runtime look once
-                // finds those that the service has closed, before a request goes out on one.
+                // Between calls, nothing polls the idle connections. Yielding to the runtime once lets
+                // it notice those that the service has closed, before a request goes out on one.
                 tokio::task::yield_now().await;
                 future.await
             })
@@ -104,7 +103,7 @@ impl Driver {
         if Handle::try_current().is_err() {
             return Ok(work());
         }
-        // Tokio panics where one runtime is driven on a thread of another, so this borrows a thread.
+        // Tokio panics if one runtime is driven on a thread of another, so this borrows a thread.
         match std::thread::scope(|scope| scope.spawn(work).join()) {
             Ok(output) => Ok(output),
             Err(panic) => std::panic::resume_unwind(panic),
@@ -113,16 +112,16 @@ impl Driver {
 }
 
 impl Client {
-    /// A builder with every default set; it lacks the base URL and the service key. Its options are those of
-    /// [`dealkit::ClientBuilder`](crate::ClientBuilder).
+    /// A builder with every default set; only the base URL and the service key are missing. Its options are
+    /// those of [`dealkit::ClientBuilder`](crate::ClientBuilder).
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
 
-    /// The blocking face of an async client.
+    /// Wraps an async client.
     ///
     /// # Errors
-    /// Of kind `Config` when the system refuses what the runtime needs.
+    /// Of kind `Config` when the operating system refuses something that the runtime needs.
     pub fn new(client: crate::Client) -> Result<Self, Error> {
         Ok(Self {
             client,
@@ -133,7 +132,7 @@ impl Client {
     /// See [`dealkit::Client::from_env`](crate::Client::from_env).
     ///
     /// # Errors
-    /// Of kind `Config` when a variable is missing or does not hold what it should.
+    /// Of kind `Config` when a variable is missing or its value is not valid.
     pub fn from_env() -> Result<Self, Error> {
         Self::new(crate::Client::from_env()?)
     }
@@ -191,8 +190,8 @@ impl ClientBuilder {
     /// Checks the configuration and makes the client.
     ///
     /// # Errors
-    /// Of kind `Config`; the text says which setting is wrong and what it takes, and repeats neither the
-    /// key nor the URL. Also when the system refuses what the runtime needs.
+    /// Of kind `Config`. The text says which setting is wrong and what it takes, and contains neither
+    /// the key nor the URL. Also when the operating system refuses something that the runtime needs.
     pub fn build(self) -> Result<Client, Error> {
         let shared = self.shares_with().cloned();
         let client = self.build_async(shared.as_ref().map(|shared| &shared.client))?;
@@ -311,7 +310,7 @@ impl<T: Send> Call<T> {
     /// See [`dealkit::Call::into_request`](crate::Call::into_request).
     ///
     /// # Errors
-    /// What sending the call would find wrong before a byte leaves.
+    /// Whatever sending the call would find wrong before a byte leaves.
     pub fn into_request(self) -> Result<http::Request<Bytes>, Error> {
         self.call.into_request()
     }
@@ -324,7 +323,7 @@ impl<T: Send> Call<T> {
         }
     }
 
-    /// Makes the call and waits for its end.
+    /// Makes the call and waits until it completes.
     ///
     /// # Errors
     /// See [`Error`].
@@ -347,7 +346,7 @@ impl Call<RawResponse> {
     }
 }
 
-/// A call that comes back with the whole response; see [`Call::with_response`].
+/// A call that returns the whole response; see [`Call::with_response`].
 #[must_use = "a call does nothing until it is sent"]
 #[derive(Debug)]
 pub struct CallWithResponse<T> {
@@ -356,7 +355,7 @@ pub struct CallWithResponse<T> {
 }
 
 impl<T: Send> CallWithResponse<T> {
-    /// Makes the call and waits for its end.
+    /// Makes the call and waits until it completes.
     ///
     /// # Errors
     /// See [`Error`].
@@ -365,7 +364,7 @@ impl<T: Send> CallWithResponse<T> {
     }
 }
 
-/// Retrieves many deals: a value to adjust and iterate over; see
+/// Retrieves many deals: a value to configure and iterate over; see
 /// [`dealkit::RetrieveMany`](crate::RetrieveMany).
 #[must_use = "nothing is retrieved until it is iterated over"]
 #[derive(Debug)]
@@ -427,8 +426,8 @@ where
     }
 }
 
-/// The deals of a [`RetrieveMany`]. A thread in the background looks after those in flight, so that they come in
-/// while the caller works on those it has; it ends with the iterator.
+/// The deals of a [`RetrieveMany`]. A background thread drives the calls in flight, so that deals arrive while
+/// the caller works on earlier ones; it ends with the iterator.
 #[derive(Debug)]
 pub struct Iter<I> {
     ids: Source<I>,
@@ -450,7 +449,8 @@ where
     }
 }
 
-/// Creates many agents: a value to adjust and iterate over; see [`dealkit::CreateMany`](crate::CreateMany).
+/// Creates many agents: a value to configure and iterate over; see
+/// [`dealkit::CreateMany`](crate::CreateMany).
 ///
 /// ```no_run
 /// # fn example(client: dealkit::blocking::Client, rows: Vec<dealkit::CreateAgent>) {
@@ -495,7 +495,7 @@ where
     /// See [`dealkit::CreateMany::ledger`](crate::CreateMany::ledger).
     ///
     /// # Errors
-    /// When the ledger cannot be opened or written, or is another's.
+    /// If the ledger cannot be opened or written, or does not belong to this job.
     pub fn ledger<'a>(
         mut self,
         path: impl AsRef<Path>,
@@ -541,8 +541,8 @@ where
     }
 }
 
-/// The agents of a [`CreateMany`], each as one [`Creation`]. A thread in the background looks after those in flight;
-/// it ends with the iterator.
+/// The agents of a [`CreateMany`], each as one [`Creation`]. A background thread drives the calls in flight; it ends
+/// with the iterator.
 #[derive(Debug)]
 pub struct Creations<I> {
     rows: Source<I>,
@@ -576,9 +576,9 @@ where
     }
 }
 
-/// Calls in flight that a worker looks after.
+/// Calls in flight that a worker drives.
 trait Calls: Stream<Item: Send> + Unpin + Send + 'static {
-    /// What is pushed to them.
+    /// The type that is pushed to them.
     type Input: Send + 'static;
 
     fn push(&mut self, input: Self::Input);
@@ -600,24 +600,24 @@ impl Calls for CreationsInFlight {
     }
 }
 
-/// Looks after the calls in flight of an iterator.
+/// Drives the calls in flight of an iterator.
 struct Worker<C: Calls> {
-    /// How many calls were pushed and not handed over.
+    /// How many calls were pushed but not handed over.
     out: usize,
     state: WorkerState<C>,
 }
 
 enum WorkerState<C: Calls> {
-    /// On the calling thread: as long as nothing is in flight, and where the system refuses a thread.
+    /// On the calling thread: as long as nothing is in flight, or if the operating system refuses a thread.
     Caller(C, Driver),
     /// On a thread of its own.
     Background {
         inputs: UnboundedSender<C::Input>,
         items: Receiver<C::Item>,
-        /// What is left in flight when no more can be pushed.
+        /// Returns what is left in flight once no more can be pushed.
         thread: JoinHandle<Option<(C, Driver)>>,
     },
-    /// It has panicked.
+    /// The thread has panicked.
     Gone,
 }
 
@@ -638,14 +638,14 @@ impl<C: Calls> Worker<C> {
         };
         match &mut state {
             WorkerState::Caller(calls, _) => calls.push(input),
-            // Where nobody takes it, `next` finds out why.
+            // If nobody receives it, `next` finds out why.
             WorkerState::Background { inputs, .. } => drop(inputs.send(input)),
             WorkerState::Gone => {}
         }
         self.state = state;
     }
 
-    /// Waits for what the next of the calls in flight comes to, if there is one.
+    /// Waits for the next result of the calls in flight, if there are any.
     fn next(&mut self) -> Option<C::Item> {
         if self.out == 0 {
             return None;
@@ -666,7 +666,8 @@ impl<C: Calls> Worker<C> {
         None
     }
 
-    /// Looks after them no longer: what has come and was not handed over, and what `finish` makes of the others.
+    /// Stops driving the calls: returns the results that have come but were not handed over, and what `finish`
+    /// makes of the remaining calls.
     fn end(mut self, finish: impl FnOnce(&mut C) -> Vec<C::Item> + Send) -> Vec<C::Item> {
         let (mut came, left) = match self.take() {
             WorkerState::Caller(calls, driver) => (Vec::new(), Some((calls, driver))),
@@ -682,7 +683,7 @@ impl<C: Calls> Worker<C> {
             WorkerState::Gone => (Vec::new(), None),
         };
         if let Some((mut calls, driver)) = left {
-            // On the runtime: responses may have come.
+            // Runs on the runtime, because responses may have come.
             let finished = driver.run(async { finish(&mut calls) });
             came.extend(finished.unwrap_or_default());
         }
@@ -694,12 +695,12 @@ impl<C: Calls> Worker<C> {
     }
 }
 
-/// What is in flight is given up, and a ledger closed, before this comes to its end.
+/// Gives up the calls in flight, and closes a ledger, before it returns.
 impl<C: Calls> Drop for Worker<C> {
     fn drop(&mut self) {
         if let WorkerState::Background { inputs, thread, .. } = self.take() {
             drop(inputs);
-            // It may have panicked; whoever drops it is not to panic as well.
+            // The thread may have panicked; dropping the worker must not panic as well.
             let _ = thread.join();
         }
     }
@@ -709,7 +710,8 @@ impl<C: Calls> WorkerState<C> {
     fn start(calls: C, driver: Driver) -> Self {
         let (inputs, pushed) = unbounded_channel();
         let (came, items) = channel();
-        // It gets them once it is there, so that they are not lost where the system refuses a thread.
+        // The thread receives the calls only once it runs, so that they are not lost if the operating
+        // system refuses a thread.
         let (hand_over, handed_over) = channel::<(C, Driver)>();
         let work = move || {
             let (mut calls, driver) = handed_over.recv().ok()?;
@@ -733,7 +735,7 @@ impl<C: Calls> WorkerState<C> {
     }
 }
 
-/// What a thread has come to; a panic goes on here.
+/// The result of a thread; a panic is propagated.
 fn joined<T>(thread: JoinHandle<T>) -> T {
     match thread.join() {
         Ok(output) => output,
@@ -747,7 +749,7 @@ impl<C: Calls> fmt::Debug for Worker<C> {
     }
 }
 
-/// Makes the calls that are pushed, until nobody can push any more.
+/// Makes the calls that are pushed, until no more can be pushed.
 async fn make<C: Calls>(
     calls: &mut C,
     mut pushed: UnboundedReceiver<C::Input>,
@@ -760,7 +762,7 @@ async fn make<C: Calls>(
                 Poll::Ready(None) => return Poll::Ready(()),
                 Poll::Pending => match calls.poll_next_unpin(context) {
                     Poll::Ready(Some(item)) => drop(came.send(item)),
-                    // Where nothing is in flight, the next to be pushed is waited for.
+                    // If nothing is in flight, wait for the next push.
                     Poll::Ready(None) | Poll::Pending => return Poll::Pending,
                 },
             }

@@ -1,4 +1,4 @@
-//! A call: a value that describes a request, can be adjusted, looked at, and awaited.
+//! A call: a value that describes a request and can be adjusted, inspected and awaited.
 
 use std::{
     fmt,
@@ -31,8 +31,8 @@ use crate::{
 
 /// A call that has not been made yet.
 ///
-/// Await it, or `send()` it, to make it. Before that it takes options of its own, can be asked to keep
-/// the whole response, and can be turned into the exact HTTP request without sending anything.
+/// To make it, await it or `send()` it. Before that, it can be given options of its own, be asked to
+/// keep the whole response, or be turned into the exact HTTP request without sending anything.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -47,34 +47,34 @@ use crate::{
 pub struct Call<T> {
     service: Arc<Service>,
     operation: Operation,
-    /// What is wrong with the call's parts comes out when it is sent: only `build()` fails on its own.
+    /// Errors in the call's parts are returned when it is sent: only `build()` fails on its own.
     parts: Result<Parts, Error>,
     options: CallOptions,
     read: Read<T>,
-    /// How far it has come once it is sent.
+    /// How far the call has come once it is sent.
     progress: Arc<CallProgress>,
     before_sending: Option<BeforeSending>,
 }
 
-/// Reads what a call comes back with.
+/// Reads the response of a call.
 type Read<T> = fn(HttpResponse, &Operation) -> Result<T, Error>;
 
 struct Parts {
     method: Method,
     url: Url,
     headers: HeaderMap,
-    /// What carries the caller's trace on, in place of what the client would send.
+    /// The headers that propagate the caller's trace, instead of those that the client would send.
     trace: Option<HeaderMap>,
     body: Option<Bytes>,
 }
 
-/// What a call asks for, as logs and traces show it: no identifier, no value.
+/// What a call asks for, as shown in logs and traces: no identifiers, no values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallDescription {
     /// The method.
     pub method: Method,
-    /// The path with placeholders in the place of identifiers, such as `/v1/deals/{id}`.
+    /// The path, with placeholders instead of identifiers, such as `/v1/deals/{id}`.
     pub template: String,
     /// The host of the service.
     pub server_address: String,
@@ -117,24 +117,24 @@ impl<T> Call<T> {
         self
     }
 
-    /// The most time that the call may take, all attempts included, in place of the client's.
+    /// The maximum duration of the call, including all attempts, overriding the client's.
     pub fn timeout(mut self, total: Duration) -> Self {
         self.options.timeout = Some(total);
         self
     }
 
-    /// What is retried, in place of the client's policy.
+    /// What is retried, overriding the client's policy.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.options.retry = Some(policy);
         self
     }
 
-    /// How far the call has come: for one who may give it up.
+    /// How far the call has come, for a caller that may give it up.
     pub(crate) fn progress(&self) -> Arc<CallProgress> {
         Arc::clone(&self.progress)
     }
 
-    /// Has this done before the first attempt, once that has its turn.
+    /// Runs this before the first attempt, once that has its turn.
     pub(crate) fn before_sending(mut self, before_sending: BeforeSending) -> Self {
         self.before_sending = Some(before_sending);
         self
@@ -145,7 +145,7 @@ impl<T> Call<T> {
         self
     }
 
-    /// Adds a header, in place of one of that name that the client sends. The service key and the
+    /// Adds a header, replacing one of the same name that the client sends. The service key and the
     /// headers that frame the message cannot be set. With a `Range`, a 206 is a success; with an
     /// `Accept-Encoding`, so is a body in any content coding, which is left for you to decode.
     pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
@@ -157,9 +157,9 @@ impl<T> Call<T> {
         self
     }
 
-    /// Sends these headers, such as `traceparent` and `tracestate`, in place of what
-    /// [`ClientBuilder::propagate`](crate::ClientBuilder::propagate) would write: for a caller who keeps the
-    /// call's span. Where a header of the call or of the client has one of these names, none of them is sent.
+    /// Sends these headers, such as `traceparent` and `tracestate`, instead of those that
+    /// [`ClientBuilder::propagate`](crate::ClientBuilder::propagate) would write: for a caller that manages the call's
+    /// span itself. If the call or the client already sets a header with one of these names, none of them is sent.
     pub fn propagate(mut self, headers: HeaderMap) -> Self {
         if let Ok(parts) = &mut self.parts {
             parts.trace = Some(headers);
@@ -186,7 +186,7 @@ impl<T> Call<T> {
         }
     }
 
-    /// Makes the call come back with the whole response: status, headers, attempts and raw body, beside
+    /// Makes the call return the whole response: status, headers, attempts and raw body, in addition to
     /// the value.
     pub fn with_response(self) -> CallWithResponse<T> {
         CallWithResponse { call: self }
@@ -196,7 +196,7 @@ impl<T> Call<T> {
     /// does not show it).
     ///
     /// # Errors
-    /// What sending the call would find wrong before a byte leaves.
+    /// Whatever sending the call would find wrong before a byte leaves.
     ///
     /// ```
     /// use dealkit::Client;
@@ -237,7 +237,7 @@ fn prepare(
         service.propagate.as_ref()?(&mut trace);
         Some(trace)
     });
-    // Most calls send what every call sends, and share it.
+    // Most calls send the same headers, and share them.
     let mut headers = Arc::clone(match body {
         Some(_) => &service.headers_with_body,
         None => &service.headers,
@@ -257,7 +257,7 @@ fn prepare(
 }
 
 impl<T> Call<T> {
-    /// Makes the call come back with the raw response: the body is left for the caller to read, with
+    /// Makes the call return the raw response, whose body is left for the caller to read with
     /// [`RawResponse::json`].
     pub fn raw_response(self) -> Call<RawResponse> {
         Call {
@@ -339,7 +339,7 @@ impl Call<RawResponse> {
         }
     }
 
-    /// Adds a parameter to the query.
+    /// Adds a query parameter.
     pub fn query(mut self, name: &str, value: &str) -> Self {
         if let Ok(parts) = &mut self.parts {
             parts.url.query_pairs_mut().append_pair(name, value);
@@ -357,7 +357,7 @@ impl<T: 'static> IntoFuture for Call<T> {
     }
 }
 
-/// A call that comes back with the whole response; see [`Call::with_response`].
+/// A call that returns the whole response; see [`Call::with_response`].
 #[must_use = "a call does nothing until it is awaited or sent"]
 pub struct CallWithResponse<T> {
     call: Call<T>,

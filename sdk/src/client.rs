@@ -1,4 +1,4 @@
-//! The client: its configuration, checked once, and the way in to its calls.
+//! The client: its configuration, checked once, and the entry point to its calls.
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
@@ -28,10 +28,10 @@ use crate::{
     wire,
 };
 
-/// The environment variable that [`Client::from_env`] reads the base URL from.
+/// The environment variable from which [`Client::from_env`] reads the base URL.
 pub const BASE_URL_VARIABLE: &str = "DEALKIT_BASE_URL";
 
-/// The environment variable that [`Client::from_env`] reads the service key from.
+/// The environment variable from which [`Client::from_env`] reads the service key.
 pub const SERVICE_KEY_VARIABLE: &str = "DEALKIT_SERVICE_KEY";
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -60,7 +60,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A builder with every default set; it lacks the base URL and the service key.
+    /// A builder with every default set; only the base URL and the service key are missing.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
@@ -68,7 +68,7 @@ impl Client {
     /// A client with the base URL in `DEALKIT_BASE_URL` and the key in `DEALKIT_SERVICE_KEY`.
     ///
     /// # Errors
-    /// Of kind `Config` when a variable is missing or does not hold what it should.
+    /// Of kind `Config` when a variable is missing or its value is not valid.
     pub fn from_env() -> Result<Self, Error> {
         let variable = |name: &str| {
             std::env::var(name).map_err(|_| {
@@ -93,8 +93,8 @@ impl Client {
         Deals::new(Arc::clone(&self.service))
     }
 
-    /// A call of an undocumented operation, with this client's key, limits and errors. The segments follow `/v1` and are escaped as
-    /// identifiers are; the first names what the others are of, and so holds no slash.
+    /// A call to an undocumented operation, with this client's key, limits and errors. The segments follow `/v1` and
+    /// are escaped like identifiers. The first segment names the collection, and so must not contain a slash.
     ///
     /// ```no_run
     /// # async fn example(client: dealkit::Client, id: &str) -> Result<(), dealkit::Error> {
@@ -133,7 +133,7 @@ impl Client {
         )
     }
 
-    /// The most time that a call may take, all attempts included; see [`ClientBuilder::timeout`].
+    /// The maximum duration of a call, including all attempts; see [`ClientBuilder::timeout`].
     pub fn timeout(&self) -> Duration {
         self.service.total_timeout
     }
@@ -148,8 +148,8 @@ impl Client {
         Arc::ptr_eq(&self.service.pools, &with.service.pools)
     }
 
-    /// Whether this client and the other one are one to the service: the rate limit, the pauses that the service
-    /// asks for, and the retry quota are theirs together; see [`ClientBuilder::share_connections`].
+    /// Whether the service sees this client and the other one as a single client: they share the rate limit, the
+    /// pauses that the service asks for, and the retry quota; see [`ClientBuilder::share_connections`].
     pub fn shares_limits(&self, with: &Client) -> bool {
         Arc::ptr_eq(&self.service.traffic, &with.service.traffic)
     }
@@ -165,7 +165,7 @@ impl fmt::Debug for Client {
 
 /// Sets up a [`Client`]. Only [`build`](Self::build) fails.
 ///
-/// A clone of it makes another client, with other settings where they differ:
+/// Clone a builder to make several clients whose settings differ:
 ///
 /// ```
 /// use std::time::Duration;
@@ -180,7 +180,7 @@ impl fmt::Debug for Client {
 /// # Ok::<(), dealkit::Error>(())
 /// ```
 ///
-/// `C` is what it builds: this client, or the [blocking one](crate::blocking::Client).
+/// `C` is the type it builds: this client, or the [blocking one](crate::blocking::Client).
 #[derive(Clone)]
 #[must_use]
 pub struct ClientBuilder<C = Client> {
@@ -230,8 +230,7 @@ impl<C> Default for ClientBuilder<C> {
 }
 
 impl<C: Clone> ClientBuilder<C> {
-    /// The service's address, without the `/v1` that dealkit adds: with or without a path, with or without a
-    /// last slash.
+    /// The service's address, without the `/v1` that dealkit adds. It may have a path, and may end with a slash.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = Some(url.into());
         self
@@ -243,41 +242,41 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// The most time that a call may take, all attempts included. Default: 60 s.
+    /// The maximum duration of a call, including all attempts. Default: 60 s.
     pub fn timeout(mut self, total: Duration) -> Self {
         self.total_timeout = total;
         self
     }
 
-    /// The most time that one attempt may take, connecting included. Default: 30 s.
+    /// The maximum duration of one attempt, including connecting. Default: 30 s.
     pub fn attempt_timeout(mut self, attempt: Duration) -> Self {
         self.attempt_timeout = attempt;
         self
     }
 
-    /// The most time that making a connection may take, TLS included. Default: 5 s.
+    /// The maximum time for making a connection, including TLS. Default: 5 s.
     pub fn connect_timeout(mut self, connect: Duration) -> Self {
         self.connect_timeout = connect;
         self
     }
 
-    /// What is retried, how often, and after what wait. Default: [`RetryPolicy::new`].
+    /// What is retried, how many times, and after what delay. Default: [`RetryPolicy::new`].
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
     }
 
-    /// The most requests a second, over all calls of the client and all their attempts; `0.5` is one every two
-    /// seconds. Default: no limit.
+    /// The maximum number of requests per second, over all calls of the client and all their attempts; `0.5`
+    /// is one every two seconds. Default: no limit.
     ///
-    /// Requests go out evenly spaced. Calls wait for their turn, first come, first served, within their time; when
-    /// it would come too late, the call fails at once, with kind `Timeout` and outcome `NotSent`. The limit is one
-    /// client's and its clones': another client, or another process, has its own.
+    /// Requests go out evenly spaced. Calls wait for their turn in order of arrival, within their timeout; a call
+    /// whose turn would come too late fails at once, with kind `Timeout` and outcome `NotSent`. The limit applies
+    /// to one client and its clones: another client, or another process, has its own.
     ///
-    /// Without it a client still heeds a service that has had enough: after a 429, or a 503 with `Retry-After`, all
-    /// its calls wait as long as the service asks, but no longer than a minute for what another call was told, and
-    /// go on evenly spaced, at 0.7 of the rate before. They are back at that rate after 5 s, at 3.4 times that
-    /// rate after 15 s, and without any limit a minute after the last refusal.
+    /// Even without a limit, a client backs off when the service is overloaded: after a 429, or a 503 with
+    /// `Retry-After`, all its calls wait as long as the service asks, but at most a minute if it was another call that
+    /// was told to wait. They then go on evenly spaced, at 0.7 of the previous rate. They are back at the previous rate
+    /// after 5 s, at 3.4 times that rate after 15 s, and without any limit a minute after the last refusal.
     ///
     /// ```
     /// use dealkit::Client;
@@ -297,17 +296,16 @@ impl<C: Clone> ClientBuilder<C> {
 
     /// How many unused connections are kept for the next call. Default: 64.
     ///
-    /// GET and HEAD use a connection again for up to 30 s. Every other request does only within 1 s of the
-    /// request before it: on an older connection the service may hang up just as the request goes out, and it
-    /// would be unknown whether it had acted.
+    /// GET and HEAD reuse a connection for up to 30 s. All other requests do so only within 1 s of the
+    /// request before: the service may close an older connection just as the request goes out, and it would
+    /// be unknown whether it had acted.
     pub fn max_idle_connections(mut self, connections: usize) -> Self {
         self.max_idle_connections = connections;
         self
     }
 
-    /// The largest body of a response that is read, in bytes. Default: 64 MiB. Of the body of an error at
-    /// most 1 MiB is read, whatever this says, and a document holds at most
-    /// [`MAX_VALUES`](crate::document::MAX_VALUES) values.
+    /// The maximum size of a response body, in bytes. Default: 64 MiB. The body of an error is read up to 1 MiB,
+    /// whatever this limit, and a document holds at most [`MAX_VALUES`](crate::document::MAX_VALUES) values.
     pub fn max_response_bytes(mut self, bytes: u64) -> Self {
         self.max_response_bytes = bytes;
         self
@@ -326,24 +324,24 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// A proxy to go through, such as `http://user:password@proxy.example.com:3128`, in place of the one that the
-    /// environment names. It speaks HTTP; SOCKS is not supported. A service on a loopback address is always
-    /// called directly.
+    /// The proxy to use, such as `http://user:password@proxy.example.com:3128`, instead of the one that the
+    /// environment names. It must be an HTTP proxy; SOCKS is not supported. A service on a loopback address is
+    /// always called directly.
     ///
-    /// The environment is read when the client is built: `HTTPS_PROXY` and `HTTP_PROXY` by the base URL's scheme,
-    /// else `ALL_PROXY`; in `NO_PROXY` stand hosts (with all below them), addresses, networks such as
-    /// `10.0.0.0/8`, or `*`, with commas between them. Each may be in lower case.
+    /// The environment is read when the client is built: `HTTPS_PROXY` or `HTTP_PROXY`, depending on the base
+    /// URL's scheme, otherwise `ALL_PROXY`. `NO_PROXY` is a comma-separated list of hosts (each including all its
+    /// subdomains), addresses, networks such as `10.0.0.0/8`, or `*`. Each variable name may be in lower case.
     pub fn proxy(mut self, url: impl Into<String>) -> Self {
         self.proxy = Some(url.into());
         self
     }
 
-    /// Trusts these certificates, in PEM, beside those that the system trusts: for a service whose certificate
-    /// an issuer of your own has signed. Called again, it adds to them.
+    /// Trusts these certificates, in PEM, in addition to those that the system trusts: for a service whose
+    /// certificate is signed by an issuer of your own. Further calls add to them.
     ///
     /// The system's certificates are those of the platform; on Linux those that `SSL_CERT_FILE` or
-    /// `SSL_CERT_DIR` name, or else the distribution's. They are loaded once in a process. There is no way
-    /// to trust just any certificate: whoever is between would read the service key.
+    /// `SSL_CERT_DIR` name, or else the distribution's. They are loaded once per process. There is no way
+    /// to accept any certificate whatsoever: a man in the middle would read the service key.
     ///
     /// ```no_run
     /// # use dealkit::Client;
@@ -360,8 +358,8 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Trusts these certificates, in PEM, and none of those that the system trusts. Together with
-    /// [`root_certificates`](Self::root_certificates) it trusts what either is given.
+    /// Trusts these certificates, in PEM, and none of those that the system trusts. When combined with
+    /// [`root_certificates`](Self::root_certificates), the certificates given to either are trusted.
     #[cfg(feature = "rustls-no-provider")]
     pub fn only_root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.tls.add_roots(pem.as_ref());
@@ -369,8 +367,8 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Shows this certificate to a service that asks for one (mutual TLS): in PEM, the certificate, those that
-    /// lead to its issuer if need be, and the private key without a password.
+    /// Presents this certificate to a service that asks for one (mutual TLS). The PEM contains the certificate, the
+    /// intermediate certificates that lead to its issuer if need be, and the private key without a password.
     ///
     /// ```no_run
     /// # use dealkit::Client;
@@ -396,16 +394,16 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Allows plain `http` to a host that is not this machine. Everybody on the way can then read the
-    /// service key.
+    /// Allows plain `http` to a host that is not this machine. Anyone on the network path can then
+    /// read the service key.
     pub fn allow_http(mut self, allow: bool) -> Self {
         self.allow_http = allow;
         self
     }
 
-    /// Lets each call carry the current trace on: `write` is run once for each call, within its span, and writes
-    /// headers such as `traceparent`. Where a header of the call or of the client has one of these names, none
-    /// of them is sent.
+    /// Propagates the current trace with each call: `write` runs once per call, within its span, and writes
+    /// headers such as `traceparent`. If the call or the client already sets a header with one of these names,
+    /// none of them is sent.
     ///
     /// With `tracing-opentelemetry` and `opentelemetry-http`, as the example `traces` shows:
     ///
@@ -422,15 +420,15 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Shares the connections of `with` where this client would make them in the same way.
+    /// Shares the connections of `with` if this client would make them in the same way.
     ///
-    /// The base URL, the key, headers, the user agent, retries, the total timeout and the limit of a response
-    /// may differ. Where the connect timeout, the attempt timeout, the number of idle connections, HTTP/2
-    /// without TLS, certificates or the proxy differ, or one client alone calls a loopback address, this client gets
+    /// The base URL, the key, headers, the user agent, retries, the total timeout and the response size limit may
+    /// differ. If the connect timeout, the attempt timeout, the number of idle connections, HTTP/2 without TLS,
+    /// certificates or the proxy differ, or if only one of the clients calls a loopback address, this client gets
     /// connections of its own.
     ///
-    /// Where the base URL, the key and the rate limit are the same, the two are one client to the service: they
-    /// share the rate limit, the pauses that the service asks for, and the retry quota.
+    /// If the base URL, the key and the rate limit are the same, the service sees the two as a single client:
+    /// they share the rate limit, the pauses that the service asks for, and the retry quota.
     pub fn share_connections(mut self, with: &C) -> Self {
         self.share_with = Some(with.clone());
         self
@@ -441,7 +439,7 @@ impl<C: Clone> ClientBuilder<C> {
         self.share_with.as_ref()
     }
 
-    /// Checks the configuration and makes the async client, which every other one is made of.
+    /// Checks the configuration and makes the async client, on which every other one is built.
     pub(crate) fn build_async(self, share_with: Option<&Client>) -> Result<Client, Error> {
         let base = self.checked_base_url()?;
         let key = self.checked_key()?;
@@ -559,7 +557,7 @@ impl<C: Clone> ClientBuilder<C> {
 
     fn route(&self, base: &Url) -> Result<Route, Error> {
         let told = self.proxy.as_deref().map(Proxy::new).transpose()?;
-        // The proxy would get the key of a service on this very machine.
+        // A proxy would receive the key of a service on this very machine.
         if is_loopback(base) {
             return Ok(Route::Loopback {
                 tls: base.scheme() == "https",
@@ -577,8 +575,8 @@ impl ClientBuilder {
     /// Checks the configuration and makes the client.
     ///
     /// # Errors
-    /// Of kind `Config`; the text says which setting is wrong and what it takes, and repeats neither the
-    /// key nor the URL.
+    /// Of kind `Config`. The text says which setting is wrong and what it takes, and contains neither
+    /// the key nor the URL.
     pub fn build(self) -> Result<Client, Error> {
         let share_with = self.shares_with().cloned();
         self.build_async(share_with.as_ref())
@@ -591,7 +589,7 @@ impl<C> fmt::Debug for ClientBuilder<C> {
     }
 }
 
-/// Whether the URL names this machine itself.
+/// Whether the URL's host is this machine.
 fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => {

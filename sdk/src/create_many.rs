@@ -1,4 +1,4 @@
-//! Many agents to create, a bounded number at a time.
+//! Creating many agents, a bounded number at a time.
 
 use std::{
     fmt,
@@ -33,15 +33,15 @@ use crate::{
     wire,
 };
 
-/// How many agents are created at the same time unless the caller says otherwise.
+/// How many agents are created at the same time by default.
 const CONCURRENCY: usize = 8;
 
-/// Creates many agents: a value to adjust and turn into a [stream](Self::stream).
+/// Creates many agents: a value to configure and turn into a [stream](Self::stream).
 ///
-/// Rows are taken from the iterator only as fast as the results are taken from the stream: the iterator may be
-/// endless. Every row comes back exactly once, as one [`Creation`] with its index. One that fails is one item that
-/// holds an error; the others go on. A row that breaks the rules is never sent: its error has every violation, and
-/// the outcome `NotSent`. [`CreateRow`] says what a row can be.
+/// Rows are taken from the iterator only as fast as results are taken from the stream, so the iterator may be
+/// endless. Every row comes back exactly once, as one [`Creation`] with its index. A row that fails is one item
+/// that holds an error; the others go on. A row that breaks the rules is never sent: its error holds every
+/// violation, and has the outcome `NotSent`. [`CreateRow`] lists what a row can be.
 ///
 /// ```no_run
 /// use dealkit::{AgentProfile, CreateAgent};
@@ -68,15 +68,15 @@ const CONCURRENCY: usize = 8;
 /// # Each create
 ///
 /// follows the rules of [`Agents::create`](crate::Agents::create): it is retried only where it is certain that the
-/// service did not act, and keeps the client's rate limit.
+/// service did not act, and it obeys the client's rate limit.
 ///
 #[doc = include_str!("create_outcomes.md")]
 ///
 /// # Stopping early
 ///
-/// [`CreateStream::stop`] takes no further row; what is in flight still comes. [`CreateStream::cancel`] gives up
-/// what is in flight, and says of each such row what is known of it. A stream that is merely dropped cancels too,
-/// and says nothing, so a job that may be interrupted does it itself:
+/// [`CreateStream::stop`] takes no more rows; those in flight still come back. [`CreateStream::cancel`] gives up
+/// the rows in flight, and reports what is known of each. Merely dropping the stream cancels too, but reports
+/// nothing, so a job that may be interrupted should call `cancel` itself:
 ///
 /// ```no_run
 /// # use dealkit::{CreateAgent, ValidationError};
@@ -108,7 +108,7 @@ pub struct CreateMany<I, T = Agent> {
     rows: I,
     plan: Plan,
     call: MakeCall<T>,
-    /// The address that the ledger is bound to.
+    /// The base URL that the ledger is bound to.
     service: String,
     recorder: Option<Recorder>,
     agent_id: AgentIdOf<T>,
@@ -117,32 +117,32 @@ pub struct CreateMany<I, T = Agent> {
 /// Makes the call of one body.
 type MakeCall<T> = Arc<dyn Fn(Bytes) -> Call<T> + Send + Sync>;
 
-/// What the ledger records of an agent.
+/// The agent's identifier, which the ledger records.
 type AgentIdOf<T> = fn(&T) -> Option<String>;
 
-/// One agent of many: which row it is, and what came of it.
+/// One agent of many: which row it belongs to, and the result.
 ///
-/// `Debug` shows nothing that is personal.
+/// `Debug` shows no personal data.
 #[non_exhaustive]
 pub struct Creation<T = Agent> {
-    /// The place of the row among those given, from 0.
+    /// The index of the row among those given, from 0.
     pub index: usize,
-    /// The agent, or why there is none that is known.
+    /// The agent, or the error because of which no agent is known.
     pub result: Result<T, Error>,
     /// The row's key, if it has one.
     pub key: Option<String>,
-    /// Whether this is what the ledger has from an earlier run, and nothing was sent: then `result` is an error of kind
-    /// [`Recorded`](crate::ErrorKind::Recorded), also of an agent that was created.
+    /// Whether this is the ledger's record from an earlier run, and nothing was sent: `result` is then an error of
+    /// kind [`Recorded`](crate::ErrorKind::Recorded), even if the agent was created.
     pub recorded: bool,
-    /// Why what came of the row is not in the ledger, if it could not be written. A later run then takes the outcome
-    /// for unknown; of this run, no further row is sent.
+    /// Why the outcome of the row could not be written to the ledger, if that failed. A later run then treats the
+    /// outcome as unknown; this run sends no more rows.
     pub ledger_error: Option<LedgerError>,
     recorded_id: Option<AgentId>,
 }
 
 impl<T> Creation<T> {
-    /// What the row came to: `Succeeded` where the agent was created, also where the response could not be read, or
-    /// the [outcome of the error](Error::outcome).
+    /// The outcome of the row: `Succeeded` if the agent was created, even if the response could not be read;
+    /// otherwise the [outcome of the error](Error::outcome).
     pub fn outcome(&self) -> Outcome {
         match &self.result {
             Ok(_) => Outcome::Succeeded,
@@ -150,8 +150,8 @@ impl<T> Creation<T> {
         }
     }
 
-    /// The agent that an earlier run has created, if that is [recorded](Self::recorded). There is none where its
-    /// response could not be read.
+    /// The agent that an earlier run created, if the row is [recorded](Self::recorded). `None` if the response
+    /// to that create could not be read.
     pub fn recorded_agent_id(&self) -> Option<&AgentId> {
         self.recorded_id.as_ref()
     }
@@ -177,13 +177,13 @@ impl<T: fmt::Debug> fmt::Debug for Creation<T> {
     }
 }
 
-/// A row of a [`CreateMany`]: the request of an agent, or why there is none.
+/// A row of a [`CreateMany`]: the request for an agent, or the error because of which there is none.
 ///
 /// | made from | |
 /// |---|---|
 /// | [`CreateAgent`] | every rule is checked before it is sent, however it was built |
-/// | [`Json`] | a body that is sent as it is, for services that accept more than the rules |
-/// | a `Result` of these | such as what [`build`](crate::CreateAgent::builder) returns: an error is the row's error |
+/// | [`Json`] | a body that is sent as it is, for services that accept more than the rules allow |
+/// | a `Result` of these | such as the return value of [`build`](crate::CreateAgent::builder): an error becomes the row's error |
 /// | `(key, row)` | a row with its key, for a [ledger](CreateMany::ledger) |
 pub struct CreateRow {
     body: Result<Bytes, Error>,
@@ -191,13 +191,13 @@ pub struct CreateRow {
 }
 
 impl CreateRow {
-    /// A row of the text of a JSON value, or what is wrong with it: for bindings, which write it themselves.
+    /// A row made from the text of a JSON value, or from an error: for bindings, which write the JSON themselves.
     #[doc(hidden)]
     pub fn written(body: Result<Bytes, Error>) -> Self {
         Self { body, key: None }
     }
 
-    /// What names the row in a [ledger](CreateMany::ledger), in this run and the next.
+    /// Sets the key that identifies the row in a [ledger](CreateMany::ledger), in this run and the next.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
@@ -256,8 +256,8 @@ impl<I> CreateMany<I> {
         }
     }
 
-    /// Makes every item come back with the raw response, its body left for the caller to read; see
-    /// [`Call::raw_response`].
+    /// Makes every item come back with the raw response, whose body is left for the caller to read;
+    /// see [`Call::raw_response`].
     pub fn raw_responses(self) -> CreateMany<I, RawResponse> {
         let call = self.call;
         CreateMany {
@@ -281,48 +281,48 @@ impl<I, T: 'static> CreateMany<I, T> {
 }
 
 impl<I, T> CreateMany<I, T> {
-    /// How many agents are created at the same time, at least one. Default: 8. Those that were created and wait for
-    /// their turn count too, so memory is bounded.
+    /// How many agents are created at the same time, at least one. Default: 8. Agents that were created and wait
+    /// for their turn count too, so memory is bounded.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.plan.concurrency(concurrency);
         self
     }
 
-    /// Hands the results over as they come, in place of the order of the rows.
+    /// Yields the results as they arrive, instead of in the order of the rows.
     pub fn as_completed(mut self) -> Self {
         self.plan.as_completed = true;
         self
     }
 
-    /// The most time that each create may take, in place of the client's.
+    /// The maximum duration of each create, overriding the client's.
     pub fn timeout(mut self, total: Duration) -> Self {
         self.plan.options.timeout = Some(total);
         self
     }
 
-    /// What is retried, in place of the client's policy.
+    /// What is retried, overriding the client's policy.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.plan.retry(policy);
         self
     }
 
-    /// Keeps a ledger of the job in this file, so that it survives a crash of the process or the machine: run again
-    /// over the same rows, it creates only what is new or was not sent. Each row needs a key of its own, the same in
-    /// every run: it is a pair `(key, row)`. `keys` says what they are called, such as `"email"`: a job whose keys are called
-    /// otherwise is refused, because the same ledger would know none of its rows and have everybody created again. With
-    /// `None` nothing is compared.
+    /// Keeps a ledger of the job in this file, so that the job survives a crash of the process or the machine: run
+    /// again over the same rows, it creates only those that are new or were not sent. Each row needs a key of its own,
+    /// the same in every run, and is therefore a pair `(key, row)`. `keys` names the kind of key, such as `"email"`. A
+    /// job with another name for its keys is refused, because the ledger would recognise none of its rows and everybody
+    /// would be created again. With `None`, nothing is compared.
     ///
-    /// | what the ledger has of a row | the next run |
+    /// | the ledger's record of a row | the next run |
     /// |---|---|
-    /// | nothing, or that it was not sent | sends it |
-    /// | created | says so, with the [agent's identifier](Creation::agent_id) |
-    /// | rejected | says so, with the status. A rejection that was not for what the row says (a 401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect) is sent again. So is one that you have mended, once you have [settled](crate::ledger::settle) that it has no agent |
-    /// | unknown: an intent without an outcome, or an outcome that is unknown | says so, and sends nothing: find out whether there is an agent and [settle](crate::ledger::settle) it, or [`resend_unknown`](Self::resend_unknown) |
+    /// | none, or that it was not sent | sends it |
+    /// | created | reports this, with the [agent's identifier](Creation::agent_id) |
+    /// | rejected | reports this, with the status. A row that was rejected for a reason other than its content (a 401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect) is sent again. So is a rejected row that you have corrected, once you have [settled](crate::ledger::settle) that it has no agent |
+    /// | unknown: an intent without an outcome, or an outcome that is unknown | reports this, and sends nothing: find out whether there is an agent and [settle](crate::ledger::settle) it, or use [`resend_unknown`](Self::resend_unknown) |
     ///
-    /// What comes from the ledger is [`recorded`](Creation::recorded), and an error of kind
-    /// [`Recorded`](crate::ErrorKind::Recorded) whose outcome says which of these it is. A row that breaks the rules
-    /// is not in the ledger, so that it is sent once it is mended. Of two rows with one key, the second is an error of
-    /// kind [`DuplicateKey`](crate::ErrorKind::DuplicateKey).
+    /// A result from the ledger is [`recorded`](Creation::recorded), and is an error of kind
+    /// [`Recorded`](crate::ErrorKind::Recorded) whose outcome says which of these cases it is. A row that breaks the
+    /// rules is not entered in the ledger, so it is sent once it is corrected. If two rows have the same key, the
+    /// second is an error of kind [`DuplicateKey`](crate::ErrorKind::DuplicateKey).
     ///
     /// ```no_run
     /// # struct Record { id: String, request: Result<dealkit::CreateAgent, dealkit::ValidationError> }
@@ -341,32 +341,32 @@ impl<I, T> CreateMany<I, T> {
     /// # Ok(()) }
     /// ```
     ///
-    /// # What is on the disk
+    /// # What is on disk
     ///
-    /// That a row is about to be sent (its intent) has reached the disk before the first byte of the request leaves;
-    /// requests that wait for that share one `fsync`. What became of it is written when its response has come, before it
-    /// is handed over, and reaches the disk with the next intent, or when the stream is dropped. So a crash of the
-    /// process loses nothing. A crash of the machine can lose outcomes of the moments before it, and those rows are
-    /// `unknown` then; it never loses that a row was sent.
+    /// Before the first byte of a request leaves, the record that its row is about to be sent (its intent) has reached
+    /// the disk; requests that wait for this share one `fsync`. The outcome is written when the response has come,
+    /// before it is handed over, and reaches the disk with the next intent, or when the stream is dropped. So a crash
+    /// of the process loses nothing. A crash of the machine can lose the outcomes of the moments before it, and those
+    /// rows are then `unknown`; it never loses the fact that a row was sent.
     ///
-    /// When the ledger cannot be written any more (a full disk), no further row is sent: each is an error of kind
-    /// [`Ledger`](crate::ErrorKind::Ledger). What is in flight still comes, and says so if it
-    /// [could not be recorded](Creation::ledger_error).
+    /// Once the ledger can no longer be written (because the disk is full, for example), no more rows are sent:
+    /// each is an error of kind [`Ledger`](crate::ErrorKind::Ledger). Rows in flight still come back, and say so
+    /// if they [could not be recorded](Creation::ledger_error).
     ///
     /// # What is in the file
     ///
-    /// A line of JSON for each intent and each outcome, with the time, the agent's identifier, the status and the
-    /// request's id. Of keys there are only hashes (HMAC-SHA-256 with a salt that is the file's own): nobody reads an
+    /// One line of JSON for each intent and each outcome, with the time, the agent's identifier, the status and the
+    /// request's id. Keys appear only as hashes (HMAC-SHA-256 with a salt unique to the file), so nobody reads an
     /// e-mail address from it by chance. But whoever has the file can find out whether a key that they guess is in
-    /// it, because the salt is, too. So on Unix a new ledger is readable by its owner only; keep it as you keep the
-    /// rows. `sdk/contract/ledger.md` in the repository is the format.
+    /// it, because it contains the salt, too. So on Unix a new ledger is readable by its owner only; protect it as
+    /// you protect the rows. The format is specified in `sdk/contract/ledger.md` in the repository.
     ///
-    /// The file is read and locked here, on the calling thread, and memory holds about 150 bytes a key.
+    /// The file is read and locked by this method, on the calling thread. Memory use is about 150 bytes per key.
     ///
     /// # Errors
-    /// When it cannot be opened or written, when another job has it open, in this process or another, when it is the
-    /// ledger of another service (one that has a new name can be [moved](crate::ledger::move_to)), when its keys are called
-    /// otherwise, or when it is no ledger at all.
+    /// If the file cannot be opened or written; if another job has it open, in this process or another; if it is the
+    /// ledger of another service (a ledger whose service has a new name can be [moved](crate::ledger::move_to)); if its
+    /// keys have another name; or if it is not a ledger at all.
     pub fn ledger<'a>(
         mut self,
         path: impl AsRef<Path>,
@@ -377,8 +377,8 @@ impl<I, T> CreateMany<I, T> {
         Ok(self)
     }
 
-    /// Sends again what the [ledger](Self::ledger) has as unknown. Where an earlier run has created the agent after
-    /// all, there are then two.
+    /// Sends again the rows that the [ledger](Self::ledger) has as unknown. If an earlier run did create the agent,
+    /// there are then two.
     pub fn resend_unknown(mut self) -> Self {
         if let Some(recorder) = &mut self.recorder {
             recorder.resend_unknown();
@@ -395,7 +395,7 @@ impl<I, T> CreateMany<I, T> {
         CreateStream { rows, in_flight }
     }
 
-    /// The rows, taken only while there is room for them, and what they are pushed to.
+    /// The rows, taken only while there is room for them, and the queue to push them to.
     pub(crate) fn into_source(self) -> (Source<I>, CreationsInFlight<T>)
     where
         I: Iterator,
@@ -405,7 +405,7 @@ impl<I, T> CreateMany<I, T> {
         (Source::new(rows, concurrency), in_flight)
     }
 
-    /// The rows, and what they can be pushed to one at a time; for a caller that cannot hand all of them over as an
+    /// The rows, and the queue to push them to one at a time; for a caller that cannot hand all of them over as an
     /// iterator.
     pub fn into_parts(self) -> (I, CreationsInFlight<T>) {
         let in_flight = CreationsInFlight {
@@ -441,20 +441,20 @@ where
     I::Item: Into<CreateRow>,
     T: Send + 'static,
 {
-    /// What the next row came to, or `None` after the last. Its future can be dropped: no row is lost.
+    /// The result of the next row, or `None` after the last. The future is cancel safe: dropping it loses no row.
     pub async fn next(&mut self) -> Option<Creation<T>> {
         StreamExt::next(self).await
     }
 }
 
 impl<I, T: Send + 'static> CreateStream<I, T> {
-    /// Takes no further row from the iterator. What is in flight still comes.
+    /// Takes no more rows from the iterator. Rows in flight still come back.
     pub fn stop(&mut self) {
         self.rows.end();
     }
 
-    /// Gives up what is in flight: each row that was taken from the iterator and not handed over, in their order;
-    /// see [`CreationsInFlight::cancel`].
+    /// Gives up the rows in flight and returns, in order, each row that was taken from the iterator but not
+    /// handed over; see [`CreationsInFlight::cancel`].
     pub fn cancel(mut self) -> Vec<Creation<T>> {
         self.in_flight.cancel()
     }
@@ -485,28 +485,28 @@ impl<I, T> fmt::Debug for CreateStream<I, T> {
     }
 }
 
-/// The creates in flight: what a [`CreateStream`] takes its items from, for callers that hand rows over one at a time
-/// instead of an iterator; see [`CreateMany::into_parts`].
+/// The creates in flight, from which a [`CreateStream`] takes its items. For callers that hand rows over one at a
+/// time instead of as an iterator; see [`CreateMany::into_parts`].
 ///
-/// It is a stream that ends whenever nothing is in flight, and goes on after the next `push`.
+/// It is a stream that ends whenever nothing is in flight, and resumes after the next `push`.
 #[must_use = "nothing is created until it is read"]
 pub struct CreationsInFlight<T = Agent> {
     options: CallOptions,
     call: MakeCall<T>,
     window: Window<Creating<T>>,
-    /// After what is in flight, which records what becomes of it when it is dropped.
+    /// Declared after the creates in flight, because these record their outcomes when they are dropped.
     recorder: Option<Recorder>,
     agent_id: AgentIdOf<T>,
 }
 
 impl<T: Send + 'static> CreationsInFlight<T> {
-    /// Adds a row to those in flight. How many there are is the caller's to bound.
+    /// Adds a row to those in flight. It is up to the caller to bound their number.
     pub fn push(&mut self, row: impl Into<CreateRow>) {
         self.push_with(row, Call::send);
     }
 
-    /// Adds a row to those in flight, sent as `send` does it: with a header of its own, within a span. A row that is
-    /// not sent is not given to it.
+    /// Adds a row to those in flight, and uses `send` to send it: with an extra header, say, or within a span.
+    /// `send` is not called for a row that is not sent.
     pub fn push_with<F>(&mut self, row: impl Into<CreateRow>, send: impl FnOnce(Call<T>) -> F)
     where
         F: Future<Output = Result<T, Error>> + Send + 'static,
@@ -565,19 +565,19 @@ impl<T: Send + 'static> CreationsInFlight<T> {
         });
     }
 
-    /// What the next row came to, or `None` when nothing is in flight.
+    /// The result of the next row, or `None` when nothing is in flight.
     pub async fn next(&mut self) -> Option<Creation<T>> {
         StreamExt::next(self).await
     }
 
-    /// Gives up what is in flight: each row that was pushed and not handed over, in their order.
+    /// Gives up the rows in flight and returns, in order, each row that was pushed but not handed over.
     ///
-    /// Where the response has come, it is the agent or the error. Otherwise it is an error of kind `Cancelled`, whose
-    /// outcome says how far the create had come: `NotSent` or `Rejected` where there is certainly no agent,
-    /// `Unknown` where the service may have made one, and `Succeeded` where it said so, and the agent was still on
+    /// If its response has come, a row has the agent or the error. Otherwise it has an error of kind `Cancelled`,
+    /// whose outcome says how far the create had come: `NotSent` or `Rejected` if there is certainly no agent,
+    /// `Unknown` if the service may have made one, and `Succeeded` if the service said so but the agent was still on
     /// its way.
     ///
-    /// On a Tokio runtime, responses that have come since the stream was last read count, too.
+    /// On a Tokio runtime, this includes responses that have come since the stream was last read.
     pub fn cancel(&mut self) -> Vec<Creation<T>> {
         let taken = self.window.empty().into_iter();
         let creations = taken.map(|row| match row {
@@ -589,7 +589,7 @@ impl<T: Send + 'static> CreationsInFlight<T> {
 }
 
 impl<T> CreationsInFlight<T> {
-    /// How many rows were pushed and not yet handed over.
+    /// How many rows were pushed but not yet handed over.
     pub fn len(&self) -> usize {
         self.window.len()
     }
@@ -616,7 +616,7 @@ impl<T> fmt::Debug for CreationsInFlight<T> {
     }
 }
 
-/// One row in flight, which knows how far it has come.
+/// A row in flight, which tracks how far it has come.
 struct Creating<T> {
     row: Row,
     progress: Arc<CallProgress>,
@@ -628,7 +628,7 @@ struct Creating<T> {
 struct Row {
     index: usize,
     key: Option<String>,
-    /// Whether it is known already what became of it.
+    /// Whether its outcome is already known.
     is_settled: bool,
     is_recorded: bool,
     recorded_id: Option<AgentId>,
@@ -650,10 +650,10 @@ impl Row {
 }
 
 impl<T> Creating<T> {
-    /// What became of it, now that it is given up.
+    /// What is known of the row, now that it is given up.
     fn cancelled(mut self) -> Creation<T> {
-        // The response may have come since it was last polled. Polling one that is yet to be sent could send it, and
-        // without a runtime none can be polled.
+        // The response may have come since the future was last polled. Polling one that has not been sent yet could
+        // send it, and without a runtime none can be polled.
         let is_worth_a_look = self.row.is_settled
             || (self.progress.is_response_due() && Handle::try_current().is_ok());
         let came = is_worth_a_look.then(|| (&mut self.call).now_or_never());
@@ -675,7 +675,7 @@ impl<T> Future for Creating<T> {
     }
 }
 
-/// What every row asks for.
+/// The operation of every row.
 fn operation() -> Operation {
     Operation {
         method: http::Method::POST,

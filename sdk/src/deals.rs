@@ -27,8 +27,8 @@ impl Deals {
 
     /// Retrieves a deal by its identifier (specification, "Retrieve a deal").
     ///
-    /// Every string is an identifier but the empty one, `.` and `..`, which no HTTP client can send, and one with which
-    /// the URL has more than 65,534 characters; the call then fails with `invalid_id`.
+    /// Every string is an identifier except the empty one, `.` and `..`, which no HTTP client can send, and one that
+    /// makes the URL longer than 65,534 characters; the call then fails with `invalid_id`.
     ///
     /// ```no_run
     /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {

@@ -1,4 +1,4 @@
-//! Reading a JSON document into a type, with an error that says where and why it failed.
+//! Decoding a JSON document into a type, with an error that says where and why it failed.
 
 use std::fmt;
 
@@ -24,9 +24,9 @@ pub(crate) fn without_bom(body: &[u8]) -> &[u8] {
     body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body)
 }
 
-/// Reads one JSON document, by its reader over the lexer if that takes it.
+/// Decodes one JSON document, with the type's reader over the lexer if that accepts it.
 ///
-/// What it refuses, serde reads again: it alone says what is wrong, and whether anything is.
+/// If the lexer refuses it, serde decodes it again: serde alone decides whether anything is wrong, and what.
 pub(crate) fn read<T: DeserializeOwned>(
     body: &[u8],
     lex: fn(&mut Lexer<'_>) -> Lexed<T>,
@@ -42,7 +42,7 @@ fn lexed<T>(json: &[u8], lex: fn(&mut Lexer<'_>) -> Lexed<T>) -> Lexed<T> {
     Ok(value)
 }
 
-/// Reads one JSON document into any type, by serde.
+/// Decodes one JSON document into any type with serde.
 pub(crate) fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, DecodeError> {
     document::check_size(body)?;
     by_serde(body)
@@ -50,7 +50,7 @@ pub(crate) fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, DecodeErr
 
 fn by_serde<T: DeserializeOwned>(body: &[u8]) -> Result<T, DecodeError> {
     let json = without_bom(body);
-    // Tracking the path costs time, so it is done only once reading has failed.
+    // Tracking the path costs time, so it is done only once decoding has failed.
     serde_json::from_slice(json).map_err(|error| explain::<T>(json, &error, body))
 }
 
@@ -62,11 +62,11 @@ fn explain<T: DeserializeOwned>(
     let mut reader = serde_json::Deserializer::from_slice(json);
     let mut segments: Vec<Step> = match serde_path_to_error::deserialize::<_, T>(&mut reader) {
         Err(located) => located.path().iter().filter_map(Step::of).collect(),
-        // Only what follows the value is wrong, so the document as a whole is.
+        // Only the text after the value is wrong, so the error is that of the whole document.
         Ok(_) => Vec::new(),
     };
     let mut place = Place::find(json, &segments);
-    // serde_json hands over raw text as a field with a name of its own, which is in no document.
+    // serde_json passes raw text as a field with a name of its own, which is not in any document.
     if let Some(Step::Field(name)) = segments.last()
         && name.starts_with("$serde_json::")
         && place.kind.is_none()
@@ -74,7 +74,7 @@ fn explain<T: DeserializeOwned>(
         segments.pop();
         place = Place::find(json, &segments);
     }
-    // A value may be wrong before the place where the text breaks: that is not JSON all the same.
+    // A value may be wrong before the point where the text breaks: the document is still not JSON.
     let broken = serde_json::from_slice::<&RawValue>(json).err();
     if broken.is_some() && error.is_data() {
         segments.clear();
@@ -89,7 +89,7 @@ fn explain<T: DeserializeOwned>(
             }
             Told::Expected(expected) => Reason::Unexpected { expected, found },
         },
-        // serde_json says no more of a number beyond a binary float that stands where no number can.
+        // For a number beyond the range of a binary float where no number is allowed, serde_json says nothing more.
         Category::Syntax if found == Some(Kind::Number) => Reason::Unexpected {
             expected: "another value".to_owned(),
             found,
@@ -108,11 +108,11 @@ fn explain<T: DeserializeOwned>(
     }
 }
 
-/// One step from a value to a value inside it.
+/// One step from a value to a value within it.
 pub(crate) enum Step {
     Field(String),
     Item(usize),
-    /// A field that is not there; the name is the reading type's.
+    /// A field that is missing; its name is that of the type being decoded.
     Missing(String),
 }
 
@@ -131,10 +131,10 @@ enum Told {
     Expected(String),
 }
 
-/// What serde's message says was expected.
+/// Extracts from serde's message what was expected.
 ///
-/// The message as a whole must not be shown: it repeats the value that was found. What a visitor
-/// expected stands last in it, so no value can be mistaken for it.
+/// The whole message must not be shown: it repeats the value that was found. What a visitor
+/// expected comes last in it, so no value can be mistaken for it.
 fn reason_of(message: &str) -> Told {
     let message = message
         .rsplit_once(" at line ")
@@ -156,17 +156,17 @@ fn reason_of(message: &str) -> Told {
     Told::Expected(expected.to_owned())
 }
 
-/// What is found on the way to a value, in one pass over the document and without a copy of it.
+/// What is found along a path to a value, in one pass over the document and without copying it.
 #[derive(Default)]
 struct Place {
-    /// What stands at the end of the way.
+    /// The kind of the value at the end of the path.
     kind: Option<Kind>,
-    /// Step by step, the position in the array or object, from 1.
+    /// For each step, the position in the array or object, counted from 1.
     positions: Vec<usize>,
 }
 
 impl Place {
-    /// Follows the steps; of equal names the last counts. A document that breaks is followed to the break.
+    /// Follows the steps; of equal names the last counts. A malformed document is followed up to the error.
     fn find(json: &[u8], steps: &[Step]) -> Self {
         let mut place = Self::default();
         let walk = Walk {
@@ -185,14 +185,14 @@ impl Place {
 }
 
 struct Walk<'s> {
-    /// What is left of the way.
+    /// The remaining steps.
     steps: &'s [Step],
     level: usize,
     place: &'s mut Place,
 }
 
 impl Walk<'_> {
-    /// The rest of the way, from the value at this position.
+    /// The remaining steps, from the value at this position.
     fn into<'s>(
         place: &'s mut Place,
         level: usize,
@@ -220,7 +220,7 @@ impl<'de> DeserializeSeed<'de> for Walk<'_> {
                 self.place.kind = Some(Kind::of(value.get()));
                 Ok(())
             }
-            // What is null before the last of equal names leads nowhere, and is no reason to stop.
+            // A null before the last of several equal names leads nowhere, but is no reason to stop.
             _ => deserializer.deserialize_option(self),
         }
     }
@@ -283,7 +283,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 }
 
-/// `application.offers[2].expiry_date_time`, and `metadata[entry 3]` where the name is data.
+/// For example `application.offers[2].expiry_date_time`, or `metadata[entry 3]` if the name is data.
 pub(crate) fn path(steps: &[Step], positions: &[usize]) -> String {
     let mut path = String::new();
     for (level, step) in steps.iter().enumerate() {
@@ -305,7 +305,7 @@ fn push_name(path: &mut String, name: &str) {
     path.push_str(name);
 }
 
-/// The same as a JSON pointer.
+/// The same path as a JSON pointer.
 pub(crate) fn pointer(segments: &[Step]) -> String {
     segments
         .iter()

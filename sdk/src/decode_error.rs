@@ -4,11 +4,11 @@ use std::fmt;
 
 use crate::value::Kind;
 
-/// A document could not be read as what it should be.
+/// A document could not be decoded.
 ///
-/// It names the path of the offending value, what was expected there and the kind of JSON value that
-/// was found, and keeps the whole document. Neither `Display` nor `Debug` shows a value, or a name that is
-/// data: of an undocumented field they show the position.
+/// It names the path of the offending value, what was expected there and the kind of JSON value that was
+/// found, and keeps the whole document. Neither `Display` nor `Debug` shows a value, or a name that is
+/// data: for an undocumented field they show its position.
 ///
 /// ```
 /// use dealkit::Deal;
@@ -33,12 +33,12 @@ pub struct DecodeError {
     pub(crate) body: Box<[u8]>,
 }
 
-/// Why it could not be read.
+/// Why it could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// The document breaks before it is JSON; the text is the parser's and holds no value.
+    /// The document is not valid JSON; the text is the parser's and contains no value.
     NotJson(String),
-    /// The document ends before it is whole; where, counted from 1, columns in bytes.
+    /// The document ends early, at this position, counted from 1, with columns in bytes.
     EndsEarly {
         line: usize,
         column: usize,
@@ -48,15 +48,15 @@ pub(crate) enum Reason {
         expected: String,
         found: Option<Kind>,
     },
-    /// It holds more values than this.
+    /// It contains more values than this.
     TooManyValues(usize),
-    /// The number has more digits than the column of a table, whose type this is.
+    /// The number has more digits than fit into the column of a table, which has this type.
     #[cfg(feature = "arrow")]
     DoesNotFit(String),
-    /// The batch of a table that the document was to go into has no room left.
+    /// The batch of a table that the document was meant for has no room left.
     #[cfg(feature = "arrow")]
     BatchIsFull,
-    /// The response cannot be read, whatever its body holds; the text says why.
+    /// The response cannot be read, whatever its body; the text says why.
     #[cfg(feature = "client")]
     Response(String),
 }
@@ -66,13 +66,13 @@ impl DecodeError {
         Self::of_all(Reason::TooManyValues(limit), body)
     }
 
-    /// The error of a response that cannot be read, whatever its body holds.
+    /// The error of a response that cannot be read, whatever its body.
     #[cfg(feature = "client")]
     pub(crate) fn response(reason: String, body: &[u8]) -> Self {
         Self::of_all(Reason::Response(reason), body)
     }
 
-    /// The error of a document as a whole.
+    /// The error of a whole document.
     pub(crate) fn of_all(reason: Reason, body: &[u8]) -> Self {
         Self {
             path: String::new(),
@@ -82,24 +82,24 @@ impl DecodeError {
         }
     }
 
-    /// Where the offending value stands, such as `application.offers[2].expiry_date_time`; empty for
-    /// the document itself. An undocumented field, such as one of `metadata`, is
-    /// named by its position in its object, counted from 1: `metadata[entry 3]`.
+    /// The path of the offending value, such as `application.offers[2].expiry_date_time`; empty for
+    /// the document itself. An undocumented field, such as an entry of `metadata`, is named by its
+    /// position in its object, counted from 1: `metadata[entry 3]`.
     pub fn path(&self) -> &str {
         &self.path
     }
 
     /// The same place as a JSON pointer (RFC 6901), such as `/application/offers/2/expiry_date_time`.
     ///
-    /// It is exact, and so it can hold names from the document, which may be personal; like
-    /// [`body`](Self::body) keep it out of logs.
+    /// It is exact, and can therefore contain names from the document, which may be personal data;
+    /// keep it out of logs, like [`body`](Self::body).
     pub fn pointer(&self) -> &str {
         &self.pointer
     }
 
-    /// What stands at the path: `null`, `a boolean`, `a number`, `a string`, `an array`, `an object`,
-    /// `nothing` for a missing field, `not JSON`, or `too many values`. Of a field that stands twice in
-    /// its object it is the last one's kind, and `something else` where that cannot be told.
+    /// What was found at the path: `null`, `a boolean`, `a number`, `a string`, `an array`, `an object`, `nothing` for
+    /// a missing field, `not JSON`, or `too many values`. For a field that occurs twice in its object it is the kind of
+    /// the last occurrence, or `something else` if that cannot be determined.
     pub fn found(&self) -> &'static str {
         match &self.reason {
             Reason::NotJson(_) | Reason::EndsEarly { .. } => "not JSON",
@@ -115,13 +115,13 @@ impl DecodeError {
         }
     }
 
-    /// The whole document, as it came.
+    /// The whole document, as it was received.
     pub fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// Takes the service key out of what is not dealkit's own: the names in the pointer are the sender's, and
-    /// a caller's type may repeat what it was given in what it says it expected.
+    /// Removes the service key from the parts that are not dealkit's own: the names in the pointer are the
+    /// sender's, and a caller's type may repeat its input when it says what it expected.
     #[cfg(feature = "client")]
     pub(crate) fn mask(&mut self, mask: impl Fn(&str) -> String) {
         self.pointer = mask(&self.pointer);

@@ -1,23 +1,23 @@
 //! How many values a JSON document may hold.
 //!
-//! A value takes more memory once it is read than its text does: `{}` is two bytes as text and some
-//! hundred as a model. A bound on the bytes of a document alone would let a factor of that size through.
+//! A value takes more memory once it is decoded than as text: `{}` is two bytes of text and some hundred bytes as a
+//! model. If only the bytes of a document were limited, its models could exceed the limit by that factor.
 
 use crate::decode_error::DecodeError;
 
-/// The most values that a document may hold to be read, names aside.
+/// The maximum number of values in a document, not counting names.
 ///
-/// They are counted by the punctuation before them: each `{`, `[` and `,` counts as one, so that an empty
-/// object or array in a list counts as two. The models of a document at the limit, made to be as costly as
-/// can be, take some 330 MB.
+/// Values are counted by the punctuation before them: each `{`, `[` and `,` counts as one, so that an
+/// empty object or array in a list counts as two. The models of a document at the limit that is designed
+/// to be as costly as possible take some 330 MB.
 pub const MAX_VALUES: usize = 1_000_000;
 
-/// Checks that a document holds at most [`MAX_VALUES`] values; whether it is JSON at all is not looked at.
+/// Checks that a document holds at most [`MAX_VALUES`] values, without checking whether it is JSON at all.
 ///
-/// Whatever dealkit reads was checked by this: it is for bindings with a reader of their own.
+/// dealkit does this for every document that it reads; the function is for bindings with a reader of their own.
 ///
 /// # Errors
-/// When the document holds more. The error keeps the document.
+/// If the document holds more. The error keeps the document.
 ///
 /// ```
 /// use dealkit::document;
@@ -27,7 +27,7 @@ pub const MAX_VALUES: usize = 1_000_000;
 /// assert_eq!(error.to_string(), "expected at most 1000000 values in the document, found more");
 /// ```
 pub fn check_size(body: &[u8]) -> Result<(), DecodeError> {
-    // Each of the values takes a byte at least. What stands in strings is told apart only where it matters: that is slow.
+    // Each value takes at least one byte. Strings are told apart only if it matters, because that is slow.
     if body.len() <= MAX_VALUES || marks(body) <= MAX_VALUES || values(body) <= MAX_VALUES {
         Ok(())
     } else {
@@ -35,9 +35,9 @@ pub fn check_size(body: &[u8]) -> Result<(), DecodeError> {
     }
 }
 
-/// How much punctuation stands before values, or in strings.
+/// The number of punctuation marks that precede values or are in strings.
 fn marks(json: &[u8]) -> usize {
-    // Sums of one byte each are worked out many at a time.
+    // Sums that fit into one byte can be computed many at a time.
     json.chunks(BYTES_IN_A_SUM)
         .map(|chunk| {
             let is_mark = |byte: &u8| u8::from(matches!(byte, b'{' | b'[' | b','));
@@ -46,10 +46,10 @@ fn marks(json: &[u8]) -> usize {
         .sum()
 }
 
-/// No more than a byte counts to, and whole registers of a processor.
+/// At most what a byte can count to, and a multiple of the size of a processor's registers.
 const BYTES_IN_A_SUM: usize = 192;
 
-/// How many values there are, or at least one more than there may be.
+/// The number of values, or at least one more than the limit.
 fn values(json: &[u8]) -> usize {
     let mut count = 0;
     let mut bytes = json.iter();
@@ -66,7 +66,7 @@ fn values(json: &[u8]) -> usize {
     count
 }
 
-/// Goes on behind the closing quote.
+/// Advances past the closing quote.
 fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
     while let Some(byte) = bytes.next() {
         match byte {

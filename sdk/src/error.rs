@@ -1,4 +1,4 @@
-//! One error type, its kinds, and what a caller can ask of it.
+//! The error type, its kinds, and the methods to query it.
 
 use std::{borrow::Cow, error::Error as StdError, fmt, time::Duration};
 
@@ -16,14 +16,14 @@ use crate::{
     validate::{ValidationError, Violation},
 };
 
-/// The most of an error's body that is kept, in bytes.
+/// How much of an error's body is kept, in bytes.
 const BODY_KEPT: usize = 64 * 1024;
 
-/// What a call, or building a client, can fail with.
+/// The error of a call, or of building a client.
 ///
 /// `Display` is one line with the method, the path template, what happened and, if there was a
 /// response, its status, title, detail and request id. It never shows the service key, an identifier,
-/// or another value that was sent or read. `source()` leads on to the cause, where there is one.
+/// or any other value that was sent or read. `source()` returns the cause, if there is one.
 ///
 /// ```no_run
 /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
@@ -39,7 +39,7 @@ const BODY_KEPT: usize = 64 * 1024;
 /// ```
 #[cfg_attr(
     feature = "test-util",
-    doc = "\nTests make theirs with an [`ErrorBuilder`](crate::test_util::ErrorBuilder)."
+    doc = "\nTests make their errors with an [`ErrorBuilder`](crate::test_util::ErrorBuilder)."
 )]
 pub struct Error(Box<Inner>);
 
@@ -51,22 +51,22 @@ struct Inner {
     earlier_may_have_acted: bool,
     retry_after: Option<Duration>,
     received: Option<Received>,
-    /// Whether a kept connection broke before anything came of a response.
+    /// Whether a reused connection broke before any part of a response arrived.
     was_stale: bool,
-    /// What a test wants the outcome to be.
+    /// The outcome that a test asked for.
     #[cfg(feature = "test-util")]
     outcome_of_test: Option<Outcome>,
-    /// What the last response said, where there was one before the last attempt, which got none.
+    /// What the last response said, if an earlier attempt got one and the last attempt did not.
     earlier_response: Option<String>,
-    /// Whether it was not retried because the client had no retries left to spend.
+    /// Whether it was not retried because the client's retry quota was used up.
     is_out_of_quota: bool,
 }
 
-/// What was asked for, as far as it may be shown.
+/// The operation that was called, as far as it may be shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) method: http::Method,
-    /// The path with placeholders in the place of identifiers.
+    /// The path, with placeholders instead of identifiers.
     pub(crate) template: Cow<'static, str>,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for Operation {
 struct Received {
     response: HttpResponse,
     problem: Option<Problem>,
-    /// What the service says of it, cut short and without the key.
+    /// What the service says about the failure, truncated and without the key.
     shown: Option<String>,
 }
 
@@ -142,7 +142,7 @@ enum Cause {
 
 type Source = Box<dyn StdError + Send + Sync>;
 
-/// How far a call that was cancelled had come.
+/// How far a cancelled call had come.
 fn when_cancelled(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::NotSent => "before it was sent",
@@ -152,7 +152,7 @@ fn when_cancelled(outcome: Outcome) -> &'static str {
     }
 }
 
-/// What the ledger has of a row that an earlier run has sent.
+/// What the ledger has on a row that an earlier run sent.
 fn recorded(outcome: Outcome, status: Option<StatusCode>) -> String {
     let status = status.map_or_else(String::new, |status| format!(" ({status})"));
     match outcome {
@@ -172,7 +172,7 @@ fn seconds(duration: Duration) -> String {
     format!("{} s", duration.as_secs_f64())
 }
 
-/// Keeps as much of a body as an error does, and lets go of the rest.
+/// Keeps as much of a body as an error stores, and releases the rest.
 fn keep_beginning(body: &mut Bytes) {
     if let Some(beginning) = body.get(..BODY_KEPT) {
         *body = Bytes::copy_from_slice(beginning);
@@ -188,38 +188,38 @@ pub enum ErrorKind {
     Config,
     /// The request breaks the rules, so it was not sent. Troubleshooting: see [`Error::violations`].
     Validation,
-    /// No connection could be made: name look-up, TCP or TLS failed. Troubleshooting: is the base URL
-    /// right, is the service up, does a proxy or firewall stand between? What is wrong with certificates, or
-    /// with the TLS of either side, the text says with what to do about it; it is not tried again.
+    /// No connection could be made: name resolution, TCP or TLS failed. Troubleshooting: is the base URL
+    /// right, is the service up, is there a proxy or firewall in between? If certificates or the TLS of
+    /// either side are at fault, the text says why and what to do about it; such a failure is not retried.
     Connect,
-    /// The call or an attempt timed out, or would have before its turn to be sent. Troubleshooting:
-    /// [`Error::outcome`] says whether the service may have acted.
+    /// The call or an attempt timed out, or the call would have timed out before its turn to be
+    /// sent. Troubleshooting: [`Error::outcome`] says whether the service may have acted.
     Timeout,
     /// The connection broke before the whole response had arrived.
     Interrupted,
     /// The response's body is larger than the client's limit.
     TooLarge,
-    /// The status is a success, but the body is not what it should be, or the response is not
-    /// one that dealkit can read: a 205, a 206 that was not asked for, an unexpected transfer or content
-    /// coding. Troubleshooting: [`Error::decode_error`] names the path, [`Error::body`] holds the body.
+    /// The status is a success, but the body is not what it should be, or dealkit cannot read such a
+    /// response: a 205, a 206 that was not asked for, an unexpected transfer or content coding.
+    /// Troubleshooting: [`Error::decode_error`] names the path, [`Error::body`] holds the body.
     Decode,
     /// The status of the response is not a success.
     Status,
-    /// The call was given up before its end, with others of [`CreateMany`](crate::CreateMany). Troubleshooting:
-    /// [`Error::outcome`] says whether the service may have acted.
+    /// The call was given up before it completed, with others of [`CreateMany`](crate::CreateMany).
+    /// Troubleshooting: [`Error::outcome`] says whether the service may have acted.
     Cancelled,
-    /// The job's ledger cannot be written, so the row was not sent. Troubleshooting: [`Error::ledger_error`].
+    /// The job's ledger could not be written, so the row was not sent. Troubleshooting: [`Error::ledger_error`].
     Ledger,
-    /// The job's ledger knows from an earlier run what became of the row, so nothing was sent.
-    /// [`Error::outcome`] says what.
+    /// The job's ledger already has the row's outcome from an earlier run, so nothing was sent.
+    /// [`Error::outcome`] returns it.
     Recorded,
-    /// Another row of the job has the same key, and this one was not sent. [`Error::first_index`] says which.
+    /// Another row of the job has the same key, so this one was not sent. [`Error::first_index`] says which row.
     DuplicateKey,
 }
 
 impl ErrorKind {
     /// The kind as a word: `config`, `validation`, `connect`, `timeout`, `interrupted`, `too_large`, `decode`,
-    /// `status`, `cancelled`, `ledger`, `recorded` or `duplicate_key`. Python's exceptions and tables of errors have it.
+    /// `status`, `cancelled`, `ledger`, `recorded` or `duplicate_key`. Python's exceptions and tables of errors use it.
     pub const fn as_str(self) -> &'static str {
         match self {
             ErrorKind::Config => "config",
@@ -238,11 +238,11 @@ impl ErrorKind {
     }
 }
 
-/// Whether any of a request for which no response came was sent.
+/// Whether any part of a request that got no response was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     Nothing,
-    /// Some of it, or all, may have reached the service.
+    /// Some or all of it may have reached the service.
     Perhaps,
 }
 
@@ -271,12 +271,12 @@ impl Error {
         Self::new(Cause::Connect(source.into()))
     }
 
-    /// No connection could be made, for the reason that the text says.
+    /// No connection could be made, for the reason given in the text.
     pub(crate) fn unconnected(text: &'static str, source: impl Into<Source>) -> Self {
         Self::new(Cause::Unconnected(text, source.into()))
     }
 
-    /// There can be no connection, for the reason that the text says: trying again would not help.
+    /// No connection is possible, for the reason given in the text: trying again would not help.
     pub(crate) fn lasting(text: String) -> Self {
         Self::new(Cause::Lasting(text))
     }
@@ -285,8 +285,8 @@ impl Error {
         Self::new(Cause::Timeout(after, sent))
     }
 
-    /// The turn of a call comes after `wait`, and the call has only this much time left. Either the service
-    /// has asked for that, or the client's rate limit makes it so.
+    /// The call's turn comes after `wait`, but the call has only `left` remaining. The cause is either a
+    /// pause that the service asked for, or the client's rate limit.
     pub(crate) fn too_late(wait: Duration, left: Duration, service_has_asked: bool) -> Self {
         let (wait_text, left) = (seconds(wait), seconds(left));
         let mut error = Self::new(Cause::TooLate(if service_has_asked {
@@ -303,7 +303,7 @@ impl Error {
         error
     }
 
-    /// Whether it came to no attempt: there would have been no time for it, or the job's ledger cannot be written.
+    /// Whether no attempt was made: there would have been no time for one, or the job's ledger cannot be written.
     pub(crate) fn came_to_no_attempt(&self) -> bool {
         matches!(self.0.cause, Cause::TooLate(_) | Cause::Ledger(_))
     }
@@ -317,7 +317,7 @@ impl Error {
         Self::new(Cause::NotTaken(source.into()))
     }
 
-    /// The call was given up, as far as it had come.
+    /// The call was given up, with its outcome so far.
     pub(crate) fn cancelled(outcome: Outcome, attempts: u32) -> Self {
         let mut error = Self::new(Cause::Cancelled(outcome));
         error.0.attempts = attempts;
@@ -337,12 +337,12 @@ impl Error {
         })
     }
 
-    /// The row of this index has the same key.
+    /// The row with this index has the same key.
     pub(crate) fn duplicate_key(first: usize) -> Self {
         Self::new(Cause::DuplicateKey(first))
     }
 
-    /// Says whether an earlier run may have made the service act.
+    /// Records whether an earlier run may have made the service act.
     pub(crate) fn after_doubt(mut self, is_in_doubt: bool) -> Self {
         self.0.earlier_may_have_acted |= is_in_doubt;
         self
@@ -365,19 +365,19 @@ impl Error {
         error.with_response(response)
     }
 
-    /// What is wrong is the status of the response, which is yet to be given.
+    /// The status of the response is the failure; the response is added later.
     pub(crate) fn of_status() -> Self {
         Self::new(Cause::Status)
     }
 
-    /// Says that the connection had carried other requests, and broke before anything came of a response.
+    /// Records that the connection had carried other requests and broke before any part of a response arrived.
     pub(crate) fn on_stale_connection(mut self) -> Self {
         self.0.was_stale = matches!(self.0.cause, Cause::Interrupted(_));
         self
     }
 
-    /// Whether a kept connection broke before anything came of a response: as likely as not the service had
-    /// closed it before the request.
+    /// Whether a reused connection broke before any part of a response arrived: as likely as not, the
+    /// service had closed it before the request.
     pub(crate) fn was_stale(&self) -> bool {
         self.0.was_stale
     }
@@ -387,8 +387,8 @@ impl Error {
         self
     }
 
-    /// Says how the attempts went: how many there were, how long the service asks to wait, and what the
-    /// attempt before came to.
+    /// Records how the attempts went: how many there were, how long the service asks to wait, and what
+    /// came of the previous attempt.
     pub(crate) fn after(
         mut self,
         attempts: u32,
@@ -405,14 +405,14 @@ impl Error {
         self
     }
 
-    /// Has this outcome, whatever is known.
+    /// Sets the outcome, whatever is known.
     #[cfg(feature = "test-util")]
     pub(crate) fn with_outcome(mut self, outcome: Outcome) -> Self {
         self.0.outcome_of_test = Some(outcome);
         self
     }
 
-    /// Says that it would have been retried if the client had not used up its retries.
+    /// Records that it would have been retried if the client had not used up its retries.
     pub(crate) fn without_quota(mut self) -> Self {
         self.0.is_out_of_quota = true;
         self
@@ -426,7 +426,7 @@ impl Error {
         }
     }
 
-    /// The request's id, as it may be shown and kept.
+    /// The request's id, in a form that may be shown and kept.
     pub(crate) fn shown_request_id(&self) -> Option<String> {
         let id = self.request_id()?;
         Some(match self.response() {
@@ -435,7 +435,7 @@ impl Error {
         })
     }
 
-    /// What there is to know of the attempts, in brackets, if anything.
+    /// What is known about the attempts, in brackets, if anything.
     fn attempts_text(&self) -> String {
         let mut parts = Vec::new();
         if self.0.attempts > 1 {
@@ -453,8 +453,8 @@ impl Error {
         format!(" ({})", parts.join("; "))
     }
 
-    /// Keeps what came of a response. Only the body of one that is not a success is read as a problem: what a
-    /// success says is not about an error.
+    /// Keeps the response. The body is read as a problem only if the status is not a success: the body of a
+    /// success does not describe an error.
     pub(crate) fn with_response(mut self, mut response: HttpResponse) -> Self {
         let problem = if response.status.is_success() {
             None
@@ -501,8 +501,8 @@ impl Error {
         }
     }
 
-    /// The status of the response, if there was one. Like the body, the headers and the request id it is that of
-    /// the last attempt; where that got none, the text tells of the last response before it.
+    /// The status of the response, if there was one. Like the body, the headers and the request id, it is that
+    /// of the last attempt; if that attempt got no response, the text reports the last one before it.
     pub fn status(&self) -> Option<StatusCode> {
         match &self.0.cause {
             Cause::Recorded { status, .. } => *status,
@@ -510,7 +510,7 @@ impl Error {
         }
     }
 
-    /// The version of HTTP of the response, if there was one.
+    /// The response's HTTP version, if there was a response.
     pub fn version(&self) -> Option<Version> {
         self.response().map(|response| response.version)
     }
@@ -520,8 +520,8 @@ impl Error {
         self.0.received.as_ref()?.problem.as_ref()
     }
 
-    /// The first 64 KiB of the response's body, if there was a response; of a body that could not be read
-    /// as what it should be, all of it. Of the body of an error at most 1 MiB is read.
+    /// The first 64 KiB of the response's body, if there was a response; the whole body if it could not
+    /// be decoded. Of the body of an error, at most 1 MiB is read.
     pub fn body(&self) -> Option<&[u8]> {
         if let Cause::Decode(error) = &self.0.cause {
             return Some(error.body());
@@ -544,19 +544,19 @@ impl Error {
             .or_else(|| self.problem()?.request_id.as_deref())
     }
 
-    /// How many times the request was tried; 0 if it never came to that.
+    /// How many times the request was attempted; 0 if it was never attempted.
     pub fn attempts(&self) -> u32 {
         self.0.attempts
     }
 
-    /// How long the service asks to wait before the next try, if it said so (`Retry-After`).
+    /// How long the service asks to wait before the next attempt, if it said so (`Retry-After`).
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
     }
 
-    /// What the call may have done at the service: decides whether sending it again could do it twice.
+    /// What the call may have done at the service, which decides whether sending it again could do it twice.
     ///
-    /// It is said of every method alike; a GET changes nothing, whatever its outcome.
+    /// It is determined in the same way for every method; a GET changes nothing, whatever its outcome.
     ///
     /// ```
     /// use dealkit::{Client, Outcome};
@@ -572,13 +572,13 @@ impl Error {
         }
         let of_last = match (&self.0.cause, self.status()) {
             (Cause::Recorded { outcome, .. }, _) => *outcome,
-            // However much came after it, the head of the response has said it.
+            // The head of the response determines the outcome, however much of the body followed.
             (_, Some(status)) => Outcome::of_status(status),
             (Cause::Config(_) | Cause::Validation(_) | Cause::NotTaken(_), None)
             | (Cause::Ledger(_) | Cause::DuplicateKey(_), None)
             | (Cause::Connect(_) | Cause::Unconnected(..) | Cause::Lasting(_), None)
             | (Cause::Timeout(_, Sent::Nothing) | Cause::TooLate(_), None)
-            // A document that came of no call.
+            // The error of a document that did not come from a call.
             | (Cause::Decode(_), None) => Outcome::NotSent,
             (Cause::Timeout(_, Sent::Perhaps) | Cause::Interrupted(_), None)
             | (Cause::TooLarge(_) | Cause::Status | Cause::Redirect(_), None) => Outcome::Unknown,
@@ -587,8 +587,8 @@ impl Error {
         of_last.after(self.0.earlier_may_have_acted)
     }
 
-    /// Whether it would be the same the next time: the two sides cannot make a secure connection, or the proxy lets
-    /// nobody through.
+    /// Whether trying again would fail in the same way: the two sides cannot make a secure connection, or the proxy
+    /// lets nobody through.
     pub(crate) fn is_lasting(&self) -> bool {
         matches!(self.0.cause, Cause::Lasting(_))
     }
@@ -598,8 +598,8 @@ impl Error {
         self.outcome().may_have_acted()
     }
 
-    /// What is wrong with the request: as found before sending, or as the service's error body lists it; of
-    /// that list the first [`Problem::MAX_ERRORS`] entries, and [`Problem::omitted_errors`] counts the others.
+    /// What is wrong with the request: as found before sending, or as listed in the service's error body. Of that list,
+    /// the first [`Problem::MAX_ERRORS`] entries are kept, and [`Problem::omitted_errors`] counts the rest.
     pub fn violations(&self) -> &[Violation] {
         match &self.0.cause {
             Cause::Validation(error) => error.violations(),
@@ -607,7 +607,7 @@ impl Error {
         }
     }
 
-    /// Where and why the response's body could not be read, if that is what failed.
+    /// Where and why the response's body could not be decoded, if that is the failure.
     pub fn decode_error(&self) -> Option<&DecodeError> {
         match &self.0.cause {
             Cause::Decode(error) => Some(error),
@@ -623,7 +623,7 @@ impl Error {
         }
     }
 
-    /// The index of the first row of the job that has the key of this one, if that is why it was not sent.
+    /// The index of the first row of the job with the same key, if that is why this row was not sent.
     pub fn first_index(&self) -> Option<usize> {
         match self.0.cause {
             Cause::DuplicateKey(first) => Some(first),
@@ -635,7 +635,7 @@ impl Error {
         self.kind() == ErrorKind::Status && self.status().is_some_and(|got| got == status)
     }
 
-    /// 400: the service could not make sense of the request.
+    /// 400: the service could not understand the request.
     pub fn is_bad_request(&self) -> bool {
         self.has_status(400)
     }
@@ -645,23 +645,23 @@ impl Error {
         self.has_status(401)
     }
 
-    /// 403: the key may not do this.
+    /// 403: the key does not permit this.
     pub fn is_permission_denied(&self) -> bool {
         self.has_status(403)
     }
 
-    /// 404: the service knows no such thing. Troubleshooting: check the identifier, and the path of the base
-    /// URL, if it has one.
+    /// 404: there is no such resource. Troubleshooting: check the identifier, and the path of the base URL,
+    /// if it has one.
     pub fn is_not_found(&self) -> bool {
         self.has_status(404)
     }
 
-    /// 409: the request conflicts with what is there.
+    /// 409: the request conflicts with the existing state.
     pub fn is_conflict(&self) -> bool {
         self.has_status(409)
     }
 
-    /// 422: the service refuses the request's content. Troubleshooting: see [`Error::violations`].
+    /// 422: the service rejects the request's content. Troubleshooting: see [`Error::violations`].
     pub fn is_unprocessable(&self) -> bool {
         self.has_status(422)
     }
@@ -677,7 +677,7 @@ impl Error {
             && self.status().is_some_and(|status| status.is_server_error())
     }
 
-    /// No connection, a timeout, or a connection that broke.
+    /// No connection, a timeout, or a broken connection.
     pub fn is_connection(&self) -> bool {
         matches!(
             self.kind(),
@@ -685,7 +685,7 @@ impl Error {
         )
     }
 
-    /// The call or an attempt timed out, or would have before its turn to be sent.
+    /// The call or an attempt timed out, or the call would have timed out before its turn to be sent.
     pub fn is_timeout(&self) -> bool {
         self.kind() == ErrorKind::Timeout
     }

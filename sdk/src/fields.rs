@@ -1,7 +1,7 @@
-//! What a request holds: each documented field in its place, so that no rule has to look for a name.
+//! The contents of a request: each documented field at its index, so that no rule has to search for a name.
 //!
-//! Hidden, because it is for the sandbox server and the bindings, whose bodies are read or written already: what they
-//! have gone through once is not read again.
+//! Hidden, because it is for the sandbox server and the bindings, whose bodies have already been read or written:
+//! they are not read a second time.
 
 use std::{
     borrow::Cow,
@@ -23,10 +23,10 @@ use crate::{
     value::{Json, Kind, Name, Nullable},
 };
 
-/// The one field of a request that is an object whose fields have rules, too.
+/// The only field of a request that is an object whose fields have rules, too.
 pub const PROFILE: &str = create_agent::PROFILE.name;
 
-/// Where it stands in a request.
+/// Its pointer in a request.
 pub(crate) const PROFILE_AT: &str = "/profile";
 
 /// A value of a field.
@@ -34,12 +34,12 @@ pub(crate) const PROFILE_AT: &str = "/profile";
 pub enum Value<'a> {
     /// A string.
     Text(&'a str),
-    /// Valid JSON of any kind: strings, too, but then with escapes.
+    /// Any valid JSON, including strings, but then only those with escapes.
     Json(&'a str),
 }
 
 impl<'a> Value<'a> {
-    /// A value that is valid JSON, without white space around it.
+    /// A value that is valid JSON, without surrounding white space.
     pub fn of_json(json: &'a str) -> Self {
         let inside = json.strip_prefix('"');
         match inside.and_then(|text| text.strip_suffix('"')) {
@@ -55,7 +55,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The string, unless it holds half of a surrogate pair.
+    /// The string, unless it contains an unpaired surrogate.
     fn text(self) -> Option<Cow<'a, str>> {
         match self {
             Self::Text(text) => Some(Cow::Borrowed(text)),
@@ -77,7 +77,7 @@ impl fmt::Debug for Value<'_> {
     }
 }
 
-/// The body of a request, and its fields if it is an object that was read already.
+/// The body of a request, and its fields if it is an object that has already been read.
 #[derive(Debug)]
 pub struct Body<'a> {
     /// Valid JSON.
@@ -92,7 +92,7 @@ impl<'a> Body<'a> {
         Self::read(json, None, None)
     }
 
-    /// A body that is valid JSON, with its fields and those of its profile, where these are objects.
+    /// A body that is valid JSON, with its fields and those of its profile, if these are objects.
     pub fn read(json: &'a str, fields: Option<Fields<'a>>, profile: Option<Fields<'a>>) -> Self {
         Self {
             json,
@@ -101,7 +101,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The fields, and those of the profile if they were read.
+    /// The fields, and those of the profile if they have been read.
     pub(crate) fn fields(self) -> Result<(Fields<'a>, Option<Fields<'a>>), ValidationError> {
         let fields = match self.fields {
             Some(fields) => fields,
@@ -111,16 +111,16 @@ impl<'a> Body<'a> {
     }
 }
 
-/// The fields of an object of a request. Of fields with one name the last counts.
+/// The fields of an object in a request. Of fields with equal names, the last counts.
 pub struct Fields<'a> {
-    /// The names of the documented fields, each in its place.
+    /// The names of the documented fields, each at its index.
     names: &'static [&'static str],
     /// The pointer of the object itself.
     at: &'static str,
     known: Vec<Option<Value<'a>>>,
-    /// The place after that of the last one put.
+    /// The index after that of the last field put.
     next: usize,
-    /// Those that are not documented.
+    /// The undocumented fields.
     others: Vec<(Cow<'a, str>, Value<'a>)>,
 }
 
@@ -142,22 +142,22 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Those of an agent to create: none yet.
+    /// The fields of an agent to create, initially empty.
     pub fn of_agent() -> Self {
         Self::of(create_agent::ALL, "")
     }
 
-    /// Those of its profile: none yet.
+    /// The fields of its profile, initially empty.
     pub fn of_profile() -> Self {
         Self::of(names::PROFILE_NAMES, PROFILE_AT)
     }
 
-    /// Those of a profile that stands in no request.
+    /// The fields of a profile that is not part of a request.
     pub(crate) fn of_profile_alone(json: &'a str) -> Result<Self, ValidationError> {
         Self::of(names::PROFILE_NAMES, "").read_body(json)
     }
 
-    /// The place of the field of this name, if it is documented.
+    /// The index of the field with this name, if it is documented.
     pub fn place(&self, name: &str) -> Option<usize> {
         // Fields mostly come in the specification's order.
         let (before, after) = self.names.split_at_checked(self.next)?;
@@ -168,13 +168,13 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Whether there is a value in this place.
+    /// Whether there is a value at this index.
     #[inline]
     pub fn has(&self, place: usize) -> bool {
         self.value_at(place).is_some()
     }
 
-    /// Adds a field, its name without escapes, in its place.
+    /// Puts a field at its index. The name must be unescaped.
     #[inline]
     pub fn put(&mut self, place: Option<usize>, name: impl Into<Cow<'a, str>>, value: Value<'a>) {
         match place.and_then(|place| Some((place, self.known.get_mut(place)?))) {
@@ -196,7 +196,7 @@ impl<'a> Fields<'a> {
         self.known.get(place).copied().flatten()
     }
 
-    /// The same with the fields of an object.
+    /// Adds the fields of an object.
     pub(crate) fn read(self, object: Value<'a>) -> Option<Self> {
         match object {
             Value::Json(json) => self.read_json(json),
@@ -204,7 +204,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The same with the fields of what must be an object.
+    /// Adds the fields of a body that must be an object.
     fn read_body(self, json: &'a str) -> Result<Self, ValidationError> {
         self.read_json(json).ok_or_else(|| {
             let found = Kind::of(json).name();
@@ -221,7 +221,7 @@ impl<'a> Fields<'a> {
         reader.deserialize_map(ObjectVisitor(self)).ok()
     }
 
-    /// All of them, by name.
+    /// All fields, by name.
     pub(crate) fn into_map(self) -> BTreeMap<Cow<'static, str>, Json> {
         let known = self.names.iter().zip(self.known);
         let known = known.filter_map(|(name, value)| Some((Cow::Borrowed(*name), value?)));
@@ -231,7 +231,7 @@ impl<'a> Fields<'a> {
         known.chain(others).filter_map(read).collect()
     }
 
-    /// Checks the type of a field: `None` when there is none, or none of this type.
+    /// Checks the type of a field; `None` if the field is missing or has another type.
     pub(crate) fn value(
         &self,
         field: Known,
@@ -251,7 +251,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The same of a field that must be there.
+    /// Like `value`, for a field that is required.
     pub(crate) fn required(
         &self,
         field: Known,
@@ -277,13 +277,13 @@ impl<'a> Fields<'a> {
         self.checked(text, value, out)
     }
 
-    /// A field that may be left out, and must not be null.
+    /// A field that may be omitted, but must not be null.
     pub(crate) fn text(&self, text: &Text, out: &mut Vec<Violation>) -> Option<Cow<'a, str>> {
         let value = self.value(text.field, Kind::String, Null::Forbidden, out)?;
         self.checked(text, value.value()?, out)
     }
 
-    /// A field that may be left out or null.
+    /// A field that may be omitted or null.
     pub(crate) fn nullable_text(
         &self,
         text: &Text,
@@ -295,7 +295,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Identifiers are opaque: every string is one.
+    /// Identifiers are opaque: every string is valid.
     pub(crate) fn identifier(
         &self,
         field: Known,
@@ -314,7 +314,7 @@ impl<'a> Fields<'a> {
         let checked = value
             .text()
             .ok_or_else(|| {
-                // The one JSON string that is not a Rust string holds half of a surrogate pair.
+                // The only JSON string that is not a Rust string is one with an unpaired surrogate.
                 let detail = "must be Unicode text, got half of a surrogate pair";
                 (ViolationCode::WrongType, detail.to_owned())
             })
@@ -329,10 +329,10 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Reports the fields that are not documented, if they are to be rejected.
+    /// Reports undocumented fields, if they are to be rejected.
     pub(crate) fn check_others(&self, unknown: UnknownFields, out: &mut Vec<Violation>) {
         if unknown == UnknownFields::Reject {
-            // By name, and each once.
+            // Sorted by name, each once.
             let others: BTreeSet<&str> = self.others.iter().map(|(name, _)| &**name).collect();
             out.extend(others.into_iter().map(|name| {
                 Violation::new(

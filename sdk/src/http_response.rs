@@ -1,4 +1,4 @@
-//! A response of whatever status, as it came.
+//! A response with any status, as it was received.
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Version};
@@ -12,11 +12,11 @@ pub(crate) struct HttpResponse {
     pub(crate) version: Version,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// Whether there was more of the body than was read.
+    /// Whether only a part of the body was read.
     pub(crate) is_cut: bool,
     /// How many times the request was sent to get it.
     pub(crate) attempts: u32,
-    /// Whatever is shown of the response goes through it.
+    /// Masks whatever is shown of the response.
     pub(crate) redactor: Redactor,
 }
 

@@ -1,4 +1,4 @@
-//! Documents one a line (NDJSON, JSON Lines), read one at a time.
+//! Documents one per line (NDJSON, JSON Lines), read one at a time.
 
 use std::{
     fmt,
@@ -8,18 +8,17 @@ use std::{
 
 use crate::{decode, decode_error::DecodeError};
 
-/// How long a line may be unless [`JsonLines::max_line_bytes`] says otherwise: 64 MiB, as the largest body of a
-/// response.
+/// The maximum length of a line unless [`JsonLines::max_line_bytes`] sets another: 64 MiB, the same as for the
+/// body of a response.
 pub const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 
-/// Reads documents one a line, such as an export of deals, holding one line at a time; made by `from_json_lines` of
-/// every model.
+/// Reads documents one per line, such as an export of deals, holding one line at a time; every model's
+/// `from_json_lines` returns one.
 ///
-/// It is an iterator. A line that cannot be read is an error that names it, and the next line is read all the same.
-/// Only when the reader itself fails is that error the last item. Lines end with a line feed, with or without a
-/// carriage return before it; the last one may end with the input. Blank lines and a byte order mark are skipped.
-/// Each line is a document with the bounds of one (see [`document`](crate::document)), and is not longer than
-/// [`MAX_LINE_BYTES`].
+/// It is an iterator. A line that cannot be decoded is an error with its line number, and the next line is still read.
+/// Only an error of the underlying reader is the last item. Lines end with a line feed, optionally preceded by a
+/// carriage return; the last one may end with the input. Blank lines and a byte order mark are skipped. Each line is a
+/// document and has the limits of one (see [`document`](crate::document)), and is not longer than [`MAX_LINE_BYTES`].
 ///
 /// ```
 /// use dealkit::Deal;
@@ -49,7 +48,7 @@ pub const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 #[must_use = "iterators are lazy and do nothing unless consumed"]
 pub struct JsonLines<R, T> {
     reader: R,
-    /// The number of the line in `buffer`, from 1.
+    /// The number of the line in `buffer`, counted from 1.
     line: usize,
     buffer: Vec<u8>,
     limit: usize,
@@ -71,14 +70,14 @@ impl<R: BufRead, T> JsonLines<R, T> {
         }
     }
 
-    /// Sets how long a line may be, without its end. A longer one is an error, is not kept, and the line after it is
-    /// read. [`MAX_LINE_BYTES`] by default.
+    /// Sets the maximum length of a line, without its line ending. A longer line is an error and is not kept, and
+    /// the line after it is still read. The default is [`MAX_LINE_BYTES`].
     pub fn max_line_bytes(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Reads the next line into the buffer, without its end; `None` when there is no more.
+    /// Reads the next line into the buffer, without its line ending; `None` at the end of the input.
     fn next_line(&mut self) -> Option<Result<(), LineError>> {
         self.line += 1;
         let line = self.line;
@@ -101,7 +100,7 @@ impl<R: BufRead, T> JsonLines<R, T> {
 
     fn read_line(&mut self) -> io::Result<Line> {
         self.buffer.clear();
-        // A line of the length allowed, and its end.
+        // A line of the maximum length, and its line ending.
         let most = (self.limit as u64).saturating_add(2);
         if self
             .reader
@@ -120,7 +119,7 @@ impl<R: BufRead, T> JsonLines<R, T> {
         if !is_whole {
             self.reader.skip_until(b'\n')?;
         }
-        // What such a line took is not kept for the next ones.
+        // Do not keep the memory of such a line for the next ones.
         self.buffer = Vec::new();
         Ok(Line::TooLong)
     }
@@ -157,7 +156,7 @@ impl<R: BufRead, T> FusedIterator for JsonLines<R, T> {}
 
 impl<R, T> fmt::Debug for JsonLines<R, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What has been read may be personal.
+        // What has been read may be personal data.
         f.debug_struct("JsonLines")
             .field("line", &self.line)
             .field("limit", &self.limit)
@@ -165,38 +164,38 @@ impl<R, T> fmt::Debug for JsonLines<R, T> {
     }
 }
 
-/// A line could not be read. Like every error of dealkit it names the place and shows no value.
+/// A line could not be read. Like every dealkit error, it names the place and shows no value.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LineError {
-    /// The line is not the document that it should be.
+    /// The line could not be decoded.
     #[error("line {line}: {}", within_line(error))]
     Decode {
-        /// The number of the line, from 1.
+        /// The number of the line, counted from 1.
         line: usize,
-        /// What is wrong, and the line as it came.
+        /// What is wrong, and the line as it was read.
         error: DecodeError,
     },
     /// The line is longer than [`JsonLines::max_line_bytes`].
     #[error("line {line}: is longer than the limit of {limit} bytes")]
     TooLong {
-        /// The number of the line, from 1.
+        /// The number of the line, counted from 1.
         line: usize,
         /// The limit.
         limit: usize,
     },
-    /// The reader failed. Nothing is read after this.
+    /// The underlying reader failed. Nothing is read after this.
     #[error("line {line}: cannot be read: {source}")]
     Read {
-        /// The number of the line, from 1.
+        /// The number of the line, counted from 1.
         line: usize,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
 impl LineError {
-    /// The number of the line, from 1; blank lines count.
+    /// The number of the line, counted from 1; blank lines count.
     pub fn line(&self) -> usize {
         match self {
             Self::Decode { line, .. } | Self::TooLong { line, .. } | Self::Read { line, .. } => {
@@ -206,7 +205,7 @@ impl LineError {
     }
 }
 
-/// The text of the error, whose own line is always the first of one: a column is left.
+/// The text of the error, whose own line number is always 1, so only its column is shown.
 fn within_line(error: &DecodeError) -> String {
     error.to_string().replace("line 1 column ", "column ")
 }

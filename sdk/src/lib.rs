@@ -83,25 +83,25 @@
 //!
 //! | feature | default | what for |
 //! |---|---|---|
-//! | `client` | yes | the HTTP client; without it the crate is models, values and rules |
-//! | `rustls` | yes | TLS for the client, with aws-lc for the cryptography; building it takes a C compiler |
-//! | `rustls-no-provider` | no | TLS with a provider of cryptography that the program installs, such as ring or graviola |
+//! | `client` | yes | the HTTP client; without it, the crate provides only models, values and rules |
+//! | `rustls` | yes | TLS for the client, with aws-lc for the cryptography; building it requires a C compiler |
+//! | `rustls-no-provider` | no | TLS with a cryptography provider that the program installs, such as ring or graviola |
 //! | `blocking` | no | [`dealkit::blocking`](blocking), for programs without an async runtime |
 //! | `arrow` | no | `dealkit::arrow`, deals as tables of Apache Arrow |
 //! | `test-util` | no | [`dealkit::test_util`](test_util), errors made by hand for your tests |
 //!
 //! # Logs and traces
 //!
-//! Through [`tracing`](https://docs.rs/tracing), target `dealkit`: a span for each call, an event at INFO when it
-//! ends, and one at WARN for each retry. Fields have OpenTelemetry's names for HTTP (`http.request.method`,
-//! `url.template`, `http.response.status_code`, `error.type`) and, where it has none, names that begin with
-//! `dealkit.` (`attempts`, `duration` and `wait` in seconds, `outcome`, `request_id`).
+//! Calls are logged and traced through [`tracing`](https://docs.rs/tracing), with target `dealkit`: a span for each
+//! call, an event at INFO when it ends, and one at WARN for each retry. Fields have OpenTelemetry's names for HTTP
+//! (`http.request.method`, `url.template`, `http.response.status_code`, `error.type`) or, where there are none, names
+//! that begin with `dealkit.` (`attempts`, `duration` and `wait` in seconds, `outcome`, `request_id`).
 #![cfg_attr(
     feature = "client",
-    doc = "[`ClientBuilder::propagate`] carries a trace on to the service."
+    doc = "[`ClientBuilder::propagate`] propagates a trace to the service."
 )]
 //!
-//! # Secrets and people
+//! # Secrets and personal data
 //!
 //! The service key never shows in a `Debug`, an error text, a log or a trace, and neither does personal
 //! data: the `Debug` of every model hides names, addresses and the like, and errors name the fields of the
@@ -188,7 +188,7 @@ pub use value::{
 
 #[cfg(feature = "client")]
 pub use {
-    // Names of the `http` crate that stand in the public face.
+    // Types of the `http` crate that are part of the public API.
     ::http::{HeaderMap, Method, StatusCode, Version},
     agents::Agents,
     call::{Call, CallDescription, CallWithResponse},

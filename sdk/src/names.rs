@@ -1,16 +1,16 @@
-//! The names of the specification's fields, and which names may be shown: those. Every other name is data,
-//! and may be an e-mail address as well as a word.
+//! The names of the specification's fields, which are the only names that may be shown. Every other name
+//! is data, and may just as well be an e-mail address as a word.
 
 use crate::value::Kind;
 
-/// A field of an object of a request: its name on the wire, and its place among the object's fields.
+/// A field of an object in a request: its name on the wire, and its index among the object's fields.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
     pub(crate) name: &'static str,
     pub(crate) place: usize,
 }
 
-/// The fields of a request, stated once: for writing, for the rules, and for error texts.
+/// The fields of a request, stated once: for serializing, for the rules, and for error texts.
 macro_rules! names {
     ($($name:ident = $wire:literal,)+) => {
         #[allow(clippy::upper_case_acronyms, non_camel_case_types)]
@@ -42,8 +42,8 @@ pub(crate) mod create_agent {
     }
 }
 
-/// Hands the fields of the request's profile that the specification shows, in its order, to a macro: the name of
-/// the setter, that of the setter that takes an `Option`, the type and the wire name.
+/// Passes the fields of the request's profile that the specification shows, in its order, to a macro: the name
+/// of the setter, that of the setter that takes an `Option`, the type and the wire name.
 macro_rules! profile_fields {
     ($callback:ident) => {
         $callback! {
@@ -78,7 +78,7 @@ macro_rules! profile {
 }
 profile_fields!(profile);
 
-/// Takes the wire names out of the table of the response types.
+/// Extracts the wire names from the table of the response types.
 macro_rules! wire_names {
     ($(
         $(#[$doc:meta])*
@@ -92,7 +92,7 @@ macro_rules! wire_names {
 }
 crate::__response_models!(wire_names);
 
-/// Whether the specification has a field of this name, in a request or in a response.
+/// Whether the specification has a field with this name, in a request or in a response.
 pub(crate) fn is_known(name: &str) -> bool {
     RESPONSES.contains(&name) || create_agent::ALL.contains(&name) || PROFILE_NAMES.contains(&name)
 }
@@ -102,7 +102,7 @@ pub(crate) fn pointer_token(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// The pointer with `*` in the place of each name that is data.
+/// The pointer with `*` in place of each name that is data.
 pub(crate) fn masked_pointer(pointer: &str) -> String {
     let tokens = pointer.split('/').map(|token| {
         if token.is_empty() || is_known(token) || is_index(token) {
@@ -114,8 +114,8 @@ pub(crate) fn masked_pointer(pointer: &str) -> String {
     tokens.collect::<Vec<_>>().join("/")
 }
 
-/// Whether the token is the index of an item. Nobody would look up an index of seven digits
-/// or more, but they may be a telephone number.
+/// Whether the token is the index of an item. Nobody would look up an index of seven or more
+/// digits, but they may be a telephone number.
 fn is_index(token: &str) -> bool {
     token.len() <= 6 && token.bytes().all(|byte| byte.is_ascii_digit())
 }

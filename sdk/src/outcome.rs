@@ -1,24 +1,24 @@
-//! What a call that failed may have done at the service.
+//! What a failed call may have done at the service.
 
 use std::fmt;
 
 use http::StatusCode;
 
-/// What a call that failed may have done at the service; see [`Error::outcome`](crate::Error::outcome).
+/// What a failed call may have done at the service; see [`Error::outcome`](crate::Error::outcome).
 ///
 /// | outcome | when | sending it again |
 /// |---|---|---|
 /// | `NotSent` | nothing reached the service | is safe |
-/// | `Rejected` | it responded that it did not act: a 4xx but 408, a 307 or 308 | is safe, and useful once the reason is gone |
+/// | `Rejected` | it responded that it did not act: a 4xx other than 408, a 307 or 308 | is safe, and useful once the reason is gone |
 /// | `Unknown` | it may have acted: no whole response came, or a 408, a 5xx, or another status | may do it twice |
 /// | `Succeeded` | it acted: a 2xx whose body could not be read, was too large, or broke off | does it twice |
 ///
-/// An attempt before the last one that may have acted is not forgotten: where the last one alone would be
-/// `NotSent` or `Rejected`, the call is `Unknown`.
+/// An earlier attempt that may have acted is not forgotten: if the last attempt alone would be `NotSent`
+/// or `Rejected`, the call is `Unknown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Nothing of the request reached the service.
+    /// No part of the request reached the service.
     NotSent,
     /// The service responded, and did not act.
     Rejected,
@@ -44,19 +44,19 @@ impl Outcome {
         matches!(self, Outcome::Unknown | Outcome::Succeeded)
     }
 
-    /// What a response of this status says.
+    /// The outcome that this status indicates.
     pub(crate) fn of_status(status: StatusCode) -> Self {
         match status.as_u16() {
             200..=299 => Outcome::Succeeded,
-            // It gave up on a request that it had begun to read, and does not say what it did.
+            // The service gave up on a request that it had begun to read, and does not say what it did.
             408 => Outcome::Unknown,
-            // The request is to be sent again elsewhere. Other redirects may come after it was acted on.
+            // The request has to be sent again elsewhere. Other redirects may come after the service acted on it.
             307 | 308 | 400..=499 => Outcome::Rejected,
             _ => Outcome::Unknown,
         }
     }
 
-    /// What the call came to, given whether an attempt before the last one may have acted.
+    /// The outcome of the call, given whether an attempt before the last one may have acted.
     pub(crate) const fn after(self, may_have_acted: bool) -> Self {
         match self {
             Outcome::NotSent | Outcome::Rejected if may_have_acted => Outcome::Unknown,

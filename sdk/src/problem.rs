@@ -1,4 +1,4 @@
-//! Error bodies: problem details (RFC 9457), and whatever else a service sends with an error.
+//! Error bodies: problem details (RFC 9457), and anything else that a service sends with an error.
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
@@ -15,14 +15,14 @@ use crate::{
     value::{Json, Name},
 };
 
-/// The body of an error response, with the names of RFC 9457.
+/// The body of an error response, with the field names of RFC 9457.
 ///
 /// Reading is lenient: a field that is missing or of another type is `None`, and fields that are not
 /// listed here are in `extra`. The texts are the service's own.
 ///
 /// What is kept is bounded, whatever a service sends: each text is cut at [`Problem::MAX_TEXT`] bytes, at
 /// most [`Problem::MAX_ERRORS`] entries of `errors` are read and the rest are counted, and `extra` holds
-/// at most [`Problem::MAX_EXTRA`] bytes. Reading takes one pass, and no depth of nesting matters.
+/// at most [`Problem::MAX_EXTRA`] bytes. Reading takes one pass, and copes with any depth of nesting.
 ///
 /// ```
 /// use dealkit::Problem;
@@ -38,31 +38,31 @@ use crate::{
 pub struct Problem {
     /// `type`: a URI that names the kind of problem.
     pub problem_type: Option<String>,
-    /// What kind of problem it is, in a few words.
+    /// A short summary of the kind of problem.
     pub title: Option<String>,
     /// The HTTP status.
     pub status: Option<u16>,
-    /// What went wrong this time.
+    /// What went wrong in this case.
     pub detail: Option<String>,
-    /// The request, as the service's logs name it.
+    /// The request's id in the service's logs.
     pub request_id: Option<String>,
     /// What is wrong with the request, field by field.
     pub errors: Vec<Violation>,
-    /// How many entries of `errors` came after the first [`Problem::MAX_ERRORS`] and were not read, as far
-    /// as the body was read at all; 0 normally. It is not a field of the body, and is not written to one.
+    /// How many entries of `errors` came after the first [`Problem::MAX_ERRORS`] and were not kept, counting only the
+    /// part of the body that was read; normally 0. It is not a field of the body, and is not written to one.
     pub omitted_errors: usize,
-    /// Fields that are none of these, by name; one that does not fit into [`Problem::MAX_EXTRA`] is left out.
+    /// All other fields, by name; one that does not fit into [`Problem::MAX_EXTRA`] is left out.
     pub extra: std::collections::BTreeMap<String, Json>,
 }
 
 impl Problem {
-    /// The most of each text that is kept, in bytes; a longer one is cut between two characters.
+    /// How much of each text is kept, in bytes; a longer text is cut between two characters.
     pub const MAX_TEXT: usize = 8 * 1024;
 
-    /// The most entries of `errors` that are read.
+    /// The maximum number of entries of `errors` that are read.
     pub const MAX_ERRORS: usize = 100;
 
-    /// The most that `extra` holds, names and values together, in bytes.
+    /// The maximum size of `extra`, names and values together, in bytes.
     pub const MAX_EXTRA: usize = 64 * 1024;
 
     /// A problem with the three fields that every error body of the sandbox server has.
@@ -80,7 +80,7 @@ impl Problem {
         Self::read(std::str::from_utf8(without_bom(body.as_ref())).ok()?, false)
     }
 
-    /// Reads the beginning of an error body whose rest was not read: what stands before the cut.
+    /// Reads the beginning of an error body whose rest was not read: everything before the cut.
     #[cfg(feature = "client")]
     pub(crate) fn from_cut_json(body: &[u8]) -> Option<Self> {
         let body = without_bom(body);
@@ -92,7 +92,7 @@ impl Problem {
             }
             Err(_) => return None,
         };
-        // It may go through a number too, which would not be a missing end but a wrong number.
+        // It may also go through a number, and then the number would be wrong rather than incomplete.
         let in_number = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
         Self::read(text.trim_end_matches(in_number), true)
     }
@@ -100,7 +100,7 @@ impl Problem {
     fn read(text: &str, is_cut: bool) -> Option<Self> {
         let mut fields = Fields::default();
         let mut reader = serde_json::Deserializer::from_str(text);
-        // The fields outlive the visitor: those that were read before the cut count.
+        // The fields outlive the visitor, so those that were read before the cut count.
         match reader
             .deserialize_map(&mut fields)
             .and_then(|()| reader.end())
@@ -113,7 +113,7 @@ impl Problem {
     }
 }
 
-/// The fields of an error body as they are being read, each as the text of its value.
+/// The fields of an error body while they are being read, each as the text of its value.
 #[derive(Default)]
 struct Fields<'de> {
     problem_type: Option<&'de str>,
@@ -139,7 +139,7 @@ impl<'de> Visitor<'de> for &mut Fields<'de> {
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
         while let Some(Name(name)) = fields.next_key()? {
             let name = &*self.unfinished.insert(name);
-            // Raw text is skipped over without recursion, however deep it nests.
+            // Raw text is skipped without recursion, however deeply it nests.
             let value = fields.next_value::<&'de RawValue>()?;
             let text = Some(value.get());
             match &**name {
@@ -168,9 +168,9 @@ impl<'de> Visitor<'de> for &mut Fields<'de> {
 }
 
 impl<'de> Fields<'de> {
-    /// Takes the list of errors that the cut goes through; of other values a part is worth nothing.
+    /// Takes the list of errors if the cut goes through it; a part of any other value is worth nothing.
     fn take_unfinished(&mut self, text: &'de str) {
-        // A name that is written with escapes is not part of the text, and no service writes this one so.
+        // A name written with escapes does not borrow from the text, and no service writes this one so.
         if let Some(Cow::Borrowed(name @ "errors")) = self.unfinished {
             let end = name.as_ptr().addr() + name.len() - text.as_ptr().addr();
             let rest = text.get(end..).and_then(|rest| rest.strip_prefix('"'));
@@ -195,7 +195,7 @@ impl<'de> Fields<'de> {
                 errors: &mut problem.errors,
                 omitted: &mut omitted,
             };
-            // What is not a list has no entries, and a list that was cut has those before the cut.
+            // A value that is not a list has no entries, and a truncated list has those before the cut.
             let _ = serde_json::Deserializer::from_str(text).deserialize_seq(&mut entries);
         }
         let empty = problem == Problem::default();
@@ -205,7 +205,7 @@ impl<'de> Fields<'de> {
     }
 }
 
-/// Reads the entries of `errors`, and counts those that are too many.
+/// Reads the entries of `errors`, and counts those beyond the limit.
 struct Entries<'p> {
     read: usize,
     errors: &'p mut Vec<Violation>,
@@ -234,7 +234,7 @@ impl<'de> Visitor<'de> for &mut Entries<'_> {
     }
 }
 
-/// Reads one entry of `errors`; one without a pointer says nothing that a program could use.
+/// Reads one entry of `errors`; an entry without a pointer says nothing that a program could use.
 fn violation(entry: &str) -> Option<Violation> {
     let mut reader = serde_json::Deserializer::from_str(entry);
     let Entry {
@@ -281,7 +281,7 @@ impl<'de> Visitor<'de> for EntryVisitor<'de> {
     }
 }
 
-/// Reads a JSON string and keeps its beginning; `None` for another value.
+/// Reads a JSON string and keeps its beginning; `None` if the value is not a string.
 fn read_text(json: &str) -> Option<String> {
     let Name(text) = serde_json::from_str(json).ok()?;
     let mut end = text.len().min(Problem::MAX_TEXT);
@@ -292,8 +292,7 @@ fn read_text(json: &str) -> Option<String> {
 }
 
 impl fmt::Debug for Problem {
-    /// Shows the status and where what is wrong, and none of the service's words: they may repeat what
-    /// was sent.
+    /// Shows the status and the places of the errors, but none of the service's words: they may repeat what was sent.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let errors = self
             .errors

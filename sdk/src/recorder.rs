@@ -1,4 +1,4 @@
-//! What a job with a ledger does about a row: whether it is sent, and what is recorded of it.
+//! What a job with a ledger does with a row: whether it is sent, and what is recorded of it.
 
 use std::{
     path::Path,
@@ -19,18 +19,18 @@ use crate::{
     value::AgentId,
 };
 
-/// The ledger of a job, and what is done about what it holds.
+/// The ledger of a job, and how to act on its contents.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     ledger: Ledger,
     resends_unknown: bool,
 }
 
-/// What there is to do about a row.
+/// What to do with a row.
 pub(crate) enum Decision {
-    /// Send it, and record what becomes of it, if there is a ledger.
+    /// Send it and, if there is a ledger, record its outcome.
     Send(Option<Recording>),
-    /// An earlier run has, and nothing is sent.
+    /// An earlier run has its outcome, and nothing is sent.
     Recorded(Error, Option<AgentId>),
     /// It cannot be sent.
     Refused(Error),
@@ -52,7 +52,7 @@ impl Recorder {
         self.resends_unknown = true;
     }
 
-    /// Decides on the row of this key and index.
+    /// Decides on the row with this key and index.
     pub(crate) fn decide(&mut self, key: Option<&str>, index: usize) -> Decision {
         let Some(key) = key.filter(|key| !key.is_empty()) else {
             return Decision::Refused(Error::config(
@@ -92,21 +92,21 @@ impl Recorder {
     }
 }
 
-/// Records what becomes of one row.
+/// Records the outcome of one row.
 pub(crate) struct Recording {
     writer: LedgerWriter,
     key: KeyHash,
     /// Whether an earlier run may have created the agent.
     pub(crate) is_in_doubt: bool,
-    /// Whether its intent was recorded, or is about to be: before that there is nothing to say of the row.
+    /// Whether its intent was recorded, or is about to be: before that there is nothing to record about the row.
     is_intended: Arc<AtomicBool>,
 }
 
-/// What a row came to, and why that is not in the ledger, if it is not.
+/// The result of a row and, if it could not be written to the ledger, the reason.
 pub(crate) type Settled<T> = (Result<T, Error>, Option<LedgerError>);
 
 impl Recording {
-    /// Has the row's intent reach the disk.
+    /// Writes the row's intent, and waits until it is on disk.
     pub(crate) fn intend(&self) -> BeforeSending {
         let (writer, key) = (self.writer.clone(), self.key);
         let is_intended = Arc::clone(&self.is_intended);
@@ -119,8 +119,8 @@ impl Recording {
         })
     }
 
-    /// Makes the call, before whose first byte leaves [`intend`](Self::intend) is done, and records what it comes to; also
-    /// where this is given up before its end, as far as it has come.
+    /// Makes the call, after [`intend`](Self::intend) has completed and before the first byte leaves, and records its
+    /// outcome. If this future is dropped before it completes, the outcome so far is recorded.
     pub(crate) async fn call<T>(
         self,
         progress: Arc<CallProgress>,
@@ -134,7 +134,7 @@ impl Recording {
         };
         let result = sent.await;
         let recorded = match &result {
-            // The next run sends it, as it sends one that is given up.
+            // The next run sends this row, as it sends one that is given up.
             Err(error) if error.kind() == ErrorKind::Ledger => Ok(()),
             result => {
                 given_up.is_over = true;
@@ -153,7 +153,7 @@ impl Recording {
     }
 }
 
-/// A row that is given up, unless it is over before.
+/// A row that counts as given up unless it completes first.
 struct GivenUp<'a> {
     recording: &'a Recording,
     progress: &'a CallProgress,
@@ -164,18 +164,18 @@ impl Drop for GivenUp<'_> {
     fn drop(&mut self) {
         let state = match self.progress.outcome() {
             _ if self.is_over => return,
-            // What was refused so far would have been sent again.
+            // A row that was only rejected so far would have been retried.
             Outcome::NotSent | Outcome::Rejected => State::NotSent,
             Outcome::Succeeded => State::Created { id: None },
-            // So says its intent.
+            // The intent already says so.
             Outcome::Unknown => return,
         };
-        // Where it cannot be written the intent stands alone, and the row is in doubt, which is careful and not wrong.
+        // If this cannot be written, the intent stands alone and the row is in doubt, which is cautious but not wrong.
         let _ = self.recording.record(&state);
     }
 }
 
-/// What is recorded of a result.
+/// The state that is recorded for a result.
 fn state<T>(result: &Result<T, Error>, agent_id: fn(&T) -> Option<String>) -> State {
     let error = match result {
         Ok(agent) => {
@@ -197,7 +197,7 @@ fn state<T>(result: &Result<T, Error>, agent_id: fn(&T) -> Option<String>) -> St
     }
 }
 
-/// The identifier in the body of a response, whatever else there is.
+/// The identifier in the body of a response, whatever else it contains.
 pub(crate) fn id_in(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Created {

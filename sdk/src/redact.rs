@@ -1,4 +1,4 @@
-//! What may be shown of a response, and how it is shown.
+//! What may be shown of a response, and in what form.
 
 use std::sync::Arc;
 
@@ -7,26 +7,26 @@ use url::Url;
 
 use crate::{names::pointer_token, problem::Problem};
 
-/// The most characters of the service's own words that an error text shows.
+/// The maximum number of characters of the service's own words in an error text.
 const SHOWN: usize = 200;
 
-/// The shortest key that nobody takes for a word, in characters.
+/// The minimum length of a key that cannot be mistaken for a word, in characters.
 const UNMISTAKABLE: usize = 8;
 
-/// The most violations that an error text lists.
+/// The maximum number of violations in an error text.
 const VIOLATIONS_SHOWN: usize = 5;
 
-/// The longest code of a violation that an error text shows, in bytes.
+/// The maximum length of a violation's code in an error text, in bytes.
 const CODE_SHOWN: usize = 40;
 
-/// Takes the service key out of texts that the service sent.
+/// Removes the service key from texts that the service sent.
 ///
-/// A key of eight characters or more is masked wherever it stands, in whatever case. A shorter one may be a
-/// part of any word (the key `k` of a test, in "unknown"), where it gives nothing away: nobody could tell
-/// that it is the key. It is masked where it stands alone, as it is written.
+/// A key of eight characters or more is masked wherever it occurs, regardless of case. A shorter one
+/// may be part of any word (such as the key `k` of a test in "unknown"), where it gives nothing away:
+/// nobody could tell that it is the key. It is masked only where it stands alone and in the same case.
 #[derive(Clone)]
 pub(crate) struct Redactor {
-    /// The key in the ways in which a text may write it, in lower case if it is unmistakable.
+    /// The forms in which a text may contain the key, in lower case if it is unmistakable.
     forms: Arc<[String]>,
     is_unmistakable: bool,
 }
@@ -47,7 +47,7 @@ impl Redactor {
                 .for_each(|form| form.make_ascii_lowercase());
         }
         forms.retain(|form| !form.is_empty());
-        // The longest first: none may leave a part of another.
+        // The longest first, so that masking one form does not leave a part of another.
         forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
         forms.dedup();
         Self {
@@ -56,7 +56,7 @@ impl Redactor {
         }
     }
 
-    /// What a problem says, fit for an error text: its title, its detail, and where what is wrong.
+    /// A summary of a problem that is fit for an error text: its title, its detail, and the places of its violations.
     pub(crate) fn summary(&self, problem: &Problem) -> Option<String> {
         let words = self.words(problem);
         let violations = self.violations(problem);
@@ -80,7 +80,7 @@ impl Redactor {
         (!words.is_empty()).then(|| words.join(" - "))
     }
 
-    /// The violations of a problem by place and code alone: `/email invalid_email, /phone invalid_phone`.
+    /// The violations of a problem, by place and code only: `/email invalid_email, /phone invalid_phone`.
     fn violations(&self, problem: &Problem) -> Option<String> {
         let shown: Vec<String> = problem
             .errors
@@ -110,14 +110,14 @@ impl Redactor {
     }
 
     fn mask_form(&self, text: &str, form: &str) -> String {
-        // Of the same length as the text: ASCII letters alone change.
+        // Of the same length as the text, because only ASCII letters change.
         let searched = if self.is_unmistakable {
             text.to_ascii_lowercase()
         } else {
             text.to_owned()
         };
         let mut masked = String::with_capacity(text.len());
-        // How far the text is masked, and how far it is searched.
+        // The positions up to which the text is masked and searched.
         let (mut done, mut from) = (0, 0);
         while let Some(found) = searched.get(from..).and_then(|rest| rest.find(form)) {
             let start = from + found;
@@ -127,7 +127,7 @@ impl Redactor {
                 masked.push_str("[service key]");
                 (done, from) = (end, end);
             } else {
-                // The key is ASCII: what follows its first character is a character's beginning.
+                // The key is ASCII, so its first character is followed by the beginning of another.
                 from = start + 1;
             }
         }
@@ -136,7 +136,7 @@ impl Redactor {
     }
 }
 
-/// Whether what stands there is no part of a longer word.
+/// Whether the match is not part of a longer word.
 fn stands_alone(text: &str, start: usize, end: usize) -> bool {
     let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
     let goes_on = |before: Option<char>, after: Option<char>| {
@@ -148,7 +148,7 @@ fn stands_alone(text: &str, start: usize, end: usize) -> bool {
         && !goes_on(key.chars().next_back(), after.chars().next())
 }
 
-/// Whether a service's code of a violation reads as one, and not as a text that may repeat what was sent.
+/// Whether a violation's code looks like one, rather than like a text that may repeat what was sent.
 fn is_code(code: &str) -> bool {
     code.len() <= CODE_SHOWN
         && code.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -157,7 +157,7 @@ fn is_code(code: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }
 
-/// `text` on one line that shows as it reads, cut at 200 characters.
+/// `text` on one line, with every character visible, cut at 200 characters.
 pub(crate) fn short(text: &str) -> String {
     let mut short: String = text
         .chars()
@@ -170,8 +170,8 @@ pub(crate) fn short(text: &str) -> String {
     short
 }
 
-/// Whether the character shows as itself. A control character, a separator of lines, or one that is
-/// invisible or turns the direction of writing, could make a line of a log or terminal look like another.
+/// Whether the character is displayed as itself. A control character, a line separator, or a character that is
+/// invisible or changes the direction of writing could make a line in a log or terminal look like another.
 fn is_visible(c: char) -> bool {
     !c.is_control()
         && !matches!(c,
@@ -188,8 +188,8 @@ fn is_visible(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The origin that a redirect of a request to `url` points to; the target's path and query may hold
-/// anything and are left out.
+/// The origin to which a redirect of a request to `url` points; the target's path and query may
+/// contain anything and are left out.
 pub(crate) fn redirect_target(
     status: StatusCode,
     headers: &HeaderMap,

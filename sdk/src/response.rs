@@ -1,4 +1,4 @@
-//! A whole response: what a call came back with, and how.
+//! A whole response: the value of a call, and how it was received.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::{
     http_response::HttpResponse,
 };
 
-/// A successful response and the value read from it.
+/// A successful response and the value decoded from it.
 #[derive(Clone)]
 pub struct Response<T> {
     pub(crate) operation: Operation,
@@ -21,17 +21,17 @@ pub struct Response<T> {
     pub(crate) value: T,
 }
 
-/// A successful response whose body is the caller's to read; what
-/// [`Client::request`](crate::Client::request) comes back with.
+/// A successful response whose body is left for the caller to read; the result of
+/// [`Client::request`](crate::Client::request).
 pub type RawResponse = Response<Bytes>;
 
 impl<T> Response<T> {
-    /// The status, a 2xx.
+    /// The status, which is a 2xx.
     pub fn status(&self) -> StatusCode {
         self.response.status
     }
 
-    /// The version of HTTP that the service and the client agreed on.
+    /// The HTTP version that the service and the client agreed on.
     pub fn version(&self) -> Version {
         self.response.version
     }
@@ -56,12 +56,12 @@ impl<T> Response<T> {
         &self.response.body
     }
 
-    /// The value.
+    /// The decoded value.
     pub fn value(&self) -> &T {
         &self.value
     }
 
-    /// The value, without the rest.
+    /// Returns the value, without the rest.
     pub fn into_value(self) -> T {
         self.value
     }
@@ -77,11 +77,11 @@ impl RawResponse {
         }
     }
 
-    /// Reads the body as JSON.
+    /// Decodes the body as JSON.
     ///
     /// # Errors
-    /// Of kind `Decode`, with the path of what could not be read; also for a document of more than
-    /// [`MAX_VALUES`](crate::document::MAX_VALUES) values.
+    /// Of kind `Decode`, with the path of the value that could not be decoded; also for a document
+    /// of more than [`MAX_VALUES`](crate::document::MAX_VALUES) values.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         decode::from_json(&self.response.body)
             .map_err(|error| self.clone().into_decode_error(error))
@@ -89,8 +89,7 @@ impl RawResponse {
 }
 
 impl<T> Response<T> {
-    /// The error of a body that could not be read as what it should be, with all that is known of the
-    /// call.
+    /// The error of a body that could not be decoded, with all that is known of the call.
     pub fn into_decode_error(self, error: DecodeError) -> Error {
         Error::decode(error)
             .with_response(self.response)

@@ -1,4 +1,4 @@
-//! Many deals, a bounded number at a time.
+//! Retrieving many deals, a bounded number at a time.
 
 use std::{
     fmt,
@@ -20,14 +20,14 @@ use crate::{
     window::{Plan, Source, Window},
 };
 
-/// How many deals are fetched at the same time unless the caller says otherwise.
+/// How many deals are fetched at the same time by default.
 const CONCURRENCY: usize = 16;
 
-/// Retrieves many deals: a value to adjust and turn into a [stream](Self::stream).
+/// Retrieves many deals: a value to configure and turn into a [stream](Self::stream).
 ///
-/// Identifiers are taken from the iterator only as fast as the results are taken from the stream: the
-/// iterator may be endless. One deal that fails is one item that holds an error; the others go on.
-/// Dropping the stream cancels what is in flight.
+/// Identifiers are taken from the iterator only as fast as results are taken from the stream, so the
+/// iterator may be endless. A deal that fails is one item that holds an error; the others go on.
+/// Dropping the stream cancels the calls in flight.
 ///
 /// ```no_run
 /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
@@ -50,15 +50,15 @@ pub struct RetrieveMany<I, T = Deal> {
 /// Makes the call of one identifier.
 type MakeCall<T> = Arc<dyn Fn(&str) -> Call<T> + Send + Sync>;
 
-/// One deal of many: which it is, and what came of it.
+/// One deal of many: which one it is, and the result.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Retrieved<T = Deal> {
-    /// The place of the identifier among those given, from 0.
+    /// The index of the identifier among those given, from 0.
     pub index: usize,
     /// The identifier, as it was given.
     pub id: String,
-    /// The deal, or why it could not be had.
+    /// The deal, or the error if it could not be retrieved.
     pub result: Result<T, Error>,
 }
 
@@ -71,8 +71,8 @@ impl<I> RetrieveMany<I> {
         }
     }
 
-    /// Makes every item come back with the raw response, its body left for the caller to read; see
-    /// [`Call::raw_response`].
+    /// Makes every item come back with the raw response, whose body is left for the caller to read;
+    /// see [`Call::raw_response`].
     pub fn raw_responses(self) -> RetrieveMany<I, RawResponse> {
         let call = self.call;
         RetrieveMany {
@@ -100,19 +100,19 @@ impl<I, T> RetrieveMany<I, T> {
         self
     }
 
-    /// Hands the deals over as they come, in place of the order in which they were asked for.
+    /// Yields the deals as they arrive, instead of in the order in which they were asked for.
     pub fn as_completed(mut self) -> Self {
         self.plan.as_completed = true;
         self
     }
 
-    /// The most time that each deal may take, in place of the client's.
+    /// The maximum duration of each deal's call, overriding the client's.
     pub fn timeout(mut self, total: Duration) -> Self {
         self.plan.options.timeout = Some(total);
         self
     }
 
-    /// What is retried, in place of the client's policy.
+    /// What is retried, overriding the client's policy.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.plan.retry(policy);
         self
@@ -127,7 +127,7 @@ impl<I, T> RetrieveMany<I, T> {
         RetrieveStream { ids, in_flight }
     }
 
-    /// The identifiers, taken only while there is room for them, and what they are pushed to.
+    /// The identifiers, taken only while there is room for them, and the queue to push them to.
     pub(crate) fn into_source(self) -> (Source<I>, InFlight<T>)
     where
         I: Iterator,
@@ -137,7 +137,7 @@ impl<I, T> RetrieveMany<I, T> {
         (Source::new(ids, concurrency), in_flight)
     }
 
-    /// The identifiers, and what they can be pushed to one at a time; for a caller that cannot hand all
+    /// The identifiers, and the queue to push them to one at a time; for a caller that cannot hand all
     /// of them over as an iterator.
     pub fn into_parts(self) -> (I, InFlight<T>) {
         let in_flight = InFlight {
@@ -205,10 +205,10 @@ impl<I, T> fmt::Debug for RetrieveStream<I, T> {
     }
 }
 
-/// The deals in flight: what a [`RetrieveStream`] takes its items from, for callers that hand
-/// identifiers over one at a time instead of an iterator; see [`RetrieveMany::into_parts`].
+/// The deals in flight, from which a [`RetrieveStream`] takes its items. For callers that hand
+/// identifiers over one at a time instead of as an iterator; see [`RetrieveMany::into_parts`].
 ///
-/// It is a stream that ends whenever nothing is in flight, and goes on after the next `push`.
+/// It is a stream that ends whenever nothing is in flight, and resumes after the next `push`.
 #[must_use = "nothing is retrieved until it is read"]
 pub struct InFlight<T = Deal> {
     options: CallOptions,
@@ -217,12 +217,12 @@ pub struct InFlight<T = Deal> {
 }
 
 impl<T: Send + 'static> InFlight<T> {
-    /// Adds a deal to those in flight. How many there are is the caller's to bound.
+    /// Adds a deal to those in flight. It is up to the caller to bound their number.
     pub fn push(&mut self, id: impl Into<String>) {
         self.push_with(id, Call::send);
     }
 
-    /// Adds a deal to those in flight, sent as `send` does it: with a header of its own, within a span.
+    /// Adds a deal to those in flight, and uses `send` to send its call: with an extra header, say, or within a span.
     pub fn push_with<F>(&mut self, id: impl Into<String>, send: impl FnOnce(Call<T>) -> F)
     where
         F: Future<Output = Result<T, Error>> + Send + 'static,
@@ -242,7 +242,7 @@ impl<T: Send + 'static> InFlight<T> {
 }
 
 impl<T> InFlight<T> {
-    /// How many deals were pushed and not yet handed over.
+    /// How many deals were pushed but not yet handed over.
     pub fn len(&self) -> usize {
         self.window.len()
     }

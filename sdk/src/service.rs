@@ -1,4 +1,4 @@
-//! What every call of a client needs, and the one way to the service.
+//! What every call of a client needs, and the only path to the service.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,14 +22,14 @@ use crate::{
     validate::{ValidationError, Violation, ViolationCode},
 };
 
-/// A service, and how to talk to it: a client's configuration once it is checked.
+/// A service, and how to talk to it: a client's checked configuration.
 pub(crate) struct Service {
     pub(crate) pools: Arc<Pools>,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) base_url: Url,
     /// The headers that every request carries.
     pub(crate) headers: Arc<HeaderMap>,
-    /// Those, and the type of a body, for requests that have one.
+    /// The same, plus the content type, for requests that have a body.
     pub(crate) headers_with_body: Arc<HeaderMap>,
     pub(crate) redactor: Redactor,
     pub(crate) total_timeout: Duration,
@@ -38,20 +38,20 @@ pub(crate) struct Service {
     pub(crate) propagate: Option<Propagate>,
 }
 
-/// Writes the headers that carry the current trace on.
+/// Writes the headers that propagate the current trace.
 pub(crate) type Propagate = Arc<dyn Fn(&mut HeaderMap) + Send + Sync>;
 
-/// What the HTTP library takes.
+/// The longest URL that the HTTP library accepts.
 const LONGEST_URL: usize = 65_534;
 
-/// What a call can have in place of the client's own.
+/// Options of a call that override the client's own.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CallOptions {
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<RetryPolicy>,
 }
 
-/// What is done before the first byte of a request leaves. Where it fails, nothing is sent.
+/// Runs before the first byte of a request leaves. If it fails, nothing is sent.
 pub(crate) type BeforeSending =
     Arc<dyn Fn() -> BoxFuture<'static, Result<(), Error>> + Send + Sync>;
 
@@ -76,7 +76,7 @@ impl Service {
         Ok(url)
     }
 
-    /// Sends a request, more than once if need be, within the call's time.
+    /// Sends a request, more than once if necessary, within the call's time.
     pub(crate) async fn exchange(
         &self,
         operation: &Operation,
@@ -95,8 +95,8 @@ impl Service {
         let policy = options.retry.unwrap_or(self.retry);
         let pool = self.pools.of(&runtime)?;
         if !is_safe(&request.method) {
-            // Letting the runtime look at its sockets finds the kept connections that the service has closed,
-            // before a request goes out on one that nobody could send again.
+            // Letting the runtime poll its sockets detects idle connections that the service has closed,
+            // before a request that could not be retried goes out on one.
             tokio::task::yield_now().await;
         }
         let limits = self.limits;
@@ -114,7 +114,7 @@ impl Service {
                 before_sending().await?;
             }
             let left = end.saturating_sub(clock.now());
-            // An error names the total where that is what ends the attempt: nobody has set "2.9 s".
+            // If the total limit ends the attempt, the error names that limit: nobody has configured "2.9 s".
             let (time, limit) = if left < limits.attempt {
                 (left, total)
             } else {

@@ -1,6 +1,6 @@
 //! Errors made by hand, for the tests of programs that use dealkit (feature `test-util`).
 //!
-//! An importer that must not create an agent twice wants a test of what it does when a create timed out:
+//! An importer that must not create an agent twice needs a test of what it does when a create times out:
 //!
 //! ```
 //! use std::time::Duration;
@@ -29,7 +29,7 @@
 //! assert_eq!(next_step(&error), "send again");
 //! ```
 //!
-//! Of other kinds, errors come without help: [`Error`] is made `From` a
+//! Errors of other kinds need no help: [`Error`] implements `From` for
 //! [`ValidationError`](crate::ValidationError), and `Client::builder().build()` fails with one of kind `Config`.
 
 use std::{
@@ -51,10 +51,10 @@ use crate::{
     wire,
 };
 
-/// Makes an [`Error`] as a call would come back with, of what a test says of it.
+/// Builds an [`Error`] like one that a call returns, from what a test specifies.
 ///
-/// What is not said follows from what is, by the same rules as in a real call: the outcome, the problem and
-/// the violations from the status and the body, the time to wait from the header `Retry-After`.
+/// Anything unspecified follows from the rest, by the same rules as in a real call: the outcome, the
+/// problem and the violations from the status and the body, the time to wait from the header `Retry-After`.
 ///
 /// ```
 /// use dealkit::{Outcome, StatusCode, test_util::ErrorBuilder};
@@ -91,7 +91,7 @@ enum Failure {
     Decode(DecodeError),
 }
 
-/// What came of a response.
+/// The parts of a response.
 #[derive(Clone, Default)]
 struct Parts {
     status: StatusCode,
@@ -116,25 +116,26 @@ impl ErrorBuilder {
         Self::new(Failure::Status).response_status(status)
     }
 
-    /// The call timed out after this time. It had been sent, and no response had come, so the outcome is `Unknown`.
+    /// The call timed out after this duration. It had been sent, and no response had arrived, so the outcome is
+    /// `Unknown`.
     pub fn timeout(after: Duration) -> Self {
         Self::new(Failure::Timeout(after))
     }
 
-    /// No connection could be made, for this reason: the error's [`source`](std::error::Error::source). The outcome
-    /// is `NotSent`.
+    /// No connection could be made, for this reason, which is the error's [`source`](std::error::Error::source).
+    /// The outcome is `NotSent`.
     pub fn connect(reason: impl Into<String>) -> Self {
         Self::new(Failure::Connect(reason.into()))
     }
 
-    /// The connection broke before a response had come, for this reason: the error's
+    /// The connection broke before a response had arrived, for this reason, which is the error's
     /// [`source`](std::error::Error::source). The outcome is `Unknown`.
     pub fn interrupted(reason: impl Into<String>) -> Self {
         Self::new(Failure::Interrupted(reason.into()))
     }
 
-    /// The service responded with this status, a success, and a body that could not be read, so the outcome is
-    /// `Succeeded`. The error of a body comes of reading it:
+    /// The service responded with this status, a success, and a body that could not be decoded, so the outcome
+    /// is `Succeeded`. To get the error of a body, decode it:
     ///
     /// ```
     /// use dealkit::{Agent, Outcome, StatusCode, test_util::ErrorBuilder};
@@ -151,35 +152,34 @@ impl ErrorBuilder {
             .body(body)
     }
 
-    /// What was asked for: a method and the path with placeholders, such as `/v1/deals/{id}`. The text begins
-    /// with it.
+    /// The operation: a method and the path with placeholders, such as `/v1/deals/{id}`. The error text begins with it.
     pub fn operation(mut self, method: Method, template: impl Into<String>) -> Self {
         let template = template.into().into();
         self.operation = Some(Operation { method, template });
         self
     }
 
-    /// How many times the request was tried; 1 otherwise.
+    /// How many times the request was attempted. Default: 1.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self
     }
 
-    /// The outcome, in place of the one that follows from the rest: of a timeout before anything was sent, or after
-    /// an earlier attempt that may have acted.
+    /// The outcome, instead of the one that follows from the rest: for a timeout before anything was sent, for
+    /// example, or after an earlier attempt that may have acted.
     pub fn outcome(mut self, outcome: Outcome) -> Self {
         self.outcome = Some(outcome);
         self
     }
 
-    /// How long the service asks to wait, in place of what the headers say.
+    /// How long the service asks to wait, instead of what the headers say.
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
     }
 
-    /// The status of the response. A timeout or a broken connection has one where the response had begun to
-    /// come, and gets a 200 of its headers, its body or its request id, too: its outcome is then `Succeeded`.
+    /// The status of the response. A timeout or a broken connection has one if the response had begun to arrive;
+    /// setting its headers, its body or its request id implies a 200. The outcome is then `Succeeded`.
     pub fn response_status(mut self, status: StatusCode) -> Self {
         self.response().status = status;
         self
@@ -191,14 +191,14 @@ impl ErrorBuilder {
         self
     }
 
-    /// The body of the response, or as much of it as came.
+    /// The body of the response, or as much of it as arrived.
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.response().body = body.into();
         self
     }
 
-    /// The request's id in the service's logs, as a header of the response. A character that no header can hold
-    /// becomes `?`.
+    /// The request's id in the service's logs, as a header of the response. Characters that a header cannot
+    /// contain become `?`.
     pub fn request_id(mut self, id: impl AsRef<str>) -> Self {
         let is_fit = |c: char| c.is_ascii_graphic() || c == ' ';
         let id: String = id
@@ -218,7 +218,7 @@ impl ErrorBuilder {
         self.response.get_or_insert_default()
     }
 
-    /// The error.
+    /// Builds the error.
     pub fn build(self) -> Error {
         let headers = self.response.as_ref().map(|response| &response.headers);
         let asked = headers.and_then(|headers| retry_after(headers, SystemTime::now()));
@@ -271,9 +271,9 @@ impl fmt::Debug for ErrorBuilder {
     }
 }
 
-/// One of many, made by hand (feature `test-util`).
+/// One deal of many, made by hand (feature `test-util`).
 impl<T> Retrieved<T> {
-    /// What came of the identifier at this place among those given.
+    /// The result for the identifier with this index among those given.
     ///
     /// ```
     /// use dealkit::{Deal, Retrieved, StatusCode, test_util::ErrorBuilder};

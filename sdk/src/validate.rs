@@ -1,6 +1,6 @@
-//! The rules of a create request, and the codes of what breaks them.
+//! The rules for a create request, and the codes of their violations.
 //!
-//! The client calls them before a byte leaves, the sandbox server when a body arrives: there is one set.
+//! The client checks them before a byte leaves, and the sandbox server when a body arrives: both share one set.
 
 use std::fmt;
 
@@ -19,22 +19,22 @@ pub const NAME_MIN: usize = 1;
 /// The longest first or last name, in Unicode code points (specification, "Limits").
 pub const NAME_MAX: usize = 255;
 
-/// How many violations an error text shows. Only unknown fields can make more.
+/// How many violations an error text shows. Only unknown fields can cause more.
 const SHOWN: usize = 100;
 
 /// One way in which a request breaks the rules.
 ///
-/// No text in it repeats a value that was given. The pointer is exact; `Display` and `Debug` show `*` in it
-/// for names that the specification does not have: what stands there may be personal.
+/// No text in it repeats a value that was given. The pointer is exact; in place of names that are not in
+/// the specification, `Display` and `Debug` show `*`, because such names may be personal data.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize)]
 #[non_exhaustive]
 pub struct Violation {
-    /// Where, as a JSON pointer (RFC 6901) into the request body; empty for the body itself. It can hold
-    /// names from the request.
+    /// Where the violation is, as a JSON pointer (RFC 6901) into the request body; empty for the body
+    /// itself. It can contain names from the request.
     pub pointer: String,
-    /// Which rule.
+    /// Which rule is broken.
     pub code: ViolationCode,
-    /// What is wrong and what would be right, for a person.
+    /// What is wrong and what would be right, for human readers.
     pub detail: String,
 }
 
@@ -48,12 +48,12 @@ impl Violation {
         }
     }
 
-    /// The pointer as texts show it: with `*` in the place of each name that the specification does not have.
+    /// The pointer as shown in texts: with `*` in place of each name that is not in the specification.
     pub fn masked_pointer(&self) -> String {
         names::masked_pointer(&self.pointer)
     }
 
-    /// Where, for an error text: a pointer, or what is wrong as a whole.
+    /// Where the violation is, for an error text: a pointer, or a name for the whole.
     pub(crate) fn place(&self) -> String {
         match (self.pointer.as_str(), &self.code) {
             ("", ViolationCode::InvalidId) => "the identifier".to_owned(),
@@ -101,12 +101,12 @@ impl fmt::Debug for Violation {
 }
 
 open_set! {
-    /// Which rule a request breaks. The SDK and the sandbox server share one closed list; what another service
-    /// invents is kept in `Other`.
+    /// Which rule a request breaks. The SDK and the sandbox server share one closed list; a code that another
+    /// service invents is kept in `Other`.
     ViolationCode {
-        /// A field that must be there is missing.
+        /// A required field is missing.
         Required = "required",
-        /// The JSON type is not the one that the field has.
+        /// The value does not have the field's JSON type.
         WrongType = "wrong_type",
         /// The field must not be null.
         NullNotAllowed = "null_not_allowed",
@@ -120,18 +120,18 @@ open_set! {
         InvalidPhone = "invalid_phone",
         /// The string is not an absolute URL.
         InvalidUrl = "invalid_url",
-        /// The string is not a day `YYYY-MM-DD` that exists.
+        /// The string is not an existing day in the form `YYYY-MM-DD`.
         InvalidDate = "invalid_date",
-        /// The string is none of the closed set.
+        /// The string is not in the closed set.
         UnknownValue = "unknown_value",
-        /// The field is undocumented; only where unknown fields are rejected.
+        /// The field is undocumented; only reported where unknown fields are rejected.
         UnknownField = "unknown_field",
-        /// The identifier cannot be sent as a path segment; only in the SDK.
+        /// The identifier cannot be sent as a path segment; only reported by the SDK.
         InvalidId = "invalid_id",
     }
 }
 
-/// A request breaks the rules: every violation, not the first. `Display` shows the first 100.
+/// A request breaks the rules: every violation, not only the first. `Display` shows the first 100.
 ///
 /// ```
 /// use dealkit::{AgentProfile, CreateAgent};
@@ -157,7 +157,7 @@ impl ValidationError {
         &self.violations
     }
 
-    /// An error of these violations, if there are any; for rules that are checked somewhere else.
+    /// Returns these violations as an error, if there are any; for rules that are checked elsewhere.
     ///
     /// # Errors
     /// When `violations` is not empty.
@@ -194,10 +194,10 @@ impl fmt::Display for ValidationError {
 
 impl std::error::Error for ValidationError {}
 
-/// What to do with fields that the specification does not have.
+/// How to treat fields that are not in the specification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownFields {
-    /// Leave them alone.
+    /// Ignore them.
     #[default]
     Ignore,
     /// Report each as [`ViolationCode::UnknownField`], to catch typing mistakes.
@@ -207,9 +207,9 @@ pub enum UnknownFields {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Null {
     Allowed,
-    /// It must be left out instead.
+    /// Null is not allowed, but the field may be omitted.
     Forbidden,
-    /// The field must be there.
+    /// Null is not allowed, and the field is required.
     Required,
 }
 
@@ -223,7 +223,7 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// Checks the rule on a field of the request itself, if it is there.
+    /// Checks the rule on a field of the request itself, if the field is present.
     pub(crate) fn check(&self, text: Option<&str>, out: &mut Vec<Violation>) {
         if let Some(Err((code, detail))) = text.map(self.rule) {
             out.push(Violation::new(pointer("", self.field.name), code, detail));
@@ -306,7 +306,7 @@ pub(crate) fn phone(text: &str) -> Result<(), Broken> {
 }
 
 pub(crate) fn absolute_url(text: &str) -> Result<(), Broken> {
-    // A URL parser trims and drops white space; a URL that holds some is a mistake all the same.
+    // A URL parser trims and drops white space, but a URL that contains any is still a mistake.
     let clean = !text.contains(|c: char| c.is_whitespace() || c.is_control());
     if clean && Url::parse(text).is_ok() {
         return Ok(());

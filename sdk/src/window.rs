@@ -1,4 +1,4 @@
-//! Many calls, a bounded number at a time: the ones in flight, their order, and what is yet to be asked for.
+//! Many calls, a bounded number at a time: those in flight, their order, and the source of further ones.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use futures_util::{Stream, StreamExt as _, stream::FuturesUnordered};
 
 use crate::{http::retry::RetryPolicy, service::CallOptions};
 
-/// How the calls are made: what the builders of many calls have in common.
+/// How the calls are made: the options that the builders of many calls have in common.
 pub(crate) struct Plan {
     pub(crate) concurrency: NonZeroUsize,
     pub(crate) as_completed: bool,
@@ -21,7 +21,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// So many at a time, in the order in which they are asked for.
+    /// This many calls at a time, with results in the order in which they were asked for.
     pub(crate) fn new(concurrency: usize) -> Self {
         Self {
             concurrency: at_least_one(concurrency),
@@ -43,9 +43,9 @@ fn at_least_one(concurrency: usize) -> NonZeroUsize {
     NonZeroUsize::new(concurrency).unwrap_or(NonZeroUsize::MIN)
 }
 
-/// What is yet to be asked for, taken only while there is room for it.
+/// The items yet to be asked for, taken only while there is room for them.
 pub(crate) struct Source<I> {
-    /// `None` once the iterator has ended: it is not asked again.
+    /// `None` once the iterator has ended, so that it is not called again.
     items: Option<I>,
     concurrency: NonZeroUsize,
 }
@@ -58,7 +58,7 @@ impl<I: Iterator> Source<I> {
         }
     }
 
-    /// The next, if there is one, and room for it beside those in flight.
+    /// The next item, if there is one and there is room for it beside those in flight.
     pub(crate) fn next(&mut self, in_flight: usize) -> Option<I::Item> {
         if in_flight >= self.concurrency.get() {
             return None;
@@ -72,7 +72,7 @@ impl<I: Iterator> Source<I> {
 }
 
 impl<I> Source<I> {
-    /// Has no more from now on.
+    /// Yields no more items from now on.
     pub(crate) fn end(&mut self) {
         self.items = None;
     }
@@ -86,20 +86,20 @@ impl<I> fmt::Debug for Source<I> {
     }
 }
 
-/// The calls in flight: a stream of what they come to, which ends whenever nothing is in flight, and goes on after
-/// the next `push`.
+/// The calls in flight: a stream of their results, which ends whenever nothing is in flight and resumes after the
+/// next `push`.
 pub(crate) struct Window<F: Future> {
     pushed: usize,
     in_flight: FuturesUnordered<Numbered<F>>,
-    /// `None` where they are handed over as they come.
+    /// `None` if results are handed over as they arrive.
     order: Option<Order<F::Output>>,
 }
 
-/// What keeps the order of those pushed.
+/// Keeps results in the order in which the calls were pushed.
 struct Order<T> {
-    /// The index of the next to be handed over.
+    /// The index of the next result to be handed over.
     next: usize,
-    /// What has come before its turn.
+    /// The results that have arrived before their turn.
     early: BTreeMap<usize, T>,
 }
 
@@ -115,7 +115,7 @@ impl<F: Future + Unpin> Window<F> {
         }
     }
 
-    /// The index that the next to be pushed gets.
+    /// The index of the next call to be pushed.
     pub(crate) fn next_index(&self) -> usize {
         self.pushed
     }
@@ -126,7 +126,7 @@ impl<F: Future + Unpin> Window<F> {
         self.in_flight.push(Numbered { index, call });
     }
 
-    /// Empties it: what has come, and what is in flight, in the order in which they were pushed.
+    /// Empties the window: returns what has arrived and what is in flight, in the order in which they were pushed.
     pub(crate) fn empty(&mut self) -> Vec<Taken<F>> {
         let early = self.order.as_mut().map(|order| {
             order.next = self.pushed;
@@ -142,7 +142,7 @@ impl<F: Future + Unpin> Window<F> {
 }
 
 impl<F: Future> Window<F> {
-    /// How many were pushed and not yet handed over.
+    /// How many calls were pushed but not yet handed over.
     pub(crate) fn len(&self) -> usize {
         let early = self.order.as_ref().map_or(0, |order| order.early.len());
         self.in_flight.len() + early
@@ -155,7 +155,7 @@ pub(crate) enum Taken<F: Future> {
     InFlight(F),
 }
 
-/// Nothing in it is pinned but by a box of its own.
+/// Everything that is pinned in it has a box of its own.
 impl<F: Future> Unpin for Window<F> {}
 
 impl<F: Future + Unpin> Stream for Window<F> {
@@ -181,7 +181,7 @@ impl<F: Future + Unpin> Stream for Window<F> {
     }
 }
 
-/// A call and its place among those pushed.
+/// A call and its index among those pushed.
 struct Numbered<F> {
     index: usize,
     call: F,

@@ -24,13 +24,13 @@ use crate::{
 /// |---|---|
 /// | identifiers, statuses and other strings | `utf8` |
 /// | integers | `int64` |
-/// | decimals | `decimal128(38, 10)`, with another scale, or `utf8`: see [`Decimals`] |
+/// | decimals | `decimal128(38, 10)`, `decimal128` with another scale, or `utf8`: see [`Decimals`] |
 /// | dates | `date32` |
-/// | timestamps | `timestamp(us, UTC)`: what is finer than microseconds is cut off, as in Python's `datetime` |
-/// | models | a struct of their fields, null where there is none |
-/// | lists | a list of structs, empty where there is none: neither the list nor an item is null |
-/// | `metadata` | a map of strings, sorted by name, empty where there is none |
-/// | `extra` | in each struct: undocumented fields as one JSON object in a `utf8`, null where there are none |
+/// | timestamps | `timestamp(us, UTC)`: anything finer than microseconds is truncated, as in Python's `datetime` |
+/// | models | a struct of their fields, null if absent |
+/// | lists | a list of structs, empty if absent: neither the list nor an item is null |
+/// | `metadata` | a map of strings, sorted by name, empty if absent |
+/// | `extra` | in each struct: undocumented fields as one JSON object in a `utf8`, null if there are none |
 ///
 /// ```
 /// use dealkit::arrow::{self, Decimals};
@@ -96,15 +96,15 @@ pub struct DealBatchBuilder {
     decimals: Decimals,
     schema: SchemaRef,
     columns: <Deal as Cell>::Column,
-    /// How many bytes of JSON the columns hold: no string in them has more than its text in the document.
+    /// How many bytes of JSON the columns hold: no string in a column is longer than its text in the document.
     bytes: usize,
 }
 
 impl DealBatchBuilder {
-    /// The most bytes of JSON in one batch: strings are counted with 31 bits.
+    /// The maximum number of bytes of JSON in one batch: Arrow counts the bytes of strings with 31 bits.
     pub const MAX_BYTES: usize = i32::MAX as usize;
 
-    /// An empty one.
+    /// An empty builder.
     pub fn new(decimals: Decimals) -> Self {
         Self {
             decimals,
@@ -119,7 +119,7 @@ impl DealBatchBuilder {
         &self.schema
     }
 
-    /// How many deals there are in the batch that is being filled.
+    /// The number of deals in the batch that is being filled.
     pub fn len(&self) -> usize {
         self.columns.len()
     }
@@ -129,7 +129,7 @@ impl DealBatchBuilder {
         self.len() == 0
     }
 
-    /// Whether a document of so many bytes still fits into the batch: otherwise finish it first.
+    /// Whether a document of this many bytes still fits into the batch; if not, finish the batch first.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         self.bytes
             .checked_add(bytes)
@@ -139,8 +139,8 @@ impl DealBatchBuilder {
     /// Adds the deal of a JSON document.
     ///
     /// # Errors
-    /// As for [`Deal::from_json`]; also where a decimal has more digits than its column, and where the batch has no
-    /// [room](Self::has_room_for) left.
+    /// As for [`Deal::from_json`]; also if a decimal has more digits than its column can hold, or if the batch has
+    /// no [room](Self::has_room_for) left.
     pub fn push_json(&mut self, body: impl AsRef<[u8]>) -> Result<(), DecodeError> {
         let body = body.as_ref();
         document::check_size(body)?;
@@ -150,7 +150,7 @@ impl DealBatchBuilder {
                 self.bytes += body.len();
                 Ok(())
             }
-            // serde has the last word on what is wrong, and whether anything is.
+            // serde decides whether anything is wrong, and what.
             Err(Refused) => {
                 Deal::from_json_by_serde(body).and_then(|deal| self.pushed(&deal, body))
             }
@@ -160,9 +160,9 @@ impl DealBatchBuilder {
     /// Adds a deal.
     ///
     /// # Errors
-    /// Where a decimal has more digits than its column, and where the batch has no [room](Self::has_room_for) left.
+    /// If a decimal has more digits than its column can hold, or if the batch has no [room](Self::has_room_for) left.
     pub fn push(&mut self, deal: &Deal) -> Result<(), DecodeError> {
-        // A model writes itself: that cannot fail.
+        // Serializing a model cannot fail.
         let body = serde_json::to_vec(deal).unwrap_or_default();
         self.check_room(&body)?;
         self.pushed(deal, &body)
@@ -171,7 +171,7 @@ impl DealBatchBuilder {
     /// Takes the deals out as one batch.
     ///
     /// # Errors
-    /// None that is known of: what the columns hold fits. Arrow's constructors check it once more.
+    /// None that is known: what the columns hold always fits. Arrow's constructors check it once more.
     pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         self.bytes = 0;
         let deals = self.columns.finish(self.decimals)?;
@@ -225,7 +225,7 @@ impl DealBatchBuilder {
 
 impl fmt::Debug for DealBatchBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What the deals hold may be personal.
+        // The contents of deals may be personal data.
         f.debug_struct("DealBatchBuilder")
             .field("decimals", &self.decimals)
             .field("len", &self.len())

@@ -1,4 +1,4 @@
-//! How the value of a field goes into its column: from JSON, and from a model.
+//! How the value of a field is added to its column: from JSON, and from a model.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -22,14 +22,14 @@ pub(super) trait Cell: Sized {
     /// Whether the column has nulls.
     const IS_NULLABLE: bool = false;
 
-    /// Adds the value that comes next in a document. Where it is refused, the column may be left with half of it.
+    /// Adds the next value in a document. If the value is refused, half of it may be left in the column.
     fn lex(lexer: &mut Lexer<'_>, column: &mut Self::Column) -> Lexed<()>;
 
-    /// Adds a value. Where it does not fit, the column may be left with half of it.
+    /// Adds a value. If it does not fit, half of it may be left in the column.
     fn store(&self, column: &mut Self::Column) -> Result<(), Misfit>;
 }
 
-/// A decimal number that its column cannot hold exactly: where it stands, from the inside out.
+/// A decimal number that its column cannot hold exactly: its path, from the inside out.
 #[derive(Default)]
 pub(super) struct Misfit(pub(super) Vec<Step>);
 
@@ -40,7 +40,7 @@ impl Misfit {
     }
 }
 
-/// Adds the value of a field that comes next in a document to the row that is being read.
+/// Adds the next value in a document, that of a field, to the row that is being read.
 #[inline]
 pub(super) fn lex_field<T: Cell>(
     lexer: &mut Lexer<'_>,
@@ -49,7 +49,7 @@ pub(super) fn lex_field<T: Cell>(
     is_required: bool,
 ) -> Lexed<()> {
     if column.len() != row {
-        // The field stands here for the second time, and the last counts.
+        // The field occurs for the second time, and the last one counts.
         return Err(Refused);
     }
     if !is_required && lexer.peek() == b'n' {
@@ -60,7 +60,7 @@ pub(super) fn lex_field<T: Cell>(
     T::lex(lexer, column)
 }
 
-/// Completes the row that was read with nothing in this column, if the document has nothing for it.
+/// Completes the row that was read with an empty value in this column, if the document has none for it.
 #[inline]
 pub(super) fn complete<T: Cell>(
     column: &mut T::Column,
@@ -124,7 +124,7 @@ impl Cell for BTreeMap<String, String> {
     type Column = Strings;
 
     fn lex(lexer: &mut Lexer<'_>, column: &mut Strings) -> Lexed<()> {
-        // In the order of the names, and of equal names the last: as a model has them.
+        // Sorted by name, and the last of equal names wins: as in a model.
         let mut entries = BTreeMap::<Cow<'_, str>, Cow<'_, str>>::new();
         let mut more = lexer.object()?;
         while more {
@@ -172,7 +172,7 @@ impl Cell for value::Decimal {
         match (number.digits, column) {
             (Some(digits), Numbers::Exact { values, scale }) => {
                 let value = rescaled(digits.mantissa.into(), digits.scale, *scale);
-                // Why it does not fit is said where it is read as a model.
+                // Reading it as a model reports why it does not fit.
                 values.push(value.ok_or(Refused)?);
             }
             // Without an exponent, and not a negative zero: a decimal is written in the same way.
@@ -196,7 +196,7 @@ impl Cell for value::Decimal {
     }
 }
 
-/// The day 1970-01-01, which Arrow counts days from, as chrono counts them.
+/// The day 1970-01-01, from which Arrow counts days, in chrono's count.
 const EPOCH: i32 = 719_163;
 
 impl Cell for NaiveDate {
@@ -214,11 +214,11 @@ impl Cell for NaiveDate {
     }
 }
 
-/// The microseconds since 1970. What is finer is cut off, and a leap second ends before it begins, as in Python's
-/// datetimes.
+/// The microseconds since 1970. Anything finer is truncated, and a leap second ends before it begins, as in
+/// Python's datetimes.
 #[inline]
 fn microseconds(moment: &DateTime<Utc>) -> i64 {
-    // Of the years 0001 to 9999, which fit.
+    // The years are 0001 to 9999, which fit.
     moment.timestamp() * 1_000_000 + i64::from(moment.timestamp_subsec_micros().min(999_999))
 }
 

@@ -1,4 +1,5 @@
-//! Columns while they are filled: they can be cut back, since a document may turn out wrong in the middle of its row.
+//! Columns while they are filled: they can be truncated, since a document may turn out to be wrong in the middle of
+//! its row.
 
 use std::sync::Arc;
 
@@ -14,26 +15,26 @@ use super::decimals::Decimals;
 
 /// A column that is being filled.
 pub(super) trait Column {
-    /// An empty one.
+    /// An empty column.
     fn new(decimals: Decimals) -> Self;
 
-    /// What the finished column is.
+    /// The type of the finished column.
     fn data_type(decimals: Decimals) -> DataType;
 
-    /// How many values it has.
+    /// The number of values.
     fn len(&self) -> usize;
 
-    /// Adds a null, or what stands for nothing where the column has no nulls: an empty list.
+    /// Adds a null, or an empty list where the column has no nulls.
     fn push_nothing(&mut self);
 
-    /// Forgets what came after the first values.
+    /// Removes all but the first `len` values.
     fn truncate(&mut self, len: usize);
 
     /// Takes the values out as an array.
     fn finish(&mut self, decimals: Decimals) -> Result<ArrayRef, ArrowError>;
 }
 
-/// The ends of values of different lengths, each the beginning of the next.
+/// The ends of values of different lengths; each is the beginning of the next value.
 struct Offsets(Vec<i32>);
 
 impl Offsets {
@@ -45,22 +46,22 @@ impl Offsets {
         self.0.len() - 1
     }
 
-    /// Ends a value. An end beyond what 32 bits hold is found when the column is finished.
+    /// Ends a value. An end that does not fit into 32 bits is detected when the column is finished.
     #[inline]
     fn push(&mut self, end: usize) {
         self.0.push(end as i32);
     }
 
-    /// Keeps so many values; where the last of them ends.
+    /// Keeps this many values, and returns where the last of them ends.
     fn truncate(&mut self, len: usize) -> usize {
         self.0.truncate(len + 1);
         self.0.last().map_or(0, |end| *end as usize)
     }
 
-    /// Takes the offsets of values that end here.
+    /// Takes the offsets of the values that end here.
     fn finish(&mut self, end: usize) -> Result<OffsetBuffer<i32>, ArrowError> {
         let offsets = std::mem::replace(self, Self::new());
-        // What fits at the end fits before it.
+        // If the last end fits, so do those before it.
         i32::try_from(end).map_err(|_| ArrowError::OffsetOverflowError(end))?;
         Ok(OffsetBuffer::new(ScalarBuffer::from(offsets.0)))
     }
@@ -80,7 +81,7 @@ impl Text {
         self.end();
     }
 
-    /// Where the next value is written to, before it is ended.
+    /// The buffer to write the next value to, before it is ended.
     pub(super) fn begun(&mut self) -> &mut String {
         &mut self.text
     }
@@ -128,7 +129,7 @@ impl Column for Text {
     }
 
     fn truncate(&mut self, len: usize) {
-        // A value may have been begun: the text is cut even where no whole value goes.
+        // A value may have been begun: truncate the text even if no whole value is removed.
         let end = self.offsets.truncate(len);
         self.text.truncate(end);
         self.nulls.truncate(len);
@@ -139,7 +140,7 @@ impl Column for Text {
     }
 }
 
-/// Values of one width.
+/// Values of a fixed width.
 pub(super) struct Plain<T: ArrowPrimitiveType> {
     values: Vec<T::Native>,
     nulls: NullBufferBuilder,
@@ -176,7 +177,7 @@ impl<T: ArrowPrimitiveType> Plain<T> {
     }
 }
 
-/// Columns of one width: the type, the data type, and what is made of the finished array.
+/// Columns of a fixed width: the type, the data type, and how the array is finished.
 macro_rules! plain {
     ($($of:ty: $data_type:expr, $finish:expr;)+) => {$(
         impl Column for Plain<$of> {
@@ -219,7 +220,7 @@ plain! {
     TimestampMicrosecondType: DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())), |array| array.with_timezone(UTC);
 }
 
-/// Decimal numbers, in the way that the caller wants them.
+/// Decimal numbers, in the representation that the caller wants.
 pub(super) enum Numbers {
     Exact {
         values: Plain<Decimal128Type>,
@@ -280,7 +281,7 @@ impl Column for Numbers {
     }
 }
 
-/// Lists. There is none that is null: one that is not there is empty.
+/// Lists. None is null: an absent list is empty.
 pub(super) struct List<C> {
     offsets: Offsets,
     pub(super) items: C,
@@ -293,7 +294,7 @@ impl<C: Column> List<C> {
         self.offsets.push(self.items.len());
     }
 
-    /// What an item is: never null, and called as others call it.
+    /// The field of an item: never null, and with the usual name.
     fn item(decimals: Decimals) -> FieldRef {
         Arc::new(Field::new_list_field(C::data_type(decimals), false))
     }
@@ -334,7 +335,7 @@ impl<C: Column> Column for List<C> {
     }
 }
 
-/// Strings by name. There is no map that is null: one that is not there is empty.
+/// Strings by name. No map is null: an absent map is empty.
 pub(super) struct Strings {
     offsets: Offsets,
     names: Text,
@@ -352,7 +353,7 @@ impl Strings {
         self.offsets.push(self.names.len());
     }
 
-    /// The fields of an entry, called as the specification of Arrow has them.
+    /// The fields of an entry, with the names in the Arrow specification.
     fn entry() -> Fields {
         Fields::from(vec![
             Field::new("key", DataType::Utf8, false),

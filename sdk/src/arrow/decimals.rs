@@ -1,4 +1,4 @@
-//! How decimal numbers stand in a table, and whether one fits.
+//! How decimal numbers are represented in a table, and whether a number fits.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use arrow_schema::DataType;
 
 use crate::value::Decimal;
 
-/// How the decimal numbers of deals stand in a table: as `decimal128(38, 10)` unless told otherwise.
+/// How the decimal numbers of deals are represented in a table: as `decimal128(38, 10)` by default.
 ///
 /// ```
 /// use dealkit::arrow::Decimals;
@@ -20,19 +20,19 @@ use crate::value::Decimal;
 pub struct Decimals(Option<u8>);
 
 impl Decimals {
-    /// As text, with the digits that came: `10.10` stays `10.10`.
+    /// As text, with the original digits: `10.10` stays `10.10`.
     pub const STRINGS: Self = Self(None);
 
-    /// How many digits a number has at most, before and after the point together.
+    /// The maximum number of digits, before and after the point together.
     pub const PRECISION: u8 = 38;
 
-    /// How many digits after the point are kept unless told otherwise.
+    /// How many digits after the point are kept by default.
     pub const SCALE: u8 = 10;
 
-    /// As `decimal128` with so many digits after the point, which leaves 38 less so many before it; `None` for more
-    /// than 38.
+    /// As `decimal128` with this many digits after the point, which leaves 38 minus `scale` before it; `None` for
+    /// more than 38.
     ///
-    /// A number of more digits than that is an error of its deal, never rounded.
+    /// A number with more digits than that is an error of its deal, and is never rounded.
     pub const fn with_scale(scale: u8) -> Option<Self> {
         if scale <= Self::PRECISION {
             Some(Self(Some(scale)))
@@ -41,7 +41,7 @@ impl Decimals {
         }
     }
 
-    /// How many digits there are after the point; `None` for text.
+    /// The number of digits after the point; `None` for text.
     pub const fn scale(self) -> Option<u8> {
         self.0
     }
@@ -71,11 +71,11 @@ impl fmt::Display for Decimals {
     }
 }
 
-/// The first number that has too many digits.
+/// The smallest number that has too many digits.
 const LIMIT: u128 = 10_u128.pow(Decimals::PRECISION as u32);
 
-/// The integer that stands for `mantissa / 10^scale` where there are `wanted` digits after the point; `None` where
-/// that would be another number, or has too many digits.
+/// The integer that represents `mantissa / 10^scale` with `wanted` digits after the point; `None` if that would be
+/// another number, or has too many digits.
 #[inline]
 pub(super) fn rescaled(mantissa: i128, scale: u32, wanted: u8) -> Option<i128> {
     let wanted = u32::from(wanted);
@@ -88,7 +88,7 @@ pub(super) fn rescaled(mantissa: i128, scale: u32, wanted: u8) -> Option<i128> {
     (value.unsigned_abs() < LIMIT).then_some(value)
 }
 
-/// [`rescaled`] for a decimal. Zero fits everywhere.
+/// [`rescaled`] for a decimal. Zero always fits.
 pub(super) fn rescaled_decimal(decimal: Decimal, wanted: u8) -> Option<i128> {
     let decimal = decimal.into_inner();
     rescaled(decimal.mantissa(), decimal.scale(), wanted)

@@ -1,4 +1,4 @@
-//! Batches of what could not be had: the deals that failed, each a row.
+//! Batches of failures: one row for each deal that failed.
 
 use std::{fmt, sync::Arc};
 
@@ -12,15 +12,15 @@ use super::{
 use crate::decode_error::DecodeError;
 
 /// The schema of a table of failures: `index` (`int64`), then `id`, `kind`, `status` (`int64`), `outcome` and
-/// `message`, strings where nothing else is said.
+/// `message`, which are strings unless stated otherwise.
 ///
 /// | column | |
 /// |---|---|
-/// | `index` | the place of the deal among those asked for, from 0 |
-/// | `id` | the identifier that was asked for; null for a document at hand |
+/// | `index` | the index of the deal among those asked for, from 0 |
+/// | `id` | the identifier that was asked for; null for a document supplied by the caller |
 /// | `kind` | `status`, `decode`, `timeout`, …: see `ErrorKind::as_str` |
 /// | `status` | the status of the response, if one came |
-/// | `outcome` | what the call may have done; null for a document at hand |
+/// | `outcome` | what the call may have done; null for a document supplied by the caller |
 /// | `message` | the error in one line, without the identifier |
 pub fn failure_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
@@ -44,7 +44,7 @@ pub struct FailureBatchBuilder {
 }
 
 impl FailureBatchBuilder {
-    /// An empty one.
+    /// An empty builder.
     pub fn new() -> Self {
         // There are no decimals here.
         let decimals = Decimals::STRINGS;
@@ -58,7 +58,7 @@ impl FailureBatchBuilder {
         }
     }
 
-    /// How many failures there are.
+    /// The number of failures.
     pub fn len(&self) -> usize {
         self.index.len()
     }
@@ -74,7 +74,7 @@ impl FailureBatchBuilder {
         self.push_with_message(index, id, error, &error.to_string());
     }
 
-    /// [`push`](Self::push) with a text of the caller's: for bindings, which say some things otherwise.
+    /// [`push`](Self::push) with a text from the caller: for bindings, which word some things differently.
     #[cfg(feature = "client")]
     #[doc(hidden)]
     pub fn push_with_message(
@@ -95,7 +95,7 @@ impl FailureBatchBuilder {
         self.message.push(message);
     }
 
-    /// Adds the error of a document at hand.
+    /// Adds the error of a document supplied by the caller.
     pub fn push_document(&mut self, index: usize, error: &DecodeError) {
         self.push_index(index);
         self.id.push_nothing();

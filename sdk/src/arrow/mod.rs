@@ -1,10 +1,10 @@
-//! Deals as tables of [Apache Arrow](https://arrow.apache.org): exact, with one documented schema, for whatever reads
-//! Arrow (Parquet writers, DataFusion, Polars, DuckDB, …).
+//! Deals as tables of [Apache Arrow](https://arrow.apache.org): exact, with one documented schema, for anything that
+//! reads Arrow (Parquet writers, DataFusion, Polars, DuckDB, …).
 //!
-//! * [`schema`]: the columns, made from the same table as [`Deal`](crate::Deal).
+//! * [`schema`]: the columns, derived from the same table as [`Deal`](crate::Deal).
 //! * [`DealBatchBuilder`]: JSON straight into columns, a batch at a time.
 //! * [`FailureBatchBuilder`]: the deals that failed, as a table of their own.
-//! * [`Decimals`]: how decimal numbers stand in the table. None is ever rounded.
+//! * [`Decimals`]: how decimal numbers are represented in the table. None is ever rounded.
 
 mod builder;
 mod cell;
@@ -13,7 +13,7 @@ mod decimals;
 mod failures;
 mod rows;
 
-/// The crate whose `RecordBatch` the builders make, in the version that dealkit uses.
+/// The crate whose `RecordBatch` the builders produce, in the version that dealkit uses.
 pub use arrow_array;
 /// The crate of the schemas, in the version that dealkit uses.
 pub use arrow_schema;

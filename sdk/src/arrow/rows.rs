@@ -1,4 +1,4 @@
-//! The columns of a deal and of what it holds, made from the field table.
+//! The columns of a deal and of the models in it, derived from the field table.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -42,7 +42,7 @@ macro_rules! rows {
         }); )+
     };
 
-    // Agents come one at a time, and are no tables.
+    // Agents come one at a time, and do not form tables.
     (@model Agent $fields:tt) => {};
     (@model AgentProfileResponse $fields:tt) => {};
     (@model RoleAssignment $fields:tt) => {};
@@ -51,7 +51,7 @@ macro_rules! rows {
         $( $need:ident $field:ident: $type:ty = $wire:literal, )+
     }) => {
         const _: () = {
-            /// Structs, and the columns in them.
+            /// The struct's columns.
             pub(crate) struct Columns {
                 nulls: NullBufferBuilder,
                 $( $field: <$type as Cell>::Column, )+
@@ -118,7 +118,7 @@ macro_rules! rows {
                     let mut extra = BTreeMap::<Cow<'_, str>, &str>::new();
                     let mut more = lexer.object()?;
                     'fields: while more {
-                        // They mostly come in the order of the table, and are written in the one usual way.
+                        // Fields mostly come in the order of the table, and are written in the one usual way.
                         $(
                             if lexer.named(concat!("\"", $wire, "\":")) {
                                 lex_field::<$type>(lexer, &mut columns.$field, row, rows!(@is_required $need))?;
@@ -164,7 +164,7 @@ macro_rules! rows {
 
 crate::__response_models!(rows);
 
-/// Adds the undocumented fields as one JSON object, or nothing where there are none.
+/// Adds the undocumented fields as one JSON object, or null if there are none.
 fn push_extra<'a>(column: &mut Text, mut fields: impl Iterator<Item = (&'a str, &'a str)>) {
     let Some(first) = fields.next() else {
         return column.push_nothing();

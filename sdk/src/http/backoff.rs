@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Exponential backoff with full jitter: a random share of a span that doubles with every retry.
+/// Exponential backoff with full jitter: a random fraction of a span that doubles with every retry.
 ///
 /// Full jitter spreads the retries of many clients evenly, so that they do not come back all at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! How far a call has come, over all its attempts: what is known of one that is given up before its end.
+//! How far a call has come over all its attempts, so that the outcome is known if the call is given up.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,28 +12,28 @@ pub(crate) struct CallProgress(Mutex<State>);
 #[derive(Default)]
 struct State {
     attempts: u32,
-    /// The attempt that is being made, or that has brought the response.
+    /// The attempt that is being made, or that got the response.
     current: Option<Progress>,
-    /// What the attempts before it came to, if there were any.
+    /// The outcome of the attempts before it, if there were any.
     before: Option<Outcome>,
 }
 
 impl CallProgress {
-    /// An attempt begins.
+    /// Records that an attempt begins.
     pub(crate) fn begin_attempt(&self) -> Progress {
         let mut state = self.lock();
         state.attempts += 1;
         state.current.insert(Progress::default()).clone()
     }
 
-    /// The attempt has failed.
+    /// Records that the attempt failed.
     pub(crate) fn attempt_failed(&self, outcome: Outcome) {
         let mut state = self.lock();
         state.current = None;
         state.before = Some(outcome.after(state.may_have_acted_before()));
     }
 
-    /// What the call has done so far, or may have.
+    /// What the call has done or may have done so far.
     pub(crate) fn outcome(&self) -> Outcome {
         let state = self.lock();
         match &state.current {
@@ -42,14 +42,14 @@ impl CallProgress {
         }
     }
 
-    /// Whether the response to an attempt is waited for, or being read.
+    /// Whether the response to an attempt is awaited, or being read.
     pub(crate) fn is_response_due(&self) -> bool {
         let state = self.lock();
         let current = state.current.as_ref();
         current.is_some_and(|attempt| attempt.outcome() != Outcome::NotSent)
     }
 
-    /// How many attempts have begun.
+    /// The number of attempts that have begun.
     pub(crate) fn attempts(&self) -> u32 {
         self.lock().attempts
     }

@@ -1,13 +1,13 @@
-//! Why a connection failed, as texts alone.
+//! Why a connection failed, as text only.
 
 use std::{error::Error, fmt, io};
 
 use crate::redact::{Redactor, short};
 
-/// A failure of the transport and what caused it, without what the service said.
+/// A transport failure and its causes, without any text from the service.
 ///
-/// The transport's own errors cannot be handed on: over HTTP/2 they repeat the text with which a service
-/// closes the connection, and that may hold anything, the key too.
+/// The transport's own errors cannot be passed on: over HTTP/2 they repeat the text with which a service
+/// closes the connection, and that may contain anything, even the key.
 pub(crate) struct TransportError {
     text: String,
     source: Option<Box<TransportError>>,
@@ -16,7 +16,7 @@ pub(crate) struct TransportError {
 impl TransportError {
     pub(crate) fn of(error: &dyn Error, redactor: &Redactor) -> Self {
         let text = error.to_string();
-        // How h2 writes the text of a GOAWAY.
+        // This is how h2 writes the text of a GOAWAY.
         let own = text.split(" (b\"").next().unwrap_or_default();
         Self {
             text: short(&redactor.mask(own)),
@@ -26,7 +26,7 @@ impl TransportError {
         }
     }
 
-    /// The same, with what is likely to be behind it.
+    /// The same error, with its likely reason.
     #[cfg(feature = "rustls-no-provider")]
     pub(crate) fn because(self, text: &str) -> Self {
         Self {
@@ -58,12 +58,12 @@ impl Error for TransportError {
     }
 }
 
-/// The first error of this type among the causes.
+/// Finds the first error of this type among the causes.
 pub(super) fn find<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
     if let Some(found) = error.downcast_ref() {
         return Some(found);
     }
-    // What an I/O error wraps is not its source: that is the source of what it wraps.
+    // An I/O error's `source()` skips the error that it wraps, and returns that error's source instead.
     let wrapped = error.downcast_ref().and_then(io::Error::get_ref);
     match wrapped {
         Some(wrapped) => find(wrapped),
@@ -71,7 +71,7 @@ pub(super) fn find<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> 
     }
 }
 
-/// Whether the connection ended before anything of the request was sent.
+/// Whether the connection ended before any part of the request was sent.
 pub(super) fn was_not_begun(error: &reqwest::Error) -> bool {
     find(error).is_some_and(hyper::Error::is_canceled)
 }

@@ -1,4 +1,4 @@
-//! Time and chance, so that a test can stand in for both.
+//! Time and randomness, behind a trait so that tests can replace both.
 
 use std::{
     future::Future,
@@ -7,11 +7,11 @@ use std::{
 
 use tokio::time::Instant;
 
-/// Time and chance.
+/// Time and randomness.
 pub(crate) trait Clock {
-    /// Time that has passed since a moment which is the same for all calls of a client.
+    /// The time since a moment that is the same for all calls of a client.
     fn now(&self) -> Duration;
-    /// The time of day, which `Retry-After` dates are counted from.
+    /// The time of day, to which dates in `Retry-After` are compared.
     fn time_of_day(&self) -> SystemTime;
     /// A random number from 0 to 1.
     fn jitter(&self) -> f64;
@@ -19,7 +19,7 @@ pub(crate) trait Clock {
     fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send;
 }
 
-/// The real ones: the runtime's timer and a random number.
+/// The real clock: the runtime's timer and a random number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SystemClock {
     origin: Instant,

@@ -1,4 +1,4 @@
-//! Why no connection could be made, where that is clear, and what to do about it: the name of the host, and proxies.
+//! Why no connection could be made, where that is clear, and what to do about it: host names and proxies.
 
 use std::{error::Error, io};
 
@@ -51,7 +51,7 @@ const NO_PROXY: Failure = Failure {
     is_lasting: false,
 };
 
-/// Why there was no connection for a request to `service`, which was to go through a proxy or not.
+/// Why there was no connection for a request to `service`, either directly or through a proxy.
 pub(super) fn of(error: &reqwest::Error, service: &Url, through_proxy: bool) -> Option<Failure> {
     if !error.is_connect() || error.is_timeout() {
         return None;
@@ -62,7 +62,7 @@ pub(super) fn of(error: &reqwest::Error, service: &Url, through_proxy: bool) -> 
     }
     let mut cause = Some(error as &dyn Error);
     while let Some(error) = cause {
-        // The types of these errors are hyper-util's secret, and the status of a refusal is not kept.
+        // The types of these errors are private to hyper-util, and it does not keep the status of a refusal.
         match error.to_string().as_str() {
             "dns error" => return Some(NO_SUCH_HOST),
             "tunnel error: failed to create underlying connection" => {
@@ -74,7 +74,7 @@ pub(super) fn of(error: &reqwest::Error, service: &Url, through_proxy: bool) -> 
             _ => cause = error.source(),
         }
     }
-    // Of a proxy, the tunnel says it.
+    // Here it is the service that refuses: for a proxy, the tunnel error has already been handled.
     find::<io::Error>(error)
         .is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
         .then_some(NOBODY_LISTENS)

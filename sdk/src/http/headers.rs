@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::{error::Error, wire};
 
-/// The key is set by the client alone; the others say where the message goes and where it ends.
+/// Only the client sets the key; the others determine where the message goes and where it ends.
 const OURS: [&str; 7] = [
     wire::SERVICE_KEY_HEADER,
     "host",
@@ -33,9 +33,8 @@ pub(crate) fn extra_header(name: &str, value: &str) -> Result<(HeaderName, Heade
     Ok((name, value))
 }
 
-/// Adds the headers that carry a trace on, all of them or none: where the caller has given one of them, the
-/// others would speak of another trace. No trace is worth a call that fails, so those that cannot be given are
-/// left out.
+/// Adds the headers that propagate a trace, all of them or none: if the caller has set one of them, the others would
+/// refer to another trace. No trace is worth a failed call, so headers that cannot be added are left out.
 pub(crate) fn add_trace(headers: &mut HeaderMap, trace: HeaderMap) {
     if trace.keys().any(|name| headers.contains_key(name)) {
         return;

@@ -1,4 +1,4 @@
-//! Sending a request and reading its response. Knows no agent and no deal.
+//! Sending a request and reading its response. Knows nothing of agents or deals.
 
 mod backoff;
 pub(crate) mod call_progress;

@@ -1,44 +1,44 @@
-//! How fast a client goes on after a service has told it to slow down.
+//! How fast a client continues after a service has told it to slow down.
 
 use std::time::Duration;
 
-/// The longest that a `Retry-After` holds up the calls that were not told it themselves: one wrong header must
-/// not silence a client for a day.
+/// The longest time for which a `Retry-After` delays the calls that did not receive it themselves: one wrong
+/// header must not silence a client for a day.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The rate that a client which the service tells to slow down for the first time is not held below, in calls
-/// a second, before [`SLOWED`]: a caller with few calls should not notice.
+/// When the service tells a client to slow down for the first time, its rate is not held below this, in calls
+/// per second, before [`SLOWED`]: a caller with few calls should not notice.
 const FIRST_RATE: f64 = 10.0;
 
-/// The lowest rate, in calls a second, before [`SLOWED`].
+/// The lowest rate, in calls per second, before [`SLOWED`].
 const LOWEST_RATE: f64 = 1.0;
 
-/// With what share of its rate the client goes on after a pause.
+/// The fraction of its rate at which the client continues after a pause.
 const SLOWED: f64 = 0.7;
 
 /// How many seconds it takes until the client is back at its rate.
 const RECOVERY: f64 = 5.0;
 
-/// After how long without being told again the client is as fast as it likes.
+/// After this long without being told again, the client's rate is unlimited.
 const FORGOTTEN: Duration = Duration::from_secs(60);
 
 /// The pause that a service asks for, and the pace after it.
 ///
-/// A service that has had enough responds with 429, or with 503 and `Retry-After`. Then all calls of the client
-/// wait as long as it says, and go on evenly spaced and slower than before: a pause alone would end with all of
-/// them at once, and with the next refusal. The rate is a cubic curve over time, as in TCP's CUBIC and AWS'
-/// adaptive retries: 0.7 of the last rate at first, back at it after 5 s, hardly faster for a while (1.04 times
-/// at 7.5 s), and then soon much faster (3.4 times at 15 s, 39 times at 30 s). So a client stays for most of the
-/// time just below the limit that it has met, whatever the limit is, and still finds out when it is gone.
+/// An overloaded service responds with 429, or with 503 and `Retry-After`. Then all calls of the client wait as
+/// long as it asks, and continue evenly spaced and slower than before: after a pause alone, all of them would go
+/// out at once and be refused again. The rate is a cubic function of time, as in TCP's CUBIC and AWS' adaptive
+/// retries: 0.7 of the last rate at first, back at it after 5 s, hardly faster for a while (1.04 times at 7.5
+/// s), and then soon much faster (3.4 times at 15 s, 39 times at 30 s). So for most of the time a client stays
+/// just below the limit that it has met, whatever the limit is, and still finds out when it is gone.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     departures: Meter,
     slowed: Option<Slowed>,
-    /// How often the client was slowed down.
+    /// How many times the client was slowed down.
     times: Times,
 }
 
-/// How often a client had been slowed down when a call went out.
+/// How many times a client had been slowed down when a call went out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Times(u64);
 
@@ -46,12 +46,12 @@ pub(crate) struct Times(u64);
 struct Slowed {
     /// When the pause is over.
     resumes: Duration,
-    /// The rate that was too high, in calls a second.
+    /// The rate that was too high, in calls per second.
     rate: f64,
 }
 
 impl Slowed {
-    /// The rate at a time, in calls a second.
+    /// The rate at a given time, in calls per second.
     fn rate(&self, at: Duration) -> f64 {
         let since = at.saturating_sub(self.resumes).as_secs_f64();
         let from_recovery = (since - RECOVERY) / RECOVERY;
@@ -60,7 +60,7 @@ impl Slowed {
 }
 
 impl Pace {
-    /// A call goes out.
+    /// Records that a call goes out.
     pub(crate) fn departs(&mut self, now: Duration) -> Times {
         self.departures.count(now);
         if self.slowed(now).is_none() {
@@ -69,9 +69,9 @@ impl Pace {
         self.times
     }
 
-    /// The service has refused a call, and asks for a pause, if it does. `departed` is what
-    /// [`departs`](Self::departs) said when the call went out: all refusals of calls that were in flight together
-    /// slow the client down once.
+    /// Records that the service has refused a call, and the pause that it asks for, if any. `departed` is what
+    /// [`departs`](Self::departs) returned when the call went out: all refusals of calls that were in flight
+    /// together slow the client down once.
     pub(crate) fn refused(&mut self, now: Duration, pause: Duration, departed: Times) {
         if departed == self.times {
             let seen = self.departures.rate(now);
@@ -101,7 +101,7 @@ impl Pace {
             .map_or(Duration::ZERO, |slowed| slowed.resumes)
     }
 
-    /// The time between two calls, if one goes out at `at`.
+    /// The interval between two calls, if one goes out at `at`.
     pub(crate) fn interval(&self, at: Duration) -> Duration {
         self.slowed(at).map_or(Duration::ZERO, |slowed| {
             Duration::try_from_secs_f64(slowed.rate(at).recip()).unwrap_or_default()
@@ -109,11 +109,11 @@ impl Pace {
     }
 }
 
-/// Counts what happens in about the last second.
+/// Counts the events in about the last second.
 #[derive(Debug, Default)]
 struct Meter {
     second: u64,
-    /// In this second of the clock, and in the one before.
+    /// In the current second of the clock, and in the one before.
     current: u32,
     before: u32,
 }
@@ -133,8 +133,8 @@ impl Meter {
         self.current = self.current.saturating_add(1);
     }
 
-    /// How many there were in the second that ends now: of the second of the clock before this one, the share
-    /// that belongs to it.
+    /// The number of events in the second that ends now: those of the current second of the clock and, of the
+    /// one before, the fraction that belongs to it.
     fn rate(&self, now: Duration) -> f64 {
         let share = 1.0 - f64::from(now.subsec_nanos()) / 1e9;
         match now.as_secs().saturating_sub(self.second) {
@@ -158,7 +158,7 @@ mod tests {
         Duration::from_secs_f64(seconds)
     }
 
-    /// A pace after so many calls in a second, the last of which was refused.
+    /// A pace after this many calls in a second, the last of which was refused.
     fn refused_after(calls: u32, pause: f64) -> Pace {
         let mut pace = Pace::default();
         let now = seconds(100.0);
@@ -217,7 +217,7 @@ mod tests {
         }
         assert_eq!(pace.resumes(), seconds(6.0));
         assert!((rate(&pace, 6.0) - 0.7 * 64.0).abs() < 0.01);
-        // The next is another.
+        // The next refusal slows the client down again.
         let times = pace.departs(seconds(6.0));
         pace.refused(seconds(6.5), Duration::ZERO, times);
         assert!(rate(&pace, 6.5) < 2.0);
@@ -249,8 +249,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// A service that lets so many through a second, and at once after a while without any, is asked by a
-        /// caller that always has one more: few of its calls are refused, whatever the limit.
+        /// A service that lets this many calls through per second, and as many at once after a while without any, is
+        /// called by a caller that always has one more: few of its calls are refused, whatever the limit.
         #[test]
         fn few_calls_are_refused_whatever_the_limit(
             limit in 20.0..500.0_f64,

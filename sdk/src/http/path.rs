@@ -4,8 +4,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::validate::{ValidationError, Violation, ViolationCode};
 
-/// Everything but the unreserved characters of RFC 3986 is escaped: nothing in a segment can then be
-/// taken for a separator, a query, a fragment or an escape.
+/// Everything except the unreserved characters of RFC 3986 is escaped, so that nothing in a segment
+/// can be taken for a separator, a query, a fragment or an escape.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -14,8 +14,8 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
 
 /// Writes `id` as one path segment.
 ///
-/// The empty string, `.` and `..` cannot be sent as a segment by any HTTP client, escaped or not: URL
-/// parsers drop them, and the request would silently be another one.
+/// No HTTP client can send the empty string, `.` or `..` as a segment, escaped or not: URL parsers
+/// drop them, and the request would silently become another one.
 pub(crate) fn segment(id: &str) -> Result<String, ValidationError> {
     if matches!(id, "" | "." | "..") {
         return Err(ValidationError::one(Violation::new(

@@ -1,4 +1,4 @@
-//! The connections of a client: which are kept, for whom, and how they are made.
+//! The connections of a client: which are kept, for which requests, and how they are made.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -16,33 +16,33 @@ use super::tls;
 use super::{progress::ProgressLayer, proxy::Proxy, retry::is_safe};
 use crate::error::Error;
 
-/// How long an unused connection is kept for a request that changes nothing.
+/// How long an idle connection is kept for a request that changes nothing.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a connection is trusted with a request that may change something after it has carried another.
+/// How long after a request a connection is trusted with another one that may change something.
 ///
 /// A service may close an idle connection just as a request goes out on it, and then nobody can tell whether
-/// it has acted. Services wait seconds before they do (gunicorn 2, Node and uvicorn 5, AWS' load balancers 60,
-/// nginx 75), so within this time only a service that is ending or has too few connections does it (nginx takes
-/// the youngest, too, when its `worker_connections` are used up). AWS' SDK for Node keeps its connections as
-/// long.
+/// the service has acted. Services wait for seconds before they close one (gunicorn 2, Node and uvicorn 5, AWS'
+/// load balancers 60, nginx 75), so within this time it happens only if a service is shutting down or runs out
+/// of connections (when its `worker_connections` are used up, nginx closes even the youngest). AWS' SDK for
+/// Node keeps its connections for the same time.
 const TRUSTED: Duration = Duration::from_secs(1);
 
-/// How long a connection over HTTP/2 may be silent before it is asked for a sign of life, and how long it
-/// may take to give it; less, where an attempt has less than four times that.
+/// How long an HTTP/2 connection may be silent before it is sent a ping, and how long the reply to that
+/// may take; less if an attempt may take less than four times this.
 const LONGEST_SILENCE: Duration = Duration::from_secs(10);
 
-/// For how many runtimes connections are kept. Programs have one or two; a test suite has many, one after
-/// the other, and those that are gone need none.
+/// The maximum number of runtimes for which connections are kept. Programs have one or two; a test suite
+/// has many, one after the other, and those that have ended need none.
 const RUNTIMES: usize = 8;
 
-/// How TLS is spoken, if it is.
+/// The TLS configuration, if there is TLS.
 #[cfg(feature = "rustls-no-provider")]
 type Tls = rustls::ClientConfig;
 #[cfg(not(feature = "rustls-no-provider"))]
 struct Tls;
 
-/// How connections are made. Clients in which all of this is the same can share them.
+/// How connections are made. Clients for which all of this is the same can share connections.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
@@ -54,7 +54,7 @@ pub(crate) struct Settings {
     pub(crate) tls: tls::Settings,
 }
 
-/// The way to the service.
+/// The route to the service.
 #[derive(Clone, PartialEq)]
 pub(crate) enum Route {
     /// The service is on this machine: never through a proxy, whatever the environment says.
@@ -69,10 +69,10 @@ pub(crate) enum Route {
 pub(crate) struct Pools {
     settings: Settings,
     tls: Tls,
-    /// One for each runtime: a kept connection is driven by the runtime that made it, and one whose runtime
-    /// stands still would never respond.
+    /// One for each runtime: an idle connection is driven by the runtime that made it, and if that runtime
+    /// stands still, the connection would never respond.
     pools: Mutex<Vec<(Id, Arc<Pool>)>>,
-    /// For the first runtime: what cannot work was to be found before there was one.
+    /// For the first runtime: created before there is one, in order to detect settings that cannot work.
     first: Mutex<Option<Connections>>,
 }
 
@@ -82,13 +82,13 @@ pub(crate) struct Pool {
     safe: Connections,
     /// For requests that may change something: a connection is kept for as long as it is [`TRUSTED`].
     other: Connections,
-    /// Whether the client has a certificate of its own to show.
+    /// Whether the client has a certificate of its own.
     #[cfg(feature = "rustls-no-provider")]
     has_identity: bool,
     has_proxy: bool,
 }
 
-/// Connections that are kept for equally long.
+/// Connections that are kept for the same time.
 pub(crate) struct Connections {
     http: reqwest::Client,
     /// When a response last came over HTTP/2, where one connection carries all requests.
@@ -96,8 +96,8 @@ pub(crate) struct Connections {
 }
 
 impl Pools {
-    /// The connections of a client with these settings: those of another client, if they are made the same
-    /// way, or else its own.
+    /// The connections of a client with these settings: those of another client, if they are made in the
+    /// same way, otherwise its own.
     pub(crate) fn shared_or_new(
         settings: Settings,
         of_other: Option<Arc<Self>>,
@@ -106,7 +106,7 @@ impl Pools {
             return Ok(pools);
         }
         let tls = settings.tls()?;
-        // What cannot work is found now, and not at the first call.
+        // Settings that cannot work are detected now, rather than at the first call.
         let first = Connections::kept_for(IDLE_TIMEOUT, &settings, &tls)?;
         Ok(Arc::new(Self {
             settings,
@@ -150,7 +150,7 @@ impl Pool {
         self.has_proxy
     }
 
-    /// The connections for a request of this method.
+    /// The connections for a request with this method.
     pub(crate) fn of(&self, method: &Method) -> &Connections {
         if is_safe(method) || self.safe.have_responded_over_http2() {
             &self.safe
@@ -168,12 +168,12 @@ impl Connections {
         })
     }
 
-    /// Sends a request; comes back with the head of its response.
+    /// Sends a request, and returns the head of its response.
     pub(crate) fn send(
         &self,
         request: reqwest::Request,
     ) -> impl Future<Output = Result<reqwest::Response, reqwest::Error>> {
-        // Outside of the future, which would carry the request about.
+        // Called outside the future, because the future would otherwise contain the request.
         let responded = self.http.execute(request);
         async move {
             let response = responded.await?;
@@ -184,7 +184,7 @@ impl Connections {
         }
     }
 
-    /// Whether the next request goes out on a connection over HTTP/2 that is [`TRUSTED`].
+    /// Whether the next request goes out on an HTTP/2 connection that is [`TRUSTED`].
     fn have_responded_over_http2(&self) -> bool {
         lock(&self.last_http2).is_some_and(|at| at.elapsed() < TRUSTED)
     }
@@ -195,14 +195,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Settings {
-    /// A pool that keeps unused connections for `idle_timeout`.
+    /// A pool that keeps idle connections for `idle_timeout`.
     #[cfg_attr(not(feature = "rustls-no-provider"), allow(unused_variables))]
     fn make(&self, idle_timeout: Duration, tls: &Tls) -> Result<reqwest::Client, Error> {
         let mut pool = reqwest::Client::builder()
-            // reqwest would take the service key along to another host.
+            // reqwest would send the service key to another host.
             .redirect(reqwest::redirect::Policy::none())
-            // What is retried, and how often, is decided in one place: here, by dealkit.
-            // With none allowed, reqwest keeps no copy of the request for them either.
+            // dealkit alone decides what is retried, and how often. With no retries allowed,
+            // reqwest does not keep a copy of the request for them either.
             .retry(reqwest::retry::never().max_retries_per_request(0))
             .connector_layer(ProgressLayer)
             .connect_timeout(self.connect_timeout)
@@ -212,9 +212,8 @@ impl Settings {
             pool = pool.http2_prior_knowledge();
         }
         if self.max_idle > 0 {
-            // Over HTTP/2 many requests share a connection, and one that has died in silence would take
-            // every later request with it. So it is asked for a sign of life while a request waits, and
-            // given up within half the time of an attempt.
+            // Over HTTP/2 many requests share a connection, and one that died silently would take every later request
+            // with it. So it is sent a ping while a request waits, and given up within half the time of an attempt.
             let patience = (self.attempt_timeout / 4).min(LONGEST_SILENCE);
             pool = pool
                 .http2_keep_alive_interval(patience)
@@ -233,8 +232,8 @@ impl Settings {
     #[cfg(feature = "rustls-no-provider")]
     fn tls(&self) -> Result<Tls, Error> {
         match self.route {
-            // Where no TLS can come of it, no certificates are loaded: that takes time, and fails in a container
-            // that has none.
+            // If TLS is never used, no certificates are loaded: that takes time, and fails in a container that
+            // has none.
             Route::Loopback { tls: false } => self.tls.unused(),
             _ => self.tls.config(self.http2_prior_knowledge),
         }

@@ -1,4 +1,4 @@
-//! How far a request has come: decides whether the service can have seen any of it.
+//! How far a request has come, which decides whether the service can have seen any of it.
 
 use std::{
     future::{Future, poll_fn},
@@ -17,11 +17,11 @@ use tower_service::Service;
 use crate::outcome::Outcome;
 
 tokio::task_local! {
-    /// What the connector tells the request that it is polled for.
+    /// What the connector tells the request on whose behalf it is polled.
     static CONNECTING: Arc<Connecting>;
 }
 
-/// Knows of one request whether it still waits for its connection, whether the connection is a kept one, and what
+/// Tracks whether a request still waits for its connection, whether the connection is a reused one, and which
 /// status the response has.
 #[derive(Clone, Default)]
 pub(crate) struct Progress {
@@ -30,18 +30,18 @@ pub(crate) struct Progress {
 
 #[derive(Default)]
 struct Connecting {
-    /// The status of the response, or 0 as long as none has come.
+    /// The status of the response, or 0 until it arrives.
     status: AtomicU16,
-    /// Whether the connector was at work when the request was last polled.
+    /// Whether the connector was running when the request was last polled.
     now: AtomicBool,
-    /// Whether it ever was.
+    /// Whether it ever ran.
     ever: AtomicBool,
-    /// Whether the service asked for a certificate of the client.
+    /// Whether the service asked for a client certificate.
     #[cfg(feature = "rustls-no-provider")]
     asked_for_certificate: AtomicBool,
 }
 
-/// Tells the request that a connection is being made for that the service asks for a certificate of the client.
+/// Tells the request that is waiting for a connection that the service asks for a client certificate.
 #[cfg(feature = "rustls-no-provider")]
 pub(super) fn asked_for_certificate() {
     let _ = CONNECTING.try_with(|connecting| {
@@ -52,10 +52,10 @@ pub(super) fn asked_for_certificate() {
 }
 
 impl Progress {
-    /// Polls `request` and notes what it waits for.
+    /// Polls `request` and records what it is waiting for.
     ///
-    /// The connector runs inside of the request's own future while the request waits for a connection.
-    /// If it was not polled when the request was, the request has a connection, its own or a pooled one.
+    /// The connector runs inside the request's own future while the request waits for a connection. If the request was
+    /// polled but the connector was not, the request has a connection, a new or a pooled one.
     pub(crate) async fn watch<F: Future>(&self, request: F) -> F::Output {
         let mut request = pin!(CONNECTING.scope(self.connecting.clone(), request));
         poll_fn(|context| {
@@ -65,19 +65,19 @@ impl Progress {
         .await
     }
 
-    /// Whether the request still waited for a connection when it was last polled: nothing of it was sent.
+    /// Whether the request was still waiting for a connection when it was last polled, so that no part of it was sent.
     pub(crate) fn is_connecting(&self) -> bool {
         self.connecting.now.load(Ordering::Relaxed)
     }
 
-    /// Takes note of the response, of which only the head has come.
+    /// Records the response, of which only the head has arrived.
     pub(crate) fn responded(&self, status: StatusCode) {
         self.connecting
             .status
             .store(status.as_u16(), Ordering::Relaxed);
     }
 
-    /// What the request has done so far, or may have.
+    /// What the request has done or may have done so far.
     pub(crate) fn outcome(&self) -> Outcome {
         match StatusCode::from_u16(self.connecting.status.load(Ordering::Relaxed)) {
             Ok(status) => Outcome::of_status(status),
@@ -86,12 +86,12 @@ impl Progress {
         }
     }
 
-    /// Whether the request found a kept connection, so that none was begun for it.
+    /// Whether the request found an idle connection, so that none was begun for it.
     pub(crate) fn found_kept_connection(&self) -> bool {
         !self.connecting.ever.load(Ordering::Relaxed)
     }
 
-    /// Whether the service asked for a certificate of the client when a connection was made for the request.
+    /// Whether the service asked for a client certificate when a connection was made for the request.
     #[cfg(feature = "rustls-no-provider")]
     pub(crate) fn was_asked_for_certificate(&self) -> bool {
         self.connecting
@@ -100,7 +100,7 @@ impl Progress {
     }
 }
 
-/// Wraps the connector, so that a [`Progress`] learns when it is at work.
+/// Wraps the connector, so that a [`Progress`] learns when it is running.
 #[derive(Clone)]
 pub(crate) struct ProgressLayer;
 
@@ -115,7 +115,7 @@ impl<S> Layer<S> for ProgressLayer {
 }
 
 pub(crate) struct Connector<S> {
-    /// Shared: reqwest clones the connector several times a call, and makes a connection with few of the clones.
+    /// Shared: reqwest clones the connector several times per call, and few of the clones make a connection.
     inner: Arc<S>,
 }
 
@@ -138,7 +138,7 @@ where
     type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        // The clone that makes the connection is asked.
+        // The readiness of the clone that makes the connection is checked instead.
         Poll::Ready(Ok(()))
     }
 
@@ -150,7 +150,7 @@ where
         });
         Box::pin(poll_fn(move |context| {
             let poll = connecting.as_mut().poll(context);
-            // A connection that outlives its request is made in the background, for nobody in particular.
+            // A connection that outlives its request is made in the background, not on behalf of any request.
             let _ = CONNECTING.try_with(|connecting| {
                 connecting.now.store(poll.is_pending(), Ordering::Relaxed);
                 connecting.ever.store(true, Ordering::Relaxed);

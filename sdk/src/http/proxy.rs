@@ -1,4 +1,4 @@
-//! The proxy that a client goes through: the one that it is told, or that the environment names.
+//! The proxy that a client uses: the configured one, or the one that the environment names.
 
 use std::env;
 
@@ -8,24 +8,24 @@ use url::Url;
 
 use crate::error::Error;
 
-/// What is wrong with a proxy that speaks SOCKS, and what to do.
+/// What is wrong with a SOCKS proxy, and what to do about it.
 const SOCKS: &str = "is a SOCKS proxy, and SOCKS proxies are not supported: name an HTTP proxy, such as \
     http://proxy.example.com:3128";
 
 const HTTPS: &str = "is https, and dealkit was built without its feature `rustls`";
 
-/// A proxy that speaks HTTP.
+/// An HTTP proxy.
 #[derive(Clone)]
 pub(crate) struct Proxy {
     url: String,
-    /// What it is sent in `Proxy-Authorization`, where that is not in the URL.
+    /// The value of `Proxy-Authorization`, if it is not in the URL.
     authorization: Option<HeaderValue>,
     proxy: Box<reqwest::Proxy>,
 }
 
 impl Proxy {
-    /// Reads the proxy's address. What cannot work is refused here, and not when the first call cannot go
-    /// through; no text shows the address, which may hold a password.
+    /// Parses the proxy's address. An address that cannot work is refused here, rather than when the
+    /// first call fails to go through. No text shows the address, which may contain a password.
     pub(crate) fn new(text: &str) -> Result<Self, Error> {
         let wrong = |why: &str| Error::config(format!("proxy {why}"));
         if text.is_empty() {
@@ -33,7 +33,7 @@ impl Proxy {
                 "is empty: leave it out to go through the proxy that the environment names, if it names one",
             ));
         }
-        // A URL parser would drop some of it and go somewhere else.
+        // A URL parser would drop some of it and connect elsewhere.
         if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(wrong("holds white space or a control character"));
         }
@@ -67,8 +67,8 @@ impl Proxy {
         })
     }
 
-    /// The proxy that the environment names for a service, if it names one. What the variables mean, hyper-util
-    /// knows, as it does for reqwest; what it cannot read counts for nothing.
+    /// The proxy that the environment names for a service, if any. hyper-util interprets the variables, as it
+    /// does for reqwest, and ignores what it cannot parse.
     pub(crate) fn of_environment(service: &Url) -> Result<Option<Self>, Error> {
         let wrong = |why: &str| {
             Error::config(format!(
@@ -122,8 +122,8 @@ impl PartialEq for Proxy {
     }
 }
 
-/// Whether the environment says that no host needs a proxy. hyper-util takes the `*` for names alone, and curl, as
-/// most programs, for addresses too.
+/// Whether the environment says that no host needs a proxy. hyper-util applies the `*` to names only; curl, like
+/// most programs, also applies it to addresses.
 fn needs_none() -> bool {
     let mut values = ["NO_PROXY", "no_proxy"].into_iter().map(env::var);
     let first = values.find_map(Result::ok);

@@ -1,4 +1,4 @@
-//! Whose turn it is to be sent, and when.
+//! Which call may be sent next, and when.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -6,26 +6,26 @@ use tokio::sync::Notify;
 
 use super::pace::{Pace, Times};
 
-/// How much later than it could have been a call may go out without moving those behind it back: the runtime's
-/// timer counts in milliseconds.
+/// A call may go out this much later than it could have without delaying those behind it: the runtime's timer
+/// counts in milliseconds.
 const GRAIN: Duration = Duration::from_millis(2);
 
-/// How long a call that is due is waited for before the next may go in its place. A call that waits is a future,
-/// and its program may look after other things meanwhile, even after a call behind this one.
+/// How long a call that is due is waited for before the next may go instead. A waiting call is a future, and its
+/// program may be doing something else, even waiting for a call behind this one.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// The calls of a client that wait to be sent, first come, first served, and the time between two of them.
+/// The calls of a client that wait to be sent, in order of arrival, and the interval between two of them.
 ///
-/// A call that is due takes its turn itself: nothing is promised ahead of time. So no more go out than may,
-/// however late their programs look after them, and one that is cancelled leaves no gap.
+/// A call that is due takes its turn itself: no turn is assigned in advance. So no more calls go out than
+/// allowed, however late their programs poll them, and one that is cancelled leaves no gap.
 #[derive(Debug)]
 pub(crate) struct Queue {
     waiting: VecDeque<Ticket>,
     /// The number of the next ticket.
     next: u64,
-    /// When the limit lets the next call go.
+    /// When the limit allows the next call.
     opens: Duration,
-    /// The time between two calls that the client's rate limit asks for.
+    /// The interval between two calls that the client's rate limit requires.
     interval: Duration,
     pub(crate) pace: Pace,
 }
@@ -34,25 +34,25 @@ pub(crate) struct Queue {
 #[derive(Clone, Debug)]
 pub(crate) struct Ticket {
     number: u64,
-    /// Told when something has changed for who waits here.
+    /// Notified when something has changed for the call that waits here.
     pub(crate) news: Arc<Notify>,
 }
 
-/// What becomes of a call that asks for its turn.
+/// The answer to a call that asks for its turn.
 #[derive(Debug)]
 pub(crate) enum Turn {
     Now(Times),
-    /// It is to ask again then, or when it has news.
+    /// The call should ask again at this time, or when it is notified.
     At(Duration),
     TooLate(TooLate),
 }
 
-/// A turn that comes when the call's time is over.
+/// A turn that comes after the call's time is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLate {
-    /// How long it is until then.
+    /// How long it is until that turn.
     pub(crate) wait: Duration,
-    /// Whether it is the service that has asked for it, and not the client's rate limit.
+    /// Whether the service asked for this, rather than the client's rate limit.
     pub(crate) is_asked: bool,
 }
 
@@ -67,7 +67,7 @@ impl Queue {
         }
     }
 
-    /// Where no call waits and none has to, the turn of one; otherwise a place in the queue.
+    /// If no call is waiting and none has to, returns the turn; otherwise a place in the queue.
     pub(crate) fn enter(&mut self, now: Duration) -> Result<Times, Ticket> {
         if self.waiting.is_empty() && self.earliest() <= now {
             return Ok(self.depart(now, now));
@@ -81,9 +81,9 @@ impl Queue {
         Err(ticket)
     }
 
-    /// Asks for the turn of a call that must have gone before `latest`.
+    /// Asks for the turn of a call that must go out before `latest`.
     pub(crate) fn ask(&mut self, ticket: &Ticket, now: Duration, latest: Duration) -> Turn {
-        // It is there until it has its turn.
+        // The ticket is in the queue until it has its turn.
         let ahead = self.place(ticket).unwrap_or(0);
         let times = u32::try_from(ahead).unwrap_or(u32::MAX);
         let expected = self.interval(now).saturating_mul(times);
@@ -100,14 +100,14 @@ impl Queue {
         if due > now {
             return Turn::At(due.min(latest));
         }
-        // However little its timer was late, the next is not.
+        // If the timer was only a little late, the next call is not delayed by that.
         let since = self.earliest().max(now.saturating_sub(GRAIN));
         let departed = self.depart(now, since);
         self.leave(ticket);
         Turn::Now(departed)
     }
 
-    /// Gives a place up. Nothing happens to one who has had its turn.
+    /// Gives up a place. Has no effect on a call that has had its turn.
     pub(crate) fn leave(&mut self, ticket: &Ticket) {
         if let Some(place) = self.place(ticket) {
             self.waiting.remove(place);
@@ -117,10 +117,10 @@ impl Queue {
         }
     }
 
-    /// The service has refused a call; see [`Pace::refused`].
+    /// Records that the service has refused a call; see [`Pace::refused`].
     pub(crate) fn refused(&mut self, now: Duration, pause: Duration, departed: Times) {
         self.pace.refused(now, pause, departed);
-        // For some it may be too late now.
+        // For some calls it may now be too late.
         for ticket in &self.waiting {
             ticket.news.notify_one();
         }
@@ -133,18 +133,18 @@ impl Queue {
             .ok()
     }
 
-    /// A call goes out, and the next so long after `since`.
+    /// Lets a call go, and the next one an interval after `since`.
     fn depart(&mut self, now: Duration, since: Duration) -> Times {
         self.opens = since.saturating_add(self.interval(now));
         self.pace.departs(now)
     }
 
-    /// When the first may go.
+    /// When the first call may go.
     fn earliest(&self) -> Duration {
         self.opens.max(self.pace.resumes())
     }
 
-    /// The time between a call that goes now and the next.
+    /// The interval between a call that goes now and the next.
     fn interval(&self, now: Duration) -> Duration {
         self.interval.max(self.pace.interval(now))
     }
@@ -162,7 +162,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// The place of a call that has to wait.
+    /// The ticket of a call that has to wait.
     fn wait(queue: &mut Queue, now: Duration) -> Ticket {
         queue.enter(now).expect_err("it need not wait")
     }
@@ -187,12 +187,12 @@ mod tests {
             turn => panic!("{turn:?}"),
         };
         assert_eq!(at(queue.ask(&one, millis(1000), NEVER)), millis(1100));
-        // The second is there if nobody looks after the first.
+        // The second goes if nobody polls the first.
         assert_eq!(at(queue.ask(&two, millis(1000), NEVER)), millis(1120));
         assert_eq!(at(queue.ask(&two, millis(1100), NEVER)), millis(1120));
         assert!(matches!(queue.ask(&one, millis(1100), NEVER), Turn::Now(_)));
         assert_eq!(at(queue.ask(&two, millis(1100), NEVER)), millis(1200));
-        // It does not wait for longer than its time.
+        // It does not wait longer than its time.
         assert_eq!(
             at(queue.ask(&two, millis(1150), millis(1201))),
             millis(1200)
@@ -202,7 +202,7 @@ mod tests {
             turn => panic!("{turn:?}"),
         };
         assert_eq!((late.wait, late.is_asked), (millis(50), false));
-        // When it has gone, the next need not wait for it.
+        // Once it has gone, the next need not wait for it.
         queue.leave(&two);
         assert!(queue.enter(millis(1200)).is_ok());
     }
@@ -225,7 +225,7 @@ mod tests {
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Enter,
-        /// The ticket at this place asks, as a program does when its timer has run down.
+        /// The ticket at this place asks, as a program does when its timer has expired.
         Ask(usize),
         Leave(usize),
         Pass(u64),
@@ -241,8 +241,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is asked in whatever order, and whoever is never looked after: no more go than may, and
-        /// those that are looked after have their turn.
+        /// In whatever order calls ask, and whichever are never polled: no more go than allowed, and those
+        /// that are polled get their turn.
         #[test]
         fn the_limit_is_kept_and_nobody_starves(
             interval in 1..200_u64,
@@ -276,7 +276,7 @@ mod tests {
                 }
                 prop_assert_eq!(queue.waiting.len(), tickets.len());
             }
-            // The last is the only one that is looked after.
+            // The last is the only one that is polled.
             if let Some(last) = tickets.last() {
                 let patience = PATIENCE * u32::try_from(tickets.len()).unwrap();
                 let by = now + millis(interval) + patience;

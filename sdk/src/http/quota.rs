@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-/// The tokens of a client that has spent none.
+/// The tokens of a client that has not spent any.
 const FULL: f64 = 500.0;
 
-/// What a retry costs; it comes back when the call succeeds.
+/// The cost of a retry, which is returned when the call succeeds.
 const RETRY: f64 = 14.0;
 
-/// What a call that succeeds without a retry earns.
+/// What a call earns that succeeds without a retry.
 const SUCCESS: f64 = 1.0;
 
 /// Tokens that retries spend and successes earn, so that a busy client does not send everything three times
 /// to a service that is down.
 ///
-/// The numbers are those of AWS' SDKs. Beside them a token comes back every second, so that a client with few
+/// The numbers are those of AWS' SDKs. In addition, a token is returned every second, so that a client with few
 /// calls is not left without retries long after an outage. The retry of a call that the service refused because
-/// there were too many is free: [`Pace`](super::pace::Pace) holds those up, and a bulk that meets a limit with
-/// hundreds in flight loses none.
+/// there were too many is free: [`Pace`](super::pace::Pace) delays such retries, and a bulk job that hits a
+/// limit with hundreds of calls in flight loses none of them.
 #[derive(Debug)]
 pub(crate) struct RetryQuota {
     tokens: f64,
-    /// When `tokens` was last counted.
+    /// When `tokens` was last updated.
     at: Duration,
 }
 
@@ -35,7 +35,7 @@ impl Default for RetryQuota {
 }
 
 impl RetryQuota {
-    /// Spends a retry, if there are tokens for it.
+    /// Spends the tokens of a retry, if there are enough.
     pub(crate) fn spend(&mut self, now: Duration) -> bool {
         self.earn(now, 0.0);
         let is_enough = self.tokens >= RETRY;
@@ -45,7 +45,8 @@ impl RetryQuota {
         is_enough
     }
 
-    /// The service has responded as it should, to a call whose last attempt was a retry that was spent, or not.
+    /// Records that the service responded as it should, and whether the call's last attempt was a retry that
+    /// spent tokens.
     pub(crate) fn succeeded(&mut self, now: Duration, after_spending: bool) {
         self.earn(now, if after_spending { RETRY } else { SUCCESS });
     }
@@ -63,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// How many retries there are until one is refused.
+    /// How many retries are possible until one is refused.
     fn retries(quota: &mut RetryQuota, now: Duration) -> usize {
         (0..).take_while(|_| quota.spend(now)).count()
     }

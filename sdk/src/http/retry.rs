@@ -17,23 +17,24 @@ use crate::{
     http_response::HttpResponse,
 };
 
-/// Which failures are retried, how often, and after what wait.
+/// Which failures are retried, how many times, and after what delay.
 ///
-/// GET and HEAD are retried when no connection could be made (unless the reason is a certificate, that the
-/// two sides do not speak the same TLS, or a proxy that wants another password), when the attempt timed out, when
-/// the connection broke, and after 408, 429, 500, 502, 503 and 504. Where a kept connection breaks before anything
-/// came of a response, one more attempt is made at once, which counts as no retry. Every other method is retried only
-/// where it is certain that the service did not act: no connection was made, or the response was 429. The
+/// GET and HEAD are retried when no connection could be made (unless the reason is a certificate, that the two sides
+/// do not speak the same TLS, or a proxy that wants another password), when the attempt timed out, when the
+/// connection broke, and after 408, 429, 500, 502, 503 and 504. If a reused connection breaks before any part of a
+/// response arrives, one more attempt is made at once, which does not count as a retry. Every other method is retried
+/// only if it is certain that the service did not act: no connection was made, or the response was 429. The
 /// specification has no idempotency key, and a second agent is worse than an error.
 ///
-/// The wait grows exponentially and is jittered in full; the service's `Retry-After` is its floor. When
-/// the wait does not fit into the time that the call has left, the error comes back at once.
+/// The delay grows exponentially, with full jitter; the service's `Retry-After` is its lower bound. If
+/// the delay does not fit into the time that the call has left, the error is returned at once.
 ///
 /// A client has a quota of retries, so that a busy one does not send everything three times to a service that is
-/// down: of 500 tokens a retry takes 14, which come back when the call succeeds; a success at the first attempt
-/// earns 1, and so does every second. When they are used up, an error comes back without a retry, and says so.
-/// After 429, and 503 with `Retry-After`, a retry takes none: there all calls of the client wait as long as the
-/// service asks (see [`ClientBuilder::rate_limit`](crate::ClientBuilder::rate_limit)).
+/// down: out of 500 tokens a retry takes 14, which are returned when the call succeeds. A success at the first
+/// attempt earns 1, and so does every second. When the tokens are used up, an error is returned without a retry,
+/// and says so. After a 429, or a 503 with `Retry-After`, a retry takes none: in that case all calls of the
+/// client wait as long as the service asks (see
+/// [`ClientBuilder::rate_limit`](crate::ClientBuilder::rate_limit)).
 ///
 /// ```
 /// use std::time::Duration;
@@ -81,19 +82,19 @@ impl RetryPolicy {
         self
     }
 
-    /// What [`max_retries`](Self::max_retries) says.
+    /// The value of [`max_retries`](Self::max_retries).
     pub(crate) const fn retries(self) -> u32 {
         self.max_retries
     }
 
-    /// The span of the wait before the first retry, and the longest span.
+    /// The upper bound of the delay before the first retry, and the largest upper bound.
     #[must_use]
     pub const fn backoff(mut self, first: Duration, longest: Duration) -> Self {
         self.backoff = Backoff { first, longest };
         self
     }
 
-    /// Retries every method as GET is: also a request that the service may already have acted on. A
+    /// Retries every method as GET is, even a request that the service may already have acted on. A
     /// create that is retried this way can make a second agent.
     #[must_use]
     pub const fn retry_non_idempotent(mut self, retry: bool) -> Self {
@@ -101,7 +102,7 @@ impl RetryPolicy {
         self
     }
 
-    /// Whether a request of this method that failed with `error` is worth another attempt.
+    /// Whether a request with this method that failed with `error` is worth another attempt.
     fn covers(&self, method: &Method, error: &Error) -> bool {
         let harmless = is_safe(method) || !error.may_have_acted();
         is_transient(error) && (harmless || self.retry_non_idempotent)
@@ -114,12 +115,12 @@ impl Default for RetryPolicy {
     }
 }
 
-/// Whether a request of this method changes nothing, so that sending it twice does no harm.
+/// Whether a request with this method changes nothing, so that sending it twice does no harm.
 pub(crate) fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Whether the failure is of a kind that passes by itself.
+/// Whether this kind of failure may pass by itself.
 fn is_transient(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Status => error
@@ -130,7 +131,7 @@ fn is_transient(error: &Error) -> bool {
 }
 
 /// Makes attempts until one succeeds, the policy or the quota gives up, or the time is over. Each attempt is
-/// given the time that is left.
+/// given the remaining time.
 pub(crate) async fn with_retries<F>(
     policy: RetryPolicy,
     operation: &Operation,
@@ -145,7 +146,7 @@ where
     let began = clock.now();
     let left = || total.saturating_sub(clock.now().saturating_sub(began));
     let mut attempts = 0;
-    // Attempts that are no retries to the policy: the first, and the one after a stale connection.
+    // Attempts that do not count as retries: the first, and the one after a stale connection.
     let mut uncounted = 1;
     // Whether the last attempt was a retry that the quota paid for.
     let mut has_spent = false;
@@ -157,7 +158,7 @@ where
                 lock(quota).succeeded(clock.now(), has_spent);
                 return Ok(response);
             }
-            // What has failed before says more.
+            // The earlier failure says more.
             Err(error) if error.came_to_no_attempt() => return Err(before.unwrap_or(error)),
             Err(error) => error,
         };
@@ -166,12 +167,12 @@ where
             .headers()
             .and_then(|headers| retry_after(headers, clock.time_of_day()));
         let error = error.after(attempts, asked, before.as_ref());
-        // That a kept connection was closed says nothing of the service, and the next attempt gets another.
+        // A closed idle connection says nothing about the service, and the next attempt gets another one.
         let is_free = error.was_stale() && is_safe(&operation.method) && uncounted == 1;
         uncounted += u32::from(is_free);
         let retries = attempts.saturating_sub(uncounted);
         if !is_transient(&error) && error.status().is_some() {
-            // The service is well.
+            // The service is healthy.
             lock(quota).succeeded(clock.now(), has_spent);
         }
         if !is_free && (retries >= policy.max_retries || !policy.covers(&operation.method, &error))
@@ -221,7 +222,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const TOTAL: Duration = Duration::from_secs(60);
 
-    /// Time that passes only when somebody waits, and jitter that is not random.
+    /// A clock that advances only when somebody waits, and jitter that is not random.
     struct Fake {
         now: Mutex<Duration>,
         share: f64,
@@ -273,7 +274,7 @@ mod tests {
         }
     }
 
-    /// Runs the loop over these outcomes; each attempt takes the time that stands with it.
+    /// Runs the loop over these outcomes; each attempt takes the time given with it.
     fn run(
         policy: RetryPolicy,
         method: &Method,
@@ -319,7 +320,7 @@ mod tests {
         }
     }
 
-    /// The same failure as often as it is asked for, in no time.
+    /// The same failure as often as it is asked for, taking no time.
     fn always(policy: RetryPolicy, method: &Method, failure: impl Fn() -> Error) -> Run {
         run(
             policy,
@@ -366,7 +367,7 @@ mod tests {
         Error::interrupted("reset")
     }
 
-    /// The head of a success came, and not all of its body.
+    /// The head of a success arrived, but not all of its body.
     fn cut(error: Error) -> Error {
         error.with_response(response(201, None))
     }
@@ -468,7 +469,7 @@ mod tests {
             ("3", 1.0, [3000, 3000]),
             ("0", 1.0, [200, 400]),
             ("0", 0.0, [0, 0]),
-            // It is counted from the response: the second comes when it is nearly over.
+            // The date counts from the response: the second response comes when it is nearly over.
             ("Sun, 06 Nov 1994 08:49:41 GMT", 0.0, [4000, 0]),
             ("Sun, 06 Nov 1994 08:49:36 GMT", 0.5, [100, 200]),
             ("1e30", 0.5, [100, 200]),
@@ -482,7 +483,7 @@ mod tests {
                 assert_eq!(slept, waits, "{value} {share}");
             }
         }
-        // Another failure's wait is its own.
+        // The service's request to wait does not carry over to another failure.
         let failures = vec![asking(503, Some("2")), refused(), status(500)];
         let run = run(RetryPolicy::new(), &Method::GET, 0.0, at_once(failures));
         assert_eq!(run.slept, [2 * SECOND, Duration::ZERO]);
@@ -493,7 +494,7 @@ mod tests {
     fn a_wait_that_does_not_fit_ends_the_call_at_once() {
         for (value, attempts) in [
             ("59", 2),
-            // Nothing could be sent in no time.
+            // No time would be left to send anything.
             ("60", 1),
             ("61", 1),
             ("18446744073709551615", 1),
@@ -519,7 +520,7 @@ mod tests {
         let failures = (0..9).map(|_| (thirty, Err(timeout(Sent::Perhaps))));
         let policy = RetryPolicy::new().max_retries(u32::MAX);
         let run = run(policy, &Method::GET, 1.0, failures);
-        // The second attempt has what the first and the wait have left of a minute.
+        // The second attempt has what the first attempt and the delay left of a minute.
         assert_eq!(run.left, [TOTAL, thirty - Duration::from_millis(200)]);
         assert_eq!(run.error().attempts(), 2);
     }
@@ -541,7 +542,7 @@ mod tests {
             (alone.kind(), alone.outcome(), alone.attempts()),
             (ErrorKind::Timeout, Outcome::NotSent, 0)
         );
-        // What came before it says more.
+        // The earlier failure says more.
         for (earlier, outcome) in [
             (status(503), Outcome::Unknown),
             (status(429), Outcome::Rejected),
@@ -567,10 +568,10 @@ mod tests {
             (status as fn(u16) -> Error, 1, true),
             (|_| refused(), 1, true),
             (|_| timeout(Sent::Perhaps), 1, true),
-            // The service has said when to come again.
+            // The service has said when to try again.
             (|_| asking(503, Some("1")), 3, false),
             (|_| status(429), 3, false),
-            // Once, as it says nothing of the service.
+            // Once, because it says nothing about the service.
             (|_| broken().on_stale_connection(), 2, true),
             // It would not be retried anyway.
             (|_| status(404), 1, false),
@@ -584,7 +585,7 @@ mod tests {
                 "{text}"
             );
         }
-        // Nobody is told of a quota who wanted no retry.
+        // A caller who wanted no retries is not told of a quota.
         let failures = at_once(vec![status(503)]);
         let error = run_with(&spent(), RetryPolicy::never(), &Method::GET, 0.0, failures).error();
         assert!(!error.to_string().contains("quota"), "{error}");
@@ -645,14 +646,14 @@ mod tests {
             ]),
             "timed out after 1 s (after 4 attempts)"
         );
-        // It has a response of its own.
+        // The last failure has a response of its own.
         assert_eq!(
             text(vec![status(503), status(404)]),
             "404 Not Found (after 2 attempts)"
         );
     }
 
-    /// What the status of a response says of what the service did, as the contract has it.
+    /// What the status says about what the service did, according to the contract.
     fn outcome_of(code: u16) -> Outcome {
         match code {
             200..=299 => Outcome::Succeeded,
@@ -673,7 +674,7 @@ mod tests {
 
     type Failures = fn() -> Vec<Error>;
 
-    /// What can come before a last attempt: how it is made, and whether the service may have acted on it.
+    /// What can come before the last attempt: how it is made, and whether the service may have acted on it.
     fn earlier() -> [(&'static str, Failures, bool); 8] {
         [
             ("nothing", Vec::new, false),
@@ -688,7 +689,7 @@ mod tests {
         ]
     }
 
-    /// How a failure is made, as often as need be.
+    /// Makes a failure, as often as needed.
     type Failure = Box<dyn Fn() -> Error>;
 
     /// Every last failure, by name, and its outcome if nothing came before it.
@@ -727,7 +728,7 @@ mod tests {
                 Outcome::Succeeded,
             ),
         ];
-        // A success is no failure, and 100 never comes alone.
+        // A success is not a failure, and 100 never comes alone.
         for code in (101..200).chain(300..1000) {
             last.push((
                 code.to_string(),
@@ -750,7 +751,7 @@ mod tests {
                     let mut failures = earlier();
                     failures.push(failure());
                     let count = u32::try_from(failures.len()).unwrap();
-                    // With every method, and ending with the last of them.
+                    // With every method, ending with the last failure.
                     let policy = RetryPolicy::new()
                         .retry_non_idempotent(true)
                         .max_retries(count - 1);
@@ -792,7 +793,7 @@ mod tests {
             .unwrap_or_else(|error| panic!("{error}"));
         let error = unreadable().with_response(response);
         assert_eq!((error.outcome(), error.attempts()), (Outcome::Succeeded, 3));
-        // Read from no response: nothing was sent.
+        // An error without a response: nothing was sent.
         assert_eq!(unreadable().outcome(), Outcome::NotSent);
     }
 
@@ -828,11 +829,11 @@ mod tests {
             let attempts = run.left.len();
             prop_assert!(attempts <= retries as usize + 1);
             prop_assert_eq!(run.slept.len(), attempts - 1);
-            // No attempt begins when the time is over.
+            // No attempt begins once the time is over.
             prop_assert!(run.left.iter().all(|left| !left.is_zero()));
             for (index, wait) in run.slept.iter().enumerate() {
                 let failed = failure(failures[index].0);
-                // POST goes on only after what the service certainly did not act on.
+                // POST continues only after failures on which the service certainly did not act.
                 prop_assert!(!post || !failed.may_have_acted());
                 let longest = policy.backoff.wait(u32::try_from(index).unwrap(), 1.0);
                 let asked = failed.headers().and_then(|headers| retry_after(headers, UNIX_EPOCH));

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, header};
 
-/// How long the service asks to wait, counted from `now`; a header that comes twice is ignored.
+/// How long the service asks to wait, counted from `now`; a header that occurs twice is ignored.
 pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let mut values = headers.get_all(header::RETRY_AFTER).iter();
     match (values.next(), values.next()) {
@@ -15,8 +15,8 @@ pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
 
 /// Reads the value of a `Retry-After` header (RFC 9110, section 10.2.3): how long to wait, from `now`.
 ///
-/// A date that has passed means no wait. A number too large to count is the longest wait there is. What
-/// is neither a whole number nor a date is `None`.
+/// A date in the past means no wait. A number too large to represent is the longest possible wait. Any
+/// value that is neither a whole number nor a date is `None`.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};

@@ -22,10 +22,10 @@ use crate::{
     redact::{Redactor, short},
 };
 
-/// The most of an error's body that is read, in bytes: it need not be whole to be of use.
+/// How much of an error's body is read, in bytes: it need not be whole to be useful.
 const ERROR_BODY_READ: usize = 1024 * 1024;
 
-/// A request that is ready to go, as often as need be.
+/// A request that is ready to be sent, as often as needed.
 #[derive(Clone)]
 pub(crate) struct HttpRequest {
     pub(crate) method: Method,
@@ -45,7 +45,7 @@ impl HttpRequest {
     }
 }
 
-/// How long an attempt may take and how much it may bring back.
+/// How long an attempt may take, and how large its response may be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) connect: Duration,
@@ -84,7 +84,7 @@ pub(crate) async fn attempt(
         redactor: redactor.clone(),
     };
     if !response.status.is_success() {
-        // The status says what there is to know, however much of its body comes.
+        // The status is enough, however much of the body arrives.
         let limit = usize::try_from(limits.max_response_bytes).unwrap_or(usize::MAX);
         let limit = limit.min(ERROR_BODY_READ);
         (response.body, response.is_cut) = read_error_body(&mut incoming, limit, &deadline).await;
@@ -103,14 +103,14 @@ pub(crate) async fn attempt(
         Some(Error::decode(DecodeError::response(reason, &response.body)))
     };
     match failure.or_else(unreadable) {
-        // What came is kept, also where more should have come.
+        // What has arrived is kept, even if there should have been more.
         Some(error) => Err(error.with_response(response)),
         None => Ok(response),
     }
 }
 
-/// Why a response with the status of a success cannot be read, if so: its body is not, or not all of, what
-/// was asked for.
+/// Why a response with the status of a success cannot be read, if it cannot: its body is not what was
+/// asked for, or not all of it.
 fn why_unreadable(request: &HttpRequest, response: &HttpResponse) -> Option<String> {
     match response.status {
         StatusCode::RESET_CONTENT => {
@@ -125,13 +125,13 @@ fn why_unreadable(request: &HttpRequest, response: &HttpResponse) -> Option<Stri
         }
         _ => {}
     }
-    // The headers of the response to a HEAD speak of a body that does not come.
+    // The headers of the response to a HEAD describe a body that is not sent.
     if request.method == Method::HEAD {
         return None;
     }
-    // The transport undoes `chunked`, and hands over any other coding as it comes.
+    // The transport decodes `chunked`, and passes on any other coding undecoded.
     let transfer = (header::TRANSFER_ENCODING, "chunked");
-    // dealkit asks for no coding; a caller who does reads it too.
+    // dealkit asks for no coding; a caller who asks for one also decodes it.
     let content = (header::CONTENT_ENCODING, "identity");
     let checked = if request.headers.contains_key(header::ACCEPT_ENCODING) {
         &[transfer][..]
@@ -155,14 +155,14 @@ fn why_unreadable(request: &HttpRequest, response: &HttpResponse) -> Option<Stri
 /// The end of an attempt's time.
 pub(crate) struct Deadline {
     at: Instant,
-    /// The limit that sets it, as the caller knows it.
+    /// The limit that determines it, as the caller knows it.
     limit: Duration,
 }
 
 impl Deadline {
     pub(crate) fn after(time: Duration, limit: Duration) -> Self {
         let now = Instant::now();
-        // Some thirty years stand for "never" where the clock cannot count that far.
+        // Some thirty years stand for "never" if the clock cannot count that far.
         let never = Duration::from_secs(1_000_000_000);
         let at = now.checked_add(time).unwrap_or(now + never);
         Self { at, limit }
@@ -177,7 +177,7 @@ impl Deadline {
     }
 }
 
-/// Reads the body up to the limit: what came of it, and why there is no more, if there should be.
+/// Reads the body up to the limit, and returns what arrived, and why there is no more, if there should be.
 async fn read_body(
     incoming: &mut reqwest::Response,
     limit: u64,
@@ -189,7 +189,7 @@ async fn read_body(
         if length > limit {
             return (Bytes::new(), Some(Error::too_large(limit)));
         }
-        // A declared length is only a promise, so no more than a usual body is set aside for it.
+        // A declared length is only a promise, so no more memory than for a usual body is reserved for it.
         body.reserve(usize::try_from(length.min(64 * 1024)).unwrap_or(0));
     }
     let failure = loop {
@@ -209,8 +209,8 @@ async fn read_body(
     (body.freeze(), failure)
 }
 
-/// Reads the beginning of an error's body, and says whether there was more. A connection with more to come
-/// is not used again.
+/// Reads the beginning of an error's body, and returns whether there was more. A connection with unread
+/// data is not used again.
 async fn read_error_body(
     incoming: &mut reqwest::Response,
     limit: usize,
@@ -228,7 +228,7 @@ async fn read_error_body(
     (body.freeze(), false)
 }
 
-/// Tells apart the failures without a response.
+/// Distinguishes the failures without a response.
 #[cfg_attr(not(feature = "rustls-no-provider"), allow(unused_variables))]
 fn transport_error(
     error: reqwest::Error,
@@ -238,7 +238,7 @@ fn transport_error(
     limits: Limits,
     redactor: &Redactor,
 ) -> Error {
-    // The URL holds the identifier, which error texts never show.
+    // The URL contains the identifier, which error texts never show.
     let error = error.without_url();
     let cause = TransportError::of(&error, redactor);
     if let Some(failure) = connect_failure::of(&error, &request.url, pool.has_proxy()) {
@@ -278,9 +278,9 @@ fn transport_error(
     }
 }
 
-/// Whether the service has said, as HTTP/2 lets it, that it did not look at the request (RFC 9113, 8.7): it
-/// refused the stream, or went away (GOAWAY) without having come to it. Of a stream that it had come to, h2
-/// says that the connection broke.
+/// Whether the service has said, in the ways that HTTP/2 provides, that it did not process the request (RFC
+/// 9113, 8.7): it refused the stream, or went away (GOAWAY) without having reached it. For a stream that it
+/// had reached, h2 reports that the connection broke.
 fn was_not_taken(error: &reqwest::Error) -> bool {
     find::<h2::Error>(error).is_some_and(|error| {
         let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
@@ -288,7 +288,7 @@ fn was_not_taken(error: &reqwest::Error) -> bool {
     })
 }
 
-/// Whether the service broke off this one request, on a connection over HTTP/2 that goes on.
+/// Whether the service reset only this request, on an HTTP/2 connection that continues.
 fn is_reset_stream(error: &reqwest::Error) -> bool {
     find(error).is_some_and(h2::Error::is_reset)
 }

@@ -1,4 +1,4 @@
-//! TLS: whose certificates are trusted, and which one the client shows.
+//! TLS: whose certificates are trusted, and which one the client presents.
 
 use std::{
     process,
@@ -22,34 +22,34 @@ use crate::error::Error;
 /// Which certificates of services are trusted.
 #[derive(Clone, PartialEq, Default)]
 struct Trust {
-    /// Certificates that are trusted beside the system's, or in their place.
+    /// Certificates that are trusted in addition to the system's, or instead of them.
     roots: Vec<CertificateDer<'static>>,
     without_system: bool,
 }
 
-/// A configuration without a client certificate, for everyone in this process who trusts the same.
+/// A configuration without a client certificate, for everyone in this process with the same trust.
 ///
-/// Loading the system's certificates takes tens of milliseconds, and a session can be resumed only by those who
-/// have it: so both are there once.
+/// Loading the system's certificates takes tens of milliseconds, and a session can be resumed only with the
+/// configuration that holds it, so there is one of each.
 struct Made {
     trust: Trust,
     config: ClientConfig,
-    /// The process that made its sessions.
+    /// The process in which its sessions were made.
     process: u32,
 }
 
 static MADE: Mutex<Vec<Made>> = Mutex::new(Vec::new());
 
-/// How many are kept. Programs have one or two.
+/// How many configurations are kept. Programs have one or two.
 const MADE_KEPT: usize = 8;
 
-/// The certificate that a client shows, with those that lead to its issuer, and its private key.
+/// The certificate that a client presents, with the intermediates up to its issuer, and its private key.
 struct Identity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }
 
-/// Shows the client's certificate, if it has one, to a service that asks for it, and takes note that it asks.
+/// Presents the client's certificate, if it has one, to a service that asks for it, and records that it was asked.
 #[derive(Debug)]
 struct Shown(Option<SingleCertAndKey>);
 
@@ -64,7 +64,7 @@ impl ResolvesClientCert for Shown {
     }
 }
 
-/// What a client asks of TLS, as PEM; nothing is read before [`Settings::config`].
+/// The TLS settings of a client, as PEM; nothing is parsed before [`Settings::config`].
 #[derive(Clone, PartialEq, Default)]
 pub(crate) struct Settings {
     roots: Vec<u8>,
@@ -85,17 +85,17 @@ impl Settings {
         self.without_system = true;
     }
 
-    /// Shows this certificate.
+    /// Presents this certificate.
     pub(crate) fn set_identity(&mut self, pem: &[u8]) {
         self.identity = Some(pem.to_owned());
     }
 
-    /// Whether there is a certificate to show.
+    /// Whether there is a certificate to present.
     pub(crate) fn has_identity(&self) -> bool {
         self.identity.is_some()
     }
 
-    /// The configuration of connections without TLS. What is set is checked all the same.
+    /// The configuration for connections without TLS. The settings are checked all the same.
     pub(crate) fn unused(&self) -> Result<ClientConfig, Error> {
         let config = builder()?
             .with_root_certificates(RootCertStore::empty())
@@ -107,16 +107,16 @@ impl Settings {
         Ok(config)
     }
 
-    /// The configuration that connections are made with.
+    /// The configuration for making connections.
     ///
     /// # Errors
-    /// When a PEM holds no certificate or key, or the system has no certificates.
+    /// If a PEM holds no certificate or key, or the system has no certificates.
     pub(crate) fn config(&self, http2_only: bool) -> Result<ClientConfig, Error> {
         let mut config = self.trust()?.config()?;
         if let Some(identity) = self.identity()? {
             let identity = identity.signing_with(config.crypto_provider())?;
             config.client_auth_cert_resolver = Arc::new(Shown(Some(identity)));
-            // rustls resumes a session only with the certificate that it was made with.
+            // rustls resumes a session only with the certificate with which it was made.
             config.resumption = Resumption::default();
         }
         config.alpn_protocols = if http2_only {
@@ -141,7 +141,7 @@ impl Settings {
         }
         let mut store = RootCertStore::empty();
         for root in &roots {
-            // The error may repeat a part of what is no certificate.
+            // The error may repeat a part of something that is not a certificate.
             store.add(root.clone()).map_err(|_| {
                 Error::config(format!("{setting} holds a certificate that cannot be read"))
             })?;
@@ -203,7 +203,7 @@ impl Trust {
         if let Some(config) = self.made(&mut made()) {
             return Ok(config);
         }
-        // The lock is free meanwhile: a process that is forked now would find it held for good.
+        // The lock is not held meanwhile: otherwise a process forked now would find it locked for ever.
         let config = self.make_config()?;
         let mut made = made();
         if let Some(config) = self.made(&mut made) {
@@ -224,8 +224,8 @@ impl Trust {
         let made = made.iter_mut().find(|made| made.trust == *self)?;
         let process = process::id();
         if made.process != process {
-            // After a fork the certificates are as good as before. The sessions have a lock, and a thread of
-            // the parent may have held it.
+            // After a fork the certificates are still good. The sessions have a lock, though, which a thread
+            // of the parent may have held.
             made.process = process;
             made.config.resumption = Resumption::default();
         }
@@ -281,7 +281,7 @@ fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, Error> {
         .map_err(|error| Error::config(format!("TLS cannot be used: {error}")))
 }
 
-/// What computes: the program's choice, or else the one that comes with the feature `rustls`.
+/// The cryptography provider: the program's choice, or else the one that comes with the feature `rustls`.
 fn provider() -> Result<Arc<CryptoProvider>, Error> {
     if let Some(provider) = CryptoProvider::get_default() {
         return Ok(Arc::clone(provider));

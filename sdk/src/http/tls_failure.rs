@@ -1,4 +1,4 @@
-//! Why a secure connection could not be made, where that is clear and lasts, and what to do about it.
+//! Why a secure connection could not be made, where that is clear and permanent, and what to do about it.
 
 use chrono::{DateTime, Utc};
 use rustls::{
@@ -12,7 +12,7 @@ use crate::redact::{Redactor, short};
 /// How many of the names in a certificate are shown.
 const NAMES_SHOWN: usize = 5;
 
-/// What a service may say against the certificate of a client, or of there being none.
+/// The alerts by which a service objects to the client's certificate, or to there being none.
 const OF_CLIENT_CERTIFICATE: [Alert; 9] = [
     Alert::CertificateRequired,
     Alert::BadCertificate,
@@ -26,9 +26,9 @@ const OF_CLIENT_CERTIFICATE: [Alert; 9] = [
     Alert::HandshakeFailure,
 ];
 
-/// What is known of a request that failed.
+/// What is known about a failed request.
 pub(crate) struct Circumstances<'a> {
-    /// Whether the service asked for a certificate of the client when the connection was made.
+    /// Whether the service asked for a client certificate when the connection was made.
     pub(crate) was_asked: bool,
     /// Whether the client has one.
     pub(crate) has_identity: bool,
@@ -36,20 +36,20 @@ pub(crate) struct Circumstances<'a> {
 }
 
 impl Circumstances<'_> {
-    /// What is wrong for good, if that is why the request failed: the service saw none of the request, and
-    /// trying again would not help.
+    /// The permanent reason why the request failed, if there is one: the service saw no part of the
+    /// request, and trying again would not help.
     pub(crate) fn failure(&self, error: &reqwest::Error) -> Option<String> {
         if error.is_connect() {
             return self.of_handshake(find(error)?);
         }
-        // In TLS 1.3 the service looks at the client's certificate when the client is done with the handshake,
-        // and may have begun to send. What the service says of the certificate comes first and is the end: it has
-        // read nothing else.
+        // In TLS 1.3 the service checks the client's certificate after the client has completed the handshake,
+        // and the client may already have begun to send. The service's alert about the certificate is the first
+        // and last thing it says: it has read nothing else.
         match alert(error) {
             Some(alert) if self.was_asked || alert == Alert::CertificateRequired => {
                 Some(self.of_client_certificate(alert))
             }
-            // It closed the connection before the client had begun to send; what it said is lost.
+            // The service closed the connection before the client had begun to send; its alert is lost.
             None if self.was_asked && was_not_begun(error) => Some(
                 if self.has_identity {
                     CERTIFICATE_SEEN
@@ -62,8 +62,8 @@ impl Circumstances<'_> {
         }
     }
 
-    /// The cause of a connection that broke, and what may be behind it: a client that is still sending may miss
-    /// what the service says of its certificate.
+    /// The cause of a broken connection, and its possible reason: a client that is still sending may miss what
+    /// the service says about its certificate.
     pub(crate) fn perhaps(&self, cause: TransportError) -> TransportError {
         if self.was_asked {
             cause.because(CERTIFICATE_PERHAPS)
@@ -75,7 +75,7 @@ impl Circumstances<'_> {
     fn of_handshake(&self, error: &Error) -> Option<String> {
         let text = match error {
             Error::InvalidCertificate(error) => return Some(self.of_certificate(error)),
-            // Its first byte is none that TLS begins with.
+            // The first byte is not one that TLS begins with.
             Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
                 "the port does not speak TLS; is its URL http:// and not https://?"
             }
@@ -110,14 +110,14 @@ impl Circumstances<'_> {
                 "the service's certificate is for {}, and not for the host in base_url; is that host right?",
                 self.names(presented)
             ),
-            // An issuer of the same name with another key, as of one that was made anew.
+            // An issuer with the same name but another key, such as one that was created anew.
             BadSignature => {
                 "the service's certificate was not signed by the issuer that is trusted under this name; is \
                  root_certificates (in Python ca_file) up to date?"
                     .to_owned()
             }
             Revoked => "the service's certificate has been revoked; the service needs a new one".to_owned(),
-            // What `openssl req -x509` makes unless it is told otherwise.
+            // This is what `openssl req -x509` creates by default.
             Other(other) if other.to_string() == "CaUsedAsEndEntity" => {
                 "the service's certificate is one for issuers (CA:TRUE), which no service can use; have that issuer \
                  sign another for the service"
@@ -192,7 +192,7 @@ impl Circumstances<'_> {
         format!("the certificate in identity (in Python client_cert) {why}")
     }
 
-    /// What a service says, as texts show it.
+    /// A text from the service, as shown in error texts.
     fn shown(&self, text: &str) -> String {
         short(&self.redactor.mask(text))
     }
@@ -210,7 +210,7 @@ const CERTIFICATE_PERHAPS: &str = "the service had asked for a client certificat
 const NO_VERSION: &str =
     "the service speaks no version of TLS that is safe: dealkit speaks 1.2 and 1.3";
 
-/// The name in `DnsName("deals.example.com")`, which is how rustls has it.
+/// The name in `DnsName("deals.example.com")`, which is how rustls writes it.
 fn bare(name: &str) -> &str {
     let inner = name
         .split_once('(')
@@ -231,7 +231,7 @@ fn not_valid_yet(when: &str) -> String {
     )
 }
 
-/// A day, where a calendar has it.
+/// A date, if the calendar has it.
 fn date(before: &str, time: UnixTime) -> String {
     let seconds = i64::try_from(time.as_secs()).ok();
     seconds
@@ -241,11 +241,11 @@ fn date(before: &str, time: UnixTime) -> String {
         })
 }
 
-/// What the service said against the certificate of the client, if that ended the connection.
+/// The service's alert about the client's certificate, if that ended the connection.
 fn alert(error: &reqwest::Error) -> Option<Alert> {
     let mut cause = Some(error as &dyn std::error::Error);
     while let Some(error) = cause {
-        // Over HTTP/2 the text alone is kept.
+        // Over HTTP/2 only the text is kept.
         let text = error.to_string();
         let said = |alert: &Alert| text == Error::AlertReceived(*alert).to_string();
         if let Some(alert) = OF_CLIENT_CERTIFICATE.into_iter().find(said) {

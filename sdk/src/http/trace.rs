@@ -1,7 +1,7 @@
-//! Spans and events, with the names of OpenTelemetry's HTTP conventions and, where it has none, names that
-//! begin with `dealkit.`.
+//! Spans and events, with the names of OpenTelemetry's HTTP conventions or, where there are none, names
+//! that begin with `dealkit.`.
 //!
-//! Only what is listed here is ever recorded: no identifier, no header, no body.
+//! Only what is listed here is ever recorded: no identifiers, headers or bodies.
 
 use std::time::{Duration, Instant};
 
@@ -16,14 +16,14 @@ use crate::{
     redact::{Redactor, short},
 };
 
-/// A call that has begun: its span, and the event that it ends with.
+/// A call that has begun: its span, and the event with which it ends.
 pub(crate) struct CallTrace<'a> {
     /// The span of the call, with all its attempts.
     pub(crate) span: Span,
     operation: &'a Operation,
     progress: &'a CallProgress,
     began: Instant,
-    /// The response that the call came to, if it came to one.
+    /// The response to the call, if there is one.
     response: Option<Seen>,
     has_ended: bool,
 }
@@ -35,7 +35,7 @@ struct Seen {
     attempts: u32,
 }
 
-/// What a call came to, as the span and the event show it.
+/// How a call ended, as shown in the span and the event.
 struct End<'a> {
     message: &'a str,
     status: Option<u16>,
@@ -71,7 +71,7 @@ impl<'a> CallTrace<'a> {
         }
     }
 
-    /// Takes note of a successful response, before it is read.
+    /// Records a successful response, before it is read.
     pub(crate) fn responded(&mut self, response: &HttpResponse) {
         if is_heard() {
             self.response = Some(Seen {
@@ -84,7 +84,7 @@ impl<'a> CallTrace<'a> {
         }
     }
 
-    /// Records what the call came to.
+    /// Records how the call ended.
     pub(crate) fn finished(mut self, result: Result<(), &Error>, redactor: &Redactor) {
         self.has_ended = true;
         if !is_heard() {
@@ -140,7 +140,7 @@ impl<'a> CallTrace<'a> {
 }
 
 impl Drop for CallTrace<'_> {
-    /// A call whose future is dropped ends, too.
+    /// A call whose future is dropped has ended, too.
     fn drop(&mut self) {
         if !self.has_ended {
             self.end(&End {
@@ -155,17 +155,17 @@ impl Drop for CallTrace<'_> {
     }
 }
 
-/// Whether anybody listens to spans and events of calls.
+/// Whether anyone listens to the spans and events of calls.
 fn is_heard() -> bool {
     Level::INFO <= LevelFilter::current()
 }
 
-/// A request id, into which a service may put the key, or a line end.
+/// A request id, which may contain the key or a line break if the service puts it there.
 fn shown(request_id: &str, redactor: &Redactor) -> String {
     short(&redactor.mask(request_id))
 }
 
-/// Says that a request is about to be sent again, and why.
+/// Reports that a request is about to be sent again, and why.
 pub(crate) fn retrying(operation: &Operation, resend_count: u32, wait: Duration, error: &Error) {
     tracing::warn!(
         target: "dealkit",
@@ -181,7 +181,7 @@ pub(crate) fn retrying(operation: &Operation, resend_count: u32, wait: Duration,
     );
 }
 
-/// The status that is the error, or else the kind of failure.
+/// The status, if that is the error, or else the kind of failure.
 fn error_type(error: &Error) -> String {
     match (error.kind(), error.status()) {
         (ErrorKind::Status, Some(status)) => status.as_str().to_owned(),

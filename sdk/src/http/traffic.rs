@@ -1,4 +1,4 @@
-//! What the calls of a client know of each other: whose turn it is, how the service took those before, and how
+//! The state that a client's calls share: whose turn it is, how the service received earlier calls, and how
 //! many retries are left.
 
 use std::{
@@ -19,19 +19,19 @@ use super::{
 };
 use crate::error::Error;
 
-/// What all calls of a client share, on whatever runtime they are.
+/// The state that all calls of a client share, whatever runtime they are on.
 #[derive(Debug)]
 pub(crate) struct Traffic {
-    /// What times here are counted by.
+    /// The clock for all times here.
     pub(crate) clock: SystemClock,
-    /// The time between two calls that the client's rate limit asks for.
+    /// The interval between two calls that the client's rate limit requires.
     interval: Duration,
     queue: Mutex<Queue>,
     pub(crate) quota: Mutex<RetryQuota>,
 }
 
 impl Traffic {
-    /// The traffic of a client with this rate limit, in calls a second.
+    /// The traffic of a client with this rate limit, in calls per second.
     pub(crate) fn new(rate_limit: Option<f64>) -> Result<Self, Error> {
         let interval = rate_limit.map_or(Some(Duration::ZERO), interval);
         let interval = interval.ok_or_else(|| {
@@ -52,8 +52,8 @@ impl Traffic {
         self.interval == other.interval
     }
 
-    /// Waits for the turn of a call that has this much time left. Those that wait go first come, first served;
-    /// one that is dropped leaves no gap.
+    /// Waits for the turn of a call that has this much time left. Waiting calls go in order of arrival; one
+    /// that is dropped leaves no gap.
     pub(crate) async fn turn(&self, clock: &impl Clock, left: Duration) -> Result<Times, TooLate> {
         let now = clock.now();
         let latest = now.saturating_add(left);
@@ -80,7 +80,7 @@ impl Traffic {
         }
     }
 
-    /// Takes note of how the service took an attempt.
+    /// Records how the service received an attempt.
     pub(crate) fn learn(&self, clock: &impl Clock, departed: Times, error: &Error) {
         let asked = error
             .headers()
@@ -96,7 +96,7 @@ impl Traffic {
     }
 }
 
-/// Whether a response says that the service has had enough for now.
+/// Whether a response says that the service is overloaded for now.
 pub(crate) fn is_throttled(status: Option<StatusCode>, asked: Option<Duration>) -> bool {
     match status {
         Some(StatusCode::TOO_MANY_REQUESTS) => true,
@@ -112,7 +112,7 @@ fn interval(rate: f64) -> Option<Duration> {
         .filter(|_| rate > 0.0 && rate.is_finite())
 }
 
-/// A place in the queue, given up when this is dropped.
+/// A place in the queue, given up on drop.
 struct Place<'a> {
     traffic: &'a Traffic,
     ticket: Ticket,

@@ -1,23 +1,23 @@
-//! What the lines of a ledger together say of each key.
+//! The state of each key, according to all lines of a ledger.
 
 use std::collections::HashMap;
 
 use super::key_hash::KeyHash;
 
-/// What each key's lines say.
+/// The entry of each key.
 pub(super) type Entries = HashMap<KeyHash, Entry>;
 
-/// What became of a row.
+/// The state of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// The service created it. It has no identifier where the response could not be read.
+    /// The service created the agent. The identifier is missing if the response could not be read.
     Created { id: Option<String> },
     /// The service responded that it did not act.
     Rejected {
         status: Option<u16>,
         request_id: Option<String>,
     },
-    /// Nothing of it reached the service.
+    /// No part of it reached the service.
     NotSent,
     /// The service may have acted: no outcome was recorded, or it was unknown.
     Unknown {
@@ -27,20 +27,20 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// Of what nothing is known but that it may have been sent.
+    /// Nothing is known except that it may have been sent.
     const IN_DOUBT: Self = State::Unknown {
         status: None,
         request_id: None,
     };
 }
 
-/// What the lines of one key say, and whether this job has a row of it.
+/// What the lines of one key add up to, and whether this job has a row with it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Entry {
-    /// `None` where no line is of this key.
+    /// `None` if there is no line with this key.
     state: Option<State>,
-    /// Whether an intent before the last one may have made the service act: a later one that was not sent or was
-    /// rejected does not undo that.
+    /// Whether an intent before the last one may have made the service act: a later attempt that was not sent or
+    /// was rejected does not undo that.
     was_in_doubt: bool,
     /// Whether the last line was an intent.
     is_open: bool,
@@ -55,7 +55,7 @@ impl Entry {
         }
     }
 
-    /// What earlier runs have left, if it is the first row of this key; else the index of the first.
+    /// The state that earlier runs left, if this is the first row with this key; otherwise the index of the first.
     pub(super) fn claim(&mut self, index: usize) -> Result<Option<State>, usize> {
         if let Some(first) = self.claimed_by {
             return Err(first);
@@ -68,7 +68,7 @@ impl Entry {
         self.state.as_ref()
     }
 
-    /// A row of this key was about to be sent.
+    /// A row with this key was about to be sent.
     pub(super) fn intend(&mut self) {
         if let Some(State::Created { .. }) = self.state {
             return;
@@ -78,13 +78,13 @@ impl Entry {
         self.state = Some(State::IN_DOUBT);
     }
 
-    /// This came of it.
+    /// The row had this outcome.
     pub(super) fn record(&mut self, outcome: State) {
         let is_in_doubt = self.was_in_doubt
             || (!self.is_open && matches!(self.state, Some(State::Unknown { .. })));
         self.is_open = false;
         match (&self.state, outcome) {
-            // There is nothing that undoes it.
+            // Nothing undoes a create.
             (Some(State::Created { .. }), _) => {}
             (_, State::Rejected { .. } | State::NotSent) if is_in_doubt => {
                 self.state = Some(State::IN_DOUBT);
@@ -93,7 +93,7 @@ impl Entry {
         }
     }
 
-    /// Somebody has looked: this is the identifier of its agent, or there is none.
+    /// Somebody has looked it up: the row has an agent with this identifier, or none.
     pub(super) fn settle(&mut self, agent_id: Option<String>) {
         self.state = Some(match (self.state.take(), agent_id) {
             (Some(created @ State::Created { id: Some(_) }), _)
@@ -105,7 +105,7 @@ impl Entry {
         self.is_open = false;
     }
 
-    /// Whether it is news that this is the identifier of its agent, or that there is none; an error if that cannot be.
+    /// Whether it is new that the row has this agent, or none; an error if that is impossible.
     pub(super) fn is_news(&self, agent_id: Option<&str>) -> Result<bool, &'static str> {
         match (&self.state, agent_id) {
             (Some(State::Created { id: None }), Some(_)) => Ok(true),

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-/// Why a ledger cannot be used, or a line of it not be written.
+/// Why a ledger cannot be used, or why a line cannot be written to it.
 ///
 /// `Display` says what to do about it.
 #[derive(Clone)]
@@ -19,12 +19,12 @@ struct Inner {
     cause: Cause,
 }
 
-/// What a ledger was opened for, and so what there is to do when that fails.
+/// Why a ledger was opened, which determines what to do when that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// A job, which begins it where there is none.
+    /// For a job, which creates the ledger if there is none.
     Job,
-    /// Something to be noted in one that is there.
+    /// To record something in an existing ledger.
     Note,
 }
 
@@ -32,21 +32,21 @@ pub(super) enum Purpose {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LedgerErrorKind {
-    /// Another job writes it, in this process or another, or the process was forked from the one that does.
+    /// Another job is writing it, in this process or another, or this process was forked from the one that is.
     InUse,
     /// It is the ledger of another service.
     OtherService,
-    /// Its keys are others than those of the job.
+    /// Its keys have another name than those of the job.
     OtherKeys,
-    /// The file is something else.
+    /// The file is not a ledger.
     NotALedger,
-    /// A newer version of dealkit has begun it.
+    /// It was created by a newer version of dealkit.
     NewerFormat,
     /// A line in the middle cannot be read; [`LedgerError::line`] says which.
     Broken,
-    /// What is to be noted in it cannot be so. Where it is one of many entries, [`LedgerError::index`] says which.
+    /// What was to be recorded in it is not possible. If it is one of many entries, [`LedgerError::index`] says which.
     Refused,
-    /// The system refuses to open, read or write the file; `source()` says why.
+    /// The operating system refuses to open, read or write the file; `source()` says why.
     Io,
 }
 
@@ -87,12 +87,12 @@ impl LedgerError {
         }
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// The number of the line that cannot be read, from 1.
+    /// The number of the line that cannot be read, counted from 1.
     pub fn line(&self) -> Option<u64> {
         match self.0.cause {
             Cause::Broken { line, .. } => Some(line),
@@ -100,7 +100,7 @@ impl LedgerError {
         }
     }
 
-    /// Which of the entries to be [settled](super::settle) is refused, from 0.
+    /// Which of the entries to be [settled](super::settle) is refused, counted from 0.
     pub fn index(&self) -> Option<usize> {
         match self.0.cause {
             Cause::Refused { index, .. } => index,
@@ -133,7 +133,7 @@ impl fmt::Display for LedgerError {
 }
 
 impl Cause {
-    /// Says what was wrong, and what to do about it.
+    /// Writes what was wrong, and what to do about it.
     fn tell(&self, purpose: Purpose, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_job = purpose == Purpose::Job;
         let either = |of_a_job, of_a_note| if is_job { of_a_job } else { of_a_note };

@@ -1,4 +1,4 @@
-//! The file of a ledger: beginning one, reading what is there, and appending whole lines.
+//! The file of a ledger: creating it, reading its contents, and appending whole lines.
 
 use std::{
     borrow::Cow,
@@ -16,32 +16,32 @@ use super::{
 };
 use crate::base_url;
 
-/// The longest line that is read, in bytes: what dealkit writes is shorter.
+/// The longest line that is read, in bytes; the lines that dealkit writes are shorter.
 const LONGEST_LINE: usize = 1024 * 1024;
 
-/// The file of a ledger, locked for one job, or one note.
+/// The file of a ledger, locked for one job, or to record something.
 pub(super) struct LedgerFile {
     path: PathBuf,
     purpose: Purpose,
     file: LockedFile,
 }
 
-/// What the lines of a ledger say.
+/// What the lines of a ledger say in total.
 #[derive(Debug)]
 pub(super) struct Contents {
-    /// As the lines after it have changed it. `None` where there is no ledger yet, because nothing is there, or the
-    /// beginning of its first line.
+    /// As changed by later lines. `None` if there is no ledger yet, because the file is missing, empty, or holds
+    /// only the beginning of a first line.
     pub(super) header: Option<Header>,
     pub(super) entries: Entries,
-    /// How many bytes the whole lines are.
+    /// The total length of the whole lines, in bytes.
     pub(super) end: u64,
-    /// Whether the last of them lacks its line break, which a crash has kept from being written.
+    /// Whether the last of them lacks its line break because a crash kept it from being written.
     pub(super) lacks_break: bool,
 }
 
 impl LedgerFile {
-    /// Opens the ledger of a job at a service, whose keys may have a name, or begins one. Comes back with what stands in
-    /// it.
+    /// Opens the ledger of a job, or creates one, for this service and this name of the keys, if they have one. Returns
+    /// it with its contents.
     pub(super) fn open(
         path: &Path,
         service: &str,
@@ -72,7 +72,7 @@ impl LedgerFile {
         Ok((this, header, contents))
     }
 
-    /// Opens a ledger that is there, to note something in it.
+    /// Opens an existing ledger, to record something in it.
     pub(super) fn open_to_note(path: &Path) -> Result<(Self, Header, Contents), LedgerError> {
         let (this, mut contents) = Self::open_as(path, Purpose::Note)?;
         let Some(header) = contents.header.take() else {
@@ -81,13 +81,13 @@ impl LedgerFile {
         Ok((this, header, contents))
     }
 
-    /// Reads the ledger of a job to come, also while another writes it; `None` where the job would begin it.
+    /// Reads the ledger of a future job, even while another job writes it; `None` if the job would create it.
     pub(super) fn read(
         path: &Path,
         keys: Option<&str>,
     ) -> Result<Option<(Header, Contents)>, LedgerError> {
         let failed = |cause| LedgerError::new(path, Purpose::Job, cause);
-        // Opening something else, such as a pipe, may take for ever.
+        // Opening anything but a file, such as a pipe, may block for ever.
         let metadata = match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             metadata => metadata.map_err(|error| failed(Cause::Io(error)))?,
@@ -123,7 +123,7 @@ impl LedgerFile {
         Ok((this, contents))
     }
 
-    /// Puts right what a crash has left at the end, so that lines can be appended.
+    /// Repairs what a crash left at the end, so that lines can be appended.
     pub(super) fn mend(&self, contents: &mut Contents) -> Result<(), LedgerError> {
         if contents.lacks_break {
             contents.end = self.write(contents.end, "\n")?;
@@ -134,7 +134,7 @@ impl LedgerFile {
         cut.map_err(|error| self.error(Cause::Io(error)))
     }
 
-    /// Whether this process has opened it.
+    /// Whether this process opened it.
     pub(super) fn is_ours(&self) -> bool {
         self.file.is_ours()
     }
@@ -143,8 +143,7 @@ impl LedgerFile {
         LedgerError::new(&self.path, self.purpose, cause)
     }
 
-    /// Writes lines at the end, and says where the next one goes. If they could not be written whole, nothing of them
-    /// stays.
+    /// Appends lines, and returns where the next one goes. If they could not be written whole, none of them remains.
     pub(super) fn append(&self, end: u64, lines: &[Line<'_>]) -> Result<u64, LedgerError> {
         let now = SystemTime::now();
         let lines: String = lines.iter().map(|line| line.to_text(now)).collect();
@@ -159,14 +158,14 @@ impl LedgerFile {
         match written {
             Ok(()) => Ok(end + text.len() as u64),
             Err(error) => {
-                // Where this fails as well, the next line overwrites it, or the next run cuts it off.
+                // If this fails as well, the next line overwrites the remains, or the next run cuts them off.
                 let _ = file.set_len(end);
                 Err(self.error(Cause::Io(error)))
             }
         }
     }
 
-    /// Has every line that was written reach the disk.
+    /// Makes sure that every line written so far reaches the disk.
     pub(super) fn sync(&self) -> Result<(), LedgerError> {
         self.file
             .file()
@@ -175,8 +174,8 @@ impl LedgerFile {
     }
 }
 
-/// Refuses keys that are called otherwise than those of the ledger: it would know nobody by them, so that everybody
-/// would be created again. Where it has no row, nobody is.
+/// Refuses keys with another name than those of the ledger: it would recognise nobody by them, so that everybody
+/// would be created again. A ledger without rows has nobody to recognise, and accepts any name.
 fn refuse_other_keys(
     header: &Header,
     contents: &Contents,
@@ -193,7 +192,7 @@ fn refuse_other_keys(
     }
 }
 
-/// Opens a file to read and write; for a job that has none, makes one that only its owner reads.
+/// Opens a file to read and write; if a job has none yet, creates one that only its owner can read.
 fn open(path: &Path, purpose: Purpose) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).truncate(false);
@@ -203,9 +202,9 @@ fn open(path: &Path, purpose: Purpose) -> io::Result<File> {
     options.open(path)
 }
 
-/// Has the name of a new file reach the disk.
+/// Makes sure that the name of a new file reaches the disk.
 fn sync_folder(path: &Path) -> io::Result<()> {
-    // Elsewhere a folder cannot be opened as a file, and its entries are written with the file.
+    // On other systems a folder cannot be opened as a file, and its entries are written with the file.
     #[cfg(unix)]
     {
         let folder = path.parent().filter(|folder| *folder != Path::new(""));
@@ -217,7 +216,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 }
 
 impl Contents {
-    /// Reads a ledger from its beginning.
+    /// Reads a ledger from the beginning.
     pub(super) fn read(mut reader: impl BufRead) -> Result<Self, Cause> {
         let mut contents = Self {
             header: None,
@@ -228,7 +227,7 @@ impl Contents {
         let mut line = Vec::new();
         for number in 1_u64.. {
             line.clear();
-            // One more than there may be, so that a longer one shows.
+            // One byte more than the limit, to detect a line that is longer.
             let mut bounded = io::Read::take(&mut reader, LONGEST_LINE as u64 + 1);
             let length = bounded.read_until(b'\n', &mut line).map_err(Cause::Io)?;
             if length == 0 {
@@ -239,7 +238,7 @@ impl Contents {
             let taken = contents.take(&line, number, is_too_long);
             match taken {
                 Ok(()) => {}
-                // The last line, which a crash has cut short.
+                // The last line, truncated by a crash.
                 Err(Cause::Broken { .. }) if !is_whole && !is_too_long => break,
                 Err(cause) => return Err(cause),
             }
@@ -249,7 +248,7 @@ impl Contents {
         Ok(contents)
     }
 
-    /// Takes in what a line says.
+    /// Applies one line.
     fn take(&mut self, line: &[u8], number: u64, is_too_long: bool) -> Result<(), Cause> {
         let broken = |what| Cause::Broken { line: number, what };
         let Some(header) = &mut self.header else {

@@ -1,4 +1,4 @@
-//! The lines of a ledger, as `sdk/contract/ledger.md` has them.
+//! The lines of a ledger, as specified in `sdk/contract/ledger.md`.
 
 use std::{borrow::Cow, io, time::SystemTime};
 
@@ -13,14 +13,14 @@ use super::{
 
 /// The name of the format.
 const FORMAT: &str = "dealkit-ledger";
-/// What is written. A version with a larger first number is not read; one with a larger second number may have
-/// fields and types of lines which are not known here, and which do not change what the others say.
+/// The version that is written. A version with a larger major number is not read; one with a larger minor
+/// number may have unknown fields and types of lines, which do not change the meaning of the others.
 const VERSION: &str = "1.1";
 const MAJOR: u64 = 1;
-/// How every ledger begins.
+/// The beginning of every ledger.
 const BEGINNING: &[u8] = br#"{"format":"dealkit-ledger","version":""#;
 
-/// The longest identifier of an agent that is recorded, in bytes, and of a request.
+/// The longest agent identifier that is recorded, in bytes, and below it the longest request id.
 pub(super) const LONGEST_ID: usize = 64 * 1024;
 const LONGEST_REQUEST_ID: usize = 1024;
 
@@ -30,7 +30,7 @@ pub(super) struct Header {
     pub(super) salt: [u8; 32],
     /// The base URL of the service.
     pub(super) service: String,
-    /// What the keys are called, if the job said so.
+    /// The name of the keys, if the job gave one.
     pub(super) keys: Option<String>,
 }
 
@@ -44,7 +44,7 @@ struct HeaderFields {
     keys: Option<String>,
 }
 
-/// Of a header of any version.
+/// The part of a header that every version has.
 #[derive(Deserialize)]
 struct Versioned {
     format: String,
@@ -52,7 +52,7 @@ struct Versioned {
 }
 
 impl Header {
-    /// That of a new ledger.
+    /// The header of a new ledger.
     pub(super) fn new(service: &str, keys: Option<&str>) -> io::Result<Self> {
         let mut salt = [0; 32];
         getrandom::fill(&mut salt).map_err(io::Error::other)?;
@@ -99,7 +99,7 @@ impl Header {
     }
 }
 
-/// Whether a crash has cut a first line short.
+/// Whether this is a first line that a crash truncated.
 pub(super) fn is_torn_header(line: &[u8]) -> bool {
     let begun = line.split(|byte| *byte == 0).next().unwrap_or_default();
     let is_ours = BEGINNING.starts_with(begun) || begun.starts_with(BEGINNING);
@@ -113,17 +113,17 @@ pub(super) fn is_torn_header(line: &[u8]) -> bool {
 pub(super) enum Line<'a> {
     /// A row is about to be sent.
     Intent(KeyHash),
-    /// What became of it.
+    /// The outcome of the row.
     Outcome(KeyHash, Cow<'a, State>),
-    /// What somebody has found out about it: the identifier of its agent, or that there is none.
+    /// What somebody found out about the row: the identifier of its agent, or that there is none.
     Settled(KeyHash, Option<Cow<'a, str>>),
     /// The base URL of the service from now on.
     Service(Cow<'a, str>),
-    /// What the keys are called from now on.
+    /// The name of the keys from now on.
     Keys(Cow<'a, str>),
 }
 
-/// The fields of such a line. What it has beyond them is left alone.
+/// The fields of such a line. Others are ignored.
 #[derive(Default, Serialize, Deserialize)]
 struct Fields<'a> {
     #[serde(borrow, rename = "type")]
@@ -147,7 +147,7 @@ struct Fields<'a> {
 }
 
 impl Line<'_> {
-    /// The line, written at this time.
+    /// The line, with this time.
     pub(super) fn to_text(&self, at: SystemTime) -> String {
         let at = DateTime::<Utc>::from(at).to_rfc3339_opts(SecondsFormat::Millis, true);
         let mut fields = Fields {
@@ -192,10 +192,10 @@ impl Line<'_> {
         }
     }
 
-    /// What a line says; `None` if it is of a type that is not known here.
+    /// Parses a line; `None` if it is of an unknown type.
     pub(super) fn parse(line: &[u8]) -> Result<Option<Line<'static>>, String> {
         let fields: Fields<'_> = serde_json::from_slice(line)
-            // Where in the line, and not what stands there.
+            // The position in the line, but not its content.
             .map_err(|error| format!("it is not as it should be at column {}", error.column()))?;
         let key = || fields.key.ok_or("it has no key");
         let owned = |text: &Option<Cow<'_, str>>| text.as_deref().map(str::to_owned);
@@ -240,7 +240,7 @@ const CREATED: &str = "created";
 const REJECTED: &str = "rejected";
 const NOT_SENT: &str = "not_sent";
 const UNKNOWN: &str = "unknown";
-/// Of what was settled: there is no agent.
+/// The value of a settled line without an agent.
 const NONE: &str = "none";
 
 fn word(state: &State) -> &'static str {
@@ -252,15 +252,15 @@ fn word(state: &State) -> &'static str {
     }
 }
 
-/// What the service calls something, unless it is too long to be kept.
+/// An identifier that the service assigned, unless it is too long to be kept.
 fn kept(text: &Option<String>, longest: usize) -> Option<Cow<'_, str>> {
     let text = text.as_deref().filter(|text| text.len() <= longest)?;
     Some(text.into())
 }
 
-/// A line of JSON, with its line break.
+/// A line of JSON, including its line break.
 fn written(fields: &impl Serialize) -> String {
-    // Strings and numbers can always be written.
+    // Strings and numbers always serialize.
     let mut line = serde_json::to_string(fields).unwrap_or_default();
     line.push('\n');
     line

@@ -1,4 +1,4 @@
-//! What stands for a key in a ledger, because a key may be an e-mail address.
+//! The hashes that replace keys in a ledger, because a key may be an e-mail address.
 
 use std::{borrow::Cow, fmt};
 
@@ -6,13 +6,13 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-/// Turns keys into what stands for them.
+/// Hashes keys.
 #[derive(Clone)]
 pub(super) struct Hasher(Hmac<Sha256>);
 
 impl Hasher {
     pub(super) fn new(salt: &[u8; 32]) -> Self {
-        // A key of HMAC that is shorter than a block stands for the same with zeros after it.
+        // HMAC pads a key that is shorter than a block with zeros, so this is the same key.
         let mut block = [0; 64];
         for (place, byte) in block.iter_mut().zip(salt) {
             *place = *byte;
@@ -31,7 +31,7 @@ impl Hasher {
     }
 }
 
-/// What stands for a key: its HMAC-SHA-256 under the salt.
+/// The hash that replaces a key: its HMAC-SHA-256 under the salt.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct KeyHash(Hex);
 

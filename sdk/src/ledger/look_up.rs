@@ -1,28 +1,29 @@
-//! What a ledger has of rows, for who wants to know before a job.
+//! Queries what a ledger has on rows, before a job runs.
 
 use std::path::Path;
 
 use super::{entries::State, error::LedgerError, file::LedgerFile, key_hash::Hasher};
 use crate::{outcome::Outcome, value::AgentId};
 
-/// What the ledger of a job has of a row that the next run does not send again.
+/// What the ledger of a job has on a row that the next run does not send again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recorded {
     /// Whether its agent was created, the service rejected it, or nobody knows.
     pub outcome: Outcome,
-    /// The identifier of its agent, where it was created and the ledger has it.
+    /// The identifier of its agent, if it was created and the ledger has the identifier.
     pub agent_id: Option<AgentId>,
-    /// The status of the response, where the row was rejected, or nobody knows, and there was one.
+    /// The status of the response, if there was one and the row was rejected or its outcome is unknown.
     pub status: Option<u16>,
-    /// As the service calls the request, where it said so.
+    /// The service's id for the request, if it gave one.
     pub request_id: Option<String>,
 }
 
-/// What the ledger of a job has of rows, each named by its key, in their order: `None` of one that the next run sends.
+/// Returns what the ledger of a job has on each of these keys, in their order: `None` for a row that the next run
+/// sends.
 ///
-/// `keys` says what the keys are called, as in [`CreateMany::ledger`](crate::CreateMany::ledger). Nothing is written, and a
-/// job may have the ledger open meanwhile. A ledger that is not there yet has nothing.
+/// `keys` is the name of the keys, as in [`CreateMany::ledger`](crate::CreateMany::ledger). Nothing is written, and a
+/// job may have the ledger open at the same time. If the file does not exist yet, every item is `None`.
 ///
 /// ```
 /// # fn example() -> Result<(), dealkit::LedgerError> {
@@ -37,7 +38,7 @@ pub struct Recorded {
 /// ```
 ///
 /// # Errors
-/// When the file cannot be read, is no ledger, or its keys are called otherwise.
+/// If the file cannot be read, is not a ledger, or its keys have another name.
 pub fn look_up<'a, K: AsRef<str>>(
     path: impl AsRef<Path>,
     keys: impl Into<Option<&'a str>>,
@@ -54,7 +55,7 @@ pub fn look_up<'a, K: AsRef<str>>(
 }
 
 impl State {
-    /// What is said of the row instead of sending it; `None` if it is sent.
+    /// What is reported for the row instead of sending it; `None` if it is sent.
     pub(crate) fn recorded(self) -> Option<Recorded> {
         let (outcome, agent_id, status, request_id) = match self {
             State::NotSent => return None,
@@ -72,8 +73,8 @@ impl State {
     }
 }
 
-/// Whether a rejection of this status was for what the row says. The others are for who sent it, when, or where to:
-/// with the right service key, say, the row may be fine.
+/// Whether a rejection with this status is about the content of the row. Others are about who sent it, when, or
+/// where to: with the right service key, for example, the row may be fine.
 fn is_about_the_row(status: Option<u16>) -> bool {
     !matches!(
         status,
@@ -94,7 +95,7 @@ mod tests {
         settle,
     };
 
-    /// A ledger whose keys are e-mail addresses, with an intent of each key, and what became of it.
+    /// A ledger whose keys are e-mail addresses, with an intent for each key, and the outcome.
     fn ledger(rows: &[(&str, Option<State>)]) -> (TempDir, PathBuf) {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("agents.ndjson");

@@ -1,13 +1,15 @@
-//! The ledger of a job: an append-only file that says of each key whether it may have been sent and what came of
-//! it, so that a job which was interrupted, even by a crash of the machine, can go on where it stopped.
+//! The ledger of a job: an append-only file that records, for each key, whether its row may have been sent and what the
+//! outcome was, so that an interrupted job can resume where it stopped, even after a crash of the machine.
 //!
-//! [`CreateMany::ledger`](crate::CreateMany::ledger) keeps one. What is here is for the time between two runs: [`settle`]
-//! notes what has become of rows of which the ledger does not know it, and [`move_to`] that the service has another base
-//! URL. Neither sends anything. Both refuse a ledger that a job is writing. [`look_up`] says what there is of rows.
+//! [`CreateMany::ledger`](crate::CreateMany::ledger) keeps one. The functions here are for use between two runs:
+//! [`settle`] records what became of rows whose outcome the ledger does not know, and [`move_to`] records that the
+//! service has another base URL. Neither sends anything, and both refuse a ledger that a job is writing. [`look_up`]
+//! returns what the ledger has on given rows.
 
-// `format` is one line of it, `key_hash` what stands for a key there, `entries` what the lines together say, `lock` the
-// claim of one job to the file, `file` reading and writing it, `sync` the thread that has lines reach the disk, `notes`
-// what people have to say, and `look_up` what they ask. Nothing here knows what is sent, or how.
+// `format` is a single line of the file, `key_hash` the hash that replaces a key in it, `entries` the state that the
+// lines add up to, `lock` a job's exclusive claim to the file, `file` reading and writing it, `sync` the thread that
+// syncs lines to disk, `notes` what people record in it, and `look_up` what they query. Nothing here knows what is
+// sent, or how.
 
 mod entries;
 mod error;
@@ -41,20 +43,20 @@ pub(crate) struct Ledger {
     file: Syncer,
 }
 
-/// What there is to do about a row.
+/// What to do about a row.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Claim {
-    /// The ledger does not know its key.
+    /// The ledger does not have its key.
     New(KeyHash),
-    /// An earlier run has left this of it.
+    /// An earlier run left the row in this state.
     Known(KeyHash, State),
-    /// The row of this index in this job has the same key.
+    /// The row with this index in this job has the same key.
     Duplicate(usize),
 }
 
 impl Ledger {
-    /// Opens the ledger of a job at a service, whose keys may have a name, or begins one. It is the job's alone until it
-    /// is dropped.
+    /// Opens the ledger of a job, or creates one, for this service and this name of the keys, if they have one. The job
+    /// holds it exclusively until it is dropped.
     pub(crate) fn open(
         path: &Path,
         service: &str,
@@ -68,7 +70,7 @@ impl Ledger {
         })
     }
 
-    /// Looks up the key of a row, and keeps it from the rows that come after.
+    /// Looks up the key of a row, and claims it, so that later rows with the same key are duplicates.
     pub(crate) fn claim(&mut self, key: &str, index: usize) -> Claim {
         let hash = self.hasher.hash(key);
         match self.entries.entry(hash) {
@@ -84,27 +86,27 @@ impl Ledger {
         }
     }
 
-    /// What intents and outcomes are written with.
+    /// The writer of intents and outcomes.
     pub(crate) fn writer(&self) -> LedgerWriter {
         LedgerWriter(self.file.handle())
     }
 }
 
-/// Writes what becomes of rows.
+/// Writes the intents and outcomes of rows.
 #[derive(Clone)]
 pub(crate) struct LedgerWriter(sync::Handle);
 
 impl LedgerWriter {
-    /// Records that a row is about to be sent. It may be sent once this has come to its end: then the line is on the
+    /// Records that a row is about to be sent. The row may be sent once this has completed: the line is then on
     /// disk.
     pub(crate) async fn intend(&self, key: KeyHash) -> Result<(), LedgerError> {
         let syncing = self.0.append_to_sync(&Line::Intent(key))?;
         self.0.synced(syncing).await
     }
 
-    /// Records what became of a row. The line is written at once, which a crash of the process does not undo, and
+    /// Records the outcome of a row. The line is written at once, so a crash of the process does not undo it; it
     /// reaches the disk with the next intent, or when the ledger is closed. A crash of the machine before that
-    /// leaves the intent, and so a row of which nobody knows whether it was sent.
+    /// leaves only the intent, and so a row of which nobody knows whether it was sent.
     pub(crate) fn record(&self, key: KeyHash, state: &State) -> Result<(), LedgerError> {
         self.0.append(&Line::Outcome(key, Cow::Borrowed(state)))
     }

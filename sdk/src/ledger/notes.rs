@@ -1,4 +1,4 @@
-//! What people note in a ledger between two runs.
+//! What people record in a ledger between two runs.
 
 use std::{collections::HashMap, path::Path};
 
@@ -10,15 +10,15 @@ use super::{
 };
 use crate::{base_url, value::AgentId};
 
-/// Notes in a ledger what has become of rows, each named by the key that the job gave it: the agent that was found, or
-/// `None` where there is none.
+/// Records in a ledger what became of rows, each named by the key that the job gave it: the agent that was found, or
+/// `None` if there is none.
 ///
-/// It is for rows whose outcome is unknown: the next run says of a row with an agent that it was created, and sends one
-/// without an agent. It is also for rows that the service has rejected and that were mended since: `None` has the next
-/// run send such a row.
+/// This is for rows whose outcome is unknown: the next run reports a row with an agent as created, and sends a row
+/// without one. It is also for rows that the service rejected and that were corrected since: `None` makes the next run
+/// send such a row.
 ///
-/// What the ledger says already is passed over, so the same can be noted twice. All of it is on the disk when this comes
-/// back.
+/// Whatever the ledger already says is skipped, so the same entries can be settled twice. When this returns, all of it
+/// is on disk.
 ///
 /// ```
 /// # fn example() -> Result<(), dealkit::LedgerError> {
@@ -33,9 +33,9 @@ use crate::{base_url, value::AgentId};
 /// ```
 ///
 /// # Errors
-/// When the ledger does not have a key, or has that its agent was created, and with another identifier; when a key stands
-/// there twice, or an identifier is empty: then nothing is written, and [`LedgerError::index`] says which entry it is. No
-/// error shows a key. And when the file cannot be read or written, is no ledger, or a job has it open.
+/// If the ledger does not have a key, or has its agent as created with another identifier; if a key is given twice, or
+/// an identifier is empty: then nothing is written, and [`LedgerError::index`] says which entry it is. No error shows a
+/// key. Also if the file cannot be read or written, is not a ledger, or is open in a job.
 pub fn settle<K: AsRef<str>>(
     path: impl AsRef<Path>,
     found: impl IntoIterator<Item = (K, Option<AgentId>)>,
@@ -72,10 +72,11 @@ pub fn settle<K: AsRef<str>>(
     write(&file, &mut contents, &lines)
 }
 
-/// Notes in a ledger that its service has another base URL from now on, because its host was renamed, say. Jobs for that
-/// URL are accepted then, and jobs for the old one are not.
+/// Records in a ledger that its service has another base URL from now on, because its host was renamed, for example.
+/// Jobs for the new URL are then accepted, and jobs for the old one are not.
 ///
-/// Only do this if it is the same service, with the same agents: what the ledger has as created is not created there.
+/// Only do this if it is the same service, with the same agents: agents that the ledger has as created are not
+/// created there.
 ///
 /// ```
 /// # fn example() -> Result<(), dealkit::LedgerError> {
@@ -84,7 +85,7 @@ pub fn settle<K: AsRef<str>>(
 /// ```
 ///
 /// # Errors
-/// When that is no base URL, the file cannot be read or written or is no ledger, or a job has it open.
+/// If `base_url` is not a base URL, if the file cannot be read or written or is not a ledger, or if a job has it open.
 pub fn move_to(path: impl AsRef<Path>, base_url: &str) -> Result<(), LedgerError> {
     let (file, header, mut contents) = LedgerFile::open_to_note(path.as_ref())?;
     let url = base_url::parse(base_url)
@@ -95,7 +96,7 @@ pub fn move_to(path: impl AsRef<Path>, base_url: &str) -> Result<(), LedgerError
     write(&file, &mut contents, line.as_slice())
 }
 
-/// Appends lines, all or none of them, and has them reach the disk, with those that were there before.
+/// Appends lines, all or none of them, and syncs them to disk together with those that were there before.
 fn write(
     file: &LedgerFile,
     contents: &mut Contents,

@@ -1,4 +1,4 @@
-//! Has lines reach the disk: a thread that syncs for all who wait at once.
+//! Syncs lines to disk: one thread does it for all who are waiting at once.
 
 use std::{
     fmt, slice,
@@ -14,13 +14,13 @@ use super::{
     format::Line,
 };
 
-/// The file of a ledger, and the thread that syncs it. Dropping it has every line that was written reach the disk.
+/// The file of a ledger, and the thread that syncs it. Dropping it makes sure that every line written reaches the disk.
 pub(super) struct Syncer {
     handle: Handle,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What lines are written with.
+/// Writes lines.
 #[derive(Clone)]
 pub(super) struct Handle(Arc<Shared>);
 
@@ -30,17 +30,17 @@ struct Shared {
     changed: Condvar,
 }
 
-/// The end of a wait for the disk.
+/// Resolves when the wait for the disk is over.
 pub(super) type Syncing = oneshot::Receiver<Result<(), LedgerError>>;
 
 struct State {
-    /// Where the next line goes: the end of the last whole one.
+    /// Where the next line goes: after the last whole one.
     end: u64,
-    /// Whether lines were written that are not on the disk.
+    /// Whether there are lines that were written but are not on disk.
     is_dirty: bool,
     is_closed: bool,
     waiting: Vec<oneshot::Sender<Result<(), LedgerError>>>,
-    /// Why no intent is written any more.
+    /// Why intents are no longer written.
     failure: Option<LedgerError>,
 }
 
@@ -75,7 +75,7 @@ impl Syncer {
 
 impl Drop for Syncer {
     fn drop(&mut self) {
-        // A forked child has neither the thread nor a lock that anybody opens.
+        // A forked child has neither the thread nor a lock of its own.
         if !self.handle.0.file.is_ours() {
             return;
         }
@@ -100,14 +100,14 @@ impl Handle {
         }
     }
 
-    /// Writes a line. It is the system's then, which a crash of the process does not undo.
+    /// Writes a line. From then on the operating system has it, so a crash of the process does not undo it.
     pub(super) fn append(&self, line: &Line<'_>) -> Result<(), LedgerError> {
         let mut state = self.checked()?;
         self.append_to(&mut state, line)
     }
 
-    /// Writes a line, for [`synced`](Self::synced) to wait until it is on the disk. After the first failure nothing
-    /// is written so.
+    /// Writes a line, so that [`synced`](Self::synced) can wait until it is on disk. After the first failure it
+    /// writes nothing.
     pub(super) fn append_to_sync(&self, line: &Line<'_>) -> Result<Syncing, LedgerError> {
         let mut state = self.checked()?;
         if let Some(failure) = &state.failure {
@@ -121,9 +121,9 @@ impl Handle {
         Ok(wait)
     }
 
-    /// Waits until what was written is on the disk.
+    /// Waits until the line is on disk.
     pub(super) async fn synced(&self, wait: Syncing) -> Result<(), LedgerError> {
-        // Nobody answers once the ledger is closed.
+        // Nobody responds once the ledger is closed.
         wait.await
             .unwrap_or_else(|_| Err(self.0.file.error(Cause::Closed)))
     }
@@ -142,7 +142,7 @@ impl Handle {
         }
     }
 
-    /// Syncs for those who wait, all at once, until the ledger is closed.
+    /// Syncs for all who are waiting at once, until the ledger is closed.
     fn sync_for_all(&self) {
         loop {
             let nothing = |state: &mut State| state.waiting.is_empty() && !state.is_closed;
@@ -157,7 +157,7 @@ impl Handle {
                 self.lock().failure.get_or_insert_with(|| error.clone());
             }
             for waits in waiting {
-                // Who has stopped waiting has recorded that nothing was sent.
+                // Anyone who has stopped waiting has recorded that nothing was sent.
                 let _ = waits.send(synced.clone());
             }
             if is_last {

@@ -51,13 +51,13 @@ type Step = (&'static str, Event);
 enum Event {
     Intent,
     Outcome(State),
-    /// Somebody has looked, and has found this agent, or none.
+    /// Somebody has looked it up, and found this agent, or none.
     Settled(Option<&'static str>),
 }
 
 use Event::{Intent, Outcome, Settled};
 
-/// Does the steps, and says where the file ended after each.
+/// Performs the steps, and returns where the file ended after each.
 async fn write(ledger: &mut Ledger, path: &Path, steps: &[Step]) -> Vec<u64> {
     let mut ends = Vec::new();
     for (key, event) in steps {
@@ -75,7 +75,7 @@ async fn write(ledger: &mut Ledger, path: &Path, steps: &[Step]) -> Vec<u64> {
     ends
 }
 
-/// What is known of a key, in a run after.
+/// What a later run knows of a key.
 fn known(ledger: &mut Ledger, key: &str) -> Option<State> {
     match ledger.claim(key, 0) {
         Claim::New(_) => None,
@@ -97,12 +97,12 @@ fn job() -> Vec<Step> {
         ("d", Outcome(UNKNOWN)),
         ("f", Intent),
         ("f", Outcome(State::Created { id: None })),
-        // A later run, which sends again what was not sent, and what nobody knew of.
+        // A later run, which sends again what was not sent, and what was unknown.
         ("c", Intent),
         ("c", Outcome(created("a_2 \"\\\u{2028}\n"))),
         ("d", Intent),
         ("d", Outcome(State::NotSent)),
-        // Somebody has looked, and a later run sends again where there was nobody.
+        // Somebody has looked them up, and a later run sends again where there was no agent.
         ("e", Settled(Some("a_3"))),
         ("f", Settled(Some("a_4"))),
         ("d", Settled(None)),
@@ -113,8 +113,8 @@ fn job() -> Vec<Step> {
     ]
 }
 
-/// What steps say of each key, worked out from all of them at once: whether any attempt made an agent, whether any may
-/// have, and else what the last one came to.
+/// What the steps say of each key, derived from all of them at once: whether any attempt made an agent, whether any
+/// may have, and otherwise the outcome of the last one.
 fn said(steps: &[Step]) -> BTreeMap<&'static str, State> {
     let mut attempts: BTreeMap<&str, Vec<Option<State>>> = BTreeMap::new();
     for (key, event) in steps {
@@ -128,7 +128,7 @@ fn said(steps: &[Step]) -> BTreeMap<&'static str, State> {
             {
                 attempts[made] = Some(created(id));
             }
-            // Nothing undoes it.
+            // Nothing undoes a create.
             (Some(_), _) => {}
             (None, Intent) => attempts.push(None),
             (None, Outcome(state)) => *attempts.last_mut().unwrap() = Some(state.clone()),
@@ -184,7 +184,7 @@ async fn a_ledger_cut_at_any_byte_has_every_line_that_was_written_whole() {
                 "{key} of {length} bytes"
             );
         }
-        // Opening writes and syncs, so not at every byte.
+        // Opening writes and syncs, so this is not done at every byte.
         if length % 13 != 0 && length.abs_diff(header) > 1 {
             continue;
         }
@@ -198,7 +198,7 @@ async fn a_ledger_cut_at_any_byte_has_every_line_that_was_written_whole() {
         let mut ledger = open(&cut);
         assert_eq!(known(&mut ledger, "new"), Some(created("a_3")));
         for key in ["a", "b", "c", "d", "e", "f"] {
-            // Without the whole salt there was nothing else, either.
+            // Without the whole salt there was nothing else either.
             assert_eq!(
                 known(&mut ledger, key).as_ref(),
                 expected.get(key),
@@ -250,7 +250,7 @@ proptest! {
         let expected = said(&steps);
         for key in ["a", "b", "c"] {
             let found = entries.get(&hasher.hash(key)).and_then(Entry::state);
-            // Of several agents, the first is as good as the last.
+            // If there are several agents, the first is as good as the last.
             prop_assert_eq!(found, expected.get(key));
         }
     }
@@ -304,7 +304,7 @@ async fn no_key_stands_in_the_file() {
 
 #[test]
 fn a_hash_is_that_of_the_standard() {
-    // Test case 1 of RFC 4231, whose key of 20 bytes stands for the same with zeros after it.
+    // Test case 1 of RFC 4231, whose 20-byte key is equivalent to the same key padded with zeros.
     let mut key = [0; 32];
     key[..20].fill(0x0b);
     let hash = format!("{:?}", Hasher::new(&key).hash("Hi There"));
@@ -385,7 +385,7 @@ async fn a_ledger_that_was_moved_is_that_of_the_new_service_alone() {
         );
         assert!(error.to_string().contains("base_url"), "{error}");
     }
-    // To where it is.
+    // Moves it to the URL that it already has.
     move_to(&path, "https://Deals.example.com:443/").unwrap();
     assert_eq!(fs::read(&path).unwrap(), before);
 
@@ -403,7 +403,7 @@ async fn keys_of_another_name_are_refused_once_there_are_rows() {
     let (_folder, path) = folder();
     let open_with = |keys: Option<&str>| Ledger::open(&path, SERVICE, keys);
     drop(open_with(Some("e-mail")).unwrap());
-    // Nobody could be created again.
+    // There are no rows yet, so nobody could be created a second time.
     let mut ledger = open_with(Some("email")).unwrap();
     write(&mut ledger, &path, &[("a", Intent)]).await;
     drop(ledger);
@@ -427,7 +427,7 @@ async fn keys_of_another_name_are_refused_once_there_are_rows() {
 async fn a_ledger_whose_keys_have_no_name_takes_the_first_that_a_job_gives_them() {
     let (_folder, path) = folder();
     write(&mut open(&path), &path, &[("a", Intent)]).await;
-    // As the first version of the format had it.
+    // As in the first version of the format.
     let text = fs::read_to_string(&path).unwrap();
     assert!(!text.contains("keys"));
     fs::write(
@@ -463,7 +463,7 @@ async fn what_was_found_out_is_what_the_next_run_goes_by() {
     };
     settle(&path, found()).unwrap();
     let settled = fs::read(&path).unwrap();
-    // The same once more is no news.
+    // Settling the same again adds nothing.
     settle(&path, found()).unwrap();
     assert_eq!(fs::read(&path).unwrap(), settled);
     let mut ledger = open(&path);
@@ -477,12 +477,12 @@ async fn what_was_found_out_is_what_the_next_run_goes_by() {
     ] {
         assert_eq!(known(&mut ledger, key), Some(state), "{key}");
     }
-    // A row of which somebody said that there is nobody, and then found them.
+    // A row that somebody settled as having no agent, and for which they then found one.
     drop(ledger);
     settle(&path, [("b", Some(AgentId::from("a_2")))]).unwrap();
     let mut ledger = open(&path);
     assert_eq!(known(&mut ledger, "b"), Some(created("a_2")));
-    // What is sent again after that has an outcome of its own.
+    // A row that is sent again after that has an outcome of its own.
     write(
         &mut ledger,
         &path,
@@ -726,7 +726,7 @@ async fn zeros_in_the_place_of_what_never_reached_the_disk_are_cut_off_at_the_en
         assert_eq!(known(&mut open(&path), "a"), Some(UNKNOWN));
         assert_eq!(fs::metadata(&path).unwrap().len(), ends[1]);
     }
-    // Nobody knows whether what stood there had been sent.
+    // Nobody knows whether what was there had been sent.
     let mut zeroed = whole;
     zeroed[ends[0] as usize + 5..ends[1] as usize + 5].fill(0);
     fs::write(&path, &zeroed).unwrap();

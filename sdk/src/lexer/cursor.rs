@@ -1,4 +1,4 @@
-//! Where a lexer is in its document: white space, punctuation and words.
+//! The lexer's position in its document: white space, punctuation and words.
 
 use serde_json::value::RawValue;
 
@@ -6,14 +6,14 @@ use serde_json::value::RawValue;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 
-/// What was read, or nothing.
+/// A value that was read, or a refusal.
 pub type Lexed<T> = Result<T, Refused>;
 
-/// Goes through a document, a token at a time.
+/// Steps through a document one token at a time.
 pub struct Lexer<'a> {
     pub(super) text: &'a str,
     pub(super) at: usize,
-    /// How many items the array had that ended last.
+    /// How many items the last completed array had.
     items: usize,
 }
 
@@ -26,7 +26,7 @@ impl std::fmt::Debug for Lexer<'_> {
 }
 
 impl<'a> Lexer<'a> {
-    /// At the beginning of a document, from which a byte order mark was taken.
+    /// Starts at the beginning of a document without a byte order mark.
     pub fn new(text: &'a str) -> Self {
         Self {
             text,
@@ -57,13 +57,13 @@ impl<'a> Lexer<'a> {
         self.text.as_bytes().get(self.at..).unwrap_or_default()
     }
 
-    /// Goes to where this much of the document is left.
+    /// Moves to the point where this much of the document is left.
     #[inline(always)]
     pub(super) fn leave(&mut self, rest: &[u8]) {
         self.at = self.text.len() - rest.len();
     }
 
-    /// Goes past white space; the byte that comes next, 0 at the end.
+    /// Skips white space, and returns the next byte, or 0 at the end.
     #[inline(always)]
     pub fn peek(&mut self) -> u8 {
         match self.byte() {
@@ -83,7 +83,7 @@ impl<'a> Lexer<'a> {
         0
     }
 
-    /// Goes past the space that is common after punctuation, the quick way.
+    /// Quickly skips the space that is common after punctuation.
     #[inline(always)]
     fn skip_one_space(&mut self) {
         if self.byte() == Some(b' ') {
@@ -91,7 +91,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Goes past this one byte of punctuation.
+    /// Skips this byte of punctuation.
     #[inline(always)]
     pub(super) fn expect(&mut self, punctuation: u8) -> Lexed<()> {
         if self.peek() == punctuation {
@@ -102,7 +102,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Enters an array or an object; whether there is something in it.
+    /// Enters an array or an object, and returns whether it has any content.
     #[inline(always)]
     fn enter(&mut self, open: u8, close: u8) -> Lexed<bool> {
         self.expect(open)?;
@@ -113,7 +113,7 @@ impl<'a> Lexer<'a> {
         Ok(true)
     }
 
-    /// Goes on in an array or an object; whether there is more in it.
+    /// Continues in an array or an object, and returns whether there is more in it.
     #[inline(always)]
     fn go_on(&mut self, close: u8) -> Lexed<bool> {
         let byte = self.peek();
@@ -130,45 +130,46 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Enters an object; whether it has fields.
+    /// Enters an object, and returns whether it has fields.
     #[inline]
     pub fn object(&mut self) -> Lexed<bool> {
         self.enter(b'{', b'}')
     }
 
-    /// Goes on after a field; whether another one follows.
+    /// Continues after a field, and returns whether another one follows.
     #[inline]
     pub fn field(&mut self) -> Lexed<bool> {
         self.go_on(b'}')
     }
 
-    /// Enters an array; whether it has items.
+    /// Enters an array, and returns whether it has items.
     #[inline]
     pub fn array(&mut self) -> Lexed<bool> {
         self.enter(b'[', b']')
     }
 
-    /// Goes on after an item; whether another one follows.
+    /// Continues after an item, and returns whether another one follows.
     #[inline]
     pub fn item(&mut self) -> Lexed<bool> {
         self.go_on(b']')
     }
 
-    /// For how many items of an array to take memory at once: what is alike is often of one length, such as the fields of
-    /// each contact. Not fewer than a `Vec` takes by itself, and not so many that it matters where it is wrong.
+    /// For how many items of an array to reserve memory up front: similar arrays often have the same length, such as
+    /// the fields of each contact. At least as many as a `Vec` reserves by itself, and few enough that a wrong guess
+    /// does not matter.
     pub(crate) fn likely_items(&self) -> usize {
         self.items.clamp(4, 16)
     }
 
-    /// An array has ended, which had so many items.
+    /// Records that an array with this many items has ended.
     pub(crate) fn had_items(&mut self, items: usize) {
         self.items = items;
     }
 
-    /// Goes past the name of a field if it is this one, given with quotes and colon: `"id":`.
+    /// Skips the name of a field if it is this one, given with quotes and colon: `"id":`.
     #[inline(always)]
     pub fn named(&mut self, quoted: &'static str) -> bool {
-        // Not `strip_prefix`, which knows no length beforehand and compares byte by byte.
+        // Not `strip_prefix`, which does not know the length in advance and compares byte by byte.
         match self.rest().split_at_checked(quoted.len()) {
             Some((name, rest)) if name == quoted.as_bytes() => {
                 self.leave(rest);
@@ -179,7 +180,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Goes past a word.
+    /// Skips a word.
     #[inline]
     fn word(&mut self, word: &'static str) -> Lexed<()> {
         let rest = self.rest().strip_prefix(word.as_bytes()).ok_or(Refused)?;
@@ -203,9 +204,9 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether the document ends here, white space aside.
+    /// Whether the document ends here, apart from white space.
     pub fn end(&mut self) -> Lexed<()> {
-        // Not by `peek`, to which a byte of 0 looks the same.
+        // Does not use the result of `peek`, in which a byte of 0 looks the same.
         self.peek();
         if self.at == self.text.len() {
             Ok(())
@@ -214,7 +215,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Reads any value as the text it is; serde_json finds its end, however deep it nests.
+    /// Reads any value as its text; serde_json finds its end, however deeply it nests.
     #[cold]
     pub fn raw(&mut self) -> Lexed<&'a RawValue> {
         let rest = self.text.get(self.at..).ok_or(Refused)?;

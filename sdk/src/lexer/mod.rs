@@ -1,11 +1,11 @@
-//! A lexer of JSON in one pass, under readers that know which fields to expect.
+//! A single-pass lexer of JSON, for readers that know which fields to expect.
 //!
-//! A reader asks for what should come next. What the lexer hands over is what serde would have read; whatever it
-//! does not take, it refuses without saying why: a slower reader then reads the document again, and has the last
-//! word. So it may refuse too much, but must never take what that reader would not.
+//! A reader asks for what should come next. The values that the lexer returns are those that serde would have read.
+//! Anything that the lexer does not accept, it refuses without saying why: a slower reader then reads the document
+//! again and decides. So the lexer may refuse too much, but must never accept what that reader would reject.
 //!
 //! It is public for the bindings, which build objects of their own, and for the sandbox server, whose reader of request
-//! bodies is stricter; not for use by others.
+//! bodies is stricter. It is not for use by others.
 
 mod cursor;
 mod number;

@@ -6,9 +6,9 @@ use crate::{scalar, value::Decimal};
 /// A number of a document.
 #[derive(Clone, Copy)]
 pub struct Number<'a> {
-    /// As it stands in the document.
+    /// The text in the document.
     pub text: &'a str,
-    /// Its digits; `None` where it has more than 18 of them or an exponent, and for zero with a minus sign.
+    /// Its digits; `None` if it has more than 18 digits or an exponent, or is a zero with a minus sign.
     pub digits: Option<Digits>,
 }
 
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Digits {
     }
 }
 
-/// The most digits that are worked out: any number of so many fits 64 bits.
+/// The maximum number of digits that are evaluated: any number with that many fits into 64 bits.
 const MAX_DIGITS: usize = 18;
 
 impl<'a> Lexer<'a> {
@@ -106,7 +106,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Appends the digits that come first to a number; what follows them. The number is wrong if there are too many.
+/// Appends the leading digits to a number, and returns what follows them. The number is wrong if there are too many.
 #[inline(always)]
 fn count_in<'a>(mut text: &'a [u8], number: &mut u64) -> &'a [u8] {
     while let [byte @ b'0'..=b'9', rest @ ..] = text {

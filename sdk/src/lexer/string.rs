@@ -7,9 +7,9 @@ use super::cursor::{Lexed, Lexer, Refused};
 /// A string of a document.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Text<'a> {
-    /// As it stands in the document.
+    /// The string as it is in the document.
     Plain(&'a str),
-    /// What its escapes stand for.
+    /// The string with its escapes decoded.
     Escaped(String),
 }
 
@@ -23,7 +23,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The string, borrowed where it stands in the document.
+    /// The string, borrowed if it is in the document as it is.
     #[inline]
     pub fn into_cow(self) -> Cow<'a, str> {
         match self {
@@ -35,7 +35,7 @@ impl<'a> Text<'a> {
 
 impl std::fmt::Debug for Text<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // What stands in a document may be personal.
+        // The contents of a document may be personal data.
         f.write_str("Text(<hidden>)")
     }
 }
@@ -50,7 +50,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Reads a string that stands in the document as it is; nothing is read of any other.
+    /// Reads a string that contains no escapes; reads nothing if the string is any other.
     #[inline(always)]
     pub fn plain(&mut self) -> Option<&'a str> {
         match self.peek() {
@@ -59,7 +59,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The same, past white space. It is by itself because it calls nothing, and so need not save registers.
+    /// The same, after white space. It is a separate function because it calls nothing, and so need not save registers.
     #[inline(never)]
     fn plain_here(&mut self) -> Option<&'a str> {
         let start = self.at + 1;
@@ -92,7 +92,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Reads the name of a field, and goes past the colon.
+    /// Reads the name of a field, and skips the colon.
     pub fn name(&mut self) -> Lexed<Cow<'a, str>> {
         let name = self.string()?.into_cow();
         self.expect(b':')?;
@@ -100,14 +100,14 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Whether a string stands in a document as it is, without escapes.
+/// Whether a string is written in a document as it is, without escapes.
 #[inline]
 pub fn is_plain(text: &str) -> bool {
     let (words, rest) = text.as_bytes().as_chunks();
     let is_plain = |word: &[u8; 8]| special_bytes(u64::from_le_bytes(*word)) == 0;
     words.iter().all(is_plain)
         && match text.as_bytes().last_chunk() {
-            // It overlaps the words where they are not all.
+            // This last word overlaps the others unless the length is a multiple of a word's.
             Some(last) => is_plain(last),
             None => !rest.iter().any(is_special),
         }
@@ -117,10 +117,10 @@ fn is_special(byte: &u8) -> bool {
     matches!(byte, b'"' | b'\\' | 0..b' ')
 }
 
-/// A byte of ones.
+/// A word in which every byte is one.
 const ONES: u64 = u64::MAX / 0xff;
 
-/// How many bytes of a string come before the quote that ends it, if nothing else has to be looked at before.
+/// How many bytes of a string come before its closing quote, if nothing before it needs attention.
 #[inline(always)]
 fn plain_length(text: &[u8]) -> Option<usize> {
     let mut rest = text;
@@ -132,24 +132,24 @@ fn plain_length(text: &[u8]) -> Option<usize> {
         }
         rest = after;
     }
-    // The last seven of the document.
+    // The last seven bytes of the document.
     let end = rest.iter().position(is_special)?;
     (rest.get(end) == Some(&b'"')).then_some(text.len() - rest.len() + end)
 }
 
-/// Marks the bytes that end the plain part of a string, quotes, backslashes and control characters, by their highest
-/// bits. Bytes above the lowest that is marked may be marked too.
+/// Marks, by their highest bits, the bytes that end the plain part of a string: quotes, backslashes and control
+/// characters. Bytes above the lowest marked one may be marked too.
 #[inline(always)]
 fn special_bytes(word: u64) -> u64 {
     let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit));
-    // With its second bit flipped, a quote stands right after the control characters, in the place of the space.
+    // With its second bit flipped, a quote comes right after the control characters, where the space would be.
     let quotes_and_controls = below(word ^ (ONES * 0b10), b' ' + 1);
     let backslashes = below(word ^ (ONES * u64::from(b'\\')), 1);
-    // What had its highest bit set before is beyond ASCII.
+    // Bytes whose highest bit was set before are not ASCII.
     (quotes_and_controls | backslashes) & !word & (ONES * 0x80)
 }
 
-/// What the escape stands for whose backslash came before, and what follows it.
+/// The character that the escape after a backslash stands for, and what follows it.
 fn unescape(escape: &str) -> Option<(char, &str)> {
     let mut after = escape.chars();
     let c = match after.next()? {
@@ -165,7 +165,7 @@ fn unescape(escape: &str) -> Option<(char, &str)> {
     Some((c, after.as_str()))
 }
 
-/// Four digits, or a pair of surrogates; no half of one.
+/// Four digits, or a pair of surrogates, but no unpaired one.
 fn unescape_unicode(digits: &str) -> Option<(char, &str)> {
     let (first, after) = hex(digits)?;
     if let Some(c) = char::from_u32(first) {

@@ -1,4 +1,4 @@
-//! The lexer beside serde and the parsers of single values.
+//! Compares the lexer with serde and with the parsers of single values.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{borrow::Cow, fmt::Debug};
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::*;
 use crate::{scalar, value::Decimal};
 
-/// Reads a whole document of one value.
+/// Reads a whole document that consists of one value.
 fn whole<'a, T>(document: &'a str, read: impl FnOnce(&mut Lexer<'a>) -> Lexed<T>) -> Option<T> {
     let mut lexer = Lexer::new(document);
     let value = read(&mut lexer).ok()?;
@@ -21,7 +21,7 @@ fn string(document: &str) -> Option<String> {
     whole(document, |lexer| lexer.string()).map(|text| text.into_cow().into_owned())
 }
 
-/// What serde_json makes of the same document.
+/// What serde_json reads from the same document.
 fn by_serde<T: serde::de::DeserializeOwned>(document: &str) -> Option<T> {
     serde_json::from_str(document).ok()
 }
@@ -68,7 +68,7 @@ fn strings() {
         r"\é",
     ];
     for body in bodies {
-        // At every distance to the end of the document, where there is no word of eight bytes left.
+        // At every distance from the end of the document, including where no whole word of eight bytes is left.
         for after in 0..10 {
             let document = format!("\"{body}\"{}", " ".repeat(after));
             same(&document, string(&document), by_serde(&document));
@@ -161,7 +161,7 @@ fn same_numbers(document: &str) {
     let text = document.trim();
     let expected = scalar::integer(text).filter(|_| is_json);
     same(document, whole(document, |lexer| lexer.integer()), expected);
-    // By their texts: `10.10` and `10.1` are equal, and so are the two zeros.
+    // Compares the texts: `10.10` and `10.1` are equal, and so are the two zeros.
     let expected = scalar::decimal(text).filter(|_| is_json);
     let lexed = whole(document, |lexer| lexer.decimal());
     let exact = |it: Decimal| (it.to_string(), it.into_inner().is_sign_negative());

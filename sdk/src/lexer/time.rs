@@ -8,7 +8,7 @@ use crate::{
     value::{day_of, two_digits},
 };
 
-/// A day of the years 0001 to 9999.
+/// A day in the years 0001 to 9999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Date {
     /// 1 to 9999.
@@ -35,7 +35,7 @@ impl Date {
     }
 }
 
-/// A moment, in UTC.
+/// A moment in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamp {
     /// The day.
@@ -46,7 +46,7 @@ pub struct Timestamp {
     pub minute: u8,
     /// 0 to 59.
     pub second: u8,
-    /// 0 to 999,999,999, and a billion more within a leap second, as chrono has it.
+    /// 0 to 999,999,999, and a billion more within a leap second, as in chrono.
     pub nano: u32,
 }
 
@@ -120,7 +120,7 @@ fn date_of(text: &[u8; 10]) -> Option<Date> {
     Some(Date { year, month, day })
 }
 
-/// `"YYYY-MM-DDTHH:MM:SSZ"`, perhaps with a fraction, and what follows it; any other form is rare.
+/// `"YYYY-MM-DDTHH:MM:SSZ"`, optionally with a fraction, and what follows it; any other form is rare.
 #[inline]
 fn timestamp_in(text: &[u8]) -> Option<(Timestamp, &[u8])> {
     let (head, mut rest) = text.split_first_chunk::<20>()?;
@@ -142,7 +142,7 @@ fn timestamp_in(text: &[u8]) -> Option<(Timestamp, &[u8])> {
             nano += u32::from(byte - b'0') * digit;
             rest = after;
         }
-        // None, or more than nine.
+        // No digits, or more than nine.
         let count = fraction.len() - rest.len();
         if !(1..=9).contains(&count) {
             return None;

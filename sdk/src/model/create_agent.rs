@@ -1,4 +1,4 @@
-//! The request "Create agent": what is sent, its builder, and its reading from JSON.
+//! The request "Create agent": its contents, its builder, and how it is decoded from JSON.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -13,8 +13,8 @@ use crate::{
 
 /// The request "Create agent" (specification, "Create agent").
 ///
-/// The builder asks the compiler for what is required, and `build` checks every rule before anything is
-/// sent. `Debug` hides what is personal.
+/// The compiler makes sure that required fields are set on the builder, and `build` checks every rule
+/// before anything is sent. `Debug` hides personal data.
 ///
 /// ```
 /// use dealkit::{AgentProfile, CreateAgent, Role};
@@ -41,17 +41,17 @@ use crate::{
 ///
 /// # A value, null, or nothing
 ///
-/// Five fields may be null, and each meaning is written in one way:
+/// Five fields may be null, and there is one way to express each case:
 ///
-/// | what is sent | how it is written |
+/// | what is sent | how to write it |
 /// |---|---|
 /// | a value | `.office_id("o_1")` |
 /// | null | `.office_id(Nullable::Null)` |
-/// | nothing | by not calling it |
-/// | what an `Option` holds, nothing for `None` | `.maybe_office_id(option)` |
+/// | nothing | do not call the setter |
+/// | the value of an `Option`, or nothing for `None` | `.maybe_office_id(option)` |
 ///
-/// Every other optional field has the two setters as well, and takes no null. An `Option` in the place of a
-/// value does not compile, because its `None` could mean null as well as nothing:
+/// Every other optional field has both setters as well, but accepts no null. Passing an `Option` where a
+/// value is expected does not compile, because its `None` could mean null as well as absent:
 ///
 /// ```
 /// # use dealkit::{CreateAgent, OfficeId};
@@ -67,9 +67,9 @@ use crate::{
 ///
 /// # From JSON
 ///
-/// `Deserialize` checks every rule, as `build` does, and its error names every violation. It leaves fields
-/// alone that the specification does not have; [`from_json`](Self::from_json) can refuse them, and hands over
-/// the violations one by one. Of the formats of serde it reads those that name what they hold (JSON, YAML, …).
+/// `Deserialize` checks every rule, as `build` does, and its error names every violation. It ignores fields
+/// that are not in the specification; [`from_json`](Self::from_json) can reject them, and returns the
+/// violations one by one. Of serde's formats, those that are self-describing (JSON, YAML, …) can be read.
 ///
 /// ```
 /// # use dealkit::CreateAgent;
@@ -82,7 +82,7 @@ use crate::{
 #[builder(finish_fn(
     name = build_unvalidated,
     doc {
-        /// Builds the request without checking any rule: a real service may accept more than the rules say.
+        /// Builds the request without checking any rule: a real service may accept more than the rules allow.
     }
 ), on(String, into))]
 pub struct CreateAgent {
@@ -94,8 +94,8 @@ pub struct CreateAgent {
     last_name: String,
     /// The profile; an empty one is fine. Required.
     profile: AgentProfile,
-    /// The role: a [`Role`](crate::Role), or a string that should be one, which is for the rules to check. The
-    /// service takes `AGENT` when none is sent.
+    /// The role: a [`Role`](crate::Role), or a string that should be one, which the rules check. If none is
+    /// sent, the service uses `AGENT`.
     #[builder(into)]
     #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<AssignedRole>,
@@ -125,7 +125,7 @@ pub struct CreateAgent {
 }
 
 impl<S: create_agent_builder::IsComplete> CreateAgentBuilder<S> {
-    /// Builds the request if it keeps every rule.
+    /// Builds the request if it obeys every rule.
     ///
     /// # Errors
     /// [`ValidationError`] holds every violation, with the codes that the service uses.
@@ -143,10 +143,10 @@ impl<S: create_agent_builder::State> fmt::Debug for CreateAgentBuilder<S> {
 }
 
 impl CreateAgent {
-    /// Reads the request from its JSON body and checks every rule.
+    /// Decodes the request from its JSON body and checks every rule.
     ///
     /// # Errors
-    /// [`ValidationError`] holds every violation, also those of type and of missing fields.
+    /// [`ValidationError`] holds every violation, including wrong types and missing fields.
     ///
     /// ```
     /// use dealkit::{CreateAgent, Json, UnknownFields};
@@ -160,14 +160,14 @@ impl CreateAgent {
         CheckedAgent::read(Body::unread(body.as_str()), unknown).map(Self::from)
     }
 
-    /// Checks every rule on what would be sent.
+    /// Checks every rule on the request as it would be sent.
     ///
     /// # Errors
     /// [`ValidationError`] holds every violation.
     pub fn validate(&self) -> Result<(), ValidationError> {
         let mut violations = Vec::new();
         let out = &mut violations;
-        // The types say the rest.
+        // The types guarantee the rest.
         EMAIL.check(Some(&self.email), out);
         FIRST_NAME.check(Some(&self.first_name), out);
         LAST_NAME.check(Some(&self.last_name), out);
@@ -179,9 +179,9 @@ impl CreateAgent {
         ValidationError::check(violations)
     }
 
-    /// The JSON body that is sent.
+    /// The JSON body to be sent.
     pub fn to_json(&self) -> Json {
-        // Strings and JSON values only: writing them cannot fail.
+        // There are only strings and JSON values, which always serialize.
         Json::from_serialize(self).unwrap_or_else(|_| Json::from(serde_json::Value::Null))
     }
 
@@ -205,8 +205,8 @@ impl CreateAgent {
         &self.profile
     }
 
-    /// The role that the agent gets: `AGENT` when none is named. Another than the five of
-    /// [`Role`](crate::Role) only where the rules have not been checked.
+    /// The role that the agent gets: `AGENT` if none is set. Can differ from the five of
+    /// [`Role`](crate::Role) only if the rules have not been checked.
     pub fn role(&self) -> &AssignedRole {
         self.role.as_ref().unwrap_or(&AssignedRole::Agent)
     }
@@ -271,9 +271,9 @@ const DATE_OF_BIRTH: Text = Text {
     rule: validate::date,
 };
 
-/// The fields of a body that keeps every rule, as they stand in it: nothing is copied.
+/// The fields of a body that obeys every rule, borrowed from the body without copying.
 ///
-/// Hidden, because it is for the sandbox server and the bindings, whose bodies are read or written already.
+/// Hidden, because it is for the sandbox server and the bindings, whose bodies have already been read or written.
 #[doc(hidden)]
 pub struct CheckedAgent<'a> {
     pub email: Cow<'a, str>,
@@ -304,7 +304,7 @@ impl<'a> CheckedAgent<'a> {
         let (fields, profile) = body.fields()?;
         let mut violations = Vec::new();
         let out = &mut violations;
-        // What is missing is a violation, and its place is not looked at.
+        // A missing field is a violation, and the default in its place is never used.
         let checked = Self {
             email: fields.required_text(&EMAIL, out).unwrap_or_default(),
             first_name: fields.required_text(&FIRST_NAME, out).unwrap_or_default(),
@@ -355,7 +355,7 @@ fn value<T>(field: &Option<Nullable<T>>) -> Option<&T> {
     field.as_ref()?.as_ref().value()
 }
 
-/// Checks every rule; fields that the specification does not have are left alone.
+/// Checks every rule; fields that are not in the specification are ignored.
 impl<'de> Deserialize<'de> for CreateAgent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let body = <Json as Deserialize>::deserialize(deserializer)?;
@@ -367,7 +367,7 @@ impl fmt::Debug for CreateAgent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CreateAgent")
             .field("profile", &self.profile)
-            // One that is not known may be anything, where the rules have not been checked.
+            // An unknown role may be anything, if the rules have not been checked.
             .field("role", &self.role.as_ref().and_then(AssignedRole::known))
             .field("brokerage_id", &self.brokerage_id)
             .field("office_id", &self.office_id)
@@ -378,10 +378,9 @@ impl fmt::Debug for CreateAgent {
 
 /// The profile of an agent to create (specification, "Agent profile (request object)").
 ///
-/// The specification says of no field what it means or whether it is required: an empty profile is
-/// fine. `clientMetadata` must be a JSON object, whose text is sent exactly as it is. `Debug` shows the names of
-/// the fields and none of the values. What a response holds is
-/// [`AgentProfileResponse`](crate::AgentProfileResponse).
+/// The specification does not say what the fields mean or whether they are required: an empty profile is fine.
+/// `clientMetadata` must be a JSON object, whose text is sent exactly as it is. `Debug` shows the names of the fields
+/// and none of the values. The profile in a response is [`AgentProfileResponse`](crate::AgentProfileResponse).
 ///
 /// ```
 /// use dealkit::AgentProfile;
@@ -398,7 +397,7 @@ impl fmt::Debug for CreateAgent {
 #[derive(Clone, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct AgentProfile {
-    /// By wire name. One map for all, so that a field is never sent twice.
+    /// By wire name. There is one map for all fields, so that none is sent twice.
     fields: BTreeMap<Cow<'static, str>, Json>,
 }
 
@@ -413,7 +412,7 @@ macro_rules! setters {
                 self.with(Cow::Borrowed($wire), value.into())
             }
 
-            #[doc = concat!("Sets `", $wire, "`, or leaves it out when there is none.")]
+            #[doc = concat!("Sets `", $wire, "`, or omits it if `None`.")]
             #[must_use]
             pub fn $maybe(self, value: Option<impl Into<$type>>) -> Self {
                 match value {
@@ -426,15 +425,15 @@ macro_rules! setters {
 }
 
 impl AgentProfile {
-    /// A profile without any field.
+    /// A profile without any fields.
     pub fn new() -> Self {
         Self::default()
     }
 
     names::profile_fields!(setters);
 
-    /// Sets a field by its wire name, also an undocumented one. Setting a known
-    /// field this way replaces it, and the rules check its type.
+    /// Sets a field by its wire name, even an undocumented one. Setting a known field this way
+    /// replaces it, and the rules check its type.
     #[must_use]
     pub fn extra(self, name: impl Into<String>, value: impl Into<Json>) -> Self {
         self.with(Cow::Owned(name.into()), value.into())
@@ -450,10 +449,10 @@ impl AgentProfile {
         names::PROFILE_NAMES.iter().copied()
     }
 
-    /// Reads a profile from JSON and checks the types of its fields.
+    /// Decodes a profile from JSON and checks the types of its fields.
     ///
     /// # Errors
-    /// [`ValidationError`] holds every violation, its pointers those within the profile.
+    /// [`ValidationError`] holds every violation, with pointers relative to the profile.
     pub fn from_json(profile: &Json, unknown: UnknownFields) -> Result<Self, ValidationError> {
         let mut violations = Vec::new();
         let fields = Fields::of_profile_alone(profile.as_str())?;
@@ -462,7 +461,7 @@ impl AgentProfile {
         Ok(Self::of(fields))
     }
 
-    /// What is not known is kept all the same: the request is the caller's.
+    /// Unknown fields are kept all the same: the request is the caller's.
     fn of(fields: Fields<'_>) -> Self {
         Self {
             fields: fields.into_map(),

@@ -1,6 +1,6 @@
-//! The response types, made from the table: the structs, their builders, reading, writing and `Debug`.
+//! The response types, generated from the table: the structs, their builders, decoding, serialization and `Debug`.
 //!
-//! serde's derive cannot do this job: `#[serde(flatten)]`, its way to keep undocumented fields, passes
+//! serde's derive cannot do this: `#[serde(flatten)]`, its way to keep undocumented fields, passes
 //! numbers through a binary float and cannot hold raw JSON.
 #![allow(
     missing_debug_implementations,
@@ -42,8 +42,8 @@ macro_rules! models {
     ) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, bon::Builder)]
-        // What is a string takes one. Numbers and dates are taken as they are, so that `"10.10".parse()?` knows
-        // what to make.
+        // Fields that are strings accept anything that converts into one. Numbers and dates are taken as they
+        // are, so that the type of `"10.10".parse()?` can be inferred.
         #[builder(
             on(String, into),
             on(AgentId, into),
@@ -122,7 +122,7 @@ macro_rules! models {
                 let mut fields = serializer.serialize_map(None)?;
                 $( models!(@write $need fields self.$field, $wire); )+
                 for (name, value) in &self.extra {
-                    // A field of the type wins over an `extra` of the same name: no name is written twice.
+                    // A field of the type takes precedence over an `extra` of the same name: no name is written twice.
                     if !Self::FIELDS.contains(&name.as_str()) {
                         fields.serialize_entry(name, value)?;
                     }
@@ -135,26 +135,26 @@ macro_rules! models {
             /// The wire names of the fields.
             const FIELDS: &'static [&'static str] = &[$($wire),+];
 
-            /// Reads one from a JSON document.
+            /// Decodes one from a JSON document.
             ///
             /// # Errors
-            /// [`DecodeError`](crate::DecodeError) names the path of what could not be read and keeps the
-            /// document.
+            /// [`DecodeError`](crate::DecodeError) names the path of the value that could not be decoded
+            /// and keeps the document.
             pub fn from_json(body: impl AsRef<[u8]>) -> Result<Self, $crate::DecodeError> {
                 $crate::decode::read(body.as_ref(), $crate::model::field::Field::lex)
             }
 
-            /// [`from_json`](Self::from_json) by serde alone: for bindings, once their own reader has refused a
-            /// document, and for the tests that hold the readers together.
+            /// [`from_json`](Self::from_json) with serde only: for bindings, once their own reader has refused
+            /// a document, and for the tests that compare the readers.
             #[doc(hidden)]
             pub fn from_json_by_serde(body: impl AsRef<[u8]>) -> Result<Self, $crate::DecodeError> {
                 $crate::decode::from_json(body.as_ref())
             }
 
-            /// Reads a JSON array of them.
+            /// Decodes a JSON array of them.
             ///
-            /// The array is one document, with the bounds of one (see [`document`](crate::document)); for more,
-            /// [`from_json_lines`](Self::from_json_lines) reads one at a time.
+            /// The array is one document and has the limits of one (see [`document`](crate::document)); for
+            /// more, [`from_json_lines`](Self::from_json_lines) reads one at a time.
             ///
             /// # Errors
             /// As for [`from_json`](Self::from_json); the path begins with the index, such as `[2].id`.
@@ -163,11 +163,11 @@ macro_rules! models {
                 Ok(array.0)
             }
 
-            /// Reads one from each line (NDJSON, JSON Lines), as it goes. Put a `std::io::BufReader` around a file.
+            /// Decodes one from each line (NDJSON, JSON Lines), incrementally. Wrap a file in a `std::io::BufReader`.
             ///
             /// # Errors
-            /// Every item is a result of its own: a line that cannot be read is an error that names it, and the
-            /// next line is read all the same.
+            /// Each item is a separate result: a line that cannot be decoded is an error with its line number,
+            /// and the next line is still read.
             pub fn from_json_lines<R: std::io::BufRead>(reader: R) -> $crate::JsonLines<R, Self> {
                 $crate::JsonLines::new(reader, |line| Self::from_json(line))
             }
@@ -199,7 +199,7 @@ macro_rules! models {
                 let mut extra = BTreeMap::new();
                 let mut more = lexer.object()?;
                 'fields: while more {
-                    // They mostly come in the order of the table, and are written in the one usual way.
+                    // Fields mostly come in the order of the table, and are written in the one usual way.
                     $(
                         if lexer.named(concat!("\"", $wire, "\":")) {
                             $field = models!(@lex $need lexer $type);
@@ -229,7 +229,7 @@ macro_rules! models {
         models!(@default $model [$($need)+]);
     };
 
-    // A type with a field that must be there has no default.
+    // A type with a required field has no default.
     (@default $model:ident [required $($need:ident)*]) => {};
     (@default $model:ident [$lenient:ident $($need:ident)*]) => {
         models!(@default $model [$($need)*]);

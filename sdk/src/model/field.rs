@@ -1,4 +1,4 @@
-//! How one field of a response is read from JSON and written back.
+//! How one field of a response is decoded from JSON and written back.
 
 use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
@@ -21,22 +21,22 @@ pub(super) trait Field: Sized {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
 
-    /// Reads what [`read`](Self::read) reads from a JSON document, faster, and without a reason where it cannot.
+    /// Does the same as [`read`](Self::read) for a JSON document, but faster, and without a reason if it fails.
     ///
-    /// What is made of fields and strings is inlined into its reader, so that a value is made where it stays. A processor
-    /// waits when what it has just written in parts is moved as a whole.
+    /// The functions for fields and strings are inlined into their reader, so that a value is created at its final
+    /// place: a processor stalls when a value that was just written in parts is moved as a whole.
     fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self>;
 
-    /// Whether there is nothing to write: an optional field is then left out.
+    /// Whether there is no value to write: an optional field is then omitted.
     fn is_none(&self) -> bool {
         false
     }
 }
 
-/// Reads a field that must be there and must not be null.
+/// Decodes a field that must be present and must not be null.
 pub(super) struct Required<T>(PhantomData<T>);
 
-/// Reads a field that may be null: the type's default then stands for "nothing".
+/// Decodes a field that may be null: the type's default then stands for an absent value.
 pub(super) struct Lenient<T>(PhantomData<T>);
 
 impl<T> Required<T> {
@@ -89,7 +89,7 @@ impl<'de, T: Field + Default> Visitor<'de> for Lenient<T> {
     }
 }
 
-/// [`Lenient`] by the lexer.
+/// [`Lenient`] with the lexer.
 #[inline(always)]
 pub(super) fn lex_lenient<T: Field + Default>(lexer: &mut Lexer<'_>) -> Lexed<T> {
     if lexer.peek() == b'n' {
@@ -100,7 +100,7 @@ pub(super) fn lex_lenient<T: Field + Default>(lexer: &mut Lexer<'_>) -> Lexed<T>
     }
 }
 
-/// Reads by `lex` without inlining it: where that is rare, the code for each field need not stand once more.
+/// Calls `lex` without inlining it: where it is rarely needed, its code need not be repeated for each field.
 #[inline(never)]
 pub(super) fn apart<T>(
     lexer: &mut Lexer<'_>,
@@ -109,7 +109,7 @@ pub(super) fn apart<T>(
     lex(lexer)
 }
 
-/// Writes a field through [`Field::write`].
+/// Serializes a field through [`Field::write`].
 pub(super) struct Written<'a, T>(pub(super) &'a T);
 
 impl<T: Field> Serialize for Written<'_, T> {
@@ -195,7 +195,7 @@ impl<T: Field> Array<T> {
 
 impl<'de, T: Field> Deserialize<'de> for Array<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // As the arrays within a model are read, so that errors say the same.
+        // Decoded like the arrays within a model, so that errors are worded the same.
         Vec::read(deserializer).map(Self)
     }
 }
@@ -215,7 +215,7 @@ impl Field for i64 {
     }
 }
 
-/// Reads a string with `parse`; `expected` says what it should have been.
+/// Decodes a string with `parse`; `expected` says what it should have been.
 fn read_text<'de, D, T>(
     deserializer: D,
     expected: &'static str,
@@ -277,8 +277,8 @@ impl Field for DateTime<Utc> {
     }
 }
 
-/// Types whose own serde implementations are what a field needs, after how the lexer reads them. After `=>` stands
-/// what serde expects of a type of Rust's own, whose error would repeat the value.
+/// Types whose own serde implementations are right for a field, listed after the lexer's function for them. After
+/// `=>` comes what is expected for one of Rust's own types, because serde's error would repeat the value.
 macro_rules! field_by_serde {
     ($lex:path: $($field:ty $(=> $expected:literal)?),+ $(,)?) => {$(
         impl Field for $field {
@@ -299,7 +299,7 @@ macro_rules! field_by_serde {
     )+};
 }
 
-/// Reads a type that is a string on the wire.
+/// Decodes a type that is a string on the wire.
 #[inline(always)]
 fn lex_text<T: From<String> + for<'t> From<&'t str>>(lexer: &mut Lexer<'_>) -> Lexed<T> {
     match lexer.plain() {
@@ -379,7 +379,7 @@ impl Field for BTreeMap<String, String> {
     }
 }
 
-/// An object of free form, kept as its exact text.
+/// A free-form object, kept as its exact text.
 impl Field for Json {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         <Json as Deserialize>::deserialize(deserializer).and_then(|json| {

@@ -1,14 +1,14 @@
-//! The request, and the response types: exactly the tables of the specification, read leniently.
+//! The request, and the response types: exactly the tables of the specification, decoded leniently.
 //!
-//! What every response type has in common:
+//! All response types have this in common:
 //!
-//! * Fields that the service left out or sent as null read as `None`, as an empty list or as an empty
-//!   map; only the fields that the specification requires must be there.
+//! * Fields that the service omits or sends as null are read as `None`, as an empty list or as an empty map;
+//!   only the fields that the specification requires must be present.
 //! * Undocumented fields are kept in `extra`, digit for digit.
-//! * `Serialize` writes the wire names back; `Debug` shows identifiers, statuses, dates and numbers, and
-//!   hides what is personal.
-//! * The types are `#[non_exhaustive]`: a new field breaks nobody. A test builds one with `builder()`, or reads
-//!   it from JSON.
+//! * `Serialize` writes the wire names back; `Debug` shows identifiers, statuses, dates and numbers, and hides
+//!   personal data.
+//! * The types are `#[non_exhaustive]`: a new field breaks nobody. A test builds one with `builder()`, or
+//!   decodes it from JSON.
 
 mod create_agent;
 mod define;
@@ -21,10 +21,10 @@ pub use define::{
     ListingContract, Offer, Quote, RoleAssignment, Side,
 };
 
-/// The builders of the models and of the request, which their `builder()` begins.
+/// The builders of the models and of the request, as returned by their `builder()`.
 ///
-/// What a model requires must be set, or `build()` does not compile; lists, maps and `extra` are empty where they
-/// are not. A setter `maybe_…` takes an `Option`.
+/// Fields that a model requires must be set, or `build()` does not compile; lists, maps and `extra` are empty if
+/// not set. A setter `maybe_…` takes an `Option`.
 ///
 /// ```
 /// use dealkit::{Application, Deal, DealStatus, Offer};

@@ -1,28 +1,28 @@
 //! Every field of every response type, stated once.
 
-/// Hands the table of the response types to a macro: `dealkit::__response_models!(callback)` expands to
-/// `callback! { … }`. It is how the Rust types and the classes of the Python package come from one
-/// statement, and not for use by others.
+/// Passes the table of the response types to a macro: `dealkit::__response_models!(callback)` expands
+/// to `callback! { … }`. This generates the Rust types and the classes of the Python package from a
+/// single source; it is not for use by others.
 ///
-/// A type is `/// doc Name { fields }`, a field `/// doc presence show attribute: Type = "wireName",`:
+/// Types are written as `/// doc Name { fields }`, fields as `/// doc presence show attribute: Type = "wireName",`:
 ///
-/// * presence: `required` (must be there and not null), `optional` (missing or null reads as nothing, and
-///   nothing is not written), `nullable` (the same, but written as null);
-/// * show: `shown` or `hidden`, in Rust's `Debug`, and in Python's `repr` and HTML alike: what is personal or
-///   of unknown content is hidden;
-/// * type: the Rust type. The names are looked up where the callback stands: `DealId`, `Decimal` and the
-///   like are dealkit's, `NaiveDate`, `DateTime` and `Utc` are chrono's, `BTreeMap` is std's, and the names
-///   of the table's own types are whatever the callback makes of them.
+/// * presence: `required` (must be present and not null), `optional` (missing or null reads as an absent
+///   value, which is not written), `nullable` (the same, but written as null);
+/// * show: `shown` or `hidden`, both in Rust's `Debug` and in Python's `repr` and HTML: personal data and
+///   unknown content are hidden;
+/// * type: the Rust type. Names are resolved where the callback is defined: `DealId`, `Decimal` and the like
+///   are dealkit's, `NaiveDate`, `DateTime` and `Utc` are chrono's, `BTreeMap` is std's, and the names of the
+///   table's own types are whatever the callback defines them to be.
 ///
-/// The order is that of the specification's tables. The docs are read in Rust and in Python.
+/// The order is that of the specification's tables. The docs are shown in both Rust and Python.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __response_models {
     ($callback:ident) => {
         $callback! {
-            /// A deal. Only `id` is always there: what the service left out or sent as null is None, an empty
-            /// list or an empty map. The specification does not say in what unit or scale money, percentages and
-            /// splits are: the numbers are handed over as they came.
+            /// A deal. Only `id` is always present: anything that the service omits or sends as null is None, an
+            /// empty list or an empty map. The specification does not say in what unit or scale money, percentages
+            /// and splits are, so the numbers are passed on unchanged.
             Deal {
                 /// The deal's identifier.
                 required shown id: DealId = "id",
@@ -54,15 +54,15 @@ macro_rules! __response_models {
             ListingContract {
                 /// The contract's identifier.
                 optional shown id: Option<ListingContractId> = "id",
-                /// The side that the agent stands on, an open set.
+                /// The side that the agent is on, an open set.
                 optional shown side: Option<ListingSide> = "side",
                 /// The split of the side.
                 optional shown side_split: Option<i64> = "side_split",
                 /// The sale price.
                 optional shown sale_price: Option<i64> = "sale_price",
-                /// The agent's commission, net.
+                /// The agent's net commission.
                 optional shown net_agent_commission: Option<i64> = "net_agent_commission",
-                /// The agent's commission, gross.
+                /// The agent's gross commission.
                 optional shown gross_agent_commission: Option<i64> = "gross_agent_commission",
                 /// The commission rate.
                 optional shown commission_rate: Option<i64> = "commission_rate",
@@ -108,13 +108,13 @@ macro_rules! __response_models {
                 optional shown id: Option<ApplicationId> = "id",
                 /// Status, an open set; PENDING is the one documented value.
                 optional shown status: Option<ApplicationStatus> = "status",
-                /// When the application was decided. The specification states no format, so it stays a string.
+                /// When the application was decided. The specification states no format, so it is kept as a string.
                 optional shown decisioned_on: Option<String> = "decisioned_on",
-                /// When the application was created. The specification states no format, so it stays a string.
+                /// When the application was created. The specification states no format, so it is kept as a string.
                 optional shown created_at: Option<String> = "created_at",
                 /// The deal that the application belongs to.
                 optional shown deal_id: Option<DealId> = "deal_id",
-                /// The amount asked for.
+                /// The amount requested.
                 optional shown requested_amount: Option<Decimal> = "requested_amount",
                 /// The offers made.
                 optional shown offers: Vec<Offer> = "offers",
@@ -158,7 +158,7 @@ macro_rules! __response_models {
                 optional shown contact_schema_id: Option<ContactSchemaId> = "contactSchemaId",
                 /// Type, an open set.
                 optional shown r#type: Option<ContactType> = "type",
-                /// What is known of the contact, field by field.
+                /// The contact's data, field by field.
                 optional shown fields: Vec<ContactField> = "fields",
             }
 
@@ -168,7 +168,7 @@ macro_rules! __response_models {
                 optional shown id: Option<ContactFieldId> = "id",
                 /// The schema that the field follows.
                 optional shown field_schema_id: Option<FieldSchemaId> = "fieldSchemaId",
-                /// What the field is called where people see it.
+                /// The field's name as shown to people.
                 optional hidden label: Option<String> = "label",
                 /// Type, an open set.
                 optional shown r#type: Option<ContactFieldType> = "type",
@@ -209,17 +209,18 @@ macro_rules! __response_models {
                 required shown role_assignments: Vec<RoleAssignment> = "role_assignments",
             }
 
-            /// The profile of an agent in a response. A request's is another: its fields have other names.
+            /// The profile of an agent in a response. It differs from the profile in a request, whose fields have
+            /// other names.
             AgentProfileResponse {
                 /// Whether the agent's onboarding is complete.
                 optional shown onboarding_complete: Option<bool> = "onboarding_complete",
-                /// What the caller attached to the agent: a JSON object, every number in it exact.
+                /// Metadata that the caller attached to the agent: a JSON object in which every number is exact.
                 optional hidden client_metadata: Option<Json> = "client_metadata",
                 /// The caller's own identifier of the agent.
                 optional hidden external_id: Option<String> = "external_id",
             }
 
-            /// A role of an agent and where it holds.
+            /// A role of an agent, and its scope.
             RoleAssignment {
                 /// The brokerage that the role is for.
                 nullable shown brokerage_id: Option<BrokerageId> = "brokerage_id",
@@ -227,7 +228,7 @@ macro_rules! __response_models {
                 nullable shown office_id: Option<OfficeId> = "office_id",
                 /// The collective that the role is for.
                 nullable shown collective_id: Option<CollectiveId> = "collective_id",
-                /// The role: one that a request can name, or any other string, as it came.
+                /// The role: one that a request can name, or any other string, unchanged.
                 required shown role: AssignedRole = "role",
             }
         }

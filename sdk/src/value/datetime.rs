@@ -1,16 +1,16 @@
-//! Dates (`YYYY-MM-DD`) and timestamps (RFC 3339), read strictly and in the years 0001 to 9999 only.
+//! Dates (`YYYY-MM-DD`) and timestamps (RFC 3339), parsed strictly and only in the years 0001 to 9999.
 
 use chrono::{DateTime, Datelike, NaiveDate, SecondsFormat, Utc};
 
-/// Reads exactly four, two and two ASCII digits that name a day that exists.
+/// Parses exactly four, two and two ASCII digits that name an existing day.
 pub(crate) fn parse_date(text: &str) -> Option<NaiveDate> {
     let (year, month, day) = day_of(text.as_bytes().try_into().ok()?)?;
     NaiveDate::from_ymd_opt(year.into(), month.into(), day.into())
 }
 
-/// The year, month and day of `YYYY-MM-DD`, if there is such a day.
+/// The year, month and day of `YYYY-MM-DD`, if that day exists.
 ///
-/// By hand, because date libraries also take `2024-2-9` or `+2024-02-09`, and take longer.
+/// Written by hand, because date libraries also accept `2024-2-9` or `+2024-02-09`, and take longer.
 #[inline]
 pub(crate) fn day_of(text: &[u8; 10]) -> Option<(u16, u8, u8)> {
     let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = text else {
@@ -28,20 +28,20 @@ pub(crate) fn day_of(text: &[u8; 10]) -> Option<(u16, u8, u8)> {
     (year != 0 && (1..=days).contains(&day)).then_some((year, month, day))
 }
 
-/// The number that two digits write.
+/// The number that two digits represent.
 #[inline(always)]
 pub(crate) fn two_digits(tens: u8, ones: u8) -> Option<u8> {
     let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
     (tens < 10 && ones < 10).then(|| tens * 10 + ones)
 }
 
-/// Reads an RFC 3339 timestamp; any offset is converted to UTC, and none means UTC.
+/// Parses an RFC 3339 timestamp; any offset is converted to UTC, and a missing one means UTC.
 pub(crate) fn parse_timestamp(text: &str) -> Option<DateTime<Utc>> {
-    // chrono takes U+2212, the minus sign of typesetting, for that of an offset.
+    // chrono accepts U+2212, the typographic minus sign, in an offset.
     if !text.is_ascii() {
         return None;
     }
-    // The date's shape is checked first: chrono takes signs and other separators in places.
+    // The date's form is checked first, because chrono accepts signs and other separators in places.
     parse_date(text.get(..10)?)?;
     if !matches!(text.as_bytes().get(10), Some(b'T' | b't' | b' ')) {
         return None;
@@ -59,7 +59,7 @@ fn year_is_in_range(year: i32) -> bool {
 
 /// `YYYY-MM-DD`.
 pub(crate) fn format_date(date: NaiveDate) -> String {
-    // As chrono shows it; its formats are read anew each time.
+    // As chrono displays it; its format strings are parsed anew each time.
     date.to_string()
 }
 

@@ -12,24 +12,22 @@ use super::{
     number::{Binary, is_json_number},
 };
 
-/// An exact decimal number: what the specification calls `number`.
+/// An exact decimal number: the specification's `number`.
 ///
-/// Value and scale are kept as they stand in the JSON text: `10.10` stays `10.10`. A number of a document never goes
-/// through a binary float, whatever features another crate has switched on in `serde_json`. Up to 28
-/// digits; a number beyond that is an error, never rounded. Two decimals are equal when their values
-/// are: `10.10 == 10.1`.
+/// Value and scale are kept as in the JSON text: `10.10` stays `10.10`. A number in a document never passes through
+/// a binary float, whatever features of `serde_json` another crate enables. It has up to 28 digits; a number beyond
+/// that is an error, and is never rounded. Two decimals are equal if their values are: `10.10 == 10.1`.
 ///
 /// The specification does not say in what unit or scale a deal's money, percentage and split fields
-/// are; a `Decimal` carries the digits and adds nothing.
+/// are; a `Decimal` holds the digits and adds nothing.
 ///
 /// # Arithmetic
 ///
 /// `+`, `-`, `*`, `/`, `%`, negation, sums, and comparison with each other and with integers. Sums, differences and
-/// products are exact as long as 28 digits hold them; beyond that, and in a division that does not come out even,
-/// the last digit is rounded, as `rust_decimal` does. Like the integers of `std`, the operators
-/// panic when the result is too large and when the divisor is zero; the `checked_` forms return `None`. What is not
-/// here (rounding to cents, powers, parts) is in [`rust_decimal::Decimal`]: [`into_inner`](Self::into_inner), and
-/// `from` on the way back.
+/// products are exact as long as 28 digits can hold them; beyond that, and if a division does not terminate, the last
+/// digit is rounded as in `rust_decimal`. Like those of `std`'s integers, the operators panic if the result is too
+/// large or the divisor is zero; the `checked_` forms return `None`. For anything else (rounding to cents, powers,
+/// parts) use [`rust_decimal::Decimal`]: convert with [`into_inner`](Self::into_inner), and back with `from`.
 ///
 /// ```
 /// use dealkit::Decimal;
@@ -50,7 +48,7 @@ use super::{
 ///
 /// # In JSON and other formats
 ///
-/// Directly through `serde_json`, reading and writing are exact to the digit:
+/// Directly through `serde_json`, reading and writing preserve every digit:
 ///
 /// ```
 /// use dealkit::Decimal;
@@ -61,26 +59,26 @@ use super::{
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 ///
-/// Through anything else, a number is written and read exactly as it is handed over, or there is an error: dealkit itself
-/// rounds nothing.
+/// Through anything else, a number is written and read exactly as the format passes it on, or there is an error:
+/// dealkit itself rounds nothing.
 ///
 /// | | written as | read from |
 /// |---|---|---|
 /// | `serde_json`, directly | the number as it is | a number |
-/// | `serde_json::Value` (`to_value`, `json!`, `from_value`) | a number if a 64-bit integer or a float of 15 significant digits holds it, else a string | an integer, a string, a float of at most 15 significant digits |
+/// | `serde_json::Value` (`to_value`, `json!`, `from_value`) | a number if a 64-bit integer or a float of 15 significant digits can hold it, otherwise a string | an integer, a string, a float of at most 15 significant digits |
 /// | `flatten`, `tag`, `untagged` | as the format does | the same |
 /// | YAML, TOML, CBOR, MessagePack, CSV, … | a string | the same; a CSV cell with all its digits |
-/// | formats that do not describe their values (bincode, postcard) | a string | an error |
+/// | formats that are not self-describing (bincode, postcard) | a string | an error |
 ///
-/// A float of more digits is an error that says what to do, since nobody knows any more which number it was. (In an
-/// `untagged` enum serde tries the next variant then, as after every error: let no variant there take any value.)
-/// What another reader has rounded before, nobody can see: a document with 0.30000000000000001, which is the same
-/// float as 0.3, reads as 0.3 through `flatten`. Directly through `serde_json`, in strings, and when any crate of the
-/// program switches on serde_json's feature `arbitrary_precision`, there are no floats and no such limits.
+/// A float with more digits is an error that says what to do, because it is no longer known which number it was. (In
+/// an `untagged` enum serde then tries the next variant, as after every error, so no variant there should accept any
+/// value.) Rounding by another reader beforehand cannot be detected: a document with 0.30000000000000001, which is
+/// the same float as 0.3, reads as 0.3 through `flatten`. Directly through `serde_json`, in strings, and if any crate
+/// of the program enables serde_json's feature `arbitrary_precision`, there are no floats and no such limits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Decimal(rust_decimal::Decimal);
 
-/// The text is not a decimal number, or has more digits than a [`Decimal`] holds.
+/// The text is not a decimal number, or has more digits than a [`Decimal`] can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a decimal number of at most 28 digits")]
 pub struct ParseDecimalError;
@@ -101,40 +99,39 @@ impl Decimal {
             .map(Self)
     }
 
-    /// The value as `rust_decimal` holds it, for what is not here.
+    /// The value as a `rust_decimal::Decimal`, for operations that are not provided here.
     pub fn into_inner(self) -> rust_decimal::Decimal {
         self.0
     }
 
-    /// Reads text that is known to be one JSON value; `None` if it is not a number or does not fit.
+    /// Parses text that is known to be one JSON value; `None` if it is not a number or does not fit.
     pub(crate) fn from_json_number(text: &str) -> Option<Self> {
         if text.len() > LONGEST {
             return None;
         }
         match text.split_once(['e', 'E']) {
-            // `from_str_exact` refuses what does not fit, where `from_str` would round.
+            // `from_str_exact` rejects a number that does not fit, whereas `from_str` would round it.
             None => rust_decimal::Decimal::from_str_exact(text).ok(),
             Some((mantissa, exponent)) => scale(mantissa, exponent),
         }
         .map(Self)
     }
 
-    /// The value as an integer, if it is one that 64 bits hold.
+    /// The value as an integer, if it is one that fits into 64 bits.
     pub fn to_integer(self) -> Option<i64> {
         self.0.is_integer().then(|| self.0.to_i64()).flatten()
     }
 }
 
-/// The longest text of a number that is looked at. No value that fits takes as much, unless it was written to
-/// take time.
+/// The longest text of a number that is parsed. No value that fits is as long, unless it was written to waste time.
 const LONGEST: usize = 1_000;
 
 impl FromStr for Decimal {
     type Err = ParseDecimalError;
 
-    /// Reads the text of a JSON number.
+    /// Parses the text of a JSON number.
     fn from_str(text: &str) -> Result<Self, ParseDecimalError> {
-        // rust_decimal also takes forms that JSON does not (`1_000`, `+1`, `.5`); the shape is checked first.
+        // rust_decimal also accepts forms that JSON does not (`1_000`, `+1`, `.5`), so the form is checked first.
         if !is_json_number(text) {
             return Err(ParseDecimalError);
         }
@@ -148,7 +145,7 @@ fn scale(mantissa: &str, exponent: &str) -> Option<rust_decimal::Decimal> {
     let exponent = exponent.parse::<i64>().ok();
     let scale = exponent.and_then(|exponent| i64::from(value.scale()).checked_sub(exponent));
     if value.is_zero() {
-        // Zero stays zero however far the point moves. Its scale is kept where it can be: Python writes
+        // Zero stays zero however far the point moves. Its scale is kept if possible: Python writes
         // `0.0000000` as `0E-7`.
         let scale = scale.and_then(|scale| u32::try_from(scale).ok());
         let scale = scale.filter(|scale| *scale <= rust_decimal::Decimal::MAX_SCALE);
@@ -198,11 +195,11 @@ impl Serialize for Decimal {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let text = self.to_string();
         match Target::of::<S>() {
-            // A raw value is the one way to hand serde_json digits that it does not touch.
+            // A raw value is the only way to pass digits to serde_json without it changing them.
             Target::ExactJson => RawValue::from_string(text)
                 .map_err(ser::Error::custom)?
                 .serialize(serializer),
-            // JSON has it as a number, so a number it is wherever one holds it.
+            // JSON represents it as a number, so it is written as a number wherever a binary one can hold it.
             Target::LossyJson => match Binary::of(&text) {
                 Some(number) => number.serialize(serializer),
                 None => serializer.serialize_str(&text),

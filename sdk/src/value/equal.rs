@@ -1,4 +1,4 @@
-//! When two JSON texts are the same value.
+//! When two JSON texts represent the same value.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -10,11 +10,11 @@ use serde_json::value::RawValue;
 
 use super::{kind::Kind, number::same_number};
 
-/// How many arrays and objects may enclose each other in what is looked at value by value.
+/// How many levels of arrays and objects are compared value by value.
 pub(super) const MAX_DEPTH: usize = 127;
 
-/// Whether two valid JSON texts hold the same value: the order of fields, escapes and the form of numbers
-/// aside. Below [`MAX_DEPTH`] levels the texts must be the same, white space aside.
+/// Whether two valid JSON texts represent the same value, regardless of the order of fields, escapes and
+/// the form of numbers. Below [`MAX_DEPTH`] levels the texts must be the same, apart from white space.
 pub(super) fn same_value(left: &str, right: &str) -> bool {
     same_text(left, right) || same_at(left, right, 0)
 }
@@ -59,7 +59,7 @@ fn items(text: &str) -> Option<Vec<&RawValue>> {
     serde_json::from_str(text).ok()
 }
 
-/// The fields in the order of their names; of equal names the last.
+/// The fields sorted by name; of equal names the last one.
 fn fields(text: &str) -> Option<BTreeMap<Characters<'_>, &RawValue>> {
     serde_json::from_str(text).ok()
 }
@@ -74,8 +74,8 @@ fn same_string(left: &str, right: &str) -> bool {
     }
 }
 
-/// The characters of a JSON string, as bytes: a JSON string may hold halves of surrogate pairs, which no Rust
-/// string can.
+/// The characters of a JSON string, as bytes: a JSON string may contain unpaired surrogates, which a Rust
+/// string cannot.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Characters<'de>(Cow<'de, [u8]>);
 
@@ -106,7 +106,7 @@ impl<'de> Deserialize<'de> for Characters<'de> {
     }
 }
 
-/// Whether the texts are the same, white space between tokens aside.
+/// Whether the texts are the same, apart from white space between tokens.
 fn same_text(left: &str, right: &str) -> bool {
     left == right || significant(left).eq(significant(right))
 }

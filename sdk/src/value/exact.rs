@@ -17,11 +17,11 @@ use super::{
     },
 };
 
-/// Reads a number with `parse`, which takes the text of a JSON number and is `None` for what does not fit;
-/// `expected` says what it should have been.
+/// Decodes a number with `parse`, which takes the text of a JSON number and returns `None` for one that
+/// does not fit; `expected` says what it should have been.
 ///
-/// From serde_json directly the text is that of the document, and only a number is one. Everywhere else an
-/// integer, a float of at most 15 significant digits or a string is taken.
+/// Directly from serde_json, the text is that of the document, and only a number is accepted. From
+/// anything else, an integer, a float of at most 15 significant digits or a string is accepted.
 pub(super) fn read_number<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     expected: &'static str,
@@ -32,13 +32,13 @@ pub(super) fn read_number<'de, D: Deserializer<'de>, T>(
         expected,
         parse,
     };
-    // serde_json knows the name, other formats come back through `visit_newtype_struct`.
+    // serde_json recognises the name, and other formats call `visit_newtype_struct`.
     deserializer
         .deserialize_newtype_struct(RAW_VALUE, visitor)
         .map_err(self::expected(expected))
 }
 
-/// The text of a float that a deserializer with this error hands over.
+/// The text of a float from a deserializer with this error type.
 pub(super) fn float_from<E>(float: f64) -> Result<String, &'static str> {
     if format::floats_are_text::<E>() {
         shortest_text_of_float(float)
@@ -48,14 +48,14 @@ pub(super) fn float_from<E>(float: f64) -> Result<String, &'static str> {
 }
 
 struct NumberVisitor<T> {
-    /// Whether raw text is that of a document, and not made of what a `Value` holds.
+    /// Whether raw text comes from the document, rather than from the contents of a `Value`.
     is_document: bool,
     expected: &'static str,
     parse: fn(&str) -> Option<T>,
 }
 
 impl<T> NumberVisitor<T> {
-    /// The value of what is known to be the text of a JSON value.
+    /// The value of text that is known to be a JSON value.
     fn exactly<E: de::Error>(&self, text: &str) -> Result<T, E> {
         // serde's own message for a wrong value would repeat the value.
         (self.parse)(text).ok_or_else(|| self.unexpected())
@@ -69,7 +69,7 @@ impl<T> NumberVisitor<T> {
         self.exactly(&text.map_err(E::custom)?)
     }
 
-    /// The value of raw text that a `Value`, or nobody knows what, was written as.
+    /// The value of raw text that was written from a `Value`, or from an unknown source.
     fn visit_written<E: de::Error>(&self, text: &str) -> Result<T, E> {
         if text.starts_with('"') {
             let text: String = serde_json::from_str(text).map_err(|_| self.unexpected())?;

@@ -1,4 +1,4 @@
-//! Identifiers: opaque strings, one distinct type for each kind of thing they name.
+//! Identifiers: opaque strings, with a distinct type for each kind of thing that they name.
 
 use compact_str::CompactString;
 
@@ -22,7 +22,7 @@ macro_rules! identifier {
                 Self(CompactString::new(value))
             }
 
-            /// The string, as it stands on the wire.
+            /// The string as it is on the wire.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -78,7 +78,7 @@ macro_rules! identifier {
 }
 
 identifier! {
-    /// Identifies an agent. Opaque: its form is the service's business (specification, "Resources and their fields").
+    /// Identifies an agent. Opaque: its form is up to the service (specification, "Resources and their fields").
     ///
     /// ```
     /// let id = dealkit::AgentId::from("a_1");

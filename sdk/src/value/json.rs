@@ -1,4 +1,4 @@
-//! Any JSON value, kept as the text it came in.
+//! Any JSON value, kept as its original text.
 
 use std::fmt;
 
@@ -13,13 +13,13 @@ use super::{
 
 /// Any JSON value, kept as its exact text: no digit of a number ever changes.
 ///
-/// This is what free-form fields (`clientMetadata`) and undocumented fields are read into and written
-/// from. `Debug` shows the kind only: the content may be personal.
+/// Free-form fields (`clientMetadata`) and undocumented fields are decoded into this type and
+/// serialized from it. `Debug` shows only the kind, because the content may be personal data.
 ///
-/// Two values are equal when they are the same value: in objects the order of fields does not matter and
-/// of equal names the last counts, in strings escapes do not matter, and numbers are equal when they are
-/// exactly the same number. What nests deeper than [`Json::MAX_DEPTH`] levels is equal when the texts are,
-/// white space between tokens aside.
+/// Two values are equal if they are the same JSON value: in objects the order of fields does not matter
+/// and of equal names the last counts, in strings escapes do not matter, and numbers are equal if they are
+/// exactly the same number. Anything nested deeper than [`Json::MAX_DEPTH`] levels is equal if the texts
+/// are, apart from white space between tokens.
 ///
 /// ```
 /// use dealkit::Json;
@@ -33,24 +33,24 @@ use super::{
 ///
 /// # In other formats
 ///
-/// Directly through `serde_json`, the text is read and written as it is. Elsewhere (`serde_json::Value`,
-/// `flatten`, `tag`, `untagged`, YAML, TOML, CBOR, …) a `Json` is the format's own map, list, string or number, down to
-/// [`Json::MAX_DEPTH`] levels. It is the same value when it comes back, or there is an error: numbers are written as
+/// Directly through `serde_json`, the text is read and written unchanged. Elsewhere (`serde_json::Value`, `flatten`,
+/// `tag`, `untagged`, YAML, TOML, CBOR, …) a `Json` is the format's own map, list, string or number, down to
+/// [`Json::MAX_DEPTH`] levels. After a round trip it is the same value, or there is an error: numbers are written as
 /// 64-bit integers or as floats of at most 15 significant digits, and read by the same rule as a
-/// [`Decimal`](crate::Decimal), but strings stay strings. Of the text, white space, the order of fields
-/// and the form of numbers (`1e2` for `100`) may change.
+/// [`Decimal`](crate::Decimal), but strings stay strings. White space, the order of fields and the form of numbers
+/// (`1e2` for `100`) may change in the text.
 #[derive(Clone)]
 pub struct Json(Box<RawValue>);
 
 impl Json {
-    /// How many arrays and objects may enclose each other in what [`Json::deserialize`] reads. A `Json` itself nests
-    /// as deep as its text does: keeping, copying and writing it take no recursion.
+    /// The maximum depth of nested arrays and objects that [`Json::deserialize`] reads. A `Json` itself nests as
+    /// deeply as its text does: keeping, copying and writing it take no recursion.
     pub const MAX_DEPTH: usize = equal::MAX_DEPTH;
 
     /// Keeps `text` if it is one JSON value.
     ///
     /// # Errors
-    /// When the text is not one JSON value; the error names line and column.
+    /// If the text is not one JSON value; the error names line and column.
     pub fn parse(text: impl Into<String>) -> Result<Self, serde_json::Error> {
         RawValue::from_string(text.into()).map(Self)
     }
@@ -68,16 +68,16 @@ impl Json {
         self.0.get()
     }
 
-    /// Reads the value as a type of yours, for example `serde_json::Value`.
+    /// Deserializes the value into a type of yours, for example `serde_json::Value`.
     ///
     /// # Errors
-    /// When the value does not have the shape of `T`, or nests deeper than [`Json::MAX_DEPTH`] levels where
-    /// `T` looks at them.
+    /// If the value does not have the shape of `T`, or nests deeper than [`Json::MAX_DEPTH`] levels in a
+    /// part that `T` reads.
     pub fn deserialize<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.as_str())
     }
 
-    /// Keeps a value that serde_json has already found to be JSON.
+    /// Keeps a value that serde_json has already validated.
     pub(crate) fn from_raw(raw: &RawValue) -> Self {
         Self(raw.to_owned())
     }
@@ -126,7 +126,7 @@ impl fmt::Debug for Json {
 }
 
 impl fmt::Display for Json {
-    /// The exact JSON text, content and all.
+    /// The exact JSON text, including its content.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -134,7 +134,7 @@ impl fmt::Display for Json {
 
 impl From<Value> for Json {
     fn from(value: Value) -> Self {
-        // Writing a `Value` cannot fail: its keys are strings and its numbers are finite.
+        // A `Value` always serializes: its keys are strings and its numbers are finite.
         Self::from_serialize(&value).unwrap_or_else(|_| Self(RawValue::NULL.to_owned()))
     }
 }
@@ -143,7 +143,7 @@ macro_rules! from_scalar {
     ($($scalar:ty),+) => {$(
         impl From<$scalar> for Json {
             fn from(value: $scalar) -> Self {
-                // Writing a scalar cannot fail.
+                // A scalar always serializes.
                 Self::from_serialize(&value).unwrap_or_else(|_| Self(RawValue::NULL.to_owned()))
             }
         }

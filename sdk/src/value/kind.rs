@@ -1,6 +1,6 @@
-//! What kind of value a JSON text holds.
+//! The kind of value that a JSON text contains.
 
-/// The kinds of JSON value, as error texts name them.
+/// The kinds of JSON value, as named in error texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Null,
@@ -14,7 +14,7 @@ pub(crate) enum Kind {
 impl Kind {
     /// The kind of the valid JSON value `text`, by its first character.
     pub(crate) fn of(text: &str) -> Self {
-        // White space is rare before it, and looked for a character at a time.
+        // Leading white space is rare, and is skipped one character at a time.
         let text = match text.as_bytes() {
             [b'!'..=u8::MAX, ..] => text,
             _ => text.trim_start(),

@@ -1,4 +1,4 @@
-//! Small value types: each reads, writes and compares one kind of value, and knows no HTTP.
+//! Small value types: each parses, formats and compares one kind of value, and knows nothing of HTTP.
 
 mod arithmetic;
 mod datetime;

@@ -5,12 +5,12 @@ use serde::{Serialize, Serializer};
 
 use super::format_date;
 
-/// `null` or a value: what a field is sent as where the specification says "or null".
+/// `null` or a value, for a field that the specification describes as "or null".
 ///
-/// The reference server treats a null as it does a field that is left out; another service may not, so both
-/// can be said, each in one way. See the table at [`CreateAgent`](crate::CreateAgent).
+/// The reference server treats null like an omitted field; another service may not, so there is one way to
+/// express each of them. See the table at [`CreateAgent`](crate::CreateAgent).
 ///
-/// An `Option` does not become one: whether its `None` meant null or nothing, nobody could see.
+/// An `Option` does not convert into one, because nobody could tell whether its `None` meant null or absent.
 ///
 /// ```
 /// use dealkit::Nullable;
@@ -36,7 +36,7 @@ impl<T> Nullable<T> {
         }
     }
 
-    /// The same with the value borrowed.
+    /// Borrows the value.
     pub fn as_ref(&self) -> Nullable<&T> {
         match self {
             Nullable::Null => Nullable::Null,
@@ -44,7 +44,7 @@ impl<T> Nullable<T> {
         }
     }
 
-    /// The same with the value changed.
+    /// Maps the value.
     pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Nullable<U> {
         match self {
             Nullable::Null => Nullable::Null,
@@ -65,7 +65,7 @@ impl From<&str> for Nullable<String> {
     }
 }
 
-/// A date of birth can be given as a date; it is sent as `YYYY-MM-DD`.
+/// A date of birth can be given as a date, and is sent as `YYYY-MM-DD`.
 impl From<NaiveDate> for Nullable<String> {
     fn from(date: NaiveDate) -> Self {
         Nullable::Value(format_date(date))

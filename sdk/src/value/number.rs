@@ -1,34 +1,34 @@
-//! JSON numbers as text: when two are the same, and which of them a binary number holds.
+//! JSON numbers as text: when two are equal, and which of them a binary number can hold.
 
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// Every decimal number of so many significant digits comes back from a 64-bit float as itself.
+/// Every decimal number with this many significant digits survives a round trip through a 64-bit float.
 const CERTAIN_DIGITS: usize = f64::DIGITS as usize;
 
 /// Whether the text is one JSON number and nothing else.
 pub(super) fn is_json_number(text: &str) -> bool {
-    // A JSON number is the one JSON value that begins with a minus sign or a digit.
+    // A number is the only JSON value that begins with a minus sign or a digit.
     text.starts_with(|first: char| first == '-' || first.is_ascii_digit())
         && serde_json::from_str::<&RawValue>(text).is_ok_and(|raw| raw.get().len() == text.len())
 }
 
-/// What is said of a float that may have been another number before it became a float.
+/// The message for a float that may have been another number before it became a float.
 pub(super) const UNCERTAIN: &str = "expected a number whose digits are certain, found a binary float of more than 15 \
     significant digits: write the number as a string, or read the document directly with serde_json (not through \
     `serde_json::Value`, `flatten`, `tag` or `untagged`)";
 
-/// What is said of a float that no JSON number is.
+/// The message for a float that is not a JSON number.
 pub(super) const NOT_FINITE: &str = "expected a number, found an infinite one or NaN";
 
-/// The text of a float that stands for one JSON number.
+/// The text of a float that represents exactly one JSON number.
 ///
 /// # Errors
-/// When it has more than 15 significant digits: many decimal numbers are the same float then, and which one was
-/// meant is not known. The error is the text that says so.
+/// If it has more than 15 significant digits: many decimal numbers then map to the same float, and it is not
+/// known which one was meant. The error is the message that says so.
 pub(super) fn text_of_float(float: f64) -> Result<String, &'static str> {
     let text = shortest_text_of_float(float)?;
-    // Below the normal numbers, floats have fewer digits.
+    // Subnormal floats have fewer digits.
     let is_short = float == 0.0 || float.is_normal();
     if is_short && significant_digits(&text) <= CERTAIN_DIGITS {
         Ok(text)
@@ -37,19 +37,19 @@ pub(super) fn text_of_float(float: f64) -> Result<String, &'static str> {
     }
 }
 
-/// The shortest JSON number that is read as this float.
+/// The shortest JSON number that parses to this float.
 ///
 /// # Errors
-/// When there is none, a text that says so.
+/// If there is none, a message that says so.
 pub(super) fn shortest_text_of_float(float: f64) -> Result<String, &'static str> {
     serde_json::Number::from_f64(float)
         .map(|number| number.to_string())
         .ok_or(NOT_FINITE)
 }
 
-/// [`text_of_float`] for a float of 32 bits, which holds 6 significant digits.
+/// [`text_of_float`] for a 32-bit float, which holds 6 significant digits.
 pub(super) fn text_of_short_float(float: f32) -> Result<String, &'static str> {
-    // Not by way of 64 bits, where 10.1 has become 10.100000381469727.
+    // Not through 64 bits, where 10.1 has become 10.100000381469727.
     let same_text = float.to_string().parse().unwrap_or(f64::NAN);
     let text = text_of_float(same_text)?;
     let is_short = float == 0.0 || float.is_normal();
@@ -64,14 +64,14 @@ fn significant_digits(number: &str) -> usize {
     Number::of(number).digits().count()
 }
 
-/// Whether a JSON number that a `serde_json::Value` was written as cannot have been another one before it was read
-/// into the `Value`: it is an integer, or a float that is certain.
+/// Whether a JSON number that was written from a `serde_json::Value` cannot have been another number before it was
+/// read into the `Value`: it is an integer, or a float that is certain.
 pub(super) fn is_certain(text: &str) -> bool {
     let is_float = text.contains(['.', 'e', 'E']);
     !is_float || Binary::of(text).is_some()
 }
 
-/// A number of 64 bits that stands for one JSON number alone.
+/// A 64-bit number that represents exactly one JSON number.
 #[derive(Clone, Copy)]
 pub(super) enum Binary {
     Integer(i64),
@@ -80,7 +80,7 @@ pub(super) enum Binary {
 }
 
 impl Binary {
-    /// The binary number that the JSON number `text` comes back from.
+    /// The binary number that converts back to the JSON number `text`.
     pub(super) fn of(text: &str) -> Option<Self> {
         if let Ok(integer) = text.parse() {
             return Some(Self::Integer(integer));
@@ -104,7 +104,7 @@ impl Serialize for Binary {
     }
 }
 
-/// Whether two JSON numbers are the same number, however they are written.
+/// Whether two JSON numbers are equal, however they are written.
 pub(super) fn same_number(left: &str, right: &str) -> bool {
     let (left, right) = (Number::of(left), Number::of(right));
     if left.is_zero() || right.is_zero() {
@@ -116,7 +116,7 @@ pub(super) fn same_number(left: &str, right: &str) -> bool {
         && difference(left.exponent, right.exponent) == Some(right.point() - left.point())
 }
 
-/// A JSON number in its parts. It is never worked out: `1e999999999` has a billion digits.
+/// A JSON number in its parts. It is never evaluated: `1e999999999` has a billion digits.
 struct Number<'a> {
     is_negative: bool,
     whole: &'a str,
@@ -146,7 +146,7 @@ impl<'a> Number<'a> {
         whole.bytes().chain(end.bytes()).skip(self.zeros())
     }
 
-    /// How many zeros come first.
+    /// The number of leading zeros.
     fn zeros(&self) -> usize {
         let digits = self.whole.bytes().chain(self.fraction.bytes());
         digits.take_while(|digit| *digit == b'0').count()
@@ -156,14 +156,14 @@ impl<'a> Number<'a> {
         self.zeros() == self.whole.len() + self.fraction.len()
     }
 
-    /// Where the decimal point stands, from before the first digit that is not zero.
+    /// The position of the decimal point, relative to the first digit that is not zero.
     fn point(&self) -> i128 {
         self.whole.len() as i128 - self.zeros() as i128
     }
 }
 
-/// How much larger the first of two integers of any length is; `None` where that is more than any two texts
-/// in memory are long.
+/// The difference between two integers of any length; `None` if it is greater than the length of any two
+/// texts in memory.
 fn difference(left: &str, right: &str) -> Option<i128> {
     let (left_sign, left) = sign_and_digits(left);
     let (right_sign, right) = sign_and_digits(right);
@@ -186,7 +186,7 @@ fn sign_and_digits(integer: &str) -> (i128, &str) {
     }
 }
 
-/// The digits, with zeros before them up to this length.
+/// The digits, padded with leading zeros to this length.
 fn padded(digits: &str, length: usize) -> impl Iterator<Item = i128> {
     std::iter::repeat_n(0, length - digits.len())
         .chain(digits.bytes().map(|digit| i128::from(digit - b'0')))

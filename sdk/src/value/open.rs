@@ -4,22 +4,22 @@ use compact_str::CompactString;
 
 use super::{Role, text::like_a_string};
 
-/// A value of an open set that dealkit does not know, as it came: what `Other` of
-/// [`DealStatus`] and its siblings holds.
+/// A value of an open set that dealkit does not know, unchanged: the content of `Other` in
+/// [`DealStatus`] and similar types.
 ///
-/// Nobody but dealkit makes one, so that a value which is known is never an `Other`:
+/// Only dealkit creates one, so that a known value is never an `Other`:
 /// `DealStatus::from("CLOSED")` is `DealStatus::Closed`, wherever the string came from.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Undocumented(CompactString);
 
 impl Undocumented {
-    /// For [`open_set`] alone, which has looked whether the value is documented.
+    /// Only for [`open_set`], which has checked whether the value is documented.
     #[inline]
     pub(crate) fn new(text: impl Into<CompactString>) -> Self {
         Self(text.into())
     }
 
-    /// The string, as it stands on the wire.
+    /// The string as it is on the wire.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -29,20 +29,20 @@ like_a_string!(Undocumented);
 
 /// Defines an open set: its documented values, and `Other` for the rest.
 ///
-/// Equality, order and hash are those of the string, as `Borrow<str>` asks for.
+/// Equality, order and hash are those of the string, as `Borrow<str>` requires.
 macro_rules! open_set {
     ($(#[$doc:meta])* $name:ident {
         $( $(#[$value_doc:meta])* $value:ident = $wire:expr, )*
     }) => {
         $(#[$doc])*
         ///
-        /// A value that gets a variant in a later version is then no `Other` any more: compare with a string
-        /// (`== "SOMETHING"`) where a value has none yet.
+        /// If a later version adds a variant for a value, that value is no longer an `Other`: for a value
+        /// without a variant, compare with a string (`== "SOMETHING"`).
         #[derive(Clone)]
         #[non_exhaustive]
         pub enum $name {
             $( $(#[$value_doc])* $value, )*
-            /// Any other value, as it came.
+            /// Any other value, unchanged.
             Other($crate::value::Undocumented),
         }
 
@@ -50,7 +50,7 @@ macro_rules! open_set {
             /// Every documented value.
             pub const ALL: &'static [Self] = &[$(Self::$value),*];
 
-            /// The string, as it stands on the wire.
+            /// The string as it is on the wire.
             pub fn as_str(&self) -> &str {
                 match self {
                     $( Self::$value => $wire, )*
@@ -58,7 +58,7 @@ macro_rules! open_set {
                 }
             }
 
-            /// The documented value that this string is.
+            /// The documented value that this string represents.
             #[allow(unused_variables, reason = "some sets have no documented value")]
             #[inline]
             fn documented(text: &str) -> Option<Self> {
@@ -190,7 +190,8 @@ open_set! {
     }
 }
 
-// The sets without a documented value are enums too: the first one is then one more variant, and breaks nobody.
+// Sets without a documented value are enums too, so that the first documented one is only one more variant, and
+// breaks nobody.
 open_set! {
     /// Side of a listing contract. An open set; no value is documented.
     ListingSide {}
@@ -207,8 +208,8 @@ open_set! {
 }
 
 open_set! {
-    /// Role of an agent. An open set, whose documented values are those of [`Role`], the closed set that the
-    /// rules of a request ask for.
+    /// Role of an agent. An open set, whose documented values are those of [`Role`], the closed set that a
+    /// request must use.
     ///
     /// ```
     /// use dealkit::{AssignedRole, Role};

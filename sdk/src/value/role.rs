@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::expected::expected;
 
 /// Role of the agent to create. The set is closed in a request (specification, "Create agent"); a
-/// response may name others, see [`AssignedRole`](crate::AssignedRole).
+/// response may contain others, see [`AssignedRole`](crate::AssignedRole).
 ///
 /// ```
 /// use dealkit::Role;
@@ -27,7 +27,7 @@ pub enum Role {
     OfficeAdmin,
     /// `ADMIN`
     Admin,
-    /// `AGENT`, the role of a request that names none.
+    /// `AGENT`, the role if a request does not name one.
     #[default]
     Agent,
 }
@@ -42,7 +42,7 @@ impl Role {
         Role::Agent,
     ];
 
-    /// The role as it stands on the wire.
+    /// The role as it is on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Role::CollectiveAdmin => "COLLECTIVE_ADMIN",
@@ -60,7 +60,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// The string is none of the five roles that a request may name.
+/// The string is not one of the five roles that a request may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected one of COLLECTIVE_ADMIN, BROKER_ADMIN, OFFICE_ADMIN, ADMIN, AGENT")]
 pub struct UnknownRole;

@@ -1,7 +1,7 @@
-//! What every type has that is a string on the wire.
+//! What all types that are strings on the wire have in common.
 
-/// Gives a type that has `as_str()` what a string has: it shows itself, can be looked up by, and compares
-/// with strings from both sides.
+/// Gives a type that has `as_str()` the abilities of a string: it can be displayed, used as a lookup key,
+/// and compared with strings from both sides.
 macro_rules! like_a_string {
     ($name:ident) => {
         impl std::fmt::Debug for $name {

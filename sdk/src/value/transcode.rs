@@ -21,8 +21,8 @@ use super::{
 
 const TOO_DEEP: &str = "expected at most 127 levels of arrays and objects: only serde_json directly reads and writes more";
 
-/// Writes the JSON value `json`: to serde_json as the text it is, to other formats as their own maps, lists and
-/// numbers.
+/// Serializes the JSON value `json`: for serde_json as its unchanged text, for other formats as their own maps,
+/// lists and numbers.
 pub(super) fn write<S: Serializer>(json: &RawValue, serializer: S) -> Result<S::Ok, S::Error> {
     match Target::of::<S>() {
         Target::ExactJson => json.serialize(serializer),
@@ -34,14 +34,14 @@ pub(super) fn write<S: Serializer>(json: &RawValue, serializer: S) -> Result<S::
     }
 }
 
-/// A JSON value on its way into another format.
+/// A JSON value being serialized into another format.
 struct Transcoded<'a> {
     text: &'a str,
     depth: usize,
 }
 
 impl Transcoded<'_> {
-    /// The depth of what is inside of this value.
+    /// The depth of the values within this one.
     fn inside<E: ser::Error>(&self) -> Result<usize, E> {
         if self.depth == MAX_DEPTH {
             Err(E::custom(TOO_DEEP))
@@ -55,7 +55,7 @@ impl Serialize for Transcoded<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let text = self.text.trim();
         match Kind::of(text) {
-            // Not `none`, which some formats leave out together with its name.
+            // Not `none`, because some formats then omit the field together with its name.
             Kind::Null => serializer.serialize_unit(),
             Kind::Boolean => serializer.serialize_bool(text == "true"),
             Kind::Number => Binary::of(text)
@@ -81,7 +81,7 @@ impl Serialize for Transcoded<'_> {
             }
             Kind::Object => {
                 let depth = self.inside()?;
-                // Of equal names the last counts; some formats would refuse both.
+                // Of equal names the last counts; some formats would reject duplicates.
                 let fields: BTreeMap<String, &RawValue> =
                     serde_json::from_str(text).map_err(ser::Error::custom)?;
                 serializer.collect_map(fields.into_iter().map(|(name, value)| {
@@ -93,8 +93,8 @@ impl Serialize for Transcoded<'_> {
     }
 }
 
-/// Reads any value as JSON text: from serde_json as it stands in the document, from other formats as the JSON of
-/// what they hand over.
+/// Decodes any value as JSON text: from serde_json as it is in the document, from other formats by converting
+/// their values to JSON.
 pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<RawValue>, D::Error> {
     if format::reads_json_text::<D>() {
         return Box::<RawValue>::deserialize(deserializer);
@@ -118,8 +118,8 @@ pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<Raw
     RawValue::from_string(json).map_err(|_| de::Error::custom("expected a JSON value"))
 }
 
-/// What dealkit says of a value, without the way to it: some formats write it before the text, and in a value of free
-/// form it is made of names that may be personal.
+/// dealkit's message about a value, without the path to it: some formats put the path before the message, and in a
+/// free-form value it consists of names that may be personal data.
 fn without_names<E: de::Error>(error: E) -> E {
     let text = error.to_string();
     [TOO_DEEP, UNCERTAIN, NOT_FINITE]
@@ -128,25 +128,25 @@ fn without_names<E: de::Error>(error: E) -> E {
         .map_or(error, E::custom)
 }
 
-/// What raw text that serde_json hands over was made of.
+/// The origin of raw text that serde_json passes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Raw {
     /// The text of a document.
     Exact,
-    /// Perhaps a `Value`, whose numbers have been binary floats.
+    /// Possibly a `Value`, whose numbers have been binary floats.
     Rounded,
 }
 
-/// Writes what it visits as JSON.
+/// Writes the values that it visits as JSON.
 struct JsonWriter<'o> {
     out: &'o mut String,
     depth: usize,
-    /// `None` where raw text cannot be: it was asked for at the top alone.
+    /// `None` where there cannot be raw text, because it was asked for only at the top level.
     raw: Option<Raw>,
 }
 
 impl JsonWriter<'_> {
-    /// What writes a value inside this one.
+    /// The writer for a value inside this one.
     fn inner(&mut self) -> JsonWriter<'_> {
         JsonWriter {
             out: self.out,
@@ -286,7 +286,7 @@ impl<'de> Visitor<'de> for JsonWriter<'_> {
                     self.push(&text);
                     return Ok(());
                 }
-                // JSON has no dates: they are strings.
+                // JSON has no dates: they become strings.
                 (TOML_DATETIME, _) => {
                     let Name(text) = fields.next_value()?;
                     return self.push_string(&text);
@@ -309,7 +309,7 @@ impl<'de> Visitor<'de> for JsonWriter<'_> {
     }
 }
 
-/// Whether none of the numbers in the JSON text can have been another one before it became a float.
+/// Whether no number in the JSON text can have been another one before it became a float.
 fn all_certain(json: &str) -> bool {
     let mut rest = json;
     while let Some(start) = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit()) {
@@ -330,7 +330,7 @@ fn all_certain(json: &str) -> bool {
     true
 }
 
-/// How long the JSON string is that the text begins with, quotes included.
+/// The length of the JSON string with which the text begins, including quotes.
 fn string_length(text: &str) -> usize {
     let mut is_escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {
