@@ -1,5 +1,5 @@
-"""Writes `_derived.py`: the resources of `_resources.py` awaited, with the whole response, and both; and
-`params.py`: the arguments of `create` as a type, and the names of the roles in `enums.py`.
+"""Writes `_derived.py` (the resources of `_resources.py` awaited, with the whole response, and both) and `params.py`
+(the arguments of `create` as a type, and the names of the roles in `enums.py`).
 
     python bindings/generate.py            # writes the files
     python bindings/generate.py --check    # fails if they are not what would be written
@@ -25,7 +25,7 @@ Written by bindings/generate.py from _resources.py: do not change it here.
 """
 '''
 
-PARAMS_HEAD = '''"""The types of what a request is made of.
+PARAMS_HEAD = '''"""The types of the parts of a request.
 
 Written by bindings/generate.py from _resources.py and enums.py: do not change it here.
 """
@@ -41,15 +41,15 @@ __all__ = ["AgentProfileParams", "CreateAgentParams", "RoleName", "untyped_profi
 
 RoleName = Literal[NAMES]
 """The names of the roles that a request can name. Any other string goes through ``Role(text)``, which refuses
-what is none of these."""
+anything else."""
 '''
 
-# A method, with the decorators before it.
+# A method, with its decorators.
 METHOD = re.compile(r"^    (?:@\w+(?:\(\w+\))?\n    )*def .*?(?=^    (?:@|def )|\Z)", re.DOTALL | re.MULTILINE)
 
 
 def derived(source: str, is_async: bool, is_raw: bool) -> str:
-    """One class of `_resources.py` in another way of calling."""
+    """A variant of one class of `_resources.py`."""
     name = re.match(r"class (\w+):", source)
     assert name is not None
     client = "AsyncClient" if is_async else "Client"
@@ -60,7 +60,7 @@ def derived(source: str, is_async: bool, is_raw: bool) -> str:
 
 
 def method(text: str, is_async: bool, is_raw: bool) -> str:
-    """One method in another way of calling."""
+    """A variant of one method."""
     if "raw=False" in text or ") -> DealIterator[" in text:
         if is_raw:
             text = re.sub(r"Iterator\[(Agent|Deal)\b", r"Iterator[RawResponse[\1]", text).replace(
@@ -71,7 +71,7 @@ def method(text: str, is_async: bool, is_raw: bool) -> str:
             text = text.replace("as an iterator", "as an async iterator").replace(">>> for ", ">>> async for ")
         return text
     if "_service.send(" not in text:
-        # What brings no response has no raw form.
+        # A method that gets no response has no raw form.
         return "" if is_raw and "def __init__" not in text else text
     send = f"send{'_raw' if is_raw else ''}{'_async' if is_async else ''}"
     text = text.replace("_service.send(", f"_service.{send}(")
@@ -93,12 +93,12 @@ def params(source: str, roles: str) -> str:
     text += (
         "\n\nclass CreateAgentParams(TypedDict):\n"
         '    """An agent to create, as a dict: ``client.agents.create(**params)``.\n\n'
-        "    A pydantic model and a FastAPI route can take it: every rule is checked then, and every violation said.\n"
+        "    A pydantic model and a FastAPI route can take it: every rule is checked, and every violation reported.\n"
         '    """\n\n'
     )
     for argument in create.args.kwonlyargs:
         if argument.arg == "validate":
-            continue  # It is no part of the agent.
+            continue  # It is not part of the agent.
         assert argument.annotation is not None
         of = ast.unparse(argument.annotation)
         if of.endswith(" | Omitted"):
@@ -108,7 +108,7 @@ def params(source: str, roles: str) -> str:
 
 
 def argument_docs(docstring: str) -> dict[str, str]:
-    """What a docstring says of each argument."""
+    """The description of each argument in a docstring."""
     arguments = docstring.partition("Args:\n")[2].partition("\n\n")[0]
     return {
         match[1]: re.sub(r"\s+", " ", match[2]).strip()
@@ -130,7 +130,7 @@ def main() -> int:
 
 
 def calls(source: str) -> str:
-    """The module of the calls that are made in another way."""
+    """The module of the variants."""
     start = source.index("from __future__")
     first = source.index("\n\nclass ")
     imports = source[start:first].replace("import DealIterator", "import AsyncDealIterator, DealIterator")

@@ -1,7 +1,7 @@
-"""Installs the package into the environment of the Python that runs this, with the native module that cargo has built.
+"""Installs the package into the environment of the Python that runs this, with the native module built by cargo.
 
-With `pip install .` maturin has cargo build this package alone, and so with fewer features of what the workspace shares,
-all of which would be compiled once more. What is installed has maturin's metadata all the same.
+With `pip install .`, maturin would make cargo build only this package, and so with fewer features of the shared
+dependencies, all of which would be compiled again. The installed package still has maturin's metadata.
 
 Usage: python install.py FOLDER, where cargo has built, such as target/debug
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "bindings" / "python"
-# As cargo calls it on Linux, macOS and Windows.
+# The names that cargo gives it on Linux, macOS and Windows.
 MODULES = ["lib_native.so", "lib_native.dylib", "_native.dll"]
 
 

@@ -1,9 +1,9 @@
-"""Writes `_native.pyi`: the models from the fields that the built module states, the rest from this file.
+"""Writes `_native.pyi`: the models from the fields that the built module lists, the rest from this file.
 
     python bindings/stubs.py            # writes the file
     python bindings/stubs.py --check    # fails if it is not what would be written
 
-The rest is what the Python half calls; stubtest holds it against the module.
+The rest is what the Python half calls; stubtest checks it against the module.
 """
 
 import inspect
@@ -11,7 +11,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-# Its methods that are Python code are added by this module.
+# Importing `_models` adds the methods that are Python code.
 from dealkit import _models, _native
 from dealkit._types import given_type, read_type
 

@@ -1,7 +1,7 @@
-"""Calls on loopback, one at a time and many in flight, over HTTP/1.1 and HTTP/2, beside what people use for them.
+"""Calls on loopback, one at a time and many in flight, over HTTP/1.1 and HTTP/2, beside other libraries.
 
-CPU is that of this process alone, all threads together: the service, bare hyper with fixed responses, is another
-process. HTTP/2 goes through TLS, since dealkit and the peers agree on it there; HTTP/1.1 does not.
+CPU time is that of this process alone, all threads together: the service, bare hyper with fixed responses, is another
+process. HTTP/2 goes through TLS, since dealkit and the peers negotiate it there; HTTP/1.1 does not.
 
 Usage: python calls.py path/to/service [--rounds N] [--only NAME] [--results FILE]
 """
@@ -213,7 +213,7 @@ class Awaited:
         self._deals = dealkit.AsyncClient(base_url=url, service_key=KEY, ca_file=certificate).deals
         self._pyreqwest = pyreqwest_async(url, certificate)
         verify = True if certificate is None else ssl.create_default_context(cafile=certificate)
-        # It takes as many connections as there are calls in flight; the default is 100.
+        # It needs as many connections as there are calls in flight; the default is 100.
         limits = httpx.Limits(max_connections=None)
         self._httpx = httpx.AsyncClient(
             base_url=url, headers=HEADERS, http2=certificate is not None, verify=verify, limits=limits
@@ -304,14 +304,14 @@ def measure_async(bench: Bench, urls: Urls, over_http1: dealkit.Client) -> None:
 
 
 def measure_bulk(bench: Bench, client: dealkit.Client) -> None:
-    """That memory does not grow with the number of identifiers; Linux tells."""
+    """Checks that memory does not grow with the number of identifiers (on Linux)."""
     reset = Path("/proc/self/clear_refs")
     for count in [1_000, 10_000, 100_000]:
         table = point("python retrieve_many by ids", "ids", count, UNIT)
         resident = point("python retrieve_many by ids, memory", "ids", count, "MiB at most")
         if not (bench.wants(table.name) and reset.exists()):
             continue
-        # 5 sets the highest mark back to what is resident now.
+        # 5 resets the high-water mark to what is resident now.
         reset.write_text("5")
         seconds = many_turn(client, count, IN_FLIGHT)()
         bench.add(table, {"dealkit": [seconds * 1e6]})

@@ -1,9 +1,9 @@
-"""Validating and encoding the arguments of a create, beside pydantic and msgspec with the same rules.
+"""Validating and encoding the arguments of a create, compared with pydantic and msgspec with the same rules.
 
-pydantic checks e-mail addresses as it can, with email-validator, and URLs: that is the fair peer, for dealkit parses them
-too. msgspec has only patterns, and so has the second pydantic: less is checked, URLs not at all. All have every field of the
-specification and refuse arguments that it does not have; only dealkit keeps undocumented fields of the profile, and
-names every violation where msgspec stops at the first.
+pydantic checks e-mail addresses, with email-validator, and URLs: that is the fair peer, because dealkit parses them
+too. msgspec and the second pydantic have only patterns: they check less, and URLs not at all. All have every field of
+the specification and refuse arguments that it does not have; only dealkit keeps undocumented fields of the profile,
+and it names every violation where msgspec stops at the first.
 
 Usage: python create.py [--rounds N] [--results FILE]
 """
@@ -132,7 +132,7 @@ def main() -> None:
     for write in (with_msgspec, with_pydantic, with_patterns):
         assert {"role": "AGENT", **json.loads(write())} == documents.AGENT, f"{write.__name__} writes something else"
     with dealkit.Client(base_url="http://127.0.0.1:9", service_key="k") as client:
-        # It encodes, too: what is validated is the document that would be sent.
+        # This includes encoding: the document that would be sent is what is validated.
         validate = client.agents.validate
 
         def with_dealkit() -> None:

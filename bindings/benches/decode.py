@@ -1,4 +1,4 @@
-"""Decoding a deal from JSON, beside msgspec and pydantic with models of the same types.
+"""Decoding a deal from JSON, compared with msgspec and pydantic with models of the same types.
 
 Usage: python decode.py [--rounds N] [--only NAME] [--results FILE]
 """
@@ -30,12 +30,12 @@ UNTYPED: dict[str, Decode] = {"orjson, no types": orjson.loads, "json, no types"
 
 
 def three(deal: Any) -> object:
-    """What a script reads of a deal."""
+    """Reads the three fields of a deal that a script might."""
     return deal.status, deal.application.offers[0].percent_of_commission, deal.listing_contract.sale_price
 
 
 def every(deal: Any) -> None:
-    """Every field of the deal and of what is in it."""
+    """Reads every field of the deal and of its nested models."""
     contract, application = deal.listing_contract, deal.application
     _ = deal.id, deal.status, deal.phase, deal.expiry_date, deal.created_at, deal.metadata, deal.external_id
     _ = contract.id, contract.side, contract.side_split, contract.sale_price, contract.net_agent_commission
@@ -60,7 +60,7 @@ def every(deal: Any) -> None:
 
 
 def check(ours: object, its: object) -> None:
-    """That dealkit and a peer have read the same, field by field, and of the same types."""
+    """Checks that dealkit and a peer have read the same, field by field, with the same types."""
     if isinstance(its, msgspec.Struct):
         for field in msgspec.structs.fields(its):
             check(getattr(ours, field.name), getattr(its, field.name))

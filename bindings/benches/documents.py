@@ -10,7 +10,7 @@ _DEAL = Path(__file__).parents[2] / "sdk" / "benches" / "documents" / "deal.json
 # Contacts of a typical deal of 4.4 KB, and of a large one of 1 MB.
 TYPICAL, LARGE = 4, 1_500
 
-# What an agent is created of, as arguments and as the body has it.
+# The fields that an agent is created from, as arguments and as in the body.
 AGENT: dict[str, Any] = {
     "email": "ada@example.com",
     "first_name": "Ada",
@@ -24,7 +24,7 @@ AGENT: dict[str, Any] = {
 
 
 def deal(contacts: int = TYPICAL) -> bytes:
-    """A deal with 2 offers, 2 quotes, 2 sides and so many contacts of 5 fields."""
+    """A deal with 2 offers, 2 quotes, 2 sides and the given number of contacts with 5 fields each."""
     before, rest = _DEAL.read_text(encoding="utf-8").rstrip().split('"contacts": [', 1)
     contact, after = rest.split('], "sides"', 1)
     made = (contact.replace("c_0", f"c_{n}").replace("contact 0", f"contact {n}") for n in range(contacts))
@@ -32,7 +32,7 @@ def deal(contacts: int = TYPICAL) -> bytes:
 
 
 def deals_with_new_decimals(count: int) -> list[bytes]:
-    """Typical deals that share no decimal: every number with a point has digits of its own."""
+    """Typical deals that share no decimals: every number with a point has different digits."""
     pieces = [piece.partition(b".") for piece in deal().split(b": ")]
     made, fresh = [], 0
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""What one would write with FastAPI to develop against, for the benchmark of the server: a deal, behind a key."""
+"""A mock server as one would write it with FastAPI, for the benchmark of the server: a deal, behind a key."""
 
 from __future__ import annotations
 

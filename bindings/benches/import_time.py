@@ -1,4 +1,4 @@
-"""How long an import takes in a fresh interpreter, beside libraries that do the same job.
+"""How long an import takes in a fresh interpreter, compared with libraries that do the same job.
 
 Usage: python import_time.py [--rounds N] [--results FILE]
 """

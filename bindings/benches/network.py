@@ -1,4 +1,4 @@
-"""Calls over TLS and a network with a round trip of 30 ms, beside httpx.
+"""Calls over TLS and a network with a round trip of 30 ms, compared with httpx.
 
 Usage: python network.py path/to/service [--rounds N] [--only NAME] [--results FILE]
 """

@@ -1,4 +1,4 @@
-"""The services of the benchmarks as processes of their own, and what a process has used."""
+"""The services of the benchmarks, run as separate processes, and the resources that a process has used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-# What every service is called with. The one with fixed responses does not look at it.
+# The key that every service is called with. The one with fixed responses does not check it.
 KEY = "sandbox-key"
 
 
@@ -22,7 +22,7 @@ class Urls:
     tls_http1: str
     tls_http2: str
     far: str
-    """A round trip of 30 ms away, HTTP/1.1 over TLS."""
+    """The same, a round trip of 30 ms away: HTTP/1.1 over TLS."""
     certificate: str
     """The file of the certificate to trust."""
     pid: int
@@ -47,7 +47,7 @@ def fixed_service(program: Path, threads: int = 1) -> Iterator[Urls]:
 
 @contextmanager
 def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
-    """The process, which is ended."""
+    """The process, which is ended afterwards."""
     with process:
         try:
             yield process

@@ -1,4 +1,4 @@
-"""What `make bench` has measured, into the site and README.md: the figures with their day and machine, and the plots.
+"""Puts the results of `make bench` into the site and README.md: figures with their date and machine, and plots.
 
 Usage: python publish.py FOLDER, where report.py has written
 """
@@ -15,7 +15,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "docs" / "speed"
 README = ROOT / "README.md"
-# What of it README.md shows, each beside its first peer.
+# The tables that README.md shows, each compared with its first peer.
 HEADLINES = [
     ("Rust", "decode a deal of 4 KB"),
     ("Rust", "`retrieve`, 64 in flight"),
@@ -27,7 +27,7 @@ HEADLINES = [
 
 
 def section(measured: dict[str, Any]) -> str:
-    """What stands between the marks in README.md."""
+    """The text between the marks in README.md."""
     lines = [
         "CPU of dealkit for the same work, as a share of the peer's. "
         f"Measured: {measured['measured']}. Machine: {measured['machine']}.",

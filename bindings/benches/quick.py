@@ -1,8 +1,8 @@
-"""A few minutes of the benchmarks, compared with the ratios of ratios.json: a loss of more than 15 % fails.
+"""Runs a few minutes of the benchmarks and compares them with ratios.json: a loss of more than 15 % fails.
 
-What is compared is the work of one thread, decoding and validating, whose ratios to a peer are steady on a busy
-machine: by CPU time and, in Rust and where valgrind is installed, by instructions, which do not vary at all. What seems
-lost is measured once more.
+The comparison covers the work of one thread, decoding and validating, whose ratios to a peer are steady on a busy
+machine: by CPU time and, in Rust and if valgrind is installed, by instructions, which do not vary at all. An apparent
+loss is measured once more.
 
 Usage: python quick.py FOLDER_OF_THE_PROGRAMS [--update]
 """
@@ -30,7 +30,7 @@ LOSS = 1.15
 
 @dataclass(frozen=True)
 class Compared:
-    """A table of a program, and the peer in it that dealkit is compared with."""
+    """A table from a program, and the peer in it that dealkit is compared with."""
 
     program: str
     table: str
@@ -57,7 +57,7 @@ def command(programs: Path, compared: Compared) -> list[str]:
 
 
 def by_time(programs: Path, compared: Compared) -> float:
-    """Dealkit's CPU time to that of the peer."""
+    """The ratio of dealkit's CPU time to that of the peer."""
     with tempfile.NamedTemporaryFile("r", suffix=".json", encoding="utf-8") as results:
         arguments = [*command(programs, compared), "--rounds", "15", "--results", results.name]
         subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL)
@@ -68,7 +68,7 @@ def by_time(programs: Path, compared: Compared) -> float:
 
 
 def instructions(programs: Path, compared: Compared, contender: str) -> int:
-    """Instructions of one turn: what a second one adds to those of a program that makes one."""
+    """Instructions of one turn: what a second turn adds to those of a program that makes one."""
 
     def counted(turns: int) -> int:
         valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
@@ -102,11 +102,11 @@ def main() -> None:
     print("| dealkit to the peer | by | then | now | |\n|---|---|---|---|---|")
     for compared in COMPARED:
         for method, measure in methods.items():
-            # Starting Python takes minutes under valgrind.
+            # Starting Python under valgrind takes minutes.
             if method == "instructions" and compared.program.endswith(".py"):
                 continue
             name = f"{compared.table}, {method}"
-            # What has no ratio yet has not lost anything; that is said below.
+            # A table without a ratio yet cannot have lost anything; that is reported below.
             now, then = measure(given.programs, compared), committed.get(name, math.inf)
             if now > then * LOSS and not given.update:
                 now = min(now, measure(given.programs, compared))

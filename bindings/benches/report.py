@@ -1,4 +1,4 @@
-"""From what was measured to what is read: tables in Markdown, everything in JSON, curves as SVG, and what the site shows.
+"""Turns measurements into reports: tables in Markdown, everything in JSON, curves as SVG, and what the site shows.
 
 Usage: python report.py FOLDER; the results are in FOLDER/results, as the benchmarks in Rust and Python wrote them.
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 from rounds import markdown, quartiles, ratios
 
-# What the site shows: the language, the work, the name of a table, and the peers in it.
+# What the site shows: the language, the kind of work, the name of a table, and the peers in it.
 SHOWN: list[tuple[str, str, str, list[str]]] = [
     ("Rust", "decode a deal of 4 KB", "rust decode typical", ["serde_json into String, f64, no dates"]),
     ("Rust", "decode a deal of 1 MB", "rust decode large", ["serde_json into String, f64, no dates"]),
@@ -70,7 +70,7 @@ SHOWN: list[tuple[str, str, str, list[str]]] = [
     ("Sandbox", "POST", "server POST, CPU", ["bare hyper, fixed body"]),
     ("Sandbox", "GET", "server GET, mock servers, CPU", ["Prism", "FastAPI on uvicorn"]),
 ]
-# Of the sandbox alone.
+# Figures of the sandbox alone.
 FIGURES = {
     "start to first response": "server start",
     "program": "server size",
@@ -78,7 +78,7 @@ FIGURES = {
     "a stored agent of 589 bytes": "server bytes per stored agent: 100000",
 }
 COLOURS = ["#1f77b4", "#d95f02", "#2a9d5c", "#9467bd", "#c2498f"]
-# Between black and white, so that it is read on either; the site puts the colour of its text there.
+# Between black and white, so that it is readable on both; the site replaces it with its text colour.
 INK = "#808080"
 
 
@@ -95,7 +95,7 @@ def machine() -> str:
 
 
 def site(tables: dict[str, Any], day: str, curves: dict[str, str]) -> dict[str, Any]:
-    """What docs/speed/measured.json holds."""
+    """The content of docs/speed/measured.json."""
     rows = []
     for language, what, name, peers in SHOWN:
         for row in tables.get(name, {"rows": []})["rows"]:
@@ -120,7 +120,7 @@ def site(tables: dict[str, Any], day: str, curves: dict[str, str]) -> dict[str, 
 
 
 def plot(curve: str, points: list[dict[str, Any]], path: Path) -> None:
-    """One curve as SVG, the median and the quartiles of each point, without a background of its own."""
+    """One curve as SVG, with the median and the quartiles of each point, without a background of its own."""
     import matplotlib
 
     matplotlib.use("svg")

@@ -1,8 +1,8 @@
-"""Measuring beside others: everybody takes turns, many times over, and the ratio is taken round by round.
+"""Comparative measurements: the contenders take turns, many times over, and the ratio is taken round by round.
 
-A busy machine makes all of a round slower; the ratios within it stay. What is shown is the median of the
-turns, and in the last column the lower and upper quartile of the ratios. The programs in Rust do the same, and
-write the same file.
+A busy machine slows down a whole round; the ratios within it stay the same. The tables show the median of the turns
+and, in the last column, the lower and upper quartiles of the ratios. The programs in Rust do the same, and write the
+same file.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# Seconds that one unit of one contender's work takes, by any clock.
+# The seconds that one unit of a contender's work takes, by any clock.
 Turn = Callable[[], float]
 
 
 @dataclass(frozen=True)
 class Table:
-    """What a table is about."""
+    """The description of a table."""
 
     name: str
-    """What it is known by in every run."""
+    """Its name, the same in every run."""
     title: str
-    """What is measured, for people."""
+    """What is measured, for humans."""
     unit: str
-    """What a value is, such as ``µs CPU``."""
+    """The unit of a value, such as ``µs CPU``."""
     point: dict[str, Any] | None = None
     """Where the table stands on a curve: the curve's name, what changes along it, and its value here."""
 
@@ -74,7 +74,7 @@ class Bench:
         self._tables: list[dict[str, Any]] = []
 
     def wants(self, name: str) -> bool:
-        """Whether the table is asked for."""
+        """Whether the table is wanted."""
         return name.startswith(self._arguments.only)
 
     def compare(self, table: Table, contenders: Mapping[str, Turn], rounds: int | None = None) -> None:
@@ -99,7 +99,7 @@ class Bench:
         self.add(table, times)
 
     def rounds(self, most: int | None = None) -> Iterator[int]:
-        """The rounds of one table, until its time is over."""
+        """The rounds of one table, until its time is up."""
         end = time.monotonic() + self._arguments.seconds
         for number in range(min(most or self._arguments.rounds, self._arguments.rounds)):
             if number > 0 and time.monotonic() > end:
@@ -107,7 +107,7 @@ class Bench:
             yield number
 
     def add(self, table: Table, values: Mapping[str, Sequence[float]]) -> None:
-        """Adds a table whose values were measured otherwise, and prints it. The first row is dealkit's."""
+        """Adds a table whose values were measured in another way, and prints it. The first row is dealkit's."""
         rows = [{"name": name, "values": list(of_one)} for name, of_one in values.items()]
         made = {"name": table.name, "title": table.title, "unit": table.unit, "point": table.point, "rows": rows}
         self._tables.append(made)
@@ -116,13 +116,13 @@ class Bench:
         print(f"\n{markdown(made)}", flush=True)
 
     def finish(self) -> None:
-        """That something was measured."""
+        """Checks that something was measured."""
         if not self._tables:
             sys.exit(f"no table is called {self._arguments.only}")
 
 
 def ratios(table: Mapping[str, Any], row: Mapping[str, Any]) -> list[float]:
-    """Dealkit's value to that of the row, round by round."""
+    """The ratio of dealkit's value to that of the row, round by round."""
     return [ours / its for ours, its in zip(table["rows"][0]["values"], row["values"], strict=True)]
 
 
@@ -134,7 +134,7 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def number(value: float) -> str:
-    """A value with three digits or more."""
+    """A value with at least three digits."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}" if value >= 100 else f"{value:.2f}"
 
 

@@ -1,7 +1,7 @@
-"""The sandbox beside bare hyper with one fixed body, Prism and FastAPI: throughput, start, size and memory.
+"""The sandbox compared with bare hyper with one fixed body, Prism and FastAPI: throughput, start, size and memory.
 
-Throughput is measured with wrk, one thread and 32 connections; where it is missing, the rest is measured. The CPU time
-a request is that of the server's process, whatever else the machine does.
+Throughput is measured with wrk, one thread and 32 connections; if wrk is missing, the rest is measured. The CPU time
+per request is that of the server's process, whatever else the machine does.
 
 Usage: python server.py path/to/dealkit-server path/to/service [--rounds N] [--only NAME] [--results FILE]
 """
@@ -27,9 +27,9 @@ from rounds import Bench, Table, parser, point
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 2
-# Agents that are created after those that are stored, to measure what one takes.
+# How many agents are created on top of the stored ones, to measure the cost of one.
 MORE = 10_000
-# What wrk sends, and what it tells at the end. A request is for one of the deals, at random.
+# What wrk sends, and what it reports at the end. Each request is for one of the deals, at random.
 SCRIPT = """
 wrk.headers["x-service-key"] = "%(key)s"
 local deals, body = %(deals)d, %(body)s
@@ -53,14 +53,14 @@ class Server(NamedTuple):
     url: str
     pid: int
     prefix: str = "/v1"
-    """What its paths begin with."""
+    """The prefix of its paths."""
 
 
 Starts = Callable[[], AbstractContextManager[Server]]
 
 
 def agent(length: int = 589) -> bytes:
-    """The body of a create that long."""
+    """The body of a create with this length."""
     body = {**documents.AGENT, "profile": {**documents.AGENT["profile"], "clientMetadata": {"note": ""}}}
     body["profile"]["clientMetadata"]["note"] = "n" * (length - len(json.dumps(body)))
     return json.dumps(body).encode()
@@ -101,7 +101,7 @@ def free_port() -> int:
 
 @contextmanager
 def started(command: list[str], port: int, prefix: str) -> Iterator[Server]:
-    """A server that takes a while, until it responds."""
+    """A server that takes a while to start; waits until it responds."""
     url = f"http://127.0.0.1:{port}"
     with ended(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)) as process:
         for _ in range(600):
@@ -132,13 +132,13 @@ def prism(program: Path) -> Iterator[Server]:
     port = free_port()
     document = str(ROOT / "sdk" / "contract" / "openapi.json")
     command = [str(program), "mock", "--port", str(port), "--verboseLevel", "silent", document]
-    # It knows the paths of the document, without that of its servers.
+    # It serves the paths of the document, without the path in its `servers`.
     with started(command, port, "") as server:
         yield server
 
 
 def wrk(server: Server, *, deals: int = 0, body: bytes | None = None) -> tuple[float, float]:
-    """Requests a second, and microseconds of the server's CPU a request."""
+    """Requests per second, and microseconds of the server's CPU time per request."""
     url, pid, prefix = server
     script = SCRIPT % {
         "key": KEY,
@@ -194,7 +194,7 @@ def start_and_size(bench: Bench, program: Path, rounds: int) -> None:
 
 
 def create(connection: socket.socket, count: int, body: bytes) -> None:
-    """So many agents, 100 requests in one go."""
+    """Creates this many agents, 100 requests at a time."""
     head = f"POST /v1/agents HTTP/1.1\r\nhost: x\r\nx-service-key: {KEY}\r\ncontent-type: application/json\r\n"
     request = f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
     while count:
@@ -229,7 +229,7 @@ def stored_agents(bench: Bench, program: Path) -> None:
                 create(connection, MORE, body)
                 used = cpu_seconds(pid) - used
         bench.add(cpu, {"dealkit": [used / MORE * 1e6]})
-        # Pages of memory are too large to see fewer.
+        # Memory pages are too coarse to measure fewer.
         if count >= 10_000:
             each = point("server bytes per stored agent", "agents of 589 bytes", count, "bytes")
             bench.add(each, {"dealkit": [grown / count]})

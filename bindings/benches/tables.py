@@ -1,7 +1,7 @@
-"""Deals of the sandbox into a data frame, 64 in flight, beside what people write for it.
+"""Deals from the sandbox into a data frame, 64 in flight, compared with what people write for it.
 
-CPU is that of this process alone, all threads together; the sandbox is another process. The peers keep every number exact,
-as dealkit does: the short ways (`polars.from_dicts` of JSON) do not.
+CPU time is that of this process alone, all threads together; the sandbox is another process. The peers keep every
+number exact, as dealkit does: the shortcuts (`polars.from_dicts` of JSON) do not.
 
 Usage: python tables.py path/to/dealkit-server [--deals N] [--rounds N] [--only NAME] [--results FILE]
 """
@@ -50,7 +50,7 @@ def identifiers(count: int, deals: int) -> list[str]:
 
 
 async def retrieved(fetch: Callable[[str], Awaitable[Any]], ids: list[str]) -> list[Any]:
-    """The deals in order, so many in flight."""
+    """The deals in order, with a fixed number in flight."""
     found: list[Any] = [None] * len(ids)
     left = iter(enumerate(ids))
 
@@ -92,7 +92,7 @@ async def with_httpx(url: str, ids: list[str]) -> Frame:
             try:
                 response = await client.get(f"/v1/deals/{id}")
             except httpx.TransportError:
-                # A connection that was kept may be closed just then; over minutes it happens.
+                # A kept-alive connection may be closed just then; over minutes, that happens.
                 response = await client.get(f"/v1/deals/{id}")
             assert response.status_code == 200
             return models.decode_pydantic(response.content)
@@ -151,7 +151,7 @@ def compare(bench: Bench, name: str, contenders: dict[str, Callable[[], Frame]],
 
 
 def measure_memory(bench: Bench, url: str, deals: int) -> None:
-    """That memory does not grow with the number of identifiers where batches are taken one by one; Linux tells."""
+    """Checks that memory does not grow with the number of identifiers if batches are taken one by one (on Linux)."""
     reset = Path("/proc/self/clear_refs")
     with dealkit.Client(base_url=url, service_key=KEY) as client:
         for count in [1_000, 10_000, 100_000]:
@@ -159,7 +159,7 @@ def measure_memory(bench: Bench, url: str, deals: int) -> None:
             if not (bench.wants(resident.name) and reset.exists()):
                 continue
             ids = identifiers(count, deals)
-            # 5 sets the highest mark back to what is resident now.
+            # 5 resets the high-water mark to what is resident now.
             reset.write_text("5")
             batches = client.deals.retrieve_many(ids, concurrency=IN_FLIGHT).to_arrow(batch_size=500)
             assert sum(len(polars.DataFrame(batch)) for batch in batches) == count

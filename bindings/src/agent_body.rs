@@ -1,4 +1,4 @@
-//! The body of a create request: Python's arguments as JSON, which the core's rules have gone through.
+//! The body of a create request: Python's arguments as JSON, checked by the core's rules.
 
 use std::{cell::OnceCell, ops::Range, sync::LazyLock};
 
@@ -17,8 +17,8 @@ use crate::{
     write::{Place, Writer},
 };
 
-/// The arguments as JSON, without those that are `omitted`; `None` where Python code has to convert one of them first,
-/// unless it has.
+/// The arguments as JSON, without those that are `omitted`; `None` if Python code has to convert one of them first
+/// and has not done so yet.
 pub(crate) fn written(
     given: &Bound<'_, PyDict>,
     omitted: &Bound<'_, PyAny>,
@@ -34,10 +34,10 @@ pub(crate) fn written(
             continue;
         }
         let name = name.cast::<PyString>().map_err(PyErr::from)?.to_str()?;
-        // Where the profile is no dict, it is written, and refused, like any other value.
+        // A profile that is not a dict is written, and refused, like any other value.
         match value.cast_exact::<PyDict>() {
             Ok(dict) if name == PROFILE => {
-                // A copy, since the caller's may be changed by another thread.
+                // A copy, since another thread may change the caller's dict.
                 let copy: Vec<_> = dict.copy()?.iter().collect();
                 body.profile(value, profile.get_or_init(|| copy))?;
             }
@@ -51,23 +51,23 @@ pub(crate) fn written(
     body.checked(validate).map(Some)
 }
 
-/// A body that is being written, with what the rules have to know of it.
+/// A body that is being written, with what the rules need to know about it.
 struct Written<'a> {
     writer: Writer,
-    /// The fields that are text: the rules look at Python's own.
+    /// The fields that are text: the rules look at Python's own strings.
     fields: Fields<'a>,
-    /// The same of the profile, if it is an object.
+    /// The same for the profile, if it is an object.
     profile: Option<Fields<'a>>,
     /// The other fields.
     others: Vec<Field<'a>>,
-    /// Those of the profile.
+    /// The other fields of the profile.
     profile_others: Vec<Field<'a>>,
-    /// Where null stands for what is no value in a DataFrame, and what that was.
+    /// Where null stands in for a missing value of a DataFrame, and what that value was.
     missing: Vec<(String, &'static str)>,
     datetimes: Vec<Violation>,
 }
 
-/// A field whose value is to be looked at where it stands in the text.
+/// A field whose value is to be read from where it stands in the text.
 struct Field<'a> {
     name: &'a str,
     place: Option<usize>,
@@ -90,7 +90,7 @@ impl<'a> Written<'a> {
     fn argument(&mut self, name: &'a str, value: &'a Bound<'_, PyAny>) {
         let field_place = self.fields.place(name);
         let place = Place::Field(&Place::Whole, name);
-        // What a request mostly holds.
+        // Most values of a request are text.
         if let Some(text) = builtin::str_text(value) {
             let value = self.writer.text_field(name, text, place);
             return self.fields.put(field_place, name, value);
@@ -117,7 +117,7 @@ impl<'a> Written<'a> {
         });
     }
 
-    /// The profile, whose fields get the names of the wire.
+    /// The profile, whose fields get their wire names.
     fn profile(
         &mut self,
         value: &Bound<'_, PyAny>,
@@ -147,7 +147,7 @@ impl<'a> Written<'a> {
                     }
                     let value = writer.field(name, |writer| writer.value(value, place));
                     if field_place.is_some() {
-                        // The place is taken; what stands there is looked at once the text is whole.
+                        // This reserves the place; the value there is looked at once the text is complete.
                         fields.put(field_place, name, Value::Json("null"));
                     }
                     others.push(Field {
@@ -174,7 +174,7 @@ impl<'a> Written<'a> {
         Ok(())
     }
 
-    /// The text, if it could all be written and, where that is asked for, keeps every rule.
+    /// The text, if all of it could be written and, if `validate` is set, it follows every rule.
     fn checked(self, validate: bool) -> Outcome<String> {
         let (text, wrong) = self.writer.finish()?;
         let mut violations = Vec::new();
@@ -197,7 +197,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// The fields with those whose values stand in the text.
+/// The fields, together with those whose values stand in the text.
 fn completed<'a>(mut fields: Fields<'a>, others: &[Field<'a>], text: &'a str) -> Fields<'a> {
     for Field { name, place, value } in others {
         let value = text.get(value.clone()).unwrap_or("null");
@@ -206,9 +206,9 @@ fn completed<'a>(mut fields: Fields<'a>, others: &[Field<'a>], text: &'a str) ->
     fields
 }
 
-/// What stands for no value in a DataFrame, and is none that could be sent: found by its type alone.
+/// A missing value of a DataFrame, which cannot be sent: recognised by its type alone.
 fn missing_value(value: &Bound<'_, PyAny>) -> Option<&'static str> {
-    // What a request may hold. The name of a type takes its time.
+    // The types that a request may hold come first: getting the name of a type is slow.
     if value.is_none()
         || value.is_instance_of::<PyString>()
         || value.is_instance_of::<PyDict>()
@@ -226,8 +226,8 @@ fn missing_value(value: &Bound<'_, PyAny>) -> Option<&'static str> {
     }
 }
 
-/// The violation of what stands for no value. The rules have seen a null in its place, and say what must be
-/// there and whether it can be left out.
+/// The violation for a missing value. The rules have seen a null in its place, and say what must be there and whether
+/// it can be left out.
 fn missing_violation(violations: &[Violation], pointer: String, found: &str) -> Violation {
     let of_null = violations
         .iter()
@@ -241,14 +241,14 @@ fn missing_violation(violations: &[Violation], pointer: String, found: &str) -> 
     Violation::new(pointer, ViolationCode::WrongType, detail)
 }
 
-/// A date as text: the one field that has a Python type of its own. A datetime is not a date.
+/// A date as text: the only field with a Python type of its own. A datetime is not a date.
 fn date_text(value: &Bound<'_, PyAny>) -> Option<String> {
     let date = value.cast_exact::<PyDate>().ok()?;
     builtin::day(date).map(dealkit::scalar::date_text)
 }
 
-/// The violations of the rules, and what could not be written: it counts in the place of what the rules
-/// say of the null that stands there.
+/// The violations of the rules and those of values that could not be written, which replace what the rules say about
+/// the null in their place.
 fn merged(mut violations: Vec<Violation>, unwritable: Vec<Violation>) -> Vec<Violation> {
     let mut others = Vec::new();
     for wrong in unwritable {
@@ -276,7 +276,7 @@ pub(crate) fn profile_fields(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
     PyTuple::new(py, PROFILE_FIELDS.iter())
 }
 
-/// The name of a profile's field on the wire: `user_id` is `userId`. What is not known stays.
+/// The wire name of a profile field: `user_id` is `userId`. Unknown names stay as they are.
 fn wire_name(name: &str) -> &str {
     let mut fields = PROFILE_FIELDS.iter();
     let field = fields.find(|(snake, wire)| snake == name || *wire == name);

@@ -1,7 +1,7 @@
-//! Arguments of a model's class, checked and made into what the field holds.
+//! Arguments of a model's class, checked and converted to the value that the field holds.
 //!
-//! Python code has made built-in types of them: a dict of any mapping, a tuple of any iterable, a
-//! datetime in UTC of any aware one. What is none of these is refused here, by its type alone.
+//! Python code has converted them to built-in types: any mapping to a dict, any iterable to a tuple, any aware
+//! datetime to one in UTC. Anything else is refused here, by its type alone.
 
 use std::collections::BTreeMap;
 
@@ -138,7 +138,7 @@ fn plain_text<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyString>> {
     Some(PyString::new(value.py(), text))
 }
 
-/// Checks the argument `extra`: fields that the model does not know.
+/// Checks the argument `extra`: fields unknown to the model.
 pub(crate) fn unknown_fields(
     model: &str,
     fields: &[Field],

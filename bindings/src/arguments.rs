@@ -1,6 +1,6 @@
-//! Arguments that Python code hands over, with texts that name the one that is wrong.
+//! Arguments that Python code hands over, with error texts that name the one that is wrong.
 //!
-//! What has conversions of its own in Python (`__float__`, a mapping's methods) was converted there.
+//! Arguments with conversions of their own in Python (`__float__`, a mapping's methods) have been converted there.
 
 use std::{fmt, time::Duration};
 
@@ -50,7 +50,7 @@ pub(crate) fn text(name: impl fmt::Display, value: &Bound<'_, PyAny>) -> Outcome
     Ok(text.to_owned())
 }
 
-/// Names and values, all of them text.
+/// Names and values, all of which are text.
 pub(crate) fn pairs(what: &str, pairs: &Bound<'_, PyList>) -> Outcome<Vec<(String, String)>> {
     let pairs = pairs.iter().map(|pair| {
         let (name, value) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
@@ -118,7 +118,7 @@ impl<'py> Settings<'_, 'py> {
         let Some(value) = self.get(name)? else {
             return Ok(None);
         };
-        // A bool is an int to Python, and never meant as a number here.
+        // A bool is an int in Python, but never meant as a number here.
         let is_bool = value.is_instance_of::<PyBool>();
         let is_right_type = match expected {
             Expected::Count | Expected::Port => !is_bool && value.is_instance_of::<PyInt>(),
@@ -134,7 +134,7 @@ impl<'py> Settings<'_, 'py> {
         match value.extract() {
             Ok(setting) => Ok(Some(setting)),
             Err(_) if value.is_instance_of::<PyInt>() => {
-                // The value itself is never repeated; beyond which end it is says enough.
+                // The value itself is never repeated; saying which bound it exceeds is enough.
                 let is_negative = value.extract::<i128>().is_ok_and(|value| value < 0);
                 let found = if is_negative {
                     "a negative one"

@@ -1,7 +1,7 @@
-//! Text of ASCII as str, in half the time: it is copied as it is. Python would look at each byte twice to find out
-//! what one quick look tells.
+//! ASCII text as str, in half the time: it is copied as it is. Python would look at each byte twice to find out what
+//! one quick pass shows.
 //!
-//! This is the one file with unsafe code. It may be taken out: everything works the same without it.
+//! This is the only file with unsafe code. It is optional: everything works the same without it.
 
 #![allow(
     unsafe_code,
@@ -13,18 +13,19 @@ use pyo3::{ffi, prelude::*, types::PyString};
 /// A text as str.
 #[inline]
 pub(crate) fn string<'py>(py: Python<'py>, text: &str) -> Bound<'py, PyString> {
-    // Python keeps one str of each letter, and an empty one.
+    // Python keeps one str for each single character, and one that is empty.
     if text.len() < 2 || !text.is_ascii() {
         return PyString::new(py, text);
     }
-    // The length of a str of Rust's always fits.
+    // The length of a Rust str always fits.
     let length = text.len() as ffi::Py_ssize_t;
-    // SAFETY: Python is attached. `PyUnicode_New` returns null, or a new str of so many ASCII characters, which nobody
-    // else has seen yet, with a byte of room for each of them; it is filled with as many bytes, all of them ASCII.
+    // SAFETY: Python is attached. `PyUnicode_New` returns null, or a new str of that many ASCII characters, which
+    // nobody else has seen yet, with one byte of room for each; it is filled with exactly that many bytes, all of
+    // them ASCII.
     unsafe {
         let new = ffi::PyUnicode_New(length, 127);
         if new.is_null() {
-            // There is no memory for it: PyO3 says so.
+            // Out of memory: PyO3 reports that.
             drop(PyErr::take(py));
             return PyString::new(py, text);
         }

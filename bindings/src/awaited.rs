@@ -1,7 +1,7 @@
 //! State that others wait for: threads, on a condition variable, and event loops, through their mailboxes.
 //!
-//! Who changes it says so with [`tell`](Awaited::tell): waking somebody costs more than a deal does, so a task may change
-//! it many times before it tells of that.
+//! Code that changes it calls [`tell`](Awaited::tell): waking a waiter costs more than handling a deal, so a task may
+//! change the state many times before it does so.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -19,19 +19,19 @@ use crate::{
 pub(crate) struct Awaited<T> {
     inner: Mutex<Inner<T>>,
     changed: Condvar,
-    /// Of the thread in the background, which wakes event loops.
+    /// The handle of the background thread, which wakes event loops.
     background: Handle,
 }
 
 struct Inner<T> {
     state: T,
-    /// How many threads wait.
+    /// How many threads are waiting.
     threads: usize,
-    /// Who waits on an event loop.
+    /// The waiters on event loops.
     waiting: Vec<(Arc<Inbox>, Py<PyAny>)>,
 }
 
-/// The state, which nobody else sees or changes meanwhile.
+/// The state, which nobody else sees or changes in the meantime.
 pub(crate) struct Locked<'a, T>(MutexGuard<'a, Inner<T>>);
 
 impl<T> Deref for Locked<'_, T> {
@@ -69,7 +69,7 @@ impl<T> Awaited<T> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells everybody who waits that the state has changed.
+    /// Tells all waiters that the state has changed.
     pub(crate) fn tell(&self) {
         let mut inner = self.inner();
         let waiting = std::mem::take(&mut inner.waiting);
@@ -83,7 +83,7 @@ impl<T> Awaited<T> {
         }
     }
 
-    /// Waits as long as the state is like this, and hands over what it is then.
+    /// Waits while the condition holds, and returns the state after that.
     pub(crate) fn wait_while(&self, mut is_so: impl FnMut(&T) -> bool) -> Locked<'_, T> {
         let mut inner = self.inner();
         inner.threads += 1;
@@ -93,7 +93,7 @@ impl<T> Awaited<T> {
         Locked(inner)
     }
 
-    /// Waits as long as the state is like this, but only so long that Python code can look for signals in between.
+    /// Waits while the condition holds, but only briefly, so that Python code can check for signals in between.
     pub(crate) fn wait_a_little_while(&self, mut is_so: impl FnMut(&T) -> bool) -> Locked<'_, T> {
         let mut inner = self.inner();
         inner.threads += 1;
@@ -105,8 +105,7 @@ impl<T> Awaited<T> {
         Locked(inner)
     }
 
-    /// Resolves the future of the mailbox's event loop the next time that somebody tells; at once where the state is not
-    /// like this.
+    /// Resolves the future of the mailbox's event loop at the next `tell`, or at once if the condition does not hold.
     pub(crate) fn resolve_while(
         &self,
         mailbox: &Mailbox,

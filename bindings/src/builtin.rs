@@ -1,4 +1,4 @@
-//! Python's own types that native code makes and reads: each by C code alone, see [`gil`](crate::gil).
+//! Python's own types that native code makes and reads, each by C code alone; see [`gil`](crate::gil).
 
 #![allow(
     clippy::disallowed_methods,
@@ -23,7 +23,7 @@ use pyo3::{
     },
 };
 
-/// What Python code has imported: an import runs bytecode.
+/// The objects that Python code has imported, since an import runs bytecode.
 struct Imported {
     decimal: Py<PyType>,
     context: Py<PyAny>,
@@ -32,8 +32,8 @@ struct Imported {
 
 static IMPORTED: PyOnceLock<Imported> = PyOnceLock::new();
 
-/// Remembers the class Decimal, a context of decimal arithmetic that loses no digit of a document's numbers,
-/// and the members of the enum Role by their values.
+/// Stores the class Decimal, a context of decimal arithmetic that loses no digit of a document's numbers, and the
+/// members of the enum Role by their values.
 pub(crate) fn prepare(
     decimal: Bound<'_, PyType>,
     context: Bound<'_, PyAny>,
@@ -53,7 +53,7 @@ fn imported(py: Python<'_>) -> PyResult<&Imported> {
         .ok_or_else(|| PyRuntimeError::new_err("dealkit._models has not been imported"))
 }
 
-/// The name of an object's type, for error texts; its value never shows in them.
+/// The name of an object's type, for error texts, which never show its value.
 pub(crate) fn type_name(value: &Bound<'_, PyAny>) -> String {
     value
         .get_type()
@@ -70,7 +70,7 @@ pub(crate) fn role(py: Python<'_>, role: Role) -> PyResult<Bound<'_, PyAny>> {
         .get_item(role.as_str())
 }
 
-/// Whether the value is a Decimal, and not one of a class of the caller's.
+/// Whether the value is exactly a Decimal, and not of a subclass made by the caller.
 pub(crate) fn is_decimal(value: &Bound<'_, PyAny>) -> bool {
     imported(value.py())
         .is_ok_and(|imported| value.get_type().is(imported.decimal.bind(value.py())))
@@ -81,11 +81,11 @@ pub(crate) fn decimal<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, P
     imported(py)?.decimal.bind(py).call1((text,))
 }
 
-/// Makes Decimals of the numbers of documents, which all fit the context: faster than the class does, which
-/// looks up the context of the caller first. A context is for one thread.
+/// Makes Decimals from the numbers in documents, all of which fit the context. Faster than the class, which first
+/// looks up the caller's context. A context belongs to one thread.
 pub(crate) struct MakeDecimal(Py<PyAny>);
 
-/// For this thread.
+/// The maker of Decimals for this thread.
 pub(crate) fn make_decimal(py: Python<'_>) -> PyResult<MakeDecimal> {
     let context = imported(py)?.context.bind(py).call_method0("copy")?;
     Ok(MakeDecimal(context.getattr("create_decimal")?.unbind()))
@@ -98,7 +98,7 @@ impl MakeDecimal {
     }
 }
 
-/// The text of a str, if it is one and has no half of a surrogate pair.
+/// The text of a str, if it is one and has no lone surrogates.
 pub(crate) fn str_text<'a>(value: &'a Bound<'_, PyAny>) -> Option<&'a str> {
     value.cast::<PyString>().ok()?.to_str().ok()
 }
@@ -108,13 +108,13 @@ pub(crate) fn decimal_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(value.str()?.to_str()?.to_owned())
 }
 
-/// The int of an integer of 64 bits.
+/// The int for a 64-bit integer.
 pub(crate) fn small_int(py: Python<'_>, integer: i64) -> Bound<'_, PyInt> {
     let Ok(int) = integer.into_pyobject(py);
     int
 }
 
-/// The int of a number's text; `None` where Python makes none of so many digits.
+/// The int of a number's text; `None` if it has more digits than Python converts.
 pub(crate) fn int<'py>(py: Python<'py>, text: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     match text.parse::<i64>() {
         Ok(small) => Ok(Some(small_int(py, small).into_any())),
@@ -122,8 +122,8 @@ pub(crate) fn int<'py>(py: Python<'py>, text: &str) -> PyResult<Option<Bound<'py
     }
 }
 
-/// `None` in place of a ValueError. Long numbers take time, so Python looks for signals while it converts
-/// them, and an exception of a signal handler must not be taken for one.
+/// `None` instead of a ValueError. Long numbers take time, so Python checks for signals while it converts them, and
+/// an exception from a signal handler must not be mistaken for a ValueError.
 fn unless_value_error<T>(py: Python<'_>, result: PyResult<T>) -> PyResult<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -132,12 +132,12 @@ fn unless_value_error<T>(py: Python<'_>, result: PyResult<T>) -> PyResult<Option
     }
 }
 
-/// The digits of an int; `None` where Python writes none of so many.
+/// The digits of an int; `None` if there are more than Python writes.
 pub(crate) fn int_text(value: &Bound<'_, PyInt>) -> PyResult<Option<String>> {
     if let Ok(small) = value.extract::<i64>() {
         return Ok(Some(small.to_string()));
     }
-    // Of a subclass, such as an IntEnum, it is the int that counts, not how it calls itself.
+    // For a subclass, such as an IntEnum, the int counts, not its own text.
     let digits = value
         .py()
         .get_type::<PyInt>()
@@ -159,7 +159,7 @@ pub(crate) fn day(date: &Bound<'_, PyDate>) -> Option<NaiveDate> {
     )
 }
 
-/// A moment as an aware datetime in UTC, as exactly as one can hold it: see [`is_exact`].
+/// A moment as an aware datetime in UTC, as exactly as a datetime can hold it; see [`is_exact`].
 pub(crate) fn timestamp(py: Python<'_>, moment: Timestamp) -> PyResult<Bound<'_, PyDateTime>> {
     let utc = PyTzInfo::utc(py)?.to_owned();
     let Timestamp {
@@ -182,17 +182,17 @@ pub(crate) fn timestamp(py: Python<'_>, moment: Timestamp) -> PyResult<Bound<'_,
     )
 }
 
-/// Whether a datetime holds all of a moment.
+/// Whether a datetime can hold a moment exactly.
 pub(crate) fn is_exact(moment: Timestamp) -> bool {
     microsecond(moment) * 1_000 == moment.nano
 }
 
-/// A leap second counts on from the last second; a datetime ends before it does.
+/// A leap second is counted on from the last second, past what a datetime can hold.
 fn microsecond(moment: Timestamp) -> u32 {
     (moment.nano / 1_000).min(999_999)
 }
 
-/// The moment of a datetime in UTC; of another one there is none, for its offset is bytecode's to tell.
+/// The moment of a datetime in UTC; `None` for any other, whose offset only bytecode can tell.
 pub(crate) fn moment(value: &Bound<'_, PyDateTime>) -> Option<DateTime<Utc>> {
     let zone = value.get_tzinfo()?;
     if !PyTzInfo::utc(value.py()).is_ok_and(|utc| zone.is(utc)) {
@@ -212,13 +212,13 @@ pub(crate) fn moment(value: &Bound<'_, PyDateTime>) -> Option<DateTime<Utc>> {
     Some(moment.and_utc())
 }
 
-/// A str of WTF-8: of UTF-8 with halves of surrogate pairs, which a Python str can hold.
+/// A str from WTF-8: UTF-8 with lone surrogates, which a Python str can hold.
 pub(crate) fn text<'py>(py: Python<'py>, wtf8: &[u8]) -> PyResult<Bound<'py, PyString>> {
     let bytes = pyo3::types::PyBytes::new(py, wtf8);
     PyString::from_encoded_object(&bytes, Some(c"utf-8"), Some(c"surrogatepass"))
 }
 
-/// Whether two values of fields are equal: they are of Python's own types, or models.
+/// Whether two field values are equal; they are of Python's own types, or models.
 pub(crate) fn equal(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
     if one.is(other) {
         return Ok(true);
@@ -226,25 +226,25 @@ pub(crate) fn equal(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResul
     one.rich_compare(other, CompareOp::Eq)?.is_truthy()
 }
 
-/// The hash of values of fields, taken together.
+/// The combined hash of field values.
 pub(crate) fn hash(values: &Bound<'_, PyTuple>) -> PyResult<isize> {
     values.hash()
 }
 
 /// How a str is written in Python code.
 pub(crate) fn quoted(text: &Bound<'_, PyString>) -> PyResult<String> {
-    // The repr of a str, and not that of a class of its own, such as an enum.
+    // The repr of a plain str, and not that of a subclass, such as an enum.
     let text = PyString::new(text.py(), text.to_str()?);
     Ok(text.repr()?.to_string())
 }
 
-/// A str in WTF-8: with halves of surrogate pairs, which UTF-8 has no place for.
+/// A str as WTF-8: with lone surrogates, which UTF-8 cannot represent.
 pub(crate) fn wtf8(text: &Bound<'_, PyString>) -> PyResult<Vec<u8>> {
     let bytes = text.call_method1("encode", ("utf-8", "surrogatepass"))?;
     bytes.extract()
 }
 
-/// What is behind a read-only mapping.
+/// The dict behind a read-only mapping.
 pub(crate) fn mapping<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let copy = PyDict::new(value.py());
     copy.update(value.cast::<PyMappingProxy>()?.as_mapping())?;

@@ -1,4 +1,4 @@
-//! What can be called: a value that knows how to make its request and how its response is read.
+//! The calls that can be made: each knows how to make its request and how to read its response.
 
 use std::time::Duration;
 
@@ -20,20 +20,20 @@ use crate::{
 /// Makes a call on a client.
 type Make = Box<dyn Fn(&dealkit::Client) -> dealkit::Call<RawResponse> + Send + Sync>;
 
-/// A call that can be made: with an Engine, as often as need be.
+/// A call, which can be made with an Engine as often as needed.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Call {
     make: Make,
     pub(crate) read_as: ReadAs,
-    /// What is asked for, if the call has one identifier.
+    /// The identifier that is requested, if the call has one.
     id: Option<String>,
-    /// What is sent, if the call creates an agent.
+    /// The body, if the call creates an agent.
     pub(crate) body: Option<Bytes>,
 }
 
 #[pymethods]
 impl Call {
-    /// The identifier of what is asked for, where there is one: an error keeps it.
+    /// The identifier that is requested, if there is one; errors keep it.
     #[getter]
     fn id(&self) -> Option<&str> {
         self.id.as_deref()
@@ -41,7 +41,7 @@ impl Call {
 }
 
 impl Call {
-    /// A call of what makes it on a client.
+    /// A call, from the function that makes it on a client.
     fn new(
         read_as: ReadAs,
         make: impl Fn(&dealkit::Client) -> dealkit::Call<RawResponse> + Send + Sync + 'static,
@@ -77,7 +77,7 @@ impl Call {
     }
 }
 
-/// What a call can have in place of the client's own.
+/// The options of a call, which override the client's own.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Options {
     timeout: Option<Duration>,
@@ -155,8 +155,8 @@ pub(crate) fn retrieve_deal<'py>(id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, 
     })
 }
 
-/// The call that creates an agent of the fields of the request, by name; those that are `omitted` are not sent.
-/// None where there is something that Python code has to convert first, unless it has.
+/// The call that creates an agent from the fields of the request, by name; those that are `omitted` are not sent.
+/// None if Python code has to convert something first and has not done so yet.
 #[pyfunction]
 pub(crate) fn create_agent<'py>(
     py: Python<'py>,

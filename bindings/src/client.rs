@@ -1,4 +1,4 @@
-//! Connections and the calls on them: what is behind the Python classes Client and AsyncClient.
+//! Connections and the calls on them: the implementation of the Python classes Client and AsyncClient.
 
 use std::{env, fs, sync::Arc};
 
@@ -20,12 +20,12 @@ use crate::{
 
 /// A client of one configuration.
 ///
-/// Waiting and awaiting callers, and bulks, have the same one, and with it the same limits; their connections are
-/// apart, as each lives on the runtime that made it.
+/// Sync and async callers and bulk jobs share it, and so share its limits; their connections are separate, since each
+/// lives on the runtime that made it.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Engine {
     config: Config,
-    /// Whose connections are used, where the configuration allows it.
+    /// The engine whose connections are used, if the configuration allows it.
     shared: Option<Py<Engine>>,
     /// Whether its limits are used too.
     shares_limits: bool,
@@ -34,19 +34,19 @@ pub(crate) struct Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // The thread in the background closes its connections by itself.
+        // The background thread closes its own connections.
         if let Some(client) = self.client.take() {
             runtime::drop_of_callers(client);
         }
     }
 }
 
-/// A builder with every setting, and what of them is asked for again.
+/// A builder with every setting, and those settings that are needed again.
 struct Config {
     builder: ClientBuilder,
     base_url: String,
     service_key: String,
-    /// The settings that name files, with the files, as texts show them.
+    /// The settings that name files, with the files, as error texts show them.
     ca_file: String,
     client_cert: String,
 }
@@ -111,7 +111,7 @@ impl Config {
         })
     }
 
-    /// An error of the builder, which knows what is in a file and not its name.
+    /// An error of the builder, completed with the file's name: the builder knows only its content.
     fn named(&self, error: Error) -> Failure {
         let text = error.to_string();
         if let Some(wrong) = text.strip_prefix("root_certificates ") {
@@ -124,7 +124,7 @@ impl Config {
     }
 }
 
-/// What is in these files, one after the other.
+/// The contents of these files, one after the other.
 fn read(name: &str, paths: &[String]) -> Outcome<Option<Vec<u8>>> {
     let mut all = Vec::new();
     for path in paths {
@@ -137,7 +137,7 @@ fn read(name: &str, paths: &[String]) -> Outcome<Option<Vec<u8>>> {
     Ok((!paths.is_empty()).then_some(all))
 }
 
-/// A setting, or what the environment says in its place.
+/// A setting, or the value of the environment variable that replaces it.
 fn or_environment(settings: &Settings<'_, '_>, name: &str, variable: &str) -> Outcome<String> {
     match settings.text(name)? {
         Some(value) => Ok(value),
@@ -149,7 +149,7 @@ fn or_environment(settings: &Settings<'_, '_>, name: &str, variable: &str) -> Ou
     }
 }
 
-/// Sets an Engine up. It shares the connections of another one, and its limits, where the settings allow it.
+/// Sets up an Engine. It shares the connections and limits of another one, if the settings allow it.
 #[pyfunction]
 #[pyo3(signature = (settings, shared))]
 pub(crate) fn open_engine<'py>(
@@ -164,7 +164,7 @@ pub(crate) fn open_engine<'py>(
             shares_limits: false,
             client: PerProcess::new(),
         };
-        // What is wrong with the configuration comes out here and not at the first call.
+        // Errors in the configuration surface here rather than at the first call.
         let client = engine.made()?;
         if let Some(other) = engine.shared.take() {
             let with = other.get().made()?;
@@ -193,7 +193,7 @@ impl Engine {
         &self.config.service_key
     }
 
-    /// The most seconds that a whole call may take.
+    /// The time limit of a whole call, in seconds.
     #[getter]
     fn timeout<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || Ok(self.made()?.timeout().as_secs_f64()))
@@ -205,7 +205,7 @@ impl Engine {
         entry(py, || Ok(self.made()?.max_retries()))
     }
 
-    /// Makes a call and waits a little. Returns what it came to, or a Waiting while it is in flight.
+    /// Makes a call and waits briefly. Returns its result, or a Waiting while it is in flight.
     fn send<'py>(
         &self,
         py: Python<'py>,
@@ -248,7 +248,7 @@ impl Engine {
         })
     }
 
-    /// What a call asks for: its method, template, host and port.
+    /// The description of a call: its method, template, host and port.
     fn describe<'py>(
         &self,
         py: Python<'py>,
@@ -275,8 +275,8 @@ impl Engine {
         })
     }
 
-    /// Begins to create many agents, whose calls are pushed one at a time. A ledger is (its path, what its keys are
-    /// called or None, whether what is unknown there is sent again).
+    /// Begins to create many agents, whose calls are pushed one at a time. A ledger is (its path, the name of its
+    /// keys or None, whether rows that are unknown there are sent again).
     fn create_many<'py>(
         &self,
         py: Python<'py>,
@@ -288,7 +288,7 @@ impl Engine {
         gil::end_if_left_behind(py);
         let options = options.map(|options| options.get());
         let begin = || Many::create(&self.made()?, ordered, options, raw, ledger.as_ref());
-        // A long ledger takes its time to read.
+        // A long ledger takes time to read.
         let begun = match ledger {
             Some(_) => gil::release(py, begin),
             None => begin(),
@@ -296,7 +296,7 @@ impl Engine {
         entry(py, || begun)
     }
 
-    /// Begins to retrieve deals into a table, whose identifiers are pushed as they are wanted; `scale` is None for
+    /// Begins to retrieve deals into a table, with identifiers pushed as they are wanted; `scale` is None for
     /// decimals as strings.
     #[allow(
         clippy::too_many_arguments,
@@ -342,8 +342,8 @@ impl Engine {
         })
     }
 
-    /// The first of those that share the limits of this one. What shares holds on to that, and not to the one
-    /// before it: the chain would have no end.
+    /// The first of the engines that share the limits of this one. A sharing engine holds on to the first one rather
+    /// than to its predecessor, which would form an endless chain.
     fn first_of_limits(this: Py<Self>, py: Python<'_>) -> Py<Self> {
         match &this.get().shared {
             Some(first) if this.get().shares_limits => first.clone_ref(py),
@@ -351,7 +351,8 @@ impl Engine {
         }
     }
 
-    /// The first of those that share the connections of this one, which is the first of its limits.
+    /// The first of the engines that share the connections of this one, which is the first of those that share its
+    /// limits.
     fn first_of_connections(this: Py<Self>, py: Python<'_>) -> Py<Self> {
         match &this.get().shared {
             Some(first) => first.clone_ref(py),

@@ -1,8 +1,8 @@
-//! Many deals as batches of a table: retrieved, and read into columns, on a thread that takes no GIL.
+//! Many deals as batches of a table: retrieved, and read into columns, on a thread that does not take the GIL.
 //!
-//! Identifiers go in, batches come out. Python code pushes identifiers as they are wanted and takes batches; or it pushes
-//! all of them, and a library of C takes the batches through a stream of Arrow's, from any thread and perhaps
-//! holding the GIL. Nothing here needs it then.
+//! Identifiers go in, batches come out. Either Python code pushes identifiers as they are wanted and takes batches,
+//! or it pushes all of them, and a C library takes the batches through an Arrow stream, from any thread and perhaps
+//! holding the GIL. In that case, nothing here needs the GIL.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -35,13 +35,13 @@ use crate::{
     watch::Watch,
 };
 
-/// Deals in flight into a table.
+/// Deals on their way into a table.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct DealStream {
     shared: Arc<Shared>,
     schema: SchemaRef,
     task: Task,
-    /// Whether a library of C takes the batches.
+    /// Whether a C library takes the batches.
     has_reader: bool,
     process: u32,
 }
@@ -55,9 +55,9 @@ struct Plan {
 
 struct Shared {
     plan: Plan,
-    /// Told of when a batch has come, more identifiers are wanted, or it has ended.
+    /// Notified when a batch has come, more identifiers are wanted, or the stream has ended.
     state: Awaited<State>,
-    /// Told when identifiers have come, or a batch was taken.
+    /// Notified when identifiers have come, or a batch was taken.
     has_room: Notify,
 }
 
@@ -65,36 +65,36 @@ struct State {
     ids: UnsentIds,
     /// Whether no more identifiers will come.
     has_all_ids: bool,
-    /// Whether there are few left to send.
+    /// Whether only a few are left to send.
     wants_ids: bool,
     batches: VecDeque<RecordBatch>,
-    /// How many deals have come that Python code has not been told of.
+    /// How many deals have come that have not been reported to Python code.
     come: usize,
-    /// The indexes of those not yet ended that have a watch of their own.
+    /// The indexes of calls in progress that have a watch of their own.
     watched: HashSet<usize>,
-    /// Those of them that have ended: the index, and the error.
+    /// The watched calls that have ended: the index, and the error.
     ended: Vec<(usize, Option<Arc<Error>>)>,
     failures: Option<FailureBatchBuilder>,
-    /// The failures, once it has ended.
+    /// The failures, once the stream has ended.
     errors: Option<RecordBatch>,
     end: Option<End>,
 }
 
 impl State {
-    /// Whether there is nothing to do for Python code.
+    /// Whether Python code has nothing to do.
     fn is_quiet(&self) -> bool {
         self.batches.is_empty() && !self.wants_ids && self.end.is_none()
     }
 }
 
-/// How it has ended.
+/// How the stream has ended.
 #[derive(Clone)]
 enum End {
     /// With the last deal.
     Whole,
     /// With the first deal that failed: its index and identifier.
     Failed(usize, String, Arc<Error>),
-    /// With an error of Arrow's.
+    /// With an Arrow error.
     Broken(String),
     /// Before the last deal, because nobody wants more.
     Cancelled,
@@ -118,20 +118,20 @@ impl Shared {
     }
 }
 
-/// What works on a stream: ended when nobody wants its deals any more.
+/// The task that works on a stream: it is ended when nobody wants its deals any more.
 #[derive(Clone)]
 struct Task(AbortHandle);
 
 impl Task {
     fn end(&self, process: u32) {
-        // A task of the parent's is not the child's to end.
+        // After a fork, the child must not end a task of the parent.
         if process == process::id() {
             self.0.abort();
         }
     }
 }
 
-/// Says that it has ended, whatever the reason.
+/// Marks the stream as ended, whatever the reason.
 struct Ending {
     shared: Arc<Shared>,
     end: End,
@@ -151,15 +151,15 @@ impl Drop for Ending {
     }
 }
 
-/// How a stream is set up: what the engine hands on.
+/// The settings of a stream, handed on by the engine.
 pub(crate) struct Settings {
     pub(crate) ordered: bool,
     pub(crate) concurrency: usize,
     pub(crate) batch_size: usize,
     pub(crate) scale: Option<u8>,
     pub(crate) returns_errors: bool,
-    /// Whether it works on a thread of its own, where whoever takes the batches may hold the GIL: the thread in the
-    /// background may wait for it.
+    /// Whether it works on a thread of its own. This is needed if the consumer of the batches may hold the GIL, since
+    /// the background thread may wait for the GIL.
     pub(crate) own_thread: bool,
 }
 
@@ -236,7 +236,7 @@ impl DealStream {
         }
     }
 
-    /// The failures as a table, where they are to be returned and all deals have come.
+    /// The failures as a table, if they are to be returned and all deals have come.
     fn table_of_errors(&self) -> Option<Table> {
         let errors = self.shared.state.lock().errors.clone()?;
         Some(Table::new(errors.schema(), vec![errors]))
@@ -245,7 +245,7 @@ impl DealStream {
 
 impl Drop for DealStream {
     fn drop(&mut self) {
-        // What is read in C is ended by its reader.
+        // A stream that is read in C is ended by its reader.
         if !self.has_reader {
             self.close();
         }
@@ -255,20 +255,21 @@ impl Drop for DealStream {
 const IN_PARENT: &str =
     "these deals are in flight to another process, which this one was forked from";
 
-/// Works on a stream on a thread that does nothing else, and ends with it.
+/// Works on a stream on a thread that does nothing else and ends with it.
 fn on_own_thread(work: impl Future + Send + 'static) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new()
         .name("dealkit-arrow".to_owned())
         .spawn(move || {
             runtime.block_on(work);
-            // A name look-up that is under way is not waited for.
+            // A name look-up that is in progress is not waited for.
             runtime.shutdown_background();
         })?;
     Ok(())
 }
 
-/// Retrieves what is pushed, and reads it into batches, until there is no more or one has failed.
+/// Retrieves the deals whose identifiers are pushed, and reads them into batches, until there are no more or one has
+/// failed.
 async fn retrieve(
     mut in_flight: InFlight<RawResponse>,
     mut deals: DealBatchBuilder,
@@ -286,7 +287,7 @@ async fn retrieve(
                     Err(end) => break end,
                 }
             }
-            // Told of all at once: waking somebody costs more than a deal does.
+            // All news is reported at once: waking a waiter costs more than handling a deal.
             () = ready(()), if has_news => {
                 shared.state.tell();
                 has_news = false;
@@ -309,7 +310,7 @@ fn has_all(shared: &Shared) -> bool {
     state.has_all_ids && state.ids.is_empty()
 }
 
-/// Sends as many as there is room for; whether there are then few left that could be sent next, for the first time.
+/// Sends as many as there is room for; returns whether more identifiers are newly wanted, since few are left to send.
 fn send(shared: &Shared, in_flight: &mut InFlight<RawResponse>, in_batch: usize) -> bool {
     let Plan {
         concurrency,
@@ -317,7 +318,7 @@ fn send(shared: &Shared, in_flight: &mut InFlight<RawResponse>, in_batch: usize)
     } = shared.plan;
     let mut state = shared.state.lock();
     while in_flight.len() < concurrency
-        // While a batch waits, one more is filled, and no further deal asked for: nothing piles up.
+        // While a batch waits, only one more is filled, and no further deals are requested: nothing piles up.
         && (state.batches.is_empty() || in_batch + in_flight.len() < batch_size)
         && let Some((id, told)) = state.ids.next()
     {
@@ -329,7 +330,7 @@ fn send(shared: &Shared, in_flight: &mut InFlight<RawResponse>, in_batch: usize)
     is_new
 }
 
-/// Adds a deal that has come, or its error; whether a batch is full.
+/// Adds a deal that has come, or its error; returns whether a batch is full.
 fn add(
     shared: &Shared,
     deals: &mut DealBatchBuilder,
@@ -373,7 +374,7 @@ fn add(
     Ok(is_full)
 }
 
-/// Hands the batch over that is being filled, if there is anything in it.
+/// Hands over the batch that is being filled, if there is anything in it.
 fn finish_batch(shared: &Shared, deals: &mut DealBatchBuilder) -> Result<(), End> {
     if deals.is_empty() {
         return Ok(());
@@ -387,8 +388,8 @@ fn finish_batch(shared: &Shared, deals: &mut DealBatchBuilder) -> Result<(), End
 
 #[pymethods]
 impl DealStream {
-    /// Adds identifiers to what is to be retrieved. `watches` has the Watch of each of the first so many, or is one for
-    /// all, or None. `index` is the place of the first. Where one is of the wrong type, none of them is.
+    /// Adds identifiers to be retrieved. `watches` has a Watch for each of the first identifiers, or is one for all,
+    /// or None. `index` is the position of the first. If one of them has the wrong type, none is added.
     #[pyo3(signature = (ids, watches, index, is_last))]
     fn push<'py>(
         &self,
@@ -428,7 +429,8 @@ impl DealStream {
     }
 
     /// What has happened: how many deals have come, whether more identifiers are wanted, the calls with a Watch of
-    /// their own that have ended, with the failure of each, and whether all has ended. None of it is told twice.
+    /// their own that have ended, with the failure of each, and whether everything has ended. Nothing is reported
+    /// twice.
     fn news<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         gil::end_if_left_behind(py);
         entry(py, || {
@@ -463,7 +465,7 @@ impl DealStream {
         })
     }
 
-    /// The deal that has ended it, if one has: its index, its identifier, and its failure.
+    /// The deal whose failure has ended the stream, if there is one: its index, its identifier, and its failure.
     fn failed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || {
             let end = self.shared.state.lock().end.clone();
@@ -478,7 +480,7 @@ impl DealStream {
         })
     }
 
-    /// These tables as one, with the errors of the deals that failed, where they are to be returned.
+    /// These tables combined into one, with the errors of the deals that failed, if they are to be returned.
     fn whole<'py>(&self, tables: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
         let py = tables.py();
         entry(py, || {
@@ -490,7 +492,7 @@ impl DealStream {
         })
     }
 
-    /// The deals that failed, as a table, where they are to be returned. Raised as a failure before all deals have come.
+    /// The deals that failed, as a table, if they are to be returned. A failure if not all deals have come yet.
     fn errors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || {
             if self.shared.state.lock().end.is_none() {
@@ -502,8 +504,8 @@ impl DealStream {
         })
     }
 
-    /// Waits a little, on the calling thread, for a batch, for more identifiers to be wanted, or for the end; or for
-    /// the end alone.
+    /// Waits briefly, on the calling thread, for a batch, for more identifiers to be wanted, or for the end; or only
+    /// for the end.
     fn wait<'py>(&self, py: Python<'py>, for_the_end: bool) -> PyResult<Bound<'py, PyAny>> {
         let checked = self.check();
         if checked.is_ok() {
@@ -516,8 +518,8 @@ impl DealStream {
         entry(py, || checked)
     }
 
-    /// Resolves the future of the mailbox's event loop once a batch has come, more identifiers are wanted, or it has
-    /// ended.
+    /// Resolves the future of the mailbox's event loop once a batch has come, more identifiers are wanted, or the
+    /// stream has ended.
     fn tell<'py>(
         &self,
         mailbox: &Bound<'py, Mailbox>,
@@ -533,8 +535,8 @@ impl DealStream {
         })
     }
 
-    /// The batches as a stream of Arrow's, in a capsule. It retrieves while it is read, and what is in flight is
-    /// cancelled with it.
+    /// The batches as an Arrow stream, in a capsule. It retrieves while it is read, and releasing it cancels the
+    /// calls in flight.
     fn capsule<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || {
             self.check()?;
@@ -549,13 +551,13 @@ impl DealStream {
         })
     }
 
-    /// Cancels what is in flight.
+    /// Cancels the calls in flight.
     fn close(&self) {
         self.task.end(self.process);
     }
 }
 
-/// What a library of C reads.
+/// The stream that a C library reads.
 struct Reader {
     shared: Arc<Shared>,
     schema: SchemaRef,
@@ -590,7 +592,7 @@ impl Iterator for Reader {
             IN_PARENT.to_owned()
         };
         self.has_ended = true;
-        // The text becomes one of C's, which a zero would end.
+        // The text becomes a C string, which a zero byte would end.
         Some(Err(ArrowError::ExternalError(
             text.replace('\0', "\u{fffd}").into(),
         )))

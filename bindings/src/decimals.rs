@@ -1,4 +1,4 @@
-//! Numbers of documents as Decimal: fees, splits and percentages are the same few again and again.
+//! Numbers in documents as Decimal: fees, splits and percentages are the same few again and again.
 
 use dealkit::lexer::Digits;
 use pyo3::prelude::*;
@@ -8,7 +8,7 @@ use crate::{
     kept::Kept,
 };
 
-/// Makes Decimals, and keeps those of few digits that it made last.
+/// Makes Decimals, and keeps the most recent ones that have few digits.
 #[derive(Default)]
 pub(crate) struct Decimals {
     kept: Kept<Digits, PyAny>,
@@ -20,7 +20,8 @@ pub(crate) struct Decimals {
 struct Maker(Option<MakeDecimal>);
 
 impl Decimals {
-    /// The Decimal of a number with these digits. 1.5 and 1.50 are other digits: they are equal, and yet not the same.
+    /// The Decimal of a number with these digits. 1.5 and 1.50 have different digits: they are equal, but not the
+    /// same.
     #[inline]
     pub(crate) fn get(
         &mut self,

@@ -14,9 +14,9 @@ use crate::{
 
 /// A JSON document, or what should be one.
 pub(crate) enum Document<'a> {
-    /// Of which nothing is known.
+    /// Bytes about which nothing is known.
     Bytes(Cow<'a, [u8]>),
-    /// What Python or Rust has found to be UTF-8.
+    /// Text that Python or Rust has found to be UTF-8.
     Text(&'a str),
 }
 
@@ -35,7 +35,7 @@ impl<'a> Document<'a> {
         if let Ok(text) = value.cast::<PyString>() {
             return Ok(match text.to_str() {
                 Ok(text) => Self::Text(text),
-                // Half of a surrogate pair: the core will say that this is not JSON.
+                // A lone surrogate: the core will say that this is not JSON.
                 Err(_) => Self::Bytes(Cow::Owned(builtin::wtf8(text)?)),
             });
         }

@@ -1,10 +1,10 @@
-//! What came in the JSON of a model and its values do not hold.
+//! The parts of a model's JSON that its values do not hold.
 
 use std::collections::BTreeMap;
 
 use dealkit::Json;
 
-/// What came in the JSON and the Python values do not hold.
+/// The parts of the JSON that the Python values do not hold.
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct Extra {
     /// Undocumented fields, by name.
@@ -14,7 +14,7 @@ pub(crate) struct Extra {
 }
 
 impl Extra {
-    /// Keeps nothing where there is nothing to keep.
+    /// In a box, or `None` if there is nothing to keep.
     pub(crate) fn boxed(self) -> Option<Box<Self>> {
         (self != Self::default()).then(|| Box::new(self))
     }
@@ -25,7 +25,7 @@ impl Extra {
         of_field.map(|(_, json)| json)
     }
 
-    /// Forgets the exact JSON of a field, whose value is another one now.
+    /// Forgets the exact JSON of a field whose value has changed.
     pub(crate) fn forget_exact(&mut self, position: usize) {
         self.exact.retain(|(at, _)| *at != position);
     }

@@ -1,6 +1,6 @@
 //! Failures for Python: returned as values, and raised by Python code.
 //!
-//! An exception is made by running Python code, which native code does not (see [`gil`](crate::gil)).
+//! Making an exception runs Python code, which native code does not do (see [`gil`](crate::gil)).
 
 use std::{error::Error as _, sync::Arc};
 
@@ -15,28 +15,28 @@ use pyo3::{
 
 use crate::{gil, json};
 
-/// What an entry of the module comes to.
+/// The result of an entry point of the module.
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
-/// Why an entry of the module has made nothing.
+/// Why an entry point of the module has failed.
 pub(crate) enum Failure {
     /// An error of the core.
     Error(Arc<Error>),
-    /// A ledger in which something could not be noted, where no call was to be made.
+    /// A ledger in which something could not be noted, outside any call.
     Note(LedgerError),
-    /// A document that could not be read, where no call was made.
+    /// A document that could not be read, outside any call.
     Decode(DecodeError),
-    /// The same in one of many documents, one a line.
+    /// The same for one of many documents, one per line.
     Line(LineError),
     /// A setting that cannot work: a ConfigError.
     Config(String),
     /// An argument of the wrong type: a TypeError.
     Type(String),
-    /// An argument with a value that cannot be: a ValueError.
+    /// An argument with an invalid value: a ValueError.
     Value(String),
     /// Something that cannot be done now, or a bug: a RuntimeError.
     Runtime(String),
-    /// Python refused an object: there is no memory for it.
+    /// Python could not make an object: it is out of memory.
     Python(PyErr),
 }
 
@@ -64,7 +64,7 @@ impl From<ValidationError> for Failure {
     }
 }
 
-/// What an entry of the module returns: a value, or a failure that is one.
+/// What an entry point of the module returns: a value, or a failure as a value.
 pub(crate) fn into_python<'py, T: IntoPyObject<'py>>(
     py: Python<'py>,
     outcome: Outcome<T>,
@@ -76,7 +76,7 @@ pub(crate) fn into_python<'py, T: IntoPyObject<'py>>(
     }
 }
 
-/// Does the work of an entry of the module: what it makes, or the failure that Python code raises.
+/// Does the work of an entry point of the module: returns what it makes, or the failure for Python code to raise.
 pub(crate) fn entry<'py, T: IntoPyObject<'py>>(
     py: Python<'py>,
     work: impl FnOnce() -> Outcome<T>,
@@ -96,7 +96,7 @@ impl From<Failure> for NativeFailure {
 
 #[pymethods]
 impl NativeFailure {
-    /// What the exception is made of: its kind, its text, and its attributes by name.
+    /// The parts of the exception: its kind, its text, and its attributes by name.
     fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || Ok(self.0.parts(py)?))
     }
@@ -150,15 +150,15 @@ pub(crate) fn text(error: &Error) -> String {
             source = cause.source();
         }
     }
-    // What a service says is its own.
+    // The text of a service is left as it is.
     if error.status().is_none() {
         text = in_python(&text);
     }
     text
 }
 
-/// A text in which the core names settings in both languages, in Python's: `identity (in Python client_cert)` is
-/// `client_cert`.
+/// Reduces a text in which the core names settings in both languages to Python's names: `identity (in Python
+/// client_cert)` becomes `client_cert`.
 fn in_python(text: &str) -> String {
     let mut parts = text.split(" (in Python ");
     let mut own = parts.next().unwrap_or_default().to_owned();

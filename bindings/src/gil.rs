@@ -2,15 +2,15 @@
 //!
 //! **Native code runs no Python bytecode, and gives up the GIL only in [`release`].**
 //!
-//! Before 3.14 CPython ends a daemon thread where it next asks for the GIL once the interpreter is
-//! ending, through whatever native frames it is in; with Rust frames that aborts the process. A thread
-//! asks for the GIL wherever it runs bytecode. So an entry of this module takes built-in types that the
-//! Python half has checked and converted, calls into nothing but C code, and returns what Python code
-//! then raises, builds or logs: see [`entry`](crate::failure::entry). Before 3.12 the garbage collector, which runs finalisers
-//! written in Python, runs wherever a container is made, so it is switched off while an entry is at work.
+//! Before 3.14, once the interpreter is ending, CPython ends a daemon thread where it next asks for the GIL, through
+//! whatever native frames it is in; with Rust frames, that aborts the process. A thread may ask for the GIL wherever
+//! it runs bytecode. So an entry point of this module takes built-in types that the Python half has checked and
+//! converted, calls only C code, and returns what Python code then raises, builds or logs: see
+//! [`entry`](crate::failure::entry). Before 3.12, the garbage collector, which runs finalisers written in Python, may
+//! run wherever a container is made, so it is switched off while an entry point is at work.
 //!
-//! Clippy refuses every other way into Python (`clippy.toml`), `tests/test_entries.py` traces each entry
-//! of the module, and `tests/test_exit.py` ends the interpreter under each of them.
+//! Clippy refuses every other way into Python (`clippy.toml`), `tests/test_entries.py` traces each entry point of the
+//! module, and `tests/test_exit.py` ends the interpreter during each of them.
 
 #![allow(
     clippy::disallowed_methods,
@@ -30,18 +30,17 @@ use std::{
 use pyo3::{prelude::*, sync::PyOnceLock};
 
 thread_local! {
-    /// Whether this thread is inside of [`uncollected`].
+    /// Whether this thread is inside [`uncollected`].
     static IS_UNCOLLECTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does work that makes Python objects, without the garbage collector getting in between. The GIL is not given
-/// up inside.
+/// Does work that makes Python objects, without the garbage collector intervening. The GIL is not given up inside.
 pub(crate) fn uncollected<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     let _guard = Uncollected::new(py)?;
     work()
 }
 
-/// The functions of Python's module `gc`, where the collector may run in the middle of an entry.
+/// The functions of Python's module `gc`, for versions where the collector may run in the middle of an entry point.
 struct Collector {
     is_enabled: Py<PyAny>,
     disable: Py<PyAny>,
@@ -50,7 +49,7 @@ struct Collector {
 
 static COLLECTOR: PyOnceLock<Option<Collector>> = PyOnceLock::new();
 
-/// Remembers the collector, where it must be switched off: from 3.12 on it runs between bytecodes only.
+/// Stores the collector, if it must be switched off: from 3.12 on, it runs only between bytecodes.
 pub(crate) fn prepare(py: Python<'_>, gc: &Bound<'_, PyAny>) -> PyResult<()> {
     COLLECTOR
         .get_or_try_init(py, || {
@@ -68,7 +67,7 @@ pub(crate) fn prepare(py: Python<'_>, gc: &Bound<'_, PyAny>) -> PyResult<()> {
 
 /// Keeps the garbage collector from running on this thread's allocations.
 struct Uncollected<'py> {
-    /// What switches it on again, if it was on.
+    /// The function that switches it on again, if it was on.
     enable: Option<&'py Bound<'py, PyAny>>,
     is_outermost: bool,
 }
@@ -93,7 +92,7 @@ impl<'py> Uncollected<'py> {
 impl Drop for Uncollected<'_> {
     fn drop(&mut self) {
         if let Some(enable) = self.enable {
-            // A function of C that takes nothing cannot fail.
+            // A C function that takes no arguments cannot fail.
             let _ = enable.call0();
         }
         if self.is_outermost {
@@ -111,18 +110,18 @@ static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// The thread that ends the interpreter: the main thread.
 static ENDED_BY: OnceLock<ThreadId> = OnceLock::new();
 
-/// How long the end of the interpreter waits for threads that are about to take the GIL. They have only to
-/// be scheduled: it is the end that must not take for ever.
+/// How long the end of the interpreter waits for threads that are about to take the GIL. They only need to be
+/// scheduled; the limit keeps the interpreter from taking for ever to end.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// How much stack must be left, in bytes, and how much there is of one that is made otherwise.
+/// How much stack must be left, in bytes, and the size of a new stack that is made otherwise.
 const ENOUGH_STACK: usize = 256 * 1024;
 const NEW_STACK: usize = 2 * 1024 * 1024;
 
 /// Does work that takes time, without the GIL.
 ///
-/// A thread that the interpreter leaves behind, a daemon of the program's, never comes back from here: it
-/// waits for the end of the process, as it would for a lock.
+/// A thread that the interpreter leaves behind (a daemon of the program) never returns from here: it waits for the
+/// end of the process, as it would for a lock.
 pub(crate) fn release<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
     debug_assert!(
         !IS_UNCOLLECTED.get(),
@@ -130,8 +129,8 @@ pub(crate) fn release<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) 
     );
     let done = py.detach(|| {
         let done = with_stack(work);
-        // Counted first and asked after: the other way round, the end of the interpreter could come
-        // between the two unseen.
+        // Counted first and checked afterwards: the other way round, the end of the interpreter could come unnoticed
+        // between the two.
         RETURNING.fetch_add(1, Ordering::SeqCst);
         if is_left_behind() {
             RETURNING.fetch_sub(1, Ordering::SeqCst);
@@ -145,16 +144,16 @@ pub(crate) fn release<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) 
     done
 }
 
-/// Does not return on a thread that the interpreter leaves behind: what it asks for has ended, and an
-/// exception would only be printed, with nobody there to do anything about it.
+/// Does not return on a thread that the interpreter leaves behind: what it asks for has ended, and an exception would
+/// only be printed, with nobody to handle it.
 pub(crate) fn end_if_left_behind(py: Python<'_>) {
     if is_left_behind() {
         release(py, || ());
     }
 }
 
-/// Works with as much stack as the network needs, TLS and all: threads of Python can have very little, on Alpine
-/// by default.
+/// Runs with as much stack as the network needs, TLS included: Python threads can have very little, as they do by
+/// default on Alpine.
 pub(crate) fn with_stack<T>(work: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(ENOUGH_STACK, NEW_STACK, work)
 }
@@ -164,9 +163,9 @@ fn is_left_behind() -> bool {
     IS_ENDING.load(Ordering::SeqCst) && ENDED_BY.get().is_none_or(|main| *main != current)
 }
 
-/// Says that the interpreter is ending, and waits until no thread is about to take the GIL.
+/// Records that the interpreter is ending, and waits until no thread is about to take the GIL.
 pub(crate) fn end(py: Python<'_>) {
-    // Set once: after a fork while the interpreter ends, the thread is the same.
+    // Set once: even after a fork while the interpreter ends, the thread is the same.
     let _ = ENDED_BY.set(thread::current().id());
     IS_ENDING.store(true, Ordering::SeqCst);
     let until = Instant::now() + LONGEST_WAIT;
@@ -177,13 +176,13 @@ pub(crate) fn end(py: Python<'_>) {
     });
 }
 
-/// In the child of a fork: the threads that were about to take the GIL are the parent's.
+/// For the child of a fork: the threads that were about to take the GIL belong to the parent.
 pub(crate) fn forget_threads() {
     RETURNING.store(0, Ordering::SeqCst);
 }
 
-/// Works with Python on the thread in the background, which ends before the interpreter does: there alone
-/// bytecode may be run. `None` where no interpreter is left.
+/// Works with Python on the background thread, which ends before the interpreter does: only there may bytecode be
+/// run. `None` if no interpreter is left.
 pub(crate) fn attach_background<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     Python::try_attach(work)
 }

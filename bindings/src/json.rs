@@ -17,10 +17,10 @@ use serde::{
 
 use crate::builtin;
 
-/// How many characters of a number are made into a Python number.
+/// How many characters a number may have to be converted to a Python number.
 const LONGEST_NUMBER: usize = 100_000;
 
-/// JSON that stays text: what is nested too deep for Python objects.
+/// JSON that is kept as text: a value nested too deep for Python objects.
 #[pyclass(frozen, module = "dealkit")]
 pub(crate) struct RawJson(Json);
 
@@ -45,7 +45,7 @@ impl RawJson {
         PyBool::new(py, is_true).to_owned().into_any().unbind()
     }
 
-    /// Equal values need not have equal texts, so little can count.
+    /// Equal values need not have equal texts, so the hash can use little.
     fn __hash__(&self) -> isize {
         0
     }
@@ -94,14 +94,14 @@ pub(crate) fn fields<'py>(
     Ok(dict)
 }
 
-/// A Json was checked when it was made.
+/// For errors that cannot occur: a Json was checked when it was made.
 fn internal() -> PyErr {
     PyRuntimeError::new_err(
         "what should be JSON is not: this is a bug in dealkit, please report it",
     )
 }
 
-/// Builds the value of a text that is known to be JSON, so nothing in it is looked at twice.
+/// Builds the value from a text that is known to be JSON, so nothing in it is checked again.
 struct Builder<'t, 'py> {
     py: Python<'py>,
     text: &'t str,
@@ -231,7 +231,7 @@ impl<'t, 'py> Builder<'t, 'py> {
             self.at += 1;
         }
         let digits = self.since(start);
-        // Python would take its time for a number so long; the text is all that anybody can want of it.
+        // Python would be slow to convert a number this long, for which the text is all that anybody can want.
         if digits.len() > LONGEST_NUMBER {
             return Ok(PyString::new(self.py, digits).into_any());
         }
@@ -240,7 +240,7 @@ impl<'t, 'py> Builder<'t, 'py> {
         {
             return Ok(int);
         }
-        // Of an exponent that no Decimal holds, too.
+        // An exponent that no Decimal can hold is also kept as text.
         builtin::decimal(self.py, digits).or_else(|_| Ok(PyString::new(self.py, digits).into_any()))
     }
 
@@ -268,8 +268,7 @@ impl<'t, 'py> Builder<'t, 'py> {
     }
 }
 
-/// The bytes of a JSON string: UTF-8, but for halves of surrogate pairs, which serde_json hands over as they
-/// come.
+/// The bytes of a JSON string: UTF-8, except for lone surrogates, which serde_json passes on as they come.
 struct Wtf8(Vec<u8>);
 
 impl<'de> Deserialize<'de> for Wtf8 {

@@ -1,4 +1,4 @@
-//! Objects that are kept, to be used again for what is the same.
+//! Objects that are kept, to be reused for equal values.
 
 use pyo3::prelude::*;
 
@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 const COUNT: usize = 1 << BITS;
 const BITS: u32 = 9;
 
-/// The objects that were made last, each at the place that its key gives it, where it ousts the one before it.
+/// The most recent objects, each in the slot that its key selects, where it replaces the previous one.
 pub(crate) struct Kept<K, T>(Box<[Option<Entry<K, T>>]>);
 
 struct Entry<K, T> {
@@ -21,7 +21,7 @@ impl<K, T> Default for Kept<K, T> {
 }
 
 impl<K: PartialEq, T> Kept<K, T> {
-    /// The object of a key, which `make` makes if it is not kept. Keys with the same number share a place.
+    /// The object for a key, which `make` makes if it is not kept. Keys with the same number share a slot.
     #[inline]
     pub(crate) fn get<E>(
         &mut self,
@@ -30,7 +30,8 @@ impl<K: PartialEq, T> Kept<K, T> {
         number: u64,
         make: impl FnOnce() -> Result<Py<T>, E>,
     ) -> Result<Py<T>, E> {
-        // Fibonacci hashing. Who knows it can have two objects oust each other: no more than they would be made anew.
+        // Fibonacci hashing. Crafted keys can make two objects replace each other, which at worst means making them
+        // anew.
         let place = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - BITS);
         let Some(slot) = self.0.get_mut(place as usize) else {
             return make();

@@ -1,4 +1,4 @@
-//! What is noted in the ledger of a job between two runs, and what it has.
+//! Notes entries in the ledger of a job between two runs, and looks entries up.
 
 use dealkit::{AgentId, ledger};
 use pyo3::{prelude::*, types::PyList};
@@ -8,7 +8,7 @@ use crate::{
     gil,
 };
 
-/// Notes what has become of rows: `found` has a pair for each, its key and its agent's identifier or None.
+/// Notes what became of rows: `found` has a pair for each, its key and its agent's identifier or None.
 #[pyfunction]
 pub(crate) fn settle_ledger<'py>(
     path: String,
@@ -21,7 +21,7 @@ pub(crate) fn settle_ledger<'py>(
         Ok((key, agent_id.map(AgentId::from)))
     });
     let pairs: Outcome<Vec<_>> = pairs.collect();
-    // A long ledger takes its time to read.
+    // A long ledger takes time to read.
     let settled = pairs.and_then(|pairs| {
         let settled = gil::release(py, || ledger::settle(path, pairs));
         settled.map_err(Failure::Note)
@@ -29,8 +29,8 @@ pub(crate) fn settle_ledger<'py>(
     entry(py, || settled)
 }
 
-/// What a ledger has of rows, by their keys, which may have a name: of each that the next run does not send again its
-/// outcome, its agent's identifier and its status, and None of the others.
+/// Looks up rows in a ledger by their keys, which may have a name: for each row that the next run does not send
+/// again, its outcome, its agent's identifier and its status; for the others, None.
 #[pyfunction]
 pub(crate) fn look_up_in_ledger<'py>(
     path: String,

@@ -1,16 +1,17 @@
 //! The native half of the Python package dealkit: the Rust core, as Python objects.
 //!
-//! Everything here is thin. What a request may hold, how a scalar is read, what is retried and what an
-//! error says is decided in the crate `dealkit`; the Python package around this module gives it its face.
-//! What native code may do with the interpreter is the rule of [`gil`].
+//! Everything here is thin. The crate `dealkit` decides what a request may hold, how a scalar is read, what is
+//! retried and what an error says; the Python package around this module provides the public API. The rule in [`gil`]
+//! says what native code may do with the interpreter.
 //!
 //! # Where things are
 //!
-//! `schema` says what a field is, and `model` and `models` make a class of each response type; `read`, `reader`, `write`, `json`, `argument` and `builtin` are how one gets from JSON to Python
-//! and back; `reused`, `words`, `decimals`, `kept` and `ascii` make that fast. `client` holds the connection pools, `calls` says what can be called, `waiting` drives it for
-//! callers that wait, `pending` for those that await, `many` for many deals, `ledger` for what is noted between two jobs, `runtime` has what they run
-//! on. `failure` returns what Python code raises, `watch` what it logs, `texts` some texts that it asks for; `sandbox` and
-//! `cli` are the server.
+//! `schema` says what a field is, and `model` and `models` make a class for each response type; `read`, `reader`,
+//! `write`, `json`, `argument` and `builtin` convert from JSON to Python and back; `reused`, `words`, `decimals`,
+//! `kept` and `ascii` make that fast. `client` holds the connection pools and `calls` says what can be called;
+//! `waiting` drives calls for sync callers, `pending` for async ones, and `many` for many deals; `ledger` is for
+//! notes between two jobs, and `runtime` has what they all run on. `failure` returns what Python code raises, `watch`
+//! what it logs, and `texts` some texts that it asks for; `sandbox` and `cli` are the server.
 
 use pyo3::prelude::*;
 
@@ -54,7 +55,7 @@ mod watch;
 mod words;
 mod write;
 
-/// Hands over what Python code has imported: the class Decimal, a context that holds every number of a document, the
+/// Hands over what Python code has imported: the class Decimal, a context that fits every number in a document, the
 /// members of the enum Role by their values, and the module gc.
 #[pyfunction]
 fn prepare(

@@ -1,4 +1,4 @@
-//! Errors made by hand, for `dealkit.testing`: the core's, so that they say what those of calls say.
+//! Errors made by hand, for `dealkit.testing`: the core's own, so that they say the same as those of calls.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -16,8 +16,8 @@ use crate::{
     failure::{Failure, NativeFailure, Outcome, entry},
 };
 
-/// Makes an error of this kind: `status`, `timeout`, `connect`, `interrupted`, or `deal` or `agent` of a body that
-/// cannot be read as one. In a tuple, as a failure on its own is one of the arguments.
+/// Makes an error of this kind: `status`, `timeout`, `connect`, `interrupted`, or `deal` or `agent` for a body that
+/// cannot be read as one. It is returned in a tuple, since a bare failure stands for a wrong argument.
 #[pyfunction]
 pub(crate) fn made_error<'py>(
     kind: &str,
@@ -68,7 +68,7 @@ fn unreadable<T>(read: Result<T, DecodeError>) -> Outcome<DecodeError> {
     })
 }
 
-/// What can be said of errors of every kind.
+/// Applies the settings that errors of every kind can have.
 fn told(mut builder: ErrorBuilder, settings: &Settings<'_, '_>) -> Outcome<ErrorBuilder> {
     if let Some(operation) = settings.text("operation")? {
         let (method, path) = operation

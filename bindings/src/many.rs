@@ -1,8 +1,9 @@
-//! Many calls: made on the thread in the background, a bounded number at a time, so that they come in while the caller
-//! works on what it has.
+//! Many calls: made on the background thread, a bounded number at a time, so that results come in while the caller
+//! works on those it has.
 //!
-//! Of creates nothing may be lost, wherever a signal handler of Python's raises: what has come is appended to a list of
-//! the caller's, what was pushed is counted, and what is given up comes like the rest.
+//! No result of a create may be lost, wherever a Python signal handler raises: results that have come are appended to
+//! a list of the caller's, inputs that were pushed are counted, and creates that are given up yield results like the
+//! rest.
 
 use std::{
     collections::VecDeque,
@@ -37,15 +38,15 @@ use crate::{
     watch::{Told, Watch},
 };
 
-/// How many bytes of bodies are read in one go, or one body if it has more: signals are not looked after meanwhile.
+/// How many bytes of bodies are read in one go, or one body if it has more: signals are not checked in the meantime.
 const READ_AT_ONCE: usize = 256 * 1024;
 
-/// Calls in flight. The caller pushes what is asked for, and never has more of it out than it wants to.
+/// Calls in flight. The caller pushes the inputs, and never has more of them in flight than it wants.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Many {
-    /// `None` once what is in flight was given up.
+    /// `None` once the calls in flight were given up.
     inputs: Mutex<Option<Inputs>>,
-    /// How many were pushed, ever.
+    /// How many were pushed in total.
     pushed: AtomicUsize,
     /// How many of them have not been taken.
     in_flight: AtomicUsize,
@@ -56,29 +57,29 @@ pub(crate) struct Many {
     raw: bool,
 }
 
-/// The way to the thread in the background.
+/// The channel to the background thread.
 enum Inputs {
     Ids(Way<String>),
     Rows(Way<CreateRow>),
 }
 
-/// The path of a ledger, what its keys are called, and whether what is unknown is sent again.
+/// The path of a ledger, the name of its keys, and whether unknown rows are sent again.
 pub(crate) type LedgerOptions = (String, Option<String>, bool);
 
 type Way<T> = UnboundedSender<Vec<(T, Told)>>;
 
-/// What a call came to.
+/// The result of a call.
 struct Item {
     index: usize,
-    /// The identifier that was asked for, or the key of the row.
+    /// The identifier that was requested, or the key of the row.
     id: Option<String>,
     result: CallResult,
     record: Option<Record>,
 }
 
-/// What a ledger has to do with it.
+/// What the ledger says about it.
 struct Record {
-    /// Whether an earlier run did it.
+    /// Whether it is the result of an earlier run.
     is_earlier: bool,
     agent_id: Option<String>,
     /// Why the ledger does not have it.
@@ -126,14 +127,14 @@ impl Record {
 
 /// Calls in flight, as the core has them.
 trait Calls: Stream<Item: Into<Item>> + Unpin + Send + 'static {
-    /// What is pushed to them.
+    /// The input that is pushed.
     type Input: Send + 'static;
 
     fn push(&mut self, input: Self::Input, told: Told);
 
     fn is_empty(&self) -> bool;
 
-    /// What there is to know of those that nobody waits for any longer.
+    /// What is known about the calls that nobody waits for any longer.
     fn given_up(&mut self) -> Vec<Self::Item>;
 }
 
@@ -169,35 +170,35 @@ impl Calls for dealkit::CreationsInFlight<dealkit::RawResponse> {
     }
 }
 
-/// Where what has come waits for the caller.
+/// Where results wait for the caller.
 struct Buffer {
-    /// Told of when something has come, or nothing will.
+    /// Notified when a result has come, or no more will.
     state: Awaited<State>,
-    /// Whether what is in flight is being given up: nothing more may be sent.
+    /// Whether the calls in flight are being given up: nothing more may be sent.
     is_given_up: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
     items: VecDeque<Item>,
-    /// Whether no more will come.
+    /// Whether no more results will come.
     has_ended: bool,
 }
 
 impl State {
-    /// Whether there is nothing to do for Python code.
+    /// Whether Python code has nothing to do.
     fn is_quiet(&self) -> bool {
         self.items.is_empty() && !self.has_ended
     }
 }
 
-/// Calls in flight, and what says their end: once they are gone, and their ledger is closed.
+/// Calls in flight, and the guard that reports their end: once they are gone and their ledger is closed.
 struct Job<C> {
     calls: C,
     end: End,
 }
 
-/// Says that no more will come, whatever the reason.
+/// Records that no more results will come, whatever the reason.
 struct End(Arc<Buffer>);
 
 impl Drop for End {
@@ -284,7 +285,7 @@ impl Many {
         self.inputs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands over what is asked for. Where one is of the wrong type, nothing is.
+    /// Hands over the inputs. If one of them has the wrong type, none is handed over.
     fn hand_over(&self, inputs: &Inputs, given: &Bound<'_, PyList>, index: usize) -> Outcome<()> {
         if index != self.pushed() {
             return Err(Failure::Runtime(
@@ -338,7 +339,7 @@ impl Many {
         }
     }
 
-    /// What has come, at most so much that reading it takes but a moment.
+    /// The results that have come, at most so many that reading them takes only a moment.
     fn taken(&self) -> Outcome<Vec<Item>> {
         self.check()?;
         let mut state = self.buffer.state.lock();
@@ -359,7 +360,7 @@ impl Many {
     }
 }
 
-/// A row of the call that creates its agent; without one, a row that is not sent, whose error Python code has.
+/// A row, from the call that creates its agent; without a call, a row that is not sent, whose error Python code has.
 fn row(call: Option<&Call>) -> CreateRow {
     CreateRow::written(match call.and_then(|call| call.body.clone()) {
         Some(body) => Ok(body),
@@ -390,7 +391,7 @@ async fn make<C: Calls>(mut job: Job<C>, mut pushed: UnboundedReceiver<Vec<(C::I
                 buffer.state.lock().items.push_back(item.into());
                 has_news = true;
             }
-            // Told of all at once: waking somebody costs more than a deal does.
+            // All results are reported at once: waking a waiter costs more than handling a deal.
             () = ready(()), if has_news => {
                 buffer.state.tell();
                 has_news = false;
@@ -403,10 +404,9 @@ async fn make<C: Calls>(mut job: Job<C>, mut pushed: UnboundedReceiver<Vec<(C::I
 
 #[pymethods]
 impl Many {
-    /// Adds what is asked for to what is in flight, each with its Watch or None: an identifier; or the Call that creates
-    /// an agent, or None for a row that is not to be sent, of which an error comes, and with it the row's key or None.
-    /// `index` is the place of the first.
-    /// Where one is of the wrong type, none of them is added.
+    /// Adds inputs to the calls in flight, each with its Watch or None. An input is an identifier; or, with the row's
+    /// key or None, the Call that creates an agent, or None for a row that is not to be sent, which yields an error.
+    /// `index` is the position of the first. If one of them has the wrong type, none is added.
     fn push<'py>(&self, inputs: &Bound<'py, PyList>, index: usize) -> PyResult<Bound<'py, PyAny>> {
         let py = inputs.py();
         gil::end_if_left_behind(py);
@@ -421,8 +421,8 @@ impl Many {
         })
     }
 
-    /// Gives up what is in flight, and what is added here as in `push`, which is not sent. What there is to know of each
-    /// comes as the rest does.
+    /// Gives up the calls in flight, and the inputs added here as in `push`, which are not sent. What is known about
+    /// each is delivered like other results.
     fn cancel<'py>(
         &self,
         inputs: &Bound<'py, PyList>,
@@ -442,7 +442,7 @@ impl Many {
         })
     }
 
-    /// How many were pushed, ever.
+    /// How many were pushed in total.
     #[getter]
     fn pushed(&self) -> usize {
         self.pushed.load(Ordering::Relaxed)
@@ -454,9 +454,9 @@ impl Many {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Takes out what has come, each as (index, identifier or key or None, value or failure, record or None). They go to
-    /// the front of `ready`, the last of them first: the next one is always at its end. A record is (whether an earlier
-    /// run did it, its agent's identifier or None, why the ledger does not have it or None).
+    /// Takes out the results that have come, each as (index, identifier or key or None, value or failure, record or
+    /// None). They go to the front of `ready`, the last one first, so the next one is always at its end. A record is
+    /// (whether it is from an earlier run, its agent's identifier or None, why the ledger does not have it or None).
     fn take<'py>(&self, ready: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
         let py = ready.py();
         gil::end_if_left_behind(py);
@@ -478,7 +478,7 @@ impl Many {
         })
     }
 
-    /// Waits a little for something to come, on the calling thread.
+    /// Waits briefly, on the calling thread, for a result to come.
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let checked = self.check();
         if checked.is_ok() {
@@ -489,7 +489,7 @@ impl Many {
         entry(py, || checked)
     }
 
-    /// Resolves the future of the mailbox's event loop once something has come.
+    /// Resolves the future of the mailbox's event loop once a result has come.
     fn tell<'py>(
         &self,
         mailbox: &Bound<'py, Mailbox>,
@@ -505,7 +505,8 @@ impl Many {
         })
     }
 
-    /// Waits a little for the end of what was given up, and says whether it has come: then its ledger is closed.
+    /// Waits briefly for the end of the calls that were given up, and returns whether it has come: then the ledger is
+    /// closed.
     fn wait_for_end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let state = &self.buffer.state;
         let has_ended = self.process != process::id()
@@ -517,7 +518,7 @@ impl Many {
         entry(py, || Ok(has_ended))
     }
 
-    /// Cancels what is in flight, of which nothing comes any more.
+    /// Cancels the calls in flight, which then yield no results.
     fn close(&self) {
         if self.process == process::id() {
             self.task.abort();

@@ -1,5 +1,4 @@
-//! What every response type has in common, and the macro that makes classes of the table of
-//! fields, which is the core's.
+//! The common part of all response types, and the macro that makes classes from the core's table of fields.
 //!
 //! Methods that run Python code (the constructor, `from_json`, `to_dict` and the like) are added in
 //! `dealkit._models`, which calls the methods with an underscore.
@@ -24,16 +23,16 @@ use crate::{
     schema::{Class, Field, FieldType, Kind, Values},
 };
 
-/// A response type: made of a statement of fields, see [`models`].
+/// A response type, made from a declaration of fields; see [`models`].
 pub(crate) trait Model:
     PyClass<Frozen = pyo3::pyclass::boolean_struct::True> + Sync
 {
     const FIELDS: &'static [Field];
 
-    /// Reads one, an object.
+    /// Reads a model, which is an object.
     fn read(reader: &mut Reader<'_, '_>) -> Read;
 
-    /// A model of its values.
+    /// Makes a model from its values.
     fn build(py: Python<'_>, values: Values, extra: Extra) -> PyResult<Bound<'_, Self>>;
 
     /// Its values, in the order of the fields.
@@ -41,13 +40,13 @@ pub(crate) trait Model:
 
     fn extra(&self) -> Option<&Extra>;
 
-    /// What the Rust model says is wrong with a document.
+    /// The error that the Rust model reports for a document.
     fn explain(document: &[u8]) -> Option<DecodeError>;
 
-    /// The same of a document that should be an array of them.
+    /// The same for a document that should be an array of models.
     fn explain_list(document: &[u8]) -> Option<DecodeError>;
 
-    /// What the Rust model makes of a document, by serde and not by the lexer: it, written back.
+    /// The document as the Rust model reads it, with serde rather than the lexer, and writes it back.
     #[cfg(debug_assertions)]
     fn core_json(document: &[u8]) -> serde_json::Result<Json>;
 }
@@ -76,7 +75,7 @@ impl Class {
     }
 }
 
-/// A model of a JSON document: bytes, or a string. `line` is its number where it is one of many, one a line.
+/// Reads a model from a JSON document: bytes, or a string. `line` is its number if it is one of many, one per line.
 pub(crate) fn read<'py, M: Model>(
     value: &Bound<'py, PyAny>,
     line: Option<usize>,
@@ -87,7 +86,7 @@ pub(crate) fn read<'py, M: Model>(
     })
 }
 
-/// A model of a JSON document. `fail` makes the failure when it is none.
+/// Reads a model from a JSON document. `fail` makes the failure if it cannot be read.
 pub(crate) fn read_document<'py, M: Model>(
     py: Python<'py>,
     document: &Document<'_>,
@@ -102,7 +101,7 @@ pub(crate) fn read_document<'py, M: Model>(
     Ok(model.cast_into::<M>().map_err(PyErr::from)?)
 }
 
-/// A tuple of the models of a JSON document that is an array.
+/// Reads a tuple of models from a JSON document that is an array.
 pub(crate) fn read_list<'py, M: Model>(value: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyAny>> {
     let document = Document::of(value)?;
     check_size(document.bytes()).map_err(Failure::Decode)?;
@@ -116,7 +115,7 @@ pub(crate) fn read_list<'py, M: Model>(value: &Bound<'py, PyAny>) -> Outcome<Bou
     })
 }
 
-/// Where and why is said by the Rust reader, so that both languages say the same.
+/// The Rust reader says where and why, so that both languages say the same.
 fn explained(name: &str, said: Option<Failure>) -> Failure {
     said.unwrap_or_else(|| {
         Failure::Runtime(format!(
@@ -137,7 +136,7 @@ pub(crate) fn core_json<M: Model>(value: &Bound<'_, PyAny>) -> Outcome<String> {
     Ok(json.to_string())
 }
 
-/// A model of values by attribute.
+/// Makes a model from values by attribute.
 pub(crate) fn build<'py, M: Model>(given: &Bound<'py, PyDict>) -> Outcome<Bound<'py, M>> {
     let py = given.py();
     let mut values = Values::default();
@@ -187,7 +186,7 @@ fn changed<'py, M: Model>(
     Ok(M::build(py, values, extra)?)
 }
 
-/// Equality, which is that of the attributes; models have no order.
+/// Compares models: they are equal if their attributes are, and have no order.
 pub(crate) fn compare<M: Model>(
     this: &Bound<'_, M>,
     other: &Bound<'_, PyAny>,
@@ -226,13 +225,13 @@ fn is_equal<M: Model>(this: &Bound<'_, M>, other: &Bound<'_, M>) -> PyResult<boo
     }
 }
 
-/// The undocumented fields, where there are any.
+/// The undocumented fields, if there are any.
 fn unknown<M: Model>(model: &M) -> Option<&BTreeMap<String, Json>> {
     let unknown = &model.extra()?.unknown;
     (!unknown.is_empty()).then_some(unknown)
 }
 
-/// The hash: of all that is hashable. Mappings count with their size, which equal ones share.
+/// The hash, of everything that is hashable. Mappings contribute their size, which equal ones share.
 pub(crate) fn hash<M: Model>(this: &Bound<'_, M>) -> PyResult<isize> {
     let py = this.py();
     let mut parts: Vec<Bound<'_, PyAny>> = vec![PyString::intern(py, M::NAME).into_any()];
@@ -252,7 +251,7 @@ pub(crate) fn hash<M: Model>(this: &Bound<'_, M>) -> PyResult<isize> {
     builtin::hash(&PyTuple::new(py, parts)?)
 }
 
-/// A field's value as its attribute has it, where that is made anew each time.
+/// The value of a field's attribute, if it is made anew each time.
 pub(crate) fn attribute<'py, M: Model>(
     this: &Bound<'py, M>,
     at: usize,
@@ -263,7 +262,7 @@ pub(crate) fn attribute<'py, M: Model>(
     }
 }
 
-/// Undocumented fields, as a read-only mapping that is made anew each time.
+/// Undocumented fields, as a read-only mapping, made anew each time.
 pub(crate) fn extra<'py, M: Model>(this: &Bound<'py, M>) -> PyResult<Bound<'py, PyMappingProxy>> {
     let py = this.py();
     let fields = match unknown(this.get()) {
@@ -274,7 +273,7 @@ pub(crate) fn extra<'py, M: Model>(this: &Bound<'py, M>) -> PyResult<Bound<'py, 
 }
 
 impl Field {
-    /// The attribute's value of what a model holds.
+    /// The attribute's value, from what the model holds.
     fn get<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         if !matches!(self.kind, Kind::Object) || value.is_none() {
             return Ok(value.clone());
@@ -285,7 +284,7 @@ impl Field {
     }
 }
 
-/// Does the work of a method that cannot fail but for want of memory.
+/// Does the work of a method that can fail only for lack of memory.
 pub(crate) fn method<'py, T>(
     py: Python<'py>,
     work: impl FnOnce() -> PyResult<T>,
@@ -296,7 +295,7 @@ where
     entry(py, || Ok(work()?))
 }
 
-/// Makes a class of each response type; see [`dealkit::__response_models`] for the statement of its fields.
+/// Makes a class for each response type; see [`dealkit::__response_models`] for the declaration of its fields.
 macro_rules! models {
     ($(
         $(#[doc = $about:literal])+
@@ -334,7 +333,7 @@ macro_rules! models {
                 let mut extra = None;
                 let mut has_more = reader.lexer.object()?;
                 while has_more {
-                    // Fields mostly come in the order of the table, and are written in one way.
+                    // Fields mostly come in the order of the table, and are always written in the same way.
                     $(
                         if has_more && reader.lexer.named(concat!("\"", $wire, "\":")) {
                             $field = $crate::model::models!(@read reader $presence $field $type, extra);
@@ -408,7 +407,7 @@ macro_rules! models {
 
         #[pyo3::pymethods]
         impl $model {
-            /// A model of a document, bytes or str, and of its line's number where it is one of many.
+            /// Reads a model from a document, bytes or str; `line` is its number if it is one of many.
             #[staticmethod]
             #[pyo3(signature = (document, line=None))]
             fn _read<'py>(
@@ -420,7 +419,7 @@ macro_rules! models {
                 })
             }
 
-            /// The models of a document that is an array.
+            /// Reads the models of a document that is an array.
             #[staticmethod]
             fn _read_list<'py>(
                 document: &pyo3::Bound<'py, pyo3::PyAny>,
@@ -430,8 +429,8 @@ macro_rules! models {
                 })
             }
 
-            /// What the Rust model of the same name makes of a document, written back; for tests that hold
-            /// the two against each other, and not in a release.
+            /// The document as the Rust model of the same name reads it and writes it back; for tests that compare
+            /// the two, and not in a release.
             #[cfg(debug_assertions)]
             #[staticmethod]
             fn _core_json<'py>(
@@ -440,7 +439,7 @@ macro_rules! models {
                 $crate::failure::entry(document.py(), || $crate::model::core_json::<Self>(document))
             }
 
-            /// A model of values by attribute, of built-in types.
+            /// Makes a model from values by attribute, of built-in types.
             #[staticmethod]
             fn _build<'py>(
                 given: &pyo3::Bound<'py, pyo3::types::PyDict>,
@@ -448,7 +447,7 @@ macro_rules! models {
                 $crate::failure::entry(given.py(), || $crate::model::build::<Self>(given))
             }
 
-            /// The model with other values, by attribute, of built-in types.
+            /// The model with some values replaced, by attribute, of built-in types.
             fn _replace<'py>(
                 this: &pyo3::Bound<'py, Self>,
                 changes: &pyo3::Bound<'py, pyo3::types::PyDict>,
@@ -456,7 +455,7 @@ macro_rules! models {
                 $crate::failure::entry(this.py(), || $crate::model::replace(this, changes))
             }
 
-            /// The value of the field at a position, where it is made anew each time.
+            /// The value of the field at a position, if it is made anew each time.
             fn _attribute<'py>(
                 this: &pyo3::Bound<'py, Self>,
                 at: usize,
@@ -464,7 +463,7 @@ macro_rules! models {
                 $crate::failure::entry(this.py(), || $crate::model::attribute(this, at))
             }
 
-            /// The JSON, in one line.
+            /// The JSON, on one line.
             fn _to_json<'py>(
                 this: &pyo3::Bound<'py, Self>,
             ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::PyAny>> {

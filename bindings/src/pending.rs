@@ -1,8 +1,8 @@
-//! Calls that are awaited: each on the thread in the background, its outcome on the event loop.
+//! Calls that are awaited: each runs on the background thread, and its outcome is delivered on the event loop.
 //!
-//! Outcomes are put into the event loop's mailbox. One wake-up of the loop empties it, however many
-//! there are: waking the loop is what costs. A parcel stays in the mailbox until Python code has handed
-//! it over: a signal handler may run between any two of its steps, and may raise.
+//! Outcomes are put into the event loop's mailbox. One wake-up of the loop empties it, however many there are: waking
+//! the loop is the expensive part. A parcel stays in the mailbox until Python code has handed it over: a signal
+//! handler may run between any two of its steps, and may raise.
 
 use std::{
     collections::VecDeque,
@@ -23,7 +23,7 @@ use crate::{
     watch::InFlight,
 };
 
-/// How long a delivery may make no progress before the loop is woken once more, at first and at most.
+/// How long a delivery may make no progress before the loop is woken again, at first and at most.
 const PATIENCE: Duration = Duration::from_millis(100);
 const LONGEST_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -34,9 +34,9 @@ pub(crate) struct Mailbox {
 }
 
 pub(crate) struct Inbox {
-    /// A weak reference to the loop, which must not live on for its mailbox.
+    /// A weak reference to the loop, which its mailbox must not keep alive.
     event_loop: Py<PyAny>,
-    /// What the loop is woken with: a function that empties the mailbox.
+    /// The function that the loop is woken with, which empties the mailbox.
     deliver: Py<PyAny>,
     state: Mutex<State>,
 }
@@ -44,15 +44,15 @@ pub(crate) struct Inbox {
 #[derive(Default)]
 struct State {
     parcels: VecDeque<(Py<PyAny>, Arc<Content>)>,
-    /// Whether the loop is at work on the mailbox, or will be: it need not be woken for the next parcel.
+    /// Whether the loop is working on the mailbox, or will be: it need not be woken for the next parcel.
     is_awake: bool,
-    /// How many parcels have been handed over, ever.
+    /// How many parcels have been handed over in total.
     delivered: u64,
-    /// Whether a task sees to it that a delivery ends.
+    /// Whether a task makes sure that a delivery ends.
     is_watched: bool,
 }
 
-/// What a parcel has for its future.
+/// The content of a parcel for its future.
 enum Content {
     /// The outcome of a call.
     Outcome {
@@ -60,13 +60,13 @@ enum Content {
         read_as: ReadAs,
         raw: bool,
     },
-    /// Something has happened; the one who waits knows where to look.
+    /// Something has happened; the waiter knows where to look.
     News,
-    /// The call came to no end.
+    /// The call never ended.
     Lost,
 }
 
-/// Opens the mailbox of the loop that the weak reference is to. `deliver` is called on the loop, with the
+/// Opens the mailbox of the loop that the weak reference refers to. `deliver` is called on the loop, with the
 /// mailbox, when something has come.
 #[pyfunction]
 pub(crate) fn open_mailbox(
@@ -87,8 +87,8 @@ pub(crate) fn open_mailbox(
 
 #[pymethods]
 impl Mailbox {
-    /// The first future, and what there is for it: a value, or a failure. Both stay in the mailbox. None when
-    /// it is empty: that ends the delivery.
+    /// The first future, and what there is for it: a value, or a failure. Both stay in the mailbox. None if the
+    /// mailbox is empty, which ends the delivery.
     fn first<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let mut state = self.inner.lock();
         let Some((future, content)) = state.parcels.front() else {
@@ -101,14 +101,14 @@ impl Mailbox {
         entry(py, || Ok((future, outcome)))
     }
 
-    /// Takes the first future out, which has what there was for it, and returns what comes next as `first` does.
-    /// It ends where its caller ends it, in Python code.
+    /// Takes out the first future, which has been served, and returns the next one as `first` does. The future is
+    /// destroyed by the caller, in Python code.
     fn next<'py>(&self, future: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let mut state = self.inner.lock();
         let is_first = |(first, _): &(Py<PyAny>, _)| first.is(future);
         if state.parcels.front().is_some_and(is_first) {
             state.delivered += 1;
-            // The caller holds the future, too: this is not where it ends.
+            // The caller also holds the future, so it is not destroyed here.
             state.parcels.pop_front();
         }
         drop(state);
@@ -143,7 +143,7 @@ impl Inbox {
         if !std::mem::replace(&mut state.is_awake, true) {
             let inbox = Arc::clone(self);
             runtime.spawn(async move {
-                // Whatever else has come by now goes along.
+                // Whatever else has come by now is delivered along with it.
                 yield_now().await;
                 inbox.wake();
             });
@@ -153,7 +153,7 @@ impl Inbox {
         }
     }
 
-    /// Says that something has happened.
+    /// Reports that something has happened.
     pub(crate) fn news(self: &Arc<Self>, runtime: &Handle, future: Py<PyAny>) {
         self.put(runtime, future, Content::News);
     }
@@ -163,12 +163,12 @@ impl Inbox {
     }
 
     fn wake(self: &Arc<Self>) {
-        // An interpreter that is ending has no loop that could be woken.
+        // An interpreter that is ending has no loop to wake.
         let woken = gil::attach_background(|py| {
             if self.call_soon(py).is_ok() {
                 return;
             }
-            // The loop is closed or gone, and so is everybody who waited on it.
+            // The loop is closed or gone, and so are all its waiters.
             let mut state = self.lock();
             state.is_awake = false;
             let undeliverable = std::mem::take(&mut state.parcels);
@@ -191,8 +191,8 @@ impl Inbox {
         Ok(())
     }
 
-    /// Wakes the loop once more where parcels are not handed over: a delivery may have failed at any of
-    /// its steps, the first one too. A loop that is only busy is asked less and less often.
+    /// Wakes the loop again if parcels are not handed over: a delivery may have failed at any of its steps, even the
+    /// first. A loop that is merely busy is woken less and less often.
     async fn watch(self: Arc<Self>) {
         let mut patience = PATIENCE;
         let mut delivered_before = self.lock().delivered;
@@ -215,7 +215,7 @@ impl Inbox {
     }
 }
 
-/// A call in flight on the thread in the background.
+/// A call in flight on the background thread.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Pending {
     call: AbortHandle,
@@ -223,7 +223,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Begins a call on the thread in the background.
+    /// Begins a call on the background thread.
     pub(crate) fn start(
         sent: InFlight,
         read_as: ReadAs,
@@ -239,7 +239,7 @@ impl Pending {
                 future: Some(future),
             };
             Box::pin(async move {
-                // Where it was aborted, the promise ends without.
+                // If it was aborted, the promise is dropped without a result.
                 if let Ok(result) = sent.await {
                     promise.keep(Content::Outcome {
                         result: Box::new(result.map_err(Arc::new)),
@@ -260,14 +260,14 @@ impl Pending {
 impl Pending {
     /// Aborts the call, if it is still in flight.
     fn abort(&self) {
-        // A call of the parent's is not the child's to abort.
+        // After a fork, the child must not abort a call of the parent.
         if self.process == process::id() {
             self.call.abort();
         }
     }
 }
 
-/// That a future gets its parcel, whatever happens.
+/// Guarantees that a future gets its parcel, whatever happens.
 struct Promise {
     runtime: Handle,
     inbox: Arc<Inbox>,
@@ -284,7 +284,7 @@ impl Promise {
 
 impl Drop for Promise {
     fn drop(&mut self) {
-        // Aborted, which its future knows, or a panic, of which it must hear.
+        // Either the call was aborted, which its future knows, or it panicked, which the future must learn.
         self.keep(Content::Lost);
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     schema::{Class, Kind, Presence},
 };
 
-/// Reads a document that is one model. A byte order mark before it is skipped. `None` if it is none.
+/// Reads a document that is one model. A leading byte order mark is skipped. `None` if it is not one.
 pub(crate) fn document<'py>(
     py: Python<'py>,
     document: &str,
@@ -26,10 +26,9 @@ pub(crate) fn list<'py>(
     Reader::whole(py, document, |reader| reader.many(class.read))
 }
 
-/// Reads the value of a field, `None` for a null where nothing is allowed.
+/// Reads the value of a field; `None` for a null if the field may be missing.
 ///
-/// What kind of field it is is known where this is called, so that nothing but the call of the one method is left
-/// of it.
+/// The kind of field is known at each call site, so that after inlining only the call of one method is left.
 #[inline(always)]
 pub(crate) fn value(
     reader: &mut Reader<'_, '_>,
@@ -39,7 +38,7 @@ pub(crate) fn value(
     extra: &mut Option<Box<Extra>>,
 ) -> Read<Option<Py<PyAny>>> {
     if let (Kind::Timestamp, Some(extra)) = (kind, extra.as_mut()) {
-        // Of two fields of one name the last counts.
+        // If a name occurs twice, the last field counts.
         extra.forget_exact(position);
     }
     if presence != Presence::Required && reader.lexer.peek() == b'n' {
@@ -75,7 +74,7 @@ pub(crate) fn unknown(
     Ok(())
 }
 
-/// What stands for a field that the document does not have, or has as null.
+/// The value for a field that the document does not have, or has as null.
 #[inline(always)]
 pub(crate) fn missing(reader: &Reader<'_, '_>, kind: Kind, presence: Presence) -> Read {
     match presence {

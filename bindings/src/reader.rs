@@ -1,7 +1,7 @@
 //! The values of a JSON document as Python objects, made while the document is read.
 //!
-//! What a value is, and what of it is accepted, is the core's to say: its lexer reads. What is wrong with a
-//! document is not looked into here: reading merely stops.
+//! The core decides what a value is and what is accepted: its lexer does the reading. This code does not determine
+//! what is wrong with a document: reading merely stops.
 
 use dealkit::{
     Json, Role,
@@ -15,7 +15,7 @@ use pyo3::{
 
 use crate::{ascii, builtin, extra::Extra, json, reused::Reused};
 
-/// Reading stops here: the document is not what it should be, or Python has refused an object.
+/// Reading stops here: the document is not what it should be, or Python could not make an object.
 pub(crate) struct Stopped;
 
 impl From<Refused> for Stopped {
@@ -27,7 +27,7 @@ impl From<Refused> for Stopped {
 /// What a value was read as.
 pub(crate) type Read<T = Py<PyAny>> = Result<T, Stopped>;
 
-/// Reads a model, an object.
+/// Reads a model, which is an object.
 pub(crate) type ReadModel = fn(&mut Reader<'_, '_>) -> Read;
 
 /// Reads one document, value by value.
@@ -35,7 +35,7 @@ pub(crate) struct Reader<'j, 'py> {
     pub(crate) py: Python<'py>,
     pub(crate) lexer: Lexer<'j>,
     reused: Box<Reused>,
-    /// Why Python has refused an object, if it has.
+    /// Why Python could not make an object, if that happened.
     raised: Option<PyErr>,
 }
 
@@ -86,7 +86,7 @@ impl<'j, 'py> Reader<'j, 'py> {
         Ok(self.reused.words.get(self.py, text.as_str()).into_any())
     }
 
-    /// A role: a member of the enum, or the string of one that is not documented.
+    /// A role: a member of the enum, or a string if it is undocumented.
     #[inline(never)]
     pub(crate) fn role(&mut self) -> Read {
         let text = self.lexer.string()?;
@@ -135,7 +135,7 @@ impl<'j, 'py> Reader<'j, 'py> {
         Ok(self.made(date)?.into_any().unbind())
     }
 
-    /// A moment, the value of the field at a position: what a datetime cannot hold of it is kept in `extra`.
+    /// A moment, the value of the field at a position: the part that a datetime cannot hold is kept in `extra`.
     #[inline(never)]
     pub(crate) fn timestamp(&mut self, position: usize, extra: &mut Option<Box<Extra>>) -> Read {
         let moment = self.lexer.timestamp()?;
@@ -149,7 +149,7 @@ impl<'j, 'py> Reader<'j, 'py> {
         Ok(value.into_any().unbind())
     }
 
-    /// An object of free form, as its text.
+    /// A free-form object, as its text.
     #[inline(never)]
     pub(crate) fn object(&mut self) -> Read {
         if self.lexer.peek() != b'{' {

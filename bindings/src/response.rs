@@ -28,10 +28,10 @@ pub(crate) enum ReadAs {
     Json,
 }
 
-/// What a call came to.
+/// The result of a call.
 pub(crate) type CallResult = Result<dealkit::RawResponse, Arc<dealkit::Error>>;
 
-/// What a call came to, for Python: the value, or the whole response.
+/// The result of a call, for Python: the value, or the whole response.
 pub(crate) fn result<'py>(
     py: Python<'py>,
     result: &CallResult,
@@ -66,7 +66,7 @@ pub(crate) fn read<'py>(
     }
 }
 
-/// A whole response: status, headers and raw body, beside the value.
+/// A whole response: status, headers and raw body, along with the value.
 #[pyclass(frozen, module = "dealkit")]
 pub(crate) struct RawResponse {
     response: dealkit::RawResponse,
@@ -81,7 +81,7 @@ impl RawResponse {
         self.response.status().as_u16()
     }
 
-    /// The version of HTTP: `HTTP/1.1` or `HTTP/2`.
+    /// The HTTP version: `HTTP/1.1` or `HTTP/2`.
     #[getter]
     fn http_version(&self) -> String {
         version_text(self.response.version())
@@ -110,7 +110,7 @@ impl RawResponse {
         method(py, || Ok(header_pairs(self.response.headers())))
     }
 
-    /// The body as what the call comes back with.
+    /// The body as the model that the call returns.
     fn _parse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || read(py, &self.response, self.read_as))
     }

@@ -1,4 +1,4 @@
-//! What a thread uses again from one document to the next.
+//! What a thread reuses from one document to the next.
 
 use std::cell::Cell;
 
@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::{decimals::Decimals, words::Words};
 
-/// What need not be made anew for each document.
+/// Objects that need not be made anew for each document.
 #[derive(Default)]
 pub(crate) struct Reused {
     pub(crate) words: Words,
@@ -20,7 +20,7 @@ thread_local! {
 }
 
 impl Reused {
-    /// This thread's, which is taken away meanwhile: nothing is borrowed while Python is called.
+    /// Takes this thread's objects away for the time of their use: nothing is borrowed while Python is called.
     pub(crate) fn take() -> Box<Self> {
         REUSED.take().unwrap_or_default()
     }

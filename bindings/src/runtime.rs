@@ -1,8 +1,8 @@
-//! What drives the calls of this process: the calling thread itself for those who wait, one thread in
-//! the background for those who await.
+//! What drives the calls of this process: the calling thread itself for sync calls, one background thread for async
+//! ones.
 //!
-//! Both belong to one process. After a fork the child makes its own, and leaves what it inherited alone:
-//! its sockets are the parent's, its threads are not there, and its locks may be held by nobody.
+//! Both belong to one process. After a fork, the child makes its own, and leaves alone what it inherited: the sockets
+//! are the parent's, the threads do not exist, and the locks may be held with no owner left.
 
 use std::{
     future::Future,
@@ -33,7 +33,7 @@ use crate::{
 
 /// A value that belongs to one process, and is made anew after a fork.
 ///
-/// Its lock is held for moments only, and never while waiting for the GIL.
+/// Its lock is held only for moments, and never while waiting for the GIL.
 pub(crate) struct PerProcess<T>(Mutex<Option<(u32, T)>>);
 
 impl<T: Clone> PerProcess<T> {
@@ -50,7 +50,7 @@ impl<T: Clone> PerProcess<T> {
             _ => {
                 let value = make()?;
                 let inherited = slot.replace((process, value.clone()));
-                // Dropping it would talk to the parent's sockets and wait for threads that are not there.
+                // Dropping it would use the parent's sockets and wait for threads that do not exist.
                 std::mem::forget(inherited);
                 Ok(value)
             }
@@ -86,14 +86,14 @@ impl<T> Drop for PerProcess<T> {
     }
 }
 
-/// How long a waiting call leaves signals such as Ctrl-C unattended at most: Python looks for them
-/// whenever its code runs.
+/// The longest time that a waiting call leaves signals such as Ctrl-C unattended: Python checks for them whenever its
+/// code runs.
 pub(crate) const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What calling threads drive.
 pub(crate) struct Callers {
     pub(crate) runtime: Runtime,
-    /// Told twice in each [`SIGNAL_POLL_INTERVAL`], as long as somebody drives the runtime.
+    /// Notified twice in each [`SIGNAL_POLL_INTERVAL`], as long as somebody drives the runtime.
     ticks: Arc<Notify>,
 }
 
@@ -105,12 +105,12 @@ impl Callers {
         Ok(Self { runtime, ticks })
     }
 
-    /// Waits until it is time to look for signals.
+    /// Waits until it is time to check for signals.
     ///
-    /// All calls share one timer. A timer of each call's own would be the next to run down whenever one begins, of
-    /// which the runtime has to tell the system.
+    /// All calls share one timer. If each call had its own, it would be the next to expire whenever a call begins,
+    /// and the runtime would have to tell the system.
     pub(crate) async fn signals_are_due(&self) {
-        // The first may come at once, since the timer has run on while nobody drove the runtime.
+        // The first one may come at once, since the timer kept running while nobody drove the runtime.
         self.ticks.notified().await;
         self.ticks.notified().await;
     }
@@ -127,14 +127,14 @@ async fn tick(ticks: Arc<Notify>) {
 
 static CALLERS: PerProcess<&'static Callers> = PerProcess::new();
 
-/// The runtime that calling threads drive. It is never dropped: there is one in a process.
+/// The runtime that calling threads drive. It is never dropped: there is one per process.
 pub(crate) fn of_callers() -> Outcome<&'static Callers> {
     let callers = CALLERS.get_or_make(|| Ok(&*Box::leak(Box::new(Callers::new()?))));
     callers.map_err(cannot_start)
 }
 
-/// Drops what calling threads have used, and lets its connections close now: later, nobody may look
-/// after them. That takes microseconds, so the GIL is kept.
+/// Drops what calling threads have used, and lets its connections close now: later, nobody may be there to do so.
+/// That takes microseconds, so the GIL is kept.
 pub(crate) fn drop_of_callers<T>(value: T) {
     let is_on_runtime = Handle::try_current().is_ok();
     let Some(Callers { runtime, .. }) = CALLERS.get().filter(|_| !is_on_runtime) else {
@@ -143,7 +143,7 @@ pub(crate) fn drop_of_callers<T>(value: T) {
     let entered = runtime.enter();
     drop(value);
     drop(entered);
-    // The runtime works on at most 61 tasks between two looks at the sockets.
+    // The runtime works on at most 61 tasks between two checks of the sockets.
     let rounds = 8 + runtime.metrics().num_alive_tasks() / 16;
     runtime.block_on(async {
         for _ in 0..rounds {
@@ -157,10 +157,10 @@ fn cannot_start(error: io::Error) -> Failure {
     Failure::Config(format!("the runtime cannot be started: {error}"))
 }
 
-/// A call that is made on the thread in the background.
+/// A call that is made on the background thread.
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The thread in the background.
+/// The background thread.
 struct Background {
     handle: Handle,
     tasks: UnboundedSender<Task>,
@@ -173,19 +173,19 @@ type Slot = Arc<Mutex<Option<Background>>>;
 
 static BACKGROUND: PerProcess<Slot> = PerProcess::new();
 
-/// The runtime in the background, started when it is first asked for.
+/// The runtime in the background, started when it is first needed.
 pub(crate) fn background() -> Outcome<Handle> {
     of_background(|background| background.handle.clone())
 }
 
-/// Has the thread in the background work on what `make` makes, which is told of its runtime.
+/// Makes the background thread work on the task that `make` makes, given a handle to its runtime.
 ///
-/// The thread has to be woken, which takes longer than all else here, for the first of those that come together
-/// alone: the others are found with it.
+/// The thread has to be woken, which takes longer than everything else here, but only for the first of several tasks
+/// that come together: it finds the others along with it.
 pub(crate) fn spawn(make: impl FnOnce(Handle) -> Task) -> Outcome<()> {
     let (handle, tasks) =
         of_background(|background| (background.handle.clone(), background.tasks.clone()))?;
-    // What the thread does not take any more, because it ends, is dropped as what it has.
+    // A task that the thread no longer takes, because it is ending, is dropped like those it has.
     let _ = tasks.send(make(handle));
     Ok(())
 }
@@ -217,9 +217,9 @@ fn start() -> io::Result<Background> {
     let thread = thread::Builder::new()
         .name("dealkit".to_owned())
         .spawn(move || {
-            // Sent or dropped, either way it is the end.
+            // Whether it was sent or dropped, this is the end.
             let _ = runtime.block_on(stopped);
-            // A name look-up that is under way is not waited for.
+            // A name look-up that is in progress is not waited for.
             runtime.shutdown_background();
         })?;
     Ok(Background {
@@ -230,8 +230,8 @@ fn start() -> io::Result<Background> {
     })
 }
 
-/// Ends the thread in the background and every call on it, and keeps every other thread out of the
-/// interpreter. For `atexit`: Python must not be touched once the interpreter has ended.
+/// Ends the background thread and every call on it, and keeps every other thread out of the interpreter. For
+/// `atexit`: Python must not be touched once the interpreter has ended.
 #[pyfunction]
 pub(crate) fn end(py: Python<'_>) {
     gil::end(py);
@@ -241,13 +241,13 @@ pub(crate) fn end(py: Python<'_>) {
     if let Some(Background { stop, thread, .. }) = background {
         gil::release(py, || {
             let _ = stop.send(());
-            // It may be waiting for the GIL, which is free now. A panic there has nobody to tell.
+            // It may be waiting for the GIL, which is free now. There is nobody to report a panic to.
             let _ = thread.join();
         });
     }
 }
 
-/// In the child of a fork: what waits for the GIL is the parent's.
+/// For the child of a fork: the threads that wait for the GIL are the parent's.
 #[pyfunction]
 pub(crate) fn after_fork() {
     gil::forget_threads();

@@ -120,7 +120,7 @@ impl NativeSandbox {
         })
     }
 
-    /// The latest requests of /v1, in the order in which they were responded to, each by attribute; `at` in seconds
+    /// The latest requests to /v1, in the order in which they were responded to, each by attribute; `at` in seconds
     /// since 1970.
     fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || {
@@ -135,7 +135,7 @@ impl NativeSandbox {
         entry(py, || self.with(Sandbox::clear_requests))
     }
 
-    /// Has something go wrong with requests to come: a fault, as JSON.
+    /// Makes something go wrong with future requests: a fault, as JSON.
     fn fail_next<'py>(&self, py: Python<'py>, fault: &str) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || {
             self.with(|sandbox| Fault::from_json(fault).and_then(|fault| sandbox.fail_next(fault)))?
@@ -156,7 +156,7 @@ impl NativeSandbox {
         })
     }
 
-    /// Brings back the beginning: no agents, the deals that the server started with, no faults and no requests.
+    /// Restores the initial state: no agents, the deals that the server started with, no faults and no requests.
     fn reset<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || self.with(Sandbox::reset))
     }
@@ -226,7 +226,7 @@ fn recorded<'py>(py: Python<'py>, request: &RecordedRequest) -> PyResult<Bound<'
 impl Drop for NativeSandbox {
     fn drop(&mut self) {
         if self.process != process::id() {
-            // Its thread is the parent's: waiting for it to end would take forever.
+            // Its thread is the parent's: waiting for it to end would take for ever.
             std::mem::forget(self.lock().take());
         }
     }

@@ -1,4 +1,4 @@
-//! What a field of a model is: data, without how it is read or written.
+//! What a field of a model is: pure data, not how it is read or written.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +21,13 @@ use crate::{extra::Extra, reader::ReadModel};
 pub(crate) enum Kind {
     /// A string.
     Text,
-    /// A string that comes again and again, of which one is kept.
+    /// A string that occurs again and again, of which one copy is kept.
     Interned,
     /// A role.
     Role,
     /// True or false.
     Boolean,
-    /// An integer of 64 bits.
+    /// A 64-bit integer.
     Integer,
     /// An exact decimal number.
     Decimal,
@@ -35,7 +35,7 @@ pub(crate) enum Kind {
     Date,
     /// A moment.
     Timestamp,
-    /// A JSON object of free form.
+    /// A free-form JSON object.
     Object,
     /// Strings by name.
     Strings,
@@ -46,7 +46,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// What stands in for nothing.
+    /// The value of a missing field.
     #[inline]
     pub(crate) fn nothing(self, py: Python<'_>) -> Py<PyAny> {
         match self {
@@ -60,7 +60,7 @@ impl Kind {
     }
 }
 
-/// What a field of this Rust type holds in Python. The models are theirs; see `model`.
+/// What a field of this Rust type holds in Python. Models implement it themselves; see `model`.
 pub(crate) trait FieldType {
     const KIND: Kind;
 }
@@ -69,7 +69,7 @@ impl<T: FieldType> FieldType for Option<T> {
     const KIND: Kind = T::KIND;
 }
 
-/// What a field of this name holds: of the texts, labels come again and again, too.
+/// What a field of this name holds: among the texts, labels also occur again and again.
 pub(crate) const fn kind_of(name: &str, kind: Kind) -> Kind {
     match (name.as_bytes(), kind) {
         (b"label", Kind::Text) => Kind::Interned,
@@ -86,7 +86,7 @@ macro_rules! field_types {
 field_types! {
     Text: String, AgentId, ApplicationId, BrokerageId, CollectiveId, ContactFieldId, ContactId,
         DealId, ListingContractId, OfferId, OfficeId, QuoteId;
-    // Of these there are a few in every deal, the same each time.
+    // Every deal has a few of these, the same each time.
     Interned: ApplicationStatus, ContactFieldType, ContactSchemaId, ContactType, DealPhase,
         DealStatus, FieldSchemaId, ListingSide;
     Role: AssignedRole;
@@ -102,11 +102,11 @@ field_types! {
 /// Whether a field must be there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// It must, and must not be null.
+    /// It must be there, and must not be null.
     Required,
-    /// It need not, and nothing is written when there is nothing.
+    /// It may be missing, and is then not written.
     Optional,
-    /// It need not, and null is written when there is nothing.
+    /// It may be missing, and is then written as null.
     Nullable,
 }
 
@@ -118,9 +118,9 @@ pub(crate) struct Field {
     pub(crate) wire: &'static str,
     pub(crate) kind: Kind,
     pub(crate) presence: Presence,
-    /// Whether its value is shown: what is personal, or of unknown content, is not.
+    /// Whether its value is shown: a value that is personal, or of unknown content, is not.
     pub(crate) is_shown: bool,
-    /// What it is, for the stubs.
+    /// Its description, for the stubs.
     pub(crate) doc: &'static str,
 }
 
@@ -128,7 +128,7 @@ macro_rules! most_fields {
     ($( $(#[$doc:meta])* $model:ident { $(
         $(#[$field_doc:meta])* $presence:ident $show:ident $field:ident: $type:ty = $wire:literal,
     )+ } )+) => {
-        /// The most fields that a model has.
+        /// The largest number of fields of any model.
         const MOST: usize = most(&[$( [$($wire),+].len() ),+]);
     };
 }

@@ -1,4 +1,4 @@
-//! Tables in memory, handed to others by Arrow's PyCapsule interface, which needs no library on either side.
+//! Tables in memory, shared through Arrow's PyCapsule interface, which needs no library on either side.
 
 use arrow_array::{
     RecordBatch, RecordBatchIterator, RecordBatchReader, ffi_stream::FFI_ArrowArrayStream,
@@ -12,7 +12,7 @@ use pyo3::{
 
 use crate::failure::{Failure, Outcome, entry};
 
-/// The columns of a table of deals. Its text lists them.
+/// The columns of a table of deals. Its text form lists them.
 #[pyclass(frozen, module = "dealkit.arrow")]
 pub(crate) struct Schema(SchemaRef);
 
@@ -52,13 +52,13 @@ impl Table {
     }
 }
 
-/// An error of Arrow's, which nothing that is known of leads to.
+/// An Arrow error, which nothing is known to cause.
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 pub(crate) fn failed(error: ArrowError) -> Failure {
     Failure::Runtime(format!("the table cannot be made: {error}"))
 }
 
-/// How decimals stand in a table: with so many digits after the point, or as text.
+/// How decimals are represented in a table: with this many digits after the point, or as text.
 pub(crate) fn decimals(scale: Option<u8>) -> Outcome<Decimals> {
     let Some(scale) = scale else {
         return Ok(Decimals::STRINGS);
@@ -121,7 +121,7 @@ impl Schema {
 
 #[pymethods]
 impl Table {
-    /// The errors of the deals that failed, as a table, where they were to be returned; otherwise None.
+    /// The errors of the deals that failed, as a table, if they were to be returned; otherwise None.
     #[getter]
     fn errors(&self, py: Python<'_>) -> Option<Py<Table>> {
         self.errors.as_ref().map(|errors| errors.clone_ref(py))
@@ -138,8 +138,8 @@ impl Table {
         entry(py, || schema_capsule(py, &self.schema))
     }
 
-    /// The rows for another library, as Arrow's PyCapsule interface has it. The schema is what it is: one that is asked
-    /// for is the caller's to cast to.
+    /// The rows for another library, as Arrow's PyCapsule interface has it. A requested schema is not applied:
+    /// casting to it is up to the caller.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,

@@ -1,4 +1,4 @@
-//! Tables of documents at hand.
+//! Tables made from documents in memory.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +16,7 @@ use crate::{
     table::{Table, decimals, failed},
 };
 
-/// How many deals make up a batch where nobody asks for a size.
+/// How many deals make up a batch if no size is given.
 const BATCH_SIZE: usize = 65_536;
 
 /// Fills a table with documents.
@@ -27,7 +27,7 @@ struct Rows {
     deals: DealBatchBuilder,
     batches: Vec<RecordBatch>,
     failures: Option<FailureBatchBuilder>,
-    /// How many documents there were, blank ones too.
+    /// How many documents there were, including blank ones.
     count: usize,
 }
 
@@ -51,7 +51,8 @@ pub(crate) fn open_table_builder(
 
 #[pymethods]
 impl TableBuilder {
-    /// Adds documents, but for blank ones. Where one cannot be read, and errors are not to be returned, its index and its failure.
+    /// Adds documents, except for blank ones. If one cannot be read, and errors are not to be returned, returns its
+    /// index and its failure.
     fn push<'py>(&self, documents: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
         let py = documents.py();
         let objects = documents.iter().collect::<Vec<_>>();

@@ -8,7 +8,7 @@ use crate::{
     json, write,
 };
 
-/// Makes a RawJson of JSON text. The class itself has no constructor, which could only raise.
+/// Makes a RawJson from JSON text. The class itself has no constructor, since that could only raise.
 #[pyfunction]
 pub(crate) fn raw_json<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
     let py = text.py();
@@ -22,13 +22,13 @@ pub(crate) fn raw_json<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, 
     })
 }
 
-/// A value as JSON text; `name` says what it is where it cannot be.
+/// A value as JSON text; `name` says what it is in the error if it cannot be written.
 #[pyfunction]
 pub(crate) fn json_text<'py>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     entry(value.py(), || {
         write::any(value)?
             .map(|json| json.to_string())
-            // The developer's own deal: where it is wrong is worth more than what its names give away.
+            // It is the developer's own deal: saying where it is wrong is worth more than hiding its names.
             .map_err(
                 |Violation {
                      pointer, detail, ..

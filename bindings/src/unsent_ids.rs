@@ -1,4 +1,4 @@
-//! Identifiers that were pushed and not sent yet, in as little memory as they take: there may be millions.
+//! Identifiers that were pushed but not sent yet, in as little memory as possible: there may be millions.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ pub(crate) struct UnsentIds {
     count: usize,
 }
 
-/// What was pushed at once: one text, and where in it each identifier ends.
+/// Identifiers that were pushed at once: one text, and where in it each identifier ends.
 struct Lot {
     text: String,
     ends: Vec<usize>,
@@ -18,9 +18,9 @@ struct Lot {
     told: Tell,
 }
 
-/// Who is told of the calls of a lot: of each somebody else, or of all the same, if anybody.
+/// Who watches the calls of a lot: a separate watch for each, or the same one for all, if any.
 pub(crate) enum Tell {
-    /// Of those after the last, nobody.
+    /// Calls after the last entry have no watch.
     Each(VecDeque<Told>),
     All(Told),
 }
@@ -42,7 +42,7 @@ impl UnsentIds {
         });
     }
 
-    /// Takes the next one out, and who is told of its call.
+    /// Takes out the next one, with whoever watches its call.
     pub(crate) fn next(&mut self) -> Option<(String, Told)> {
         loop {
             let lot = self.lots.front_mut()?;

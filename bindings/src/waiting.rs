@@ -18,7 +18,7 @@ use crate::{
     watch::InFlight,
 };
 
-/// A call that has taken longer than a moment, and moves on while it is waited for.
+/// A call that has taken longer than a moment, and makes progress while it is waited for.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Waiting {
     /// `None` once it has ended, and while a thread waits for it.
@@ -29,7 +29,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Begins a call and waits a little. Returns what it came to, or a Waiting while it is still in flight.
+    /// Begins a call and waits briefly. Returns its result, or a Waiting while it is still in flight.
     pub(crate) fn begin<'py>(
         py: Python<'py>,
         call: Outcome<InFlight>,
@@ -66,7 +66,7 @@ impl Waiting {
             .take()
     }
 
-    /// Waits a little; what the call came to, if it has ended.
+    /// Waits briefly; returns the result of the call, if it has ended.
     fn poll(&self, py: Python<'_>) -> Outcome<Option<CallResult>> {
         let call = match self.take() {
             Some(call) if self.process == process::id() => call,
@@ -87,15 +87,15 @@ impl Waiting {
     }
 }
 
-/// Moves a call on for as long as signals may be left unattended: what it came to, or the call again if it is still
+/// Drives a call for as long as signals may be left unattended: returns its result, or the call again if it is still
 /// in flight.
 fn drive(py: Python<'_>, call: InFlight, is_first: bool) -> Outcome<Result<CallResult, InFlight>> {
     let callers = runtime::of_callers()?;
     Ok(gil::release(py, move || {
         callers.runtime.block_on(async {
             if is_first {
-                // Between calls nobody looks after the idle connections. Letting the runtime look once
-                // finds those that the service has closed, before a request goes out on one.
+                // Between calls, nobody looks after the idle connections. Letting the runtime check once finds those
+                // that the service has closed, before a request goes out on one.
                 yield_now().await;
             }
             match select(call, pin!(callers.signals_are_due())).await {
@@ -108,7 +108,7 @@ fn drive(py: Python<'_>, call: InFlight, is_first: bool) -> Outcome<Result<CallR
 
 #[pymethods]
 impl Waiting {
-    /// Waits a little. Returns what the call came to, or this object while it is still in flight.
+    /// Waits briefly. Returns the result of the call, or this object while it is still in flight.
     fn wait<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = this.py();
         let waiting = this.get();

@@ -1,9 +1,9 @@
-//! A call that is watched: what the core traces of it, for the logger `dealkit` and for OpenTelemetry, and the
-//! headers that carry its trace on.
+//! A call that is watched: what the core traces for it, for the logger `dealkit` and for OpenTelemetry, and the
+//! headers that propagate its trace.
 //!
-//! What is traced belongs to its call, so that Python code logs it where the call was made: a filter of the
-//! program's may look at its context. Of a call that nobody watches nothing is kept. The core never traces an
-//! identifier, a header or a body.
+//! Traces belong to their call, so that Python code logs them where the call was made: a filter of the program may
+//! look at its context. Nothing is kept for a call that nobody watches. The core never traces an identifier, a header
+//! or a body.
 
 use std::{
     fmt,
@@ -31,17 +31,17 @@ use tracing_subscriber::{
 use crate::{arguments::pairs, failure::entry};
 
 tokio::task_local! {
-    /// Set while a call is polled that is watched.
+    /// Set while a watched call is polled.
     static WATCHED: Arc<Records>;
 }
 
 /// Hands what the core traces to the call that is being polled.
 pub(crate) fn install() {
-    // Done once: when the module is made a second time, the first bridge stands.
+    // Done once: if the module is created a second time, the first bridge stays.
     let _ = set_global_default(Registry::default().with(Bridge));
 }
 
-/// What somebody wants to know of one call.
+/// A watch on one call.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Watch {
     records: Arc<Records>,
@@ -49,18 +49,18 @@ pub(crate) struct Watch {
 }
 
 struct Records {
-    /// The lowest level that is read, as Python counts them.
+    /// The lowest level that is read, as Python numbers levels.
     level: u8,
     records: Mutex<Vec<Record>>,
 }
 
-/// What was traced once: its level, and its fields with the names that they have.
+/// One traced event: its level, and its fields by name.
 struct Record {
     level: u8,
     fields: Fields,
 }
 
-/// The fields of an event, all that it can have.
+/// The fields of an event: every field that it can have.
 struct Fields(Vec<(&'static str, Option<Value>)>);
 
 #[derive(IntoPyObject)]
@@ -76,8 +76,8 @@ impl Records {
     }
 }
 
-/// Begins to watch a call: what is traced from this level on, as Python counts levels, is kept, and the
-/// headers are sent with it. Headers that cannot be sent are left out: a call does not fail for them.
+/// Begins to watch a call: traces from this level up, as Python numbers levels, are kept, and the headers are sent
+/// with the call. Headers that cannot be sent are left out: a call does not fail because of them.
 #[pyfunction]
 pub(crate) fn watch<'py>(level: u8, headers: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
     entry(headers.py(), || {
@@ -116,22 +116,22 @@ impl Watch {
 }
 
 impl Watch {
-    /// What is to be told of a call, if anything, where no object of Python's is at hand.
+    /// The watch of a call, if there is one, in a form that holds no Python objects.
     pub(crate) fn told(watch: Option<&Bound<'_, Self>>) -> Told {
         let watch = watch.map(|watch| watch.get());
         Told(watch.map(|watch| (Arc::clone(&watch.records), watch.trace.clone())))
     }
 }
 
-/// Who is told of a call, if anybody is, and the headers that carry its trace on.
+/// Who is told about a call, if anybody, and the headers that propagate its trace.
 #[derive(Clone, Default)]
 pub(crate) struct Told(Option<(Arc<Records>, HeaderMap)>);
 
-/// A call in flight. It takes kilobytes, so it is made where it stays: every hand it went through would copy them.
+/// A call in flight. It takes kilobytes, so it is created where it stays: every move would copy them.
 pub(crate) type InFlight = Pin<Box<dyn Future<Output = Result<RawResponse, Error>> + Send>>;
 
 impl Told {
-    /// Makes a call, and tells of it.
+    /// Makes a call, and reports on it.
     pub(crate) fn send(self, call: Call<RawResponse>) -> InFlight {
         match self.0 {
             None => Box::pin(call.send()),
@@ -157,7 +157,7 @@ pub(crate) fn description(call: CallDescription) -> (String, String, String, u16
 struct Bridge;
 
 impl Bridge {
-    /// Python's number of a level, if the call that is being polled is watched from it on.
+    /// Python's number for a level, if the call that is being polled is watched at that level.
     fn level(metadata: &Metadata<'_>) -> Option<u8> {
         let level = match *metadata.level() {
             Level::ERROR => 40,
@@ -190,7 +190,7 @@ impl<S: Subscriber> Layer<S> for Bridge {
             let names = event.metadata().fields().iter();
             let mut fields = Fields(names.map(|field| (field.name(), None)).collect());
             event.record(&mut fields);
-            // It is set: the level was asked of it.
+            // It is set: the level was read from it.
             let _ = WATCHED.try_with(|records| records.lock().push(Record { level, fields }));
         }
     }

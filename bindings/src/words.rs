@@ -1,4 +1,4 @@
-//! Words of documents, such as statuses and labels, as str: the same few come again and again.
+//! Words in documents, such as statuses and labels, as str: the same few occur again and again.
 
 use std::convert::Infallible;
 
@@ -6,15 +6,15 @@ use pyo3::{prelude::*, types::PyString};
 
 use crate::{ascii, kept::Kept};
 
-/// How long a word is at most, in bytes.
+/// The maximum length of a word, in bytes.
 const LONGEST: usize = 15;
 
-/// Makes words, and keeps those that it made last.
+/// Makes words, and keeps the most recent ones.
 #[derive(Default)]
 pub(crate) struct Words(Kept<Key, PyString>);
 
 impl Words {
-    /// The str of a text.
+    /// The str for a text.
     #[inline]
     pub(crate) fn get(&mut self, py: Python<'_>, text: &str) -> Py<PyString> {
         let make = || Ok::<_, Infallible>(ascii::string(py, text).unbind());
@@ -41,7 +41,7 @@ impl Key {
         if text.len() > LONGEST {
             return None;
         }
-        // The beginning and the end, which overlap where the text is shorter than both: with the length, that is
+        // The beginning and the end, which overlap if the text is shorter than both: with the length, they determine
         // all of it.
         let bytes = if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
             let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
@@ -59,7 +59,7 @@ impl Key {
         })
     }
 
-    /// One number of both: words that differ mostly have different ones.
+    /// Both combined into one number: different words mostly have different numbers.
     #[inline]
     fn number(self) -> u64 {
         let (first, last) = (self.bytes as u64, (self.bytes >> 64) as u64);

@@ -19,8 +19,8 @@ use crate::{
 /// How deep containers may be nested: the reference server reads no deeper.
 const DEEPEST: usize = 128;
 
-/// How long the JSON of one value may be, in bytes. How many values it may hold is what dealkit reads, too: a
-/// few lists that hold each other many times are more than any memory.
+/// How long the JSON of one value may be, in bytes. The number of values is limited as well, to what dealkit reads: a
+/// few lists that contain each other many times exceed any memory.
 const LONGEST: usize = 64 * 1024 * 1024;
 
 /// Writes a model of this class.
@@ -73,7 +73,7 @@ fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<
         Kind::Integer => out.push_str(&value.extract::<i64>()?.to_string()),
         Kind::Decimal => {
             let digits = builtin::decimal_text(value)?;
-            // Python writes some numbers with an exponent where the core does not.
+            // Python writes some numbers with an exponent that the core writes without one.
             let decimal = scalar::decimal(&digits).ok_or_else(internal)?;
             out.push_str(&decimal.to_string());
         }
@@ -113,7 +113,7 @@ fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<
     Ok(())
 }
 
-/// What a model holds was checked when it was made.
+/// For errors that cannot occur: the content of a model was checked when it was made.
 fn internal() -> PyErr {
     PyRuntimeError::new_err("a model holds what cannot be written: this is a bug in dealkit")
 }
@@ -130,7 +130,7 @@ fn text(text: &str, out: &mut String) {
     }
 }
 
-/// Objects of Python's own types as JSON, or the first place where they cannot be.
+/// Objects of Python's own types as JSON, or the first place where that is impossible.
 pub(crate) fn any(value: &Bound<'_, PyAny>) -> PyResult<Result<Json, Violation>> {
     let mut writer = Writer::default();
     writer.value(value, Place::Whole);
@@ -146,7 +146,7 @@ pub(crate) fn any(value: &Bound<'_, PyAny>) -> PyResult<Result<Json, Violation>>
     })
 }
 
-/// Where in a request a value stands: it makes a pointer only where something is wrong.
+/// Where in a request a value stands: a pointer is made from it only if something is wrong.
 #[derive(Clone, Copy)]
 pub(crate) enum Place<'p> {
     /// The request as a whole.
@@ -168,15 +168,15 @@ impl Place<'_> {
     }
 }
 
-/// Writes the parts of a request, and notes what cannot be written with its place. Mappings of other
-/// classes than dict, and the like, Python code has to convert first.
+/// Writes the parts of a request, and notes values that cannot be written, with their places. Python code first has
+/// to convert mappings other than dicts, and the like.
 pub(crate) struct Writer {
     out: String,
     /// The containers around the value that is being written.
     containers: Vec<*mut pyo3::ffi::PyObject>,
     /// How many values were written.
     values: usize,
-    /// Whether there is more than may be written.
+    /// Whether the limits of what may be written are exceeded.
     is_full: bool,
     is_foreign: bool,
     wrong: Vec<Violation>,
@@ -200,7 +200,7 @@ impl Default for Writer {
 }
 
 impl Writer {
-    /// What was written, and what could not be: in its place stands null.
+    /// What was written, and the violations of what could not be and was replaced by null.
     pub(crate) fn finish(self) -> PyResult<(String, Vec<Violation>)> {
         match self.raised {
             Some(error) => Err(error),
@@ -208,7 +208,7 @@ impl Writer {
         }
     }
 
-    /// Whether there is something that Python code has to convert before it can be written, or refused.
+    /// Whether there is something that Python code has to convert before it can be written or refused.
     pub(crate) fn is_foreign(&self) -> bool {
         self.is_foreign
     }
@@ -245,7 +245,7 @@ impl Writer {
         name: &'a Bound<'_, PyAny>,
         object: Place<'_>,
     ) -> Option<&'a str> {
-        // Two names of a class of the caller's can be one text.
+        // Two names of a class of the caller's can have the same text.
         self.is_foreign |= !name.is_exact_instance_of::<PyString>();
         let text = name.cast::<PyString>().ok();
         let text = text.and_then(|name| name.to_str().ok());
@@ -268,7 +268,7 @@ impl Writer {
     }
 
     fn name_field(&mut self, name: &str) {
-        // No value ends so.
+        // No value ends with this.
         if !self.out.ends_with('{') {
             self.out.push(',');
         }
@@ -277,7 +277,7 @@ impl Writer {
     }
 
     fn object(&mut self, dict: &Bound<'_, PyDict>, place: Place<'_>) {
-        // A copy, since another thread may change the caller's.
+        // A copy, since another thread may change the caller's dict.
         match dict.copy() {
             Ok(copy) => {
                 self.begin('{');
@@ -309,7 +309,7 @@ impl Writer {
         self.container(value, place, |writer| writer.value_here(value, place));
     }
 
-    /// Writes a field that is text, and says what stands there: null where there is no room for it.
+    /// Writes a field that is text, and returns what stands there: null if there is no room for it.
     pub(crate) fn text_field<'t>(
         &mut self,
         name: &str,
@@ -344,7 +344,7 @@ impl Writer {
         }
     }
 
-    /// Whether there is room for one more value; null stands in the place of what there is none for.
+    /// Whether there is room for one more value; a value without room is replaced by null.
     fn has_room(&mut self, place: Place<'_>) -> bool {
         self.values += 1;
         if self.is_full || self.raised.is_some() {
@@ -426,7 +426,7 @@ impl Writer {
             self.raised = Some(error);
             None
         });
-        // Of what Python writes, NaN, which can have a number of its own, and infinities are not JSON.
+        // Python can also write NaN, which may carry digits, and infinities, which are not JSON.
         let is_number = |digits: &String| {
             let whole = digits.strip_prefix('-').unwrap_or(digits);
             whole.starts_with(|first: char| first.is_ascii_digit())

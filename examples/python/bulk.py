@@ -1,5 +1,5 @@
-"""Read many deals at once: a bounded number at a time, in order, with the error in the place of each
-deal that could not be had, and a progress bar (tqdm's, where it is installed).
+"""Read many deals at once: a bounded number at a time, in order, with an error in place of each deal that could not
+be retrieved, and a progress bar (tqdm's, if it is installed).
 
 Reads the service's address and key from DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY.
 """

@@ -1,8 +1,9 @@
 """Export deals to Parquet on the workers of a Dask cluster: `pip install "dask[dataframe,distributed]"`.
 
-`python dask_export.py ids.txt export --rate-limit 100` puts the deals into `export/deals`. Why others could not
-be had is in `export/failed`. Run it again, also after it was killed, and it asks only for what is not in `export/deals`.
-The exit code is 0 when all deals are there, 1 when some failed, and 2 when it could not begin.
+`python dask_export.py ids.txt export --rate-limit 100` puts the deals into `export/deals`. The errors of deals that
+could not be retrieved are in `export/failed`. Run it again, even after it was killed, and it requests only the deals
+that are not in `export/deals`. The exit code is 0 when all deals are there, 1 when some failed, and 2 when it could
+not begin.
 
 Each worker reads the service's address and key from its own environment, DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY. Workers
 that this process starts inherit them; where there is a cluster, this process needs neither.
@@ -28,8 +29,8 @@ TASK = 1_000
 
 
 def export(ids: list[str], failed: Path, rate_limit: float) -> pyarrow.Table:
-    """The deals of some ids, on a worker. Those that cannot be had become rows of a file in `failed`."""
-    # One client for all tasks of a process. It is made there, from the environment: no task holds the key.
+    """The deals of some ids, on a worker. Those that cannot be retrieved become rows of a file in `failed`."""
+    # One client for all tasks of a process, created there from the environment: no task holds the key.
     client = Client.shared(rate_limit=rate_limit)
     deals = client.deals.retrieve_many(ids, concurrency=32, on_error="return").to_arrow()
     table = pyarrow.table(deals)
@@ -40,12 +41,12 @@ def export(ids: list[str], failed: Path, rate_limit: float) -> pyarrow.Table:
 
 
 def refusal(ids: list[str], rate_limit: float) -> str | None:
-    """Why no deal could be had, as a worker finds out with the first ids, before all are asked for; or else None."""
+    """Why no deal can be retrieved, as a worker finds out with the first ids before all are requested; or None."""
     found: object = None
     try:
         client = Client.shared(rate_limit=rate_limit)
         for found in client.deals.retrieve_many(ids[:5], concurrency=1, on_error="return"):
-            if not isinstance(found, PermissionDeniedError):  # 403 may be said of one deal alone.
+            if not isinstance(found, PermissionDeniedError):  # A 403 may concern only one deal.
                 break
     except ConfigError as error:
         found = error
@@ -56,7 +57,7 @@ def refusal(ids: list[str], rate_limit: float) -> str | None:
 
 
 def remaining(ids: list[str], deals: Path) -> list[str]:
-    """The ids whose deals are not there yet."""
+    """The ids whose deals have not been exported yet."""
     done = {""}
     for file in deals.glob("*.parquet"):
         try:
@@ -67,7 +68,7 @@ def remaining(ids: list[str], deals: Path) -> list[str]:
 
 
 def empty(folder: Path) -> None:
-    """Makes a folder, or one that is there empty."""
+    """Creates a folder, or empties an existing one."""
     rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
 
@@ -89,10 +90,10 @@ def main() -> None:
     schema = pyarrow.schema(dealkit.arrow.schema())
 
     def frame(table: pyarrow.Table) -> pandas.DataFrame:
-        return table.to_pandas(types_mapper=pandas.ArrowDtype)  # Exact: pandas' own types would be others.
+        return table.to_pandas(types_mapper=pandas.ArrowDtype)  # Exact: pandas' own types would not be.
 
     run = uuid4()
-    with Cluster() as cluster:  # The one that DASK_SCHEDULER_ADDRESS names, or else one on this machine.
+    with Cluster() as cluster:  # The one that DASK_SCHEDULER_ADDRESS names, or one on this machine.
         workers = len(cluster.scheduler_info(n_workers=-1)["workers"])
         if why := cluster.submit(refusal, ids[:5], limit / workers).result():
             parser.error(why)

@@ -1,4 +1,4 @@
-"""A FastAPI service over dealkit: an agent comes as a body, a deal goes as a response.
+"""A FastAPI service built on dealkit: an agent comes in as a request body, a deal goes out as a response.
 
 Run it with `uvicorn fastapi_service:app` (`pip install fastapi uvicorn`) and look at /docs. Reads the
 service's address and key from DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY.
@@ -49,7 +49,7 @@ async def retrieve_deal(id: str, request: Request) -> Deal:
 
 @app.exception_handler(DealkitError)
 async def failed(request: Request, error: Exception) -> JSONResponse:
-    """Says what the caller can do something about; the rest is between this service and the one behind it."""
+    """Reports what the caller can act on; the rest is between this service and the one behind it."""
     match error:
         case NotFoundError():
             return JSONResponse({"detail": "no such deal"}, 404)

@@ -10,7 +10,7 @@ from dealkit import Agent, Client, Deal, NotFoundError, Role
 
 def main() -> None:
     with Client() as client:
-        agent = client.agents.create(  # Every violation at once, before anything is sent.
+        agent = client.agents.create(  # Reports every violation at once, before anything is sent.
             email="ada@example.com",
             first_name="Ada",
             last_name="Lovelace",
@@ -25,7 +25,7 @@ def main() -> None:
         deal = client.deals.retrieve("d_1")
         show_deal(deal)
 
-        # What does not exist is an exception of its own class.
+        # A deal that does not exist raises an exception of its own class.
         try:
             client.deals.retrieve("no-such-deal")
         except NotFoundError as error:

@@ -1,8 +1,9 @@
 """Export deals to Parquet on the workers of a Ray cluster: `pip install "ray[data]"`.
 
-`python ray_export.py ids.txt export --rate-limit 100` puts the deals into `export/deals`. Why others could not
-be had is in `export/failed`. Run it again, also after it was killed, and it asks only for what is not in `export/deals`.
-The exit code is 0 when all deals are there, 1 when some failed, and 2 when it could not begin.
+`python ray_export.py ids.txt export --rate-limit 100` puts the deals into `export/deals`. The errors of deals that
+could not be retrieved are in `export/failed`. Run it again, even after it was killed, and it requests only the deals
+that are not in `export/deals`. The exit code is 0 when all deals are there, 1 when some failed, and 2 when it could
+not begin.
 
 Each worker reads the service's address and key from its own environment, DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY. Workers
 that this process starts inherit them; where there is a cluster, this process needs neither.
@@ -24,8 +25,8 @@ TASK = 1_000
 
 
 def export(ids: list[str], failed: Path, rate_limit: float) -> pyarrow.Table:
-    """The deals of some ids, on a worker. Those that cannot be had become rows of a file in `failed`."""
-    # One client for all tasks of a process. It is made there, from the environment: no task holds the key.
+    """The deals of some ids, on a worker. Those that cannot be retrieved become rows of a file in `failed`."""
+    # One client for all tasks of a process, created there from the environment: no task holds the key.
     client = Client.shared(rate_limit=rate_limit)
     deals = client.deals.retrieve_many(ids, concurrency=32, on_error="return").to_arrow()
     table = pyarrow.table(deals)
@@ -36,12 +37,12 @@ def export(ids: list[str], failed: Path, rate_limit: float) -> pyarrow.Table:
 
 
 def refusal(ids: list[str], rate_limit: float) -> str | None:
-    """Why no deal could be had, as a worker finds out with the first ids, before all are asked for; or else None."""
+    """Why no deal can be retrieved, as a worker finds out with the first ids before all are requested; or None."""
     found: object = None
     try:
         client = Client.shared(rate_limit=rate_limit)
         for found in client.deals.retrieve_many(ids[:5], concurrency=1, on_error="return"):
-            if not isinstance(found, PermissionDeniedError):  # 403 may be said of one deal alone.
+            if not isinstance(found, PermissionDeniedError):  # A 403 may concern only one deal.
                 break
     except ConfigError as error:
         found = error
@@ -52,7 +53,7 @@ def refusal(ids: list[str], rate_limit: float) -> str | None:
 
 
 def remaining(ids: list[str], deals: Path) -> list[str]:
-    """The ids whose deals are not there yet."""
+    """The ids whose deals have not been exported yet."""
     done = {""}
     for file in deals.glob("*.parquet"):
         try:
@@ -63,7 +64,7 @@ def remaining(ids: list[str], deals: Path) -> list[str]:
 
 
 def empty(folder: Path) -> None:
-    """Makes a folder, or one that is there empty."""
+    """Creates a folder, or empties an existing one."""
     rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
 
@@ -83,7 +84,7 @@ def main() -> None:
     if not tasks:
         return print(f"every deal is in {deals}")
 
-    ray.init()  # The cluster that RAY_ADDRESS names, or else one on this machine.
+    ray.init()  # The cluster that RAY_ADDRESS names, or one on this machine.
     workers = int(ray.cluster_resources()["CPU"])
     if why := ray.get(ray.remote(refusal).remote(ids[:5], limit / workers)):
         parser.error(why)
@@ -92,7 +93,7 @@ def main() -> None:
         lambda batch: export(batch["id"].to_pylist(), failed, limit / workers),
         batch_format="pyarrow",
         compute=ray.data.TaskPoolStrategy(size=workers),
-    ).write_parquet(str(deals), concurrency=workers)  # As many as above: Ray makes one task of both.
+    ).write_parquet(str(deals), concurrency=workers)  # The same number as above: Ray fuses both into one task.
 
     if count := parquet.read_table(failed).num_rows:
         raise SystemExit(f"{count} of {len(ids)} deals failed: {failed} says why. Run it again to ask for those alone.")

@@ -1,8 +1,9 @@
 """Export deals to Parquet on the workers of a Spark cluster: `pip install "pyspark[sql]"`.
 
-`spark-submit spark_export.py ids.txt export --rate-limit 100` puts the deals into `export/deals`. Why others could not
-be had is in `export/failed`. Run it again, also after it was killed, and it asks only for what is not in `export/deals`.
-The exit code is 0 when all deals are there, 1 when some failed, and 2 when it could not begin.
+`spark-submit spark_export.py ids.txt export --rate-limit 100` puts the deals into `export/deals`. The errors of deals
+that could not be retrieved are in `export/failed`. Run it again, even after it was killed, and it requests only the
+deals that are not in `export/deals`. The exit code is 0 when all deals are there, 1 when some failed, and 2 when it
+could not begin.
 
 Each worker reads the service's address and key from its own environment, DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY. Workers
 that this process starts inherit them; where there is a cluster, this process needs neither.
@@ -26,8 +27,8 @@ TASK = 1_000
 
 
 def export(ids: list[str], failed: Path, rate_limit: float) -> pyarrow.Table:
-    """The deals of some ids, on a worker. Those that cannot be had become rows of a file in `failed`."""
-    # One client for all tasks of a process. It is made there, from the environment: no task holds the key.
+    """The deals of some ids, on a worker. Those that cannot be retrieved become rows of a file in `failed`."""
+    # One client for all tasks of a process, created there from the environment: no task holds the key.
     client = Client.shared(rate_limit=rate_limit)
     deals = client.deals.retrieve_many(ids, concurrency=32, on_error="return").to_arrow()
     table = pyarrow.table(deals)
@@ -38,12 +39,12 @@ def export(ids: list[str], failed: Path, rate_limit: float) -> pyarrow.Table:
 
 
 def refusal(ids: list[str], rate_limit: float) -> str | None:
-    """Why no deal could be had, as a worker finds out with the first ids, before all are asked for; or else None."""
+    """Why no deal can be retrieved, as a worker finds out with the first ids before all are requested; or None."""
     found: object = None
     try:
         client = Client.shared(rate_limit=rate_limit)
         for found in client.deals.retrieve_many(ids[:5], concurrency=1, on_error="return"):
-            if not isinstance(found, PermissionDeniedError):  # 403 may be said of one deal alone.
+            if not isinstance(found, PermissionDeniedError):  # A 403 may concern only one deal.
                 break
     except ConfigError as error:
         found = error
@@ -54,7 +55,7 @@ def refusal(ids: list[str], rate_limit: float) -> str | None:
 
 
 def remaining(ids: list[str], deals: Path) -> list[str]:
-    """The ids whose deals are not there yet."""
+    """The ids whose deals have not been exported yet."""
     done = {""}
     for file in deals.glob("*.parquet"):
         try:
@@ -65,7 +66,7 @@ def remaining(ids: list[str], deals: Path) -> list[str]:
 
 
 def empty(folder: Path) -> None:
-    """Makes a folder, or one that is there empty."""
+    """Creates a folder, or empties an existing one."""
     rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
 
@@ -100,7 +101,7 @@ def main() -> None:
         for batch in batches:
             yield from export(batch["id"].to_pylist(), failed, limit / workers).to_batches()
 
-    rmtree(deals / "_temporary", ignore_errors=True)  # What a killed run had not handed over: Spark would do it now.
+    rmtree(deals / "_temporary", ignore_errors=True)  # Otherwise, Spark would commit what a killed run left.
     asked = spark.createDataFrame(pyarrow.table({"id": ids})).repartition(len(tasks))
     found = asked.mapInArrow(export_batches, spark.createDataFrame(schema.empty_table()).schema)
     found.write.mode("append").parquet(str(deals))

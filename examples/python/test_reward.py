@@ -1,4 +1,4 @@
-"""Test your own code against the sandbox: a real server inside of the test, with the deals it needs.
+"""Test your own code against the sandbox: a real server inside the test, with the deals it needs.
 
 Run it with ``pytest examples/python/test_reward.py``. The fixtures come with dealkit.
 """

@@ -1,5 +1,5 @@
-//! Test what your program does when the service fails: a retry that is seen, an error that is shown, an outcome that is
-//! unknown, and a duplicate that is avoided.
+//! Test what your program does when the service fails: it sees a retry, shows an error, handles an unknown outcome,
+//! and avoids a duplicate.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
@@ -9,7 +9,7 @@ use dealkit_server::{Fault, Sandbox};
 
 type Checked = Result<(), Box<dyn Error>>;
 
-/// A sandbox, and a client of it.
+/// A sandbox, and a client for it.
 fn start() -> Result<(Sandbox, Client), Box<dyn Error>> {
     let sandbox = Sandbox::builder().start()?;
     let client = Client::builder()
@@ -28,7 +28,7 @@ fn ada() -> Result<CreateAgent, dealkit::ValidationError> {
         .build()
 }
 
-/// The code under test: what a page shows of a deal.
+/// The code under test: what a page shows for a deal.
 async fn page(client: &Client, id: &str) -> String {
     match client.deals().retrieve(id).await {
         Ok(deal) => format!("deal {}", deal.id),
@@ -82,7 +82,7 @@ async fn an_unknown_outcome_is_handled() -> Checked {
 
 async fn a_duplicate_is_avoided() -> Checked {
     let (sandbox, client) = start()?;
-    // The agent is created, and the response lost: dealkit does not send it again.
+    // The agent is created, but the response is lost: dealkit does not send it again.
     sandbox.fail_next(Fault::act_then_reset())?;
     let error = client
         .agents()
@@ -93,7 +93,7 @@ async fn a_duplicate_is_avoided() -> Checked {
     assert_eq!((error.outcome(), error.attempts()), (Outcome::Unknown, 1));
     assert_eq!((sandbox.requests().len(), sandbox.agents().len()), (1, 1));
 
-    // Refused with 429, it was not acted on: dealkit does send it again.
+    // Refused with a 429, it was not acted on: dealkit does send it again.
     sandbox.reset();
     sandbox.fail_next(Fault::status(429).retry_after(0))?;
     assert_eq!(sign_up(&client, ada()?).await, "welcome");

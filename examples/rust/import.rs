@@ -9,7 +9,7 @@ use dealkit::{
 };
 use serde::Deserialize;
 
-/// A row as it stands in the file: an empty cell is `None`, and the rules are for `build` to check.
+/// A row as it is in the file: an empty cell is `None`, and `build` checks the rules.
 #[derive(Deserialize)]
 struct Row {
     email: String,
@@ -42,10 +42,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut reader = csv::Reader::from_path(file)?;
     let header = reader.headers()?.clone();
     let (mut lines, mut rows) = (Vec::new(), Vec::new());
-    // A file that cannot be read is found out before anything is sent.
+    // A file that cannot be read is detected before anything is sent.
     for record in reader.records() {
         let record = record?;
-        // Where it begins, or blank lines before it: it is not its number among the rows, whose cells may hold line breaks.
+        // Where the record, with any blank lines before it, begins. This is not the number of the row, since cells
+        // may hold line breaks.
         lines.push(record.position().map_or(0, csv::Position::line));
         rows.push(record.deserialize::<Row>(Some(&header))?);
     }

@@ -1,9 +1,9 @@
-//! Runnable examples of dealkit; each file beside this one is a program of its own.
+//! Runnable examples of dealkit; each file next to this one is a program of its own.
 //!
 //! Start a sandbox (`cargo run -p dealkit-server`), point `DEALKIT_BASE_URL` and `DEALKIT_SERVICE_KEY`
 //! at it, and run one: `cargo run -p dealkit-examples --example quickstart`.
 
-/// The programs of the READMEs and of the site, compiled, and run where they need nothing from outside.
+/// The programs in the READMEs and on the site, compiled, and run if they need nothing from outside.
 #[cfg(doctest)]
 pub mod pages {
     #[doc = include_str!("../../README.md")]

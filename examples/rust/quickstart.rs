@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let deal = client.deals().retrieve("d_1").await?;
     show_deal(&deal);
 
-    // What does not exist is an error that can be asked what it is.
+    // A deal that does not exist is an error whose kind can be queried.
     if let Err(error) = client.deals().retrieve("no-such-deal").await {
         println!("\nA deal that does not exist");
         println!("  is_not_found  {}", error.is_not_found());

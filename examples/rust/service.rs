@@ -1,5 +1,5 @@
-//! A service of your own, with axum: `Json<CreateAgent>` checks every rule while it is read, and models are
-//! responses as they are.
+//! A service of your own, with axum: `Json<CreateAgent>` checks every rule while it is read, and models can be
+//! returned as responses directly.
 //!
 //! Reads the service's address and key from `DEALKIT_BASE_URL` and `DEALKIT_SERVICE_KEY`.
 #![allow(
@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A body that breaks the rules is refused before this is called: a 422 that names every violation.
+/// A body that breaks the rules is refused before this is called, with a 422 that names every violation.
 async fn create_agent(
     State(client): State<Client>,
     Json(request): Json<CreateAgent>,
@@ -46,7 +46,7 @@ async fn retrieve_deal(
     Ok(Json(client.deals().retrieve(id).await?))
 }
 
-/// What the caller of this service learns of a failed call: no more than its kind.
+/// What the caller of this service learns about a failed call: only its kind.
 struct Failure(Error);
 
 impl From<Error> for Failure {

@@ -1,4 +1,4 @@
-//! Test your own code against the sandbox: a real server inside of the test, with the deals it needs.
+//! Test your own code against the sandbox: a real server inside the test, with the deals it needs.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use dealkit::{AgentProfile, Client, CreateAgent, Deal, DealStatus, Error};
@@ -31,7 +31,7 @@ fn is_won(deal: &Deal) -> bool {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // What needs no service is tested on models that the test builds.
+    // Code that needs no service is tested with models that the test builds.
     let settled = Deal::builder().id("d_1").status("SETTLED").build();
     assert!(is_won(&settled));
     assert!(!is_won(&Deal::builder().id("d_2").build()));

@@ -1,4 +1,4 @@
-//! Traces with OpenTelemetry: a span for each call, whose context the service gets as `traceparent`.
+//! Traces with OpenTelemetry: a span for each call, whose context the service receives as `traceparent`.
 //!
 //! Reads the service's address and key from `DEALKIT_BASE_URL` and `DEALKIT_SERVICE_KEY`.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
@@ -16,7 +16,7 @@ use tracing_subscriber::{Layer as _, filter::Targets, layer::SubscriberExt as _}
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // A program has an exporter of OTLP here; this one shows what it would send.
+    // A real program has an OTLP exporter here; this one shows what it would send.
     let exporter = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder()
         .with_simple_exporter(exporter.clone())
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::builder()
         .base_url(std::env::var("DEALKIT_BASE_URL")?)
         .service_key(std::env::var("DEALKIT_SERVICE_KEY")?)
-        // Each call carries the context of its own span on.
+        // Each call propagates the context of its own span.
         .propagate(|headers| {
             let context = tracing::Span::current().context();
             global::get_text_map_propagator(|propagator| {

@@ -7,13 +7,13 @@
 ...     )
 ...     deal = client.deals.retrieve("d_1")
 
-``AsyncClient`` is the same for asyncio, ``dealkit.testing`` has a server to test against, and every
-exception is a ``DealkitError``.
+``AsyncClient`` is the same for asyncio, ``dealkit.testing`` has a server to test against, and every exception is a
+``DealkitError``.
 """
 
 from dealkit._native import __version__
 
-# What follows is for type checkers: importing typing takes longer than all of dealkit.
+# For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dealkit._client import AsyncClient, Client
@@ -122,7 +122,7 @@ __all__ = [
     "fields",
 ]
 
-# Where a name lives that is not imported before somebody asks for it: importing dealkit must not take time.
+# The module of each name that is imported lazily: importing dealkit must be fast.
 _MODULES = {
     "_client": ("AsyncClient", "Client"),
     "_create_many": ("AsyncCreationIterator", "CreationIterator"),

@@ -6,10 +6,10 @@ from os import PathLike, fsdecode
 
 
 def check_int(name: str, value: object, least: int, most: int | None = None, *, or_none: bool = False) -> None:
-    """Refuses what is no int, or none within these bounds."""
+    """Refuses anything but an int within these bounds."""
     if value is None and or_none:
         return
-    # True is an int, but nobody means it.
+    # True is an int, but never meant as one.
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be an int{' or None' if or_none else ''}, not {type(value).__name__}")
     if most is not None and not least <= value <= most:
@@ -19,7 +19,7 @@ def check_int(name: str, value: object, least: int, most: int | None = None, *, 
 
 
 def check_on_error(on_error: object) -> None:
-    """Refuses what does not say what becomes of errors."""
+    """Refuses any other value of ``on_error`` than ``"raise"`` and ``"return"``."""
     if on_error not in ("raise", "return"):
         raise ValueError('on_error must be "raise" or "return"')
 

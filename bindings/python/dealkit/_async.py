@@ -1,4 +1,4 @@
-"""Awaited calls: a future of the running event loop for each, resolved by the native half."""
+"""Awaited calls: each has a future of the running event loop, which the native half resolves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dealkit.exceptions import DealkitError
 
 
 class Service(Protocol):
-    """What has the connections, as long as its client is open."""
+    """Holds the connections for as long as its client is open."""
 
     def open(self) -> _native.Engine:
         """The connections."""
@@ -29,15 +29,15 @@ _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _native.Mailbox] = Weak
 
 
 def _deliver(box: _native.Mailbox) -> None:
-    """Hands over what has come. Runs on the loop.
+    """Hands over the outcomes that have come. Runs on the loop.
 
-    A signal handler may run between any two steps, and cancel a future or raise. So what there is for a future stays
-    in the mailbox until the future has it; what is left behind when this ends early is delivered once more.
+    A signal handler may run between any two steps, and cancel a future or raise. So an outcome stays in the mailbox
+    until its future has it; if this ends early, the outcomes left behind are delivered later.
     """
     first = box.first()
     while first is not None:
         future, outcome = first
-        if not future.done():  # Else it was cancelled.
+        if not future.done():  # Otherwise it was cancelled.
             _settle(future, outcome)
         first = box.next(future)
 
@@ -49,11 +49,11 @@ def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
         else:
             future.set_result(outcome)
     except asyncio.InvalidStateError:
-        pass  # Cancelled since.
+        pass  # It has been cancelled since.
 
 
 def mailbox(loop: asyncio.AbstractEventLoop) -> _native.Mailbox:
-    """The mailbox of an event loop, which outcomes are put into."""
+    """The mailbox of an event loop, into which outcomes are put."""
     found = _mailboxes.get(loop)
     if found is None:
         found = _mailboxes[loop] = _native.open_mailbox(ref(loop), _deliver)
@@ -63,7 +63,7 @@ def mailbox(loop: asyncio.AbstractEventLoop) -> _native.Mailbox:
 async def news(
     tell: Callable[[_native.Mailbox, Any], _native.Failure | None], flush: Callable[[], None] | None
 ) -> None:
-    """Waits until something has happened, as ``tell`` is told to say; ``flush`` is called again and again meanwhile."""
+    """Waits for the news that ``tell`` is asked to report; meanwhile, ``flush`` is called again and again."""
     loop = asyncio.get_running_loop()
     future = loop.create_future()
     unwrap(tell(mailbox(loop), future))
@@ -81,7 +81,7 @@ def send(
     options: _native.Options | None,
     raw: bool,
 ) -> Coroutine[Any, Any, Any]:
-    """Makes a call when it is awaited, which must be at once. Cancelling it aborts the request."""
+    """Makes a call when it is awaited, which must happen at once. Cancelling it aborts the request."""
     watched = _watch.begin(service.describe, call)
     if watched is None:
         return _outcome(service, call, options, raw, None)
@@ -109,7 +109,7 @@ async def _outcome(
     loop = asyncio.get_running_loop()
     future = loop.create_future()
     native = None if watched is None else watched.native
-    # No variable holds the connections: with an exception, it would outlive the client.
+    # No variable may hold the connections: an exception would keep it alive longer than the client.
     pending = service.open().start(call, options, raw, native, mailbox(loop), future)
     if isinstance(pending, Failure):
         raise exception(pending, call.id)
@@ -120,9 +120,9 @@ async def _outcome(
         error.id = call.id
         raise
     finally:
-        # Does nothing to a call that has come to its end.
+        # Does nothing if the call has ended.
         pending.abort()
         if flushing is not None:
             flushing.close()
-        # An exception holds on to this frame, and the future to the exception.
+        # An exception holds a reference to this frame, and the future holds one to the exception.
         del future

@@ -1,4 +1,4 @@
-"""What each call sends: values that the native half makes of arguments."""
+"""What each call sends: values that the native half makes from arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dealkit._options import OMITTED, pairs
 from dealkit._plain import plain
 from dealkit._private import private
 
-# What follows is for type checkers: importing typing takes longer than all of dealkit.
+# For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dealkit.exceptions import Violation
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @private
 def create_agent(given: dict[str, Any]) -> _native.Call[_native.Agent]:
-    """The call that creates an agent of the arguments of ``create``."""
+    """The call that creates an agent from the arguments of ``create``."""
     validate = given.pop("validate")
     if not isinstance(validate, bool):
         raise TypeError(f"validate must be a bool, not {type(validate).__name__}")
@@ -28,7 +28,7 @@ def create_agent(given: dict[str, Any]) -> _native.Call[_native.Agent]:
 
 @private
 def agent_row(given: dict[str, Any], validate: bool) -> _native.Call[_native.Agent] | _native.Failure | Exception:
-    """The call that creates an agent of these arguments, or why it cannot be made: also what their own code raises."""
+    """The call that creates an agent from these arguments, or why there is none; also what their own code raises."""
     outcome = _native.create_agent(given, OMITTED, validate, False)
     if outcome is None:
         try:
@@ -79,7 +79,7 @@ def retrieve_deal(id: str) -> _native.Call[_native.Deal]:
 
 @private
 def raw_request(given: dict[str, Any]) -> _native.Call[Any]:
-    """The call of the arguments of ``request``."""
+    """The call for the arguments of ``request``."""
     body = None if given["json"] is OMITTED else (plain(given["json"]),)
     query, headers = pairs("query", given["query"]), pairs("headers", given["headers"])
     return unwrap(_native.raw_request(given["method"], given["segments"], body, query, headers))

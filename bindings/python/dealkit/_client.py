@@ -26,32 +26,33 @@ class BaseClient:
 
     @keywords
     def __init__(self, **options: Unpack[ClientOptions]) -> None:
-        """Sets the client up, and checks that it can work.
+        """Sets up the client, and checks its options.
 
         Args:
             base_url: The service's address, without ``/v1``. Default: the environment variable
                 ``DEALKIT_BASE_URL``.
             service_key: The key issued to the caller. Default: ``DEALKIT_SERVICE_KEY``.
-            timeout: The most seconds that a call may take, all attempts included (60), or a ``Timeout``.
+            timeout: The time limit of a call in seconds, all attempts included (60), or a ``Timeout``.
             max_retries: How many times a request is retried after the first attempt (2).
-            rate_limit: The most requests a second, over all calls of the client and all their attempts
-                (no limit). Calls wait for their turn, first come, first served; one whose turn would come too late
+            rate_limit: The maximum number of requests per second, over all calls of the client and all their attempts
+                (no limit). Calls wait for their turn, first come, first served; a call whose turn would come too late
                 raises ``APITimeoutError`` at once.
             headers: Headers to send on every request.
-            proxy: A proxy to go through, such as ``http://proxy.example.com:3128``, in place of the one that
-                the environment names. A service on a loopback address is always called directly.
-            ca_file: A file of certificates (PEM) whose issuers are trusted, beside those that the system trusts.
-            client_cert: The certificate to show to a service that asks for one (mutual TLS): a file that holds it
+            proxy: A proxy to use, such as ``http://proxy.example.com:3128``, instead of the one that the environment
+                names. A service on a loopback address is always called directly.
+            ca_file: A file of certificates (PEM) whose issuers are trusted, in addition to those that the system
+                trusts.
+            client_cert: The certificate to present to a service that asks for one (mutual TLS): a file that holds it
                 and its private key (PEM, without a password), or the two files ``(certificate, key)``.
             max_idle_connections: How many idle connections are kept for the next call (64).
             max_response_bytes: The largest response body that is read, in bytes (64 MiB).
-            allow_http: Allows plain ``http`` to a host that is not this machine. Everybody on the way can
-                then read the service key.
+            allow_http: Allows plain ``http`` to a host other than this machine. Anyone on the network path can then
+                read the service key.
             user_agent: The ``User-Agent`` header. Default: ``dealkit/`` and the version.
-            options: ``ClientOptions`` has them all.
+            options: ``ClientOptions`` lists them all.
 
         Raises:
-            ConfigError: An option is missing or wrong; the text says which, and what it takes.
+            ConfigError: An option is missing or invalid; the text says which one, and what it accepts.
         """
         given: Any = options
         self._service = open_service(given, None)
@@ -59,18 +60,18 @@ class BaseClient:
     @classmethod
     @keywords
     def shared(cls, **options: Unpack[ClientOptions]) -> Self:
-        """The one client of this process with these options: made when it is first asked for, and kept.
+        """The one client of this process with these options: made when it is first requested, and kept.
 
-        For functions that an engine such as Dask, Spark or Ray sends to its worker processes. Where they ask for
-        the client, the service key comes from the environment of the worker, and travels with no task; and all tasks
-        that a worker runs share its connections and its rate limit:
+        For functions that an engine such as Dask, Spark or Ray sends to its worker processes. The service key then
+        comes from the environment of the worker and is never part of a task, and all tasks that a worker runs share
+        its connections and its rate limit:
 
         >>> def statuses(ids: list[str]) -> list[str | None]:
         ...     client = Client.shared(rate_limit=10)
         ...     return [deal.status for deal in client.deals.retrieve_many(ids)]
 
-        It takes what the constructor takes. Once the client was closed, or the environment names another address or
-        key, it is another one.
+        It takes the same options as the constructor. Once the client is closed, or the environment names another
+        address or key, the next call makes a new client.
         """
         return _shared(options, cls)  # type: ignore[return-value, arg-type]
 
@@ -82,7 +83,7 @@ class BaseClient:
 
     @property
     def timeout(self) -> float:
-        """The most seconds that a call may take, all attempts included."""
+        """The time limit of a call in seconds, all attempts included."""
         return self._service.open().timeout
 
     @property
@@ -92,18 +93,18 @@ class BaseClient:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the client was closed."""
+        """Whether the client is closed."""
         return self._service.engine is None
 
     @keywords
     def with_options(self, **options: Unpack[ClientOptions]) -> Self:
-        """Another client that is set up as this one is, but for what is given here; None is the default.
+        """Another client with the options of this one, except for those given here; None is the default.
 
-        It takes what the constructor takes. The two share their connections unless what differs concerns
-        those (``proxy``, ``ca_file``, ``client_cert``, ``max_idle_connections``, a ``Timeout`` with ``connect`` or
-        ``attempt``, another host), so it is cheap to make: ``client.with_options(timeout=5).deals.retrieve("d_1")``.
-        With the same service, key and ``rate_limit`` they share that limit too, the pauses that the service asks
-        for, and the retry quota.
+        It takes the same options as the constructor. The two clients share their connections unless an option that
+        concerns connections differs (``proxy``, ``ca_file``, ``client_cert``, ``max_idle_connections``, a ``Timeout``
+        with ``connect`` or ``attempt``, another host), so it is cheap to make:
+        ``client.with_options(timeout=5).deals.retrieve("d_1")``. With the same service, key and ``rate_limit`` they
+        also share that limit, the pauses that the service asks for, and the retry quota.
         """
         return _with_options(options, self)  # type: ignore[return-value, arg-type]
 
@@ -119,14 +120,14 @@ class BaseClient:
             setattr(self, name, value)
 
     def __repr__(self) -> str:
-        # Also of a client that could not be set up: an error tracker may want to show it.
+        # Works also for a client that could not be set up: an error tracker may want to show it.
         service = getattr(self, "_service", None)
         given = {} if service is None else service.given
         closed = ", closed" if service is None or service.engine is None else ""
         return f"{type(self).__name__}(base_url={given.get('base_url')!r}{closed})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy of the options, as they are cleared once they are used.
+        # A copy of the options, since they are cleared once they are used.
         return (_restore, (type(self), {**self._service.given}, self.is_closed), self._own_state())
 
 
@@ -146,7 +147,7 @@ def _with_options(given: dict[str, Any], client: BaseClient) -> BaseClient:
     return other
 
 
-# The clients that this process shares, and what was asked for. No lock guards them: a fork could copy it locked.
+# The shared clients of this process, and the options of each. No lock guards them: a fork could copy it locked.
 _SHARED: list[tuple[dict[str, Any], BaseClient]] = []
 
 
@@ -159,7 +160,7 @@ def _shared(given: dict[str, Any], of_class: type[BaseClient]) -> BaseClient:
     client = _find(wanted)
     if client is None:
         _SHARED.append((wanted, of_class(**given)))
-        # Another thread may have been faster: all take the first.
+        # Another thread may have been faster: all of them use the first client.
         client = _find(wanted)
     return client  # type: ignore[return-value]
 
@@ -174,8 +175,8 @@ class Client(BaseClient):
     >>> with Client(base_url="https://deals.example.com", service_key="my-key") as client:
     ...     deal = client.deals.retrieve("d_1")
 
-    Safe to share between threads, and to use after a fork. It pickles, key included, so that it can travel
-    to a worker process; ``Client.shared`` is for those that have the key in their environment.
+    Safe to share between threads, and to use after a fork. It can be pickled, key included, and so be sent to a
+    worker process; ``Client.shared`` is for worker processes that have the key in their environment.
     """
 
     __slots__ = ()
@@ -192,7 +193,7 @@ class Client(BaseClient):
 
     @property
     def with_raw_response(self) -> RawClient:
-        """The same calls, coming back with the whole response."""
+        """The same calls, returning the whole response."""
         return RawClient(self._service)
 
     @keywords
@@ -237,8 +238,8 @@ class AsyncClient(BaseClient):
     >>> async with AsyncClient(base_url="https://deals.example.com", service_key="my-key") as client:
     ...     deal = await client.deals.retrieve("d_1")
 
-    One client works in several event loops, one after the other or at the same time. Cancelling a call
-    aborts its request.
+    One client can be used in several event loops, one after the other or at the same time. Cancelling a call aborts
+    its request.
     """
 
     __slots__ = ()
@@ -255,7 +256,7 @@ class AsyncClient(BaseClient):
 
     @property
     def with_raw_response(self) -> AsyncRawClient:
-        """The same calls, coming back with the whole response."""
+        """The same calls, returning the whole response."""
         return AsyncRawClient(self._service)
 
     @keywords
@@ -295,7 +296,7 @@ class AsyncClient(BaseClient):
 
 
 class RawClient:
-    """The calls of a client, coming back with the whole response."""
+    """The calls of a client, returning the whole response."""
 
     __slots__ = ("agents", "deals")
 
@@ -310,7 +311,7 @@ class RawClient:
 
 
 class AsyncRawClient:
-    """The calls of an async client, coming back with the whole response."""
+    """The calls of an async client, returning the whole response."""
 
     __slots__ = ("agents", "deals")
 

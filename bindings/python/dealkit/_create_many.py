@@ -42,7 +42,7 @@ _FIELDS = frozenset(CreateAgentParams.__annotations__)
 
 
 class KeyOf:
-    """A function that tells the key of a row, and what these keys are called, where they are in no field of the row."""
+    """A function that returns the key of a row, and the name of such keys, for keys that are not in a field."""
 
     __slots__ = ("_tell", "name")
 
@@ -86,7 +86,7 @@ class _Creations(Window[Creation[T]]):
                 raise TypeError(f"rows must be an iterable of mappings, not {kind}")
             source, total = iter(rows), len(rows) if isinstance(rows, Sized) else None
         finally:
-            # No frame holds them when an exception leaves.
+            # No frame may hold them when an exception leaves.
             del rows
         check_arguments(concurrency, ordered, on_error)
         if not isinstance(validate, bool):
@@ -99,11 +99,11 @@ class _Creations(Window[Creation[T]]):
         call: Any = agent_row({}, False)
         super().__init__(source, many, engine.describe(call), concurrency, on_error)
         self._validate = validate
-        # Why the ledger lacks what became of some row.
+        # Why the ledger lacks the result of some row.
         self._unrecorded: DealkitError | None = None
-        # The errors of rows that are not sent, by their index, until they are handed over.
+        # The errors of rows that are not sent, by index, until they are handed over.
         self._refused: dict[int, DealkitError] = {}
-        # What `cancel` has found.
+        # The results of `cancel`.
         self._left: dict[int, Creation[T]] = {}
         self._show(progress, total, "agent")
 
@@ -114,7 +114,7 @@ class _Creations(Window[Creation[T]]):
             call = _call(given, self._validate)
             if self._key is not None:
                 key = _key_of(self._key, self._key_name, given)
-            # What is wrong with the row itself comes first.
+            # An error of the row itself takes precedence.
             if isinstance(key, DealkitError):
                 call = call if isinstance(call, DealkitError) else key
                 key = None
@@ -123,7 +123,7 @@ class _Creations(Window[Creation[T]]):
                 return None, key
             return call, key
         finally:
-            # No frame holds them when an exception leaves.
+            # No frame may hold them when an exception leaves.
             given = call = key = None
 
     def _goes_out(self, input: Any) -> bool:
@@ -138,7 +138,7 @@ class _Creations(Window[Creation[T]]):
             agent, error = value, None
         recorded, agent_id, unrecorded = (False, None, None) if record is None else record
         refused = self._refused.get(index)
-        # The ledger may know the row's key, whatever is wrong with the row by now.
+        # The ledger may know the row's key, whatever is wrong with the row now.
         if refused is not None and not isinstance(error, (RecordedError, DuplicateKeyError)):
             if error is not None:
                 refused.outcome = error.outcome  # An earlier run may have created it.
@@ -162,17 +162,17 @@ class _Creations(Window[Creation[T]]):
         )
 
     def stop(self) -> None:
-        """Takes no further row. Those in flight still come: go on iterating. A signal handler may call it."""
+        """Takes no further rows. Those in flight still finish: go on iterating. A signal handler may call it."""
         self._source = None
 
     def cancel(self) -> list[Creation[T]]:
-        """Gives up what is in flight, and ends the iterator: each row that was taken and not handed over, by index.
+        """Gives up the rows in flight, ends the iterator, and returns the rows taken but not handed over, by index.
 
-        Where the response had come, it has the agent, or the error of the service. Otherwise ``outcome`` says how far
-        the create had come: ``not_sent`` or ``rejected`` where there is certainly no agent, ``unknown`` where the
+        If the response had arrived, the result has the agent, or the error of the service. Otherwise ``outcome`` says
+        how far the create had got: ``not_sent`` or ``rejected`` if there is certainly no agent, ``unknown`` if the
         service may have made one: find out before you send it again.
 
-        It can be called again, also after ``close``, and returns the same.
+        It can be called again, even after ``close``, and returns the same.
         """
         with self._lock:
             many = self._many
@@ -181,7 +181,7 @@ class _Creations(Window[Creation[T]]):
                 self._give_up(many)
                 self._close()
             thread = get_ident()
-            if thread in self._handing:  # It was interrupted on its way.
+            if thread in self._handing:  # It was interrupted on its way to the caller.
                 creation = self._handing[thread]
                 self._left[creation.index] = creation
                 del self._handing[thread]
@@ -203,13 +203,13 @@ class _Creations(Window[Creation[T]]):
                 unwrap(many.wait())
 
     def _hand_over(self) -> Creation[T]:
-        """Hands the next creation over, or raises its error in its place."""
+        """Hands over the next creation, or raises its error instead."""
         thread = get_ident()
         creation = self._handing[thread]
         is_raised = creation.error is not None and not self._returns_errors
         if is_raised:
             self._break_off()
-        # From here on nothing is called: no signal handler comes between, and the caller has it.
+        # From here on nothing is called, so no signal handler can intervene before the caller has it.
         del self._handing[thread]
         if creation.index in self._refused:
             del self._refused[creation.index]
@@ -218,44 +218,44 @@ class _Creations(Window[Creation[T]]):
         try:
             raise creation.error  # type: ignore[misc]
         finally:
-            # The exception holds on to this frame, which must not hold on to the exception.
+            # The exception holds a reference to this frame, which must not hold one to the exception.
             del creation
 
     def _raise_unrecorded(self) -> None:
-        """At the end: raises why the ledger lacks something, where errors are raised."""
+        """At the end, if errors are raised, raises the reason why the ledger lacks a result."""
         error, self._unrecorded = self._unrecorded, None
         if error is not None and not self._returns_errors:
             try:
                 raise error
             finally:
-                # The exception holds on to this frame, which must not hold on to the exception.
+                # The exception holds a reference to this frame, which must not hold one to the exception.
                 del error
 
     def _close(self) -> None:
         many = self._many
         super()._close()
-        # Until the ledger is closed, so that the next job can have it.
+        # Waits until the ledger is closed, so that the next job can open it.
         while many is not None and self._key is not None and not many.wait_for_end():
             pass
 
     def _end(self) -> None:
-        """Gives up what is in flight, if it is this process's."""
+        """Gives up the rows in flight, if they are this process's."""
         if getpid() == self._process:
             self.cancel()
 
     def _break_off(self) -> None:
-        """Takes no further row, for an exception is about to leave. Its text begins on a line of its own."""
+        """Takes no further rows, because an exception is about to leave. Its text begins on a line of its own."""
         self._source = None
         self._hide_progress()
 
 
 class CreationIterator(_Creations[T]):
-    """What becomes of the rows of ``client.agents.create_many``: a ``Creation`` for each, exactly once.
+    """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
 
     An exception ends the sending: the first error with ``on_error="raise"``, Ctrl-C, or one of the iterable's own.
-    What is in flight then is not lost: going on with the loop waits for it, ``cancel`` gives it up and says what is
-    known of it. So does leaving a ``with`` block, after which ``cancel`` returns what there was. An iterator that is
-    merely dropped gives it up, too, and says nothing.
+    The rows then in flight are not lost: continuing to iterate waits for them, and ``cancel`` gives them up and
+    returns what is known of them. Leaving a ``with`` block gives them up too; ``cancel`` then returns what is known.
+    An iterator that is merely dropped also gives them up, and reports nothing.
     """
 
     __slots__ = ()
@@ -266,7 +266,7 @@ class CreationIterator(_Creations[T]):
     def __next__(self) -> Creation[T]:
         try:
             while (many := self._next()) is not None:
-                # Not for long: signals are handled in between, and another thread may take the last one.
+                # In short waits: signals are handled in between, and another thread may take the last one.
                 unwrap(many.wait())
                 self._flush()
             if get_ident() in self._handing:
@@ -278,7 +278,7 @@ class CreationIterator(_Creations[T]):
         raise StopIteration
 
     def close(self) -> None:
-        """Gives up what is in flight; ``cancel`` then says what is known of it. The iterator has ended."""
+        """Gives up the rows in flight; ``cancel`` then returns what is known of them. The iterator has ended."""
         self._end()
 
     def __enter__(self) -> Self:
@@ -294,12 +294,12 @@ class CreationIterator(_Creations[T]):
 
 
 class AsyncCreationIterator(_Creations[T]):
-    """What becomes of the rows of ``client.agents.create_many``: a ``Creation`` for each, exactly once.
+    """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
 
     An exception ends the sending: the first error with ``on_error="raise"``, the cancellation of the task, or one of
-    the iterable's own. What is in flight then is not lost: going on with the loop waits for it, ``cancel`` gives it
-    up and says what is known of it. So does leaving an ``async with`` block, after which ``cancel`` returns what
-    there was. An iterator that is merely dropped gives it up, too, and says nothing.
+    the iterable's own. The rows then in flight are not lost: continuing to iterate waits for them, and ``cancel``
+    gives them up and returns what is known of them. Leaving an ``async with`` block gives them up too; ``cancel``
+    then returns what is known. An iterator that is merely dropped also gives them up, and reports nothing.
     """
 
     __slots__ = ()
@@ -320,7 +320,7 @@ class AsyncCreationIterator(_Creations[T]):
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Gives up what is in flight; ``cancel`` then says what is known of it. The iterator has ended."""
+        """Gives up the rows in flight; ``cancel`` then returns what is known of them. The iterator has ended."""
         self._end()
 
     async def __aenter__(self) -> Self:
@@ -336,7 +336,7 @@ class AsyncCreationIterator(_Creations[T]):
 
 
 def _checked_path(ledger: Any, key: Any, resend_unknown: Any) -> str | None:
-    """The ledger's path, where everything that goes with a ledger is given, and right."""
+    """The ledger's path, once everything that a ledger needs is known to be given and valid."""
     if not isinstance(resend_unknown, bool):
         raise TypeError(f"resend_unknown must be a bool, not {type(resend_unknown).__name__}")
     if ledger is None:
@@ -352,7 +352,7 @@ def _checked_path(ledger: Any, key: Any, resend_unknown: Any) -> str | None:
 
 
 def _named(key: str | Callable[[Any], object] | None) -> tuple[Callable[[Any], object] | None, str | None]:
-    """The function that tells the key of a row, and what the keys are called, where they have a name."""
+    """The function that returns the key of a row, and the name of the keys, if they have one."""
     if isinstance(key, KeyOf):
         return key, key.name
     if not isinstance(key, str):
@@ -370,7 +370,7 @@ def _named(key: str | Callable[[Any], object] | None) -> tuple[Callable[[Any], o
                 found = found[name]
             return found
         finally:
-            # No frame holds them when an exception leaves.
+            # No frame may hold them when an exception leaves.
             row = found = None
 
     return value, str.__str__(key)
@@ -388,14 +388,14 @@ def _key_of(key: Callable[[Any], object], name: str | None, row: Any) -> str | D
         what = "key must return a str for each row" if name is None else f"{name} is to be the key of the row: a str"
         return ConfigError(f"not sent: {what}, not {type(found).__name__}")
     except Exception as error:
-        # Its text may be personal, and its frames too.
+        # Its text and its frames may be personal.
         clear_frames(error)
         what = "the key of the row cannot be told" if name is None else f"the row has no {name} to be its key"
         refusal = ConfigError(f"not sent: {what}: {type(error).__name__}")
         refusal.__cause__ = error
         return refusal
     finally:
-        # No frame holds it when an exception leaves.
+        # No frame may hold it when an exception leaves.
         del row, found
 
 
@@ -403,21 +403,21 @@ def _call(row: Any, validate: bool) -> _native.Call[Any] | DealkitError:
     """The call that creates the agent of a row, or why the row cannot be sent."""
     given: dict[str, Any] = {}
     try:
-        # As `create(**row)` takes it.
+        # The same condition as for `create(**row)`.
         if not hasattr(type(row), "keys"):
             return _invalid([Violation("", "wrong_type", f"must be a mapping, not {type(row).__name__}")])
         try:
             given = {**row}
         except Exception as error:
             if type(row) is dict:
-                raise  # It runs no code of its own: a signal handler has raised this.
+                raise  # A dict runs no code of its own: a signal handler has raised this.
             return _unreadable(error)
         unknown = [_unknown(name) for name in given if name not in _FIELDS]
         if unknown:
             given = {name: value for name, value in given.items() if name in _FIELDS}
         call = agent_row(given, validate)
     finally:
-        # No frame holds it when an exception leaves.
+        # No frame may hold it when an exception leaves.
         given.clear()
         del row
     if isinstance(call, Failure):
@@ -431,7 +431,7 @@ def _call(row: Any, validate: bool) -> _native.Call[Any] | DealkitError:
 
 
 def _unreadable(error: Exception) -> ValidationError:
-    """What code of a row's own has raised: its text may be personal, and its frames too."""
+    """The error for an exception that a row's own code has raised: its text and its frames may be personal."""
     clear_frames(error)
     refusal = _invalid([Violation("", "wrong_type", f"cannot be read: {type(error).__name__}")])
     refusal.__cause__ = error
@@ -439,7 +439,7 @@ def _unreadable(error: Exception) -> ValidationError:
 
 
 def _unknown(name: Any) -> Violation:
-    """The violation of a field that there is not."""
+    """The violation of an unknown field."""
     if not isinstance(name, str):
         return Violation("", "wrong_type", f"names of fields must be str, not {type(name).__name__}")
     close = close_match(name, _FIELDS)

@@ -15,7 +15,7 @@ T = TypeVar("T")
 class Creation(Generic[T]):
     """What became of one row of ``client.agents.create_many``.
 
-    Its repr shows nothing that is personal. One for a test is made by hand: ``Creation(index=0, agent=agent)``,
+    Its repr shows nothing personal. For tests, construct one by hand: ``Creation(index=0, agent=agent)``,
     ``Creation(index=1, error=timeout_error())``.
     """
 
@@ -34,25 +34,25 @@ class Creation(Generic[T]):
         ledger_error: LedgerError | None = None,
     ) -> None:
         self.index: Final = index
-        """The place of the row among those given, from 0."""
+        """The position of the row among those given, from 0."""
         self.agent: Final = agent
-        """The agent, or None where there is none, or none at hand. With ``with_raw_response`` the whole response."""
+        """The agent, or None if there is none or it is not at hand. With ``with_raw_response``, the whole response."""
         self.agent_id: Final[str | None] = agent_id if agent_id is not None else getattr(agent, "id", None)
-        """The identifier of the agent, where it is known. (Of a whole response: ``agent.parse().id``.)"""
+        """The identifier of the agent, if it is known. (For a whole response: ``agent.parse().id``.)"""
         self.error: Final = error
-        """Why there is no agent, or none that is known, with its ``index``; None where it was created."""
+        """Why there is no agent, or none that is known, with its ``index``; None if it was created."""
         self.outcome: Final[Outcome] = "succeeded" if error is None else error.outcome
-        """What the row came to: ``"succeeded"`` where the agent was created, or the outcome of the error.
-        ``"not_sent"`` and ``"rejected"``: there is no agent. ``"unknown"``: there may be one. ``"succeeded"`` with an
-        error: there is one, and the response could not be read."""
+        """``"succeeded"`` if the agent was created, or the outcome of the error. ``"not_sent"`` and ``"rejected"``:
+        there is no agent. ``"unknown"``: there may be one. ``"succeeded"`` with an error: there is one, but the
+        response could not be read."""
 
         self.key: Final = key
-        """The row's key, where the job has a ledger. It may be personal, and is in no text."""
+        """The row's key, if the job has a ledger. It may be personal, and no text contains it."""
         self.recorded: Final = recorded
-        """Whether this is what the ledger has from an earlier run, and nothing was sent. An agent that was created
-        then has its ``agent_id`` alone; of a rejected or unknown row, ``error`` is a ``RecordedError``."""
+        """Whether this is the ledger's result from an earlier run, and nothing was sent. For an agent that was
+        created, only ``agent_id`` is then set; for a rejected or unknown row, ``error`` is a ``RecordedError``."""
         self.ledger_error: Final = ledger_error
-        """Why the ledger does not have what became of the row, if it could not be written: a later run takes it for
+        """Why the ledger lacks the result of the row, if it could not be written: a later run treats the row as
         unknown."""
 
     def _parts(self) -> tuple[Any, ...]:

@@ -1,10 +1,10 @@
-"""Failures of the native half, which are values, as exceptions."""
+"""Failures of the native half, which are values, turned into exceptions."""
 
 from __future__ import annotations
 
 from dealkit._native import Failure
 
-# What follows is for type checkers: importing typing takes longer than all of dealkit.
+# For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
@@ -15,14 +15,14 @@ _BUILT_IN = {"type": TypeError, "value": ValueError, "runtime": RuntimeError}
 
 
 def unwrap(outcome: T | Failure, id: str | None = None) -> T:
-    """The value, or the failure as an exception that is raised; ``id`` is what was asked for."""
+    """Returns the value, or raises the failure as an exception; ``id`` is the identifier that was requested."""
     if isinstance(outcome, Failure):
         raise exception(outcome, id)
     return outcome
 
 
 def exception(failure: Failure, id: str | None = None) -> Exception:
-    """The exception of a failure; ``id`` is what was asked for."""
+    """The exception for a failure; ``id`` is the identifier that was requested."""
     kind, text, attributes = failure.parts()
     if kind in _BUILT_IN:
         return _BUILT_IN[kind](text)

@@ -16,15 +16,15 @@ class Field(NamedTuple):
     name: str
     """The attribute."""
     wire_name: str
-    """The name that the service uses, and ``to_json`` writes."""
+    """The name that the service uses and ``to_json`` writes."""
     type: Any
     """The type of the attribute, such as ``str``, ``Decimal | None`` or ``tuple[Offer, ...]``."""
     required: bool
-    """Whether it is always there; what is not reads as None, or as empty."""
+    """Whether it is always present; a missing field is read as None, or as empty."""
     personal: bool
-    """Whether it is personal or of unknown content, so that ``repr`` hides its value."""
+    """Whether its value is personal or of unknown content, so that ``repr`` hides it."""
     doc: str
-    """What it is."""
+    """A description."""
 
 
 def fields(model: Any, /) -> tuple[Field, ...]:

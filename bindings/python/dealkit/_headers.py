@@ -8,10 +8,9 @@ from dealkit._options import pairs
 
 
 class Headers(Mapping[str, str]):
-    """The headers of a response: names in any case, a value for each.
+    """The headers of a response: case-insensitive names, with one value each.
 
-    Of a header that came more than once, the values are joined with a comma; ``get_list`` keeps them
-    apart.
+    The values of a header that came more than once are joined with a comma; ``get_list`` keeps them separate.
     """
 
     __slots__ = ("_values",)
@@ -42,7 +41,7 @@ class Headers(Mapping[str, str]):
         return list(self._values.get(name.lower(), ()))
 
     def __reduce__(self) -> tuple[type[Headers], tuple[list[tuple[str, str]]]]:
-        # Slots alone would pickle with the newer protocols only.
+        # With slots alone, only the newer protocols could pickle it.
         return (Headers, ([(name, value) for name, values in self._values.items() for value in values],))
 
     def __repr__(self) -> str:

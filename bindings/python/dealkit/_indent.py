@@ -1,13 +1,13 @@
-"""JSON text over several lines, every character of its values as it was."""
+"""JSON text over several lines, with every character of its values unchanged."""
 
 from __future__ import annotations
 
 import re
 
-# A string, a bracket, a comma or colon, or anything else between two of these; white space is no token.
+# A string, a bracket, a comma or colon, or anything else between two of these; white space is not a token.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
-# What is nested deeper stays in one line: lines as long as they are deep would outgrow any memory.
+# Deeper nesting stays on one line: indentation that grows with the depth would exhaust any memory.
 _DEEPEST = 127
 
 

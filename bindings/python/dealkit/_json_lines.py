@@ -1,4 +1,4 @@
-"""Documents one a line (NDJSON, JSON Lines), read one at a time."""
+"""Documents, one per line (NDJSON, JSON Lines), read one at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dealkit._failure import unwrap
 
 
 class JsonLines(Iterator[Any]):
-    """The models of lines; see ``from_json_lines``. An error does not end it: the next line is read all the same."""
+    """The models of lines; see ``from_json_lines``. An error does not end it: the next line is still read."""
 
     def __init__(self, model: Any, lines: Iterable[str | bytes]) -> None:
         if isinstance(lines, str | bytes | bytearray):
@@ -25,9 +25,9 @@ class JsonLines(Iterator[Any]):
         return unwrap(self._outcome())
 
     def _outcome(self) -> Any:
-        # A function of its own, so that nothing of a line stays in a frame that an exception keeps.
+        # A separate function, so that no part of a line stays in a frame that an exception keeps alive.
         for number, line in self._lines:
-            # White space around a document is no part of it, its line's end least of all.
+            # White space around a document is not part of it, and neither is the end of the line.
             if isinstance(line, str):
                 line = line.strip(" \t\r\n")
             elif isinstance(line, bytes):

@@ -1,10 +1,10 @@
-"""Functions that say which keywords they take, where they are called with something else."""
+"""Functions that say which keywords they take if they are called with anything else."""
 
 from __future__ import annotations
 
 from functools import wraps
 
-# What follows is for type checkers: importing typing takes longer than all of dealkit.
+# For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 # How many keywords a text names.
 _SHOWN = 4
 
-# As inspect has them, which takes long to import.
+# The same values as in inspect, which takes long to import.
 _CO_VARARGS = 0x04
 _CO_COROUTINE = 0x80
 
 
 def keywords(function: F) -> F:
-    """A method that names its keywords where more is given by position than it takes, and refuses those that
-    it does not know, its options among them.
+    """A method that names its keywords if it gets too many positional arguments, and that refuses unknown keywords;
+    its options count as known.
     """
     code = function.__code__
     most, knows, refusal = _taken(function)
 
-    # No frame holds secrets or personal data when an exception leaves dealkit.
+    # No frame may hold secrets or personal data when an exception leaves dealkit.
     @wraps(function)
     def call(*given: Any, **named: Any) -> Any:
         try:
@@ -50,10 +50,10 @@ def keywords(function: F) -> F:
 
 
 def keywords_of(work: Callable[[dict[str, Any]], Any]) -> Callable[[F], F]:
-    """The same of a method that takes keywords alone, and hands them to ``work`` as the dict that they are in.
+    """The same for a method that takes only keywords, and hands them to ``work`` as the dict that they arrive in.
 
-    The method itself, which says what it takes, is never run: that would make a second dict of them, which takes as
-    long as checking an agent's fields does.
+    The method itself, which states what it takes, is never run: that would make a second dict, which takes as long as
+    checking an agent's fields.
     """
 
     def made(function: F) -> F:
@@ -74,7 +74,7 @@ def keywords_of(work: Callable[[dict[str, Any]], Any]) -> Callable[[F], F]:
 
 
 def _taken(function: Any) -> tuple[int, Callable[[Any], bool], Callable[[Any, int, set[str]], TypeError]]:
-    """What a method takes: how much by position, whether these keywords, and the error where it is something else."""
+    """What a method takes: how many positional arguments, which keywords, and the error for anything else."""
     code = function.__code__
     most = 1_000_000 if code.co_flags & _CO_VARARGS else code.co_argcount
     positional = code.co_varnames[1 : code.co_argcount]
@@ -99,7 +99,7 @@ def close_match(name: str, known: frozenset[str]) -> str | None:
     """The name that may have been meant, if there is one."""
     from difflib import get_close_matches
 
-    # The service's name of a field is a likely one.
+    # The service's own name of the field is a likely mistake.
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
     close = get_close_matches(snake, known, 1)
     return close[0] if close else None
@@ -113,6 +113,6 @@ def _options(function: Any) -> list[str]:
 
 
 def _label(function: Any, owner: Any) -> str:
-    """The class, if it is being called, or the class and the method."""
+    """The class, if it is what is being called, or the class and the method."""
     name = (owner if isinstance(owner, type) else type(owner)).__name__
     return name if function.__name__ in ("__init__", "__new__") else f"{name}.{function.__name__}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-# What follows is for type checkers: importing typing takes longer than all of dealkit.
+# For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import logging
@@ -16,16 +16,16 @@ NEVER = 255
 
 
 def level() -> int:
-    """The lowest level that is read: INFO, WARNING, or NEVER where nobody reads any."""
+    """The lowest level that is read: INFO, WARNING, or NEVER if nobody reads any."""
     logger = _logger()
-    # Where there is no handler, Python itself would write warnings to standard error.
+    # Without a handler, Python itself would write warnings to standard error.
     if logger is None or not logger.isEnabledFor(_WARNING) or not logger.hasHandlers():
         return NEVER
     return INFO if logger.isEnabledFor(INFO) else _WARNING
 
 
 def write(level: int, fields: dict[str, Any]) -> None:
-    """Logs what the native half has traced; its names are attributes of the record, dots as underscores."""
+    """Logs what the native half has traced; its names become attributes of the record, with underscores for dots."""
     logger = _logger()
     if logger is None:
         return
@@ -34,12 +34,12 @@ def write(level: int, fields: dict[str, Any]) -> None:
     try:
         logger.log(level, "%s %s: %s", fields["http.request.method"], fields["url.template"], what, extra=extra)
     except Exception:
-        # A filter or a handler of the program's that raises must not cost the outcome of a call.
+        # If a filter or handler of the program raises, the outcome of the call must not be lost.
         report()
 
 
 def report() -> None:
-    """Says that an observer of the program's has raised the current exception, as logging does."""
+    """Reports that an observer of the program has raised the current exception, in the way that logging does."""
     import traceback
 
     logging = sys.modules.get("logging")
@@ -48,14 +48,14 @@ def report() -> None:
 
 
 class _Known:
-    """The logger of the module that was there last: asking for it takes a lock."""
+    """The logger, cached with the logging module that it came from: getting it takes a lock."""
 
     logging: Any = None
     logger: Any = None
 
 
 def _logger() -> logging.Logger | None:
-    # A program that has not imported logging has not set it up either.
+    # A program that has not imported logging cannot have set it up.
     logging = sys.modules.get("logging")
     if logging is None:
         return None

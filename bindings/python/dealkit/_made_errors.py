@@ -1,4 +1,4 @@
-"""Errors made by hand: the same that a call would raise."""
+"""Errors made by hand: the same as a call would raise."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
 
 
 class ErrorOptions(TypedDict, total=False):
-    """What can be said of an error that is made by hand. What is not said follows from what is, as in a call."""
+    """The options of an error that is made by hand. Those not given follow from the others, as in a call."""
 
     operation: str
-    """What was asked for: a method and the path with placeholders, such as ``POST /v1/agents``."""
+    """The operation: a method and the path with placeholders, such as ``POST /v1/agents``."""
     attempts: int
-    """How many times the request was tried; 1 otherwise."""
+    """How many times the request was tried. Default: 1."""
     outcome: Outcome
-    """The outcome, in place of the one that follows from the rest."""
+    """The outcome, instead of the one that follows from the rest."""
     retry_after: float
-    """How many seconds the service asks to wait, in place of what the headers say."""
+    """How many seconds the service asks to wait, instead of what the headers say."""
     request_id: str
-    """The request's id in the service's logs. Like the headers it comes with a response: an error that has none
-    gets the beginning of a 200, and so the outcome ``succeeded``."""
+    """The request's id in the service's logs. Like the headers, it is part of a response: an error without a response
+    is given the beginning of a 200, and so the outcome ``succeeded``."""
     headers: Mapping[str, str]
     """The headers of the response."""
     id: str
-    """The identifier that was asked for."""
+    """The identifier that was requested."""
     index: int
-    """The place of the identifier among those given to ``retrieve_many``."""
+    """The position of the identifier among those given to ``retrieve_many``."""
 
 
 def status_error(
     status_code: int, body: Mapping[str, object] | str | bytes = b"", **options: Unpack[ErrorOptions]
 ) -> APIStatusError:
-    """The exception of a response whose status is not a success, of the status's own class.
+    """The exception for a response whose status is not a success, of the class for that status.
 
     >>> error = status_error(422, {"title": "Invalid", "errors": [{"pointer": "/email", "code": "invalid_email"}]})
     >>> error
@@ -59,12 +59,12 @@ def status_error(
 
 
 def timeout_error(seconds: float = 60, **options: Unpack[ErrorOptions]) -> APITimeoutError:
-    """The exception of a call that timed out after it was sent, without a response: its outcome is ``unknown``.
+    """The exception for a call that timed out after it was sent, without a response: its outcome is ``unknown``.
 
-    Of one that timed out before a connection was made, say ``outcome="not_sent"``.
+    For one that timed out before a connection was made, pass ``outcome="not_sent"``.
 
     Args:
-        seconds: The time after which it did.
+        seconds: The time after which it timed out.
         options: See ``ErrorOptions``.
     """
     return _made("timeout", options, seconds=seconds)  # type: ignore[no-any-return]
@@ -73,11 +73,11 @@ def timeout_error(seconds: float = 60, **options: Unpack[ErrorOptions]) -> APITi
 def connection_error(
     reason: str = "connection refused", *, sent: bool = False, **options: Unpack[ErrorOptions]
 ) -> APIConnectionError:
-    """The exception of a connection that could not be made, with the outcome ``not_sent``.
+    """The exception for a connection that could not be made, with the outcome ``not_sent``.
 
     Args:
-        reason: Why, for the end of the text.
-        sent: Whether there was a connection, which broke before a response came: the outcome is then ``unknown``.
+        reason: The reason, shown at the end of the text.
+        sent: Whether there was a connection that broke before a response came: the outcome is then ``unknown``.
         options: See ``ErrorOptions``.
     """
     if not isinstance(sent, bool):
@@ -92,15 +92,15 @@ def decode_error(
     status_code: int | None = None,
     **options: Unpack[ErrorOptions],
 ) -> DecodeError:
-    """The exception of a success whose body cannot be read, with the outcome ``succeeded``.
+    """The exception for a success whose body cannot be read, with the outcome ``succeeded``.
 
     >>> decode_error({"id": 5}).path
     'id'
 
     Args:
         body: The body: a mapping, which is written as JSON, a text or bytes.
-        model: What it cannot be read as: ``Deal`` or ``Agent``.
-        status_code: The status of the response; 201 for an ``Agent`` and 200 for a ``Deal`` without one.
+        model: The model that it cannot be read as: ``Deal`` or ``Agent``.
+        status_code: The status of the response. Default: 201 for an ``Agent`` and 200 for a ``Deal``.
         options: See ``ErrorOptions``.
 
     Raises:

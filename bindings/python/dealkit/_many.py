@@ -71,18 +71,18 @@ class _Deals(Window[T]):
         return value  # type: ignore[no-any-return]
 
     def _hand_over(self) -> T:
-        """Hands the next deal over, or raises the error in its place."""
+        """Hands over the next deal, or raises the error instead."""
         result = self._handing.pop(get_ident())
         if isinstance(result, Exception) and not self._returns_errors:
             try:
                 raise result
             finally:
-                # The exception holds on to this frame, which must not hold on to the exception.
+                # The exception holds a reference to this frame, which must not hold one to the exception.
                 del result
         return result
 
     def _hand_on(self) -> Retrieval:
-        """What the iterator was to do, for a table to do it. The iterator has then ended."""
+        """The work of the iterator, for a table to do instead. The iterator has then ended."""
         from dealkit.arrow import Retrieval
 
         with self._lock:
@@ -104,12 +104,12 @@ class _Deals(Window[T]):
 
     def _close(self) -> None:
         super()._close()
-        # What was interrupted on its way does not come, either.
+        # A deal that was interrupted on its way to the caller does not come either.
         self._handing.pop(get_ident(), None)
 
 
 class DealIterator(_Deals[T]):
-    """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels what is in flight."""
+    """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels the calls in flight."""
 
     __slots__ = ()
 
@@ -119,7 +119,7 @@ class DealIterator(_Deals[T]):
     def __next__(self) -> T:
         try:
             while (many := self._next()) is not None:
-                # Not for long: signals are handled in between, and another thread may take the last deal.
+                # In short waits: signals are handled in between, and another thread may take the last deal.
                 unwrap(many.wait())
                 self._flush()
             if get_ident() not in self._handing:
@@ -145,14 +145,14 @@ class DealIterator(_Deals[T]):
         >>> pyarrow.table(client.deals.retrieve_many(ids).to_arrow())
         >>> pandas.DataFrame.from_arrow(client.deals.retrieve_many(ids).to_arrow())
 
-        No deal is taken from the iterator any more. ``dealkit.arrow.schema()`` says what the columns are, and
-        ``DealTable`` when the deals are retrieved.
+        The iterator itself yields no more deals. ``dealkit.arrow.schema()`` lists the columns, and ``DealTable`` says
+        when the deals are retrieved.
 
         Args:
             decimals: How decimal numbers are kept: as ``decimal128(38, scale)``, or as strings with the digits that
-                came. None is rounded: a deal with a number that does not fit is an error.
+                came. No number is rounded: a deal with a number that does not fit is an error.
             scale: How many digits there are after the point, 0 to 38.
-            batch_size: How many deals make up a batch, where there are more than memory holds. The deals are then
+            batch_size: How many deals make up a batch, for more deals than fit into memory. The deals are then
                 retrieved while the batches are taken; otherwise all at once.
         """
         from dealkit.arrow import DealTable
@@ -160,7 +160,7 @@ class DealIterator(_Deals[T]):
         return DealTable(self._hand_on, decimals, scale, batch_size)
 
     def close(self) -> None:
-        """Cancels what is in flight. The iterator has then ended."""
+        """Cancels the calls in flight. The iterator has then ended."""
         self._close()
 
     def __enter__(self) -> Self:
@@ -176,7 +176,7 @@ class DealIterator(_Deals[T]):
 
 
 class AsyncDealIterator(_Deals[T]):
-    """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels what is in flight."""
+    """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels the calls in flight."""
 
     __slots__ = ()
 
@@ -210,11 +210,11 @@ class AsyncDealIterator(_Deals[T]):
         >>> async for batch in client.deals.retrieve_many(ids).to_arrow(batch_size=10_000):
         ...     writer.write_table(pyarrow.table(batch))
 
-        No deal is taken from the iterator any more. ``dealkit.arrow.schema()`` says what the columns are.
+        The iterator itself yields no more deals. ``dealkit.arrow.schema()`` lists the columns.
 
         Args:
             decimals: How decimal numbers are kept: as ``decimal128(38, scale)``, or as strings with the digits that
-                came. None is rounded: a deal with a number that does not fit is an error.
+                came. No number is rounded: a deal with a number that does not fit is an error.
             scale: How many digits there are after the point, 0 to 38.
             batch_size: How many deals make up a batch.
         """
@@ -223,7 +223,7 @@ class AsyncDealIterator(_Deals[T]):
         return AsyncDealTable(self._hand_on, decimals, scale, batch_size)
 
     async def aclose(self) -> None:
-        """Cancels what is in flight. The iterator has then ended."""
+        """Cancels the calls in flight. The iterator has then ended."""
         self._close()
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The models: the native classes, completed with the methods that run Python code, which native code does not."""
+"""The models: the native classes, completed with the methods that run Python code, since native code runs none."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from dealkit._private import private
 from dealkit._types import NAMES, given_type
 from dealkit.enums import Role
 
-# What follows is for type checkers: importing typing takes longer than all of dealkit.
+# For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -67,7 +67,7 @@ _BY_NAME = {model.__name__: model for model in MODELS}
 
 
 def _argument(label: str, kind: str, value: Any) -> Any:
-    """An argument as the built-in type that the native half takes; what is none is refused there."""
+    """An argument as the built-in type that the native half takes; anything else is refused there."""
     if value is None:
         return None
     if kind.startswith("[") and hasattr(value, "__iter__"):
@@ -85,7 +85,7 @@ def _argument(label: str, kind: str, value: Any) -> Any:
 
 def _in_utc(label: str, value: datetime) -> datetime:
     if value.utcoffset() is None:
-        return value.replace(tzinfo=None)  # Which is refused.
+        return value.replace(tzinfo=None)  # The native half refuses it.
     try:
         moment = value.astimezone(UTC)
     except OverflowError:
@@ -110,7 +110,7 @@ def _arguments(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _constructor(model: Any) -> Callable[..., Any]:
-    """A constructor with the model's fields as its arguments: what is required has no default."""
+    """A constructor with the model's fields as its arguments: required ones have no default."""
 
     @private
     def build(given: dict[str, Any]) -> Any:
@@ -120,7 +120,7 @@ def _constructor(model: Any) -> Callable[..., Any]:
         f"{name}: {given_type(kind, need)}{'' if need == 'required' else ' = None'}"
         for name, _, kind, need, _, _ in model.__dealkit_fields__
     ]
-    # As namedtuple does it: there is no other way to a function whose arguments are data.
+    # As namedtuple does: there is no other way to make a function whose arguments are data.
     names = ", ".join(name for name, *_ in model.__dealkit_fields__)
     source = (
         f"def __new__(cls, *, {', '.join(fields)}, extra: Mapping[str, object] | None = None):\n"
@@ -129,7 +129,7 @@ def _constructor(model: Any) -> Callable[..., Any]:
         f"    return build(given)\n"
     )
     namespace: dict[str, Any] = {**_BY_NAME, **NAMES, "build": build, "__name__": "dealkit"}
-    # Not inherited: the annotations are types, and not their texts.
+    # Not inherited, so that the annotations are types rather than strings.
     exec(compile(source, "<dealkit>", "exec", dont_inherit=True), namespace)
     constructor: Callable[..., Any] = namespace["__new__"]
     constructor.__qualname__ = f"{model.__name__}.__new__"
@@ -143,9 +143,9 @@ class _ModelMethods:
 
     @classmethod
     def from_json(cls: Any, document: str | bytes | bytearray, /) -> Any:
-        """Reads one from a JSON document, bytes or str.
+        """Reads a model from a JSON document, bytes or str.
 
-        Raises DecodeError, which names the path of what could not be read and keeps the document.
+        Raises DecodeError, which names the path of the value that could not be read and keeps the document.
         """
         outcome = cls._read(document)
         del document
@@ -153,9 +153,9 @@ class _ModelMethods:
 
     @classmethod
     def list_from_json(cls: Any, document: str | bytes | bytearray, /) -> list[Any]:
-        """Reads a JSON document that is an array of them.
+        """Reads a list of models from a JSON document that is an array.
 
-        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``.
+        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``.
         """
         outcome = cls._read_list(document)
         del document
@@ -163,10 +163,10 @@ class _ModelMethods:
 
     @classmethod
     def from_json_lines(cls: Any, lines: Iterable[str | bytes], /) -> Iterator[Any]:
-        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
 
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
-        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
+        its text in ``body``; after that, ``next()`` continues with the following line.
 
         >>> with open("deals.ndjson", "rb") as lines:
         ...     for deal in Deal.from_json_lines(lines):
@@ -182,8 +182,8 @@ class _ModelMethods:
     def to_json(self: Any, *, indent: int | None = None) -> str:
         """The JSON, with the names that the service uses and every digit of every number.
 
-        It holds every value and every undocumented field; whether the service sent null, an empty list or
-        nothing at all is not kept.
+        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
+        nothing at all.
 
         Args:
             indent: How many spaces each level is indented by; None writes one line.
@@ -199,7 +199,7 @@ class _ModelMethods:
 
     @classmethod
     def from_dict(cls: Any, attributes: Mapping[str, Any], /) -> Any:
-        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
         if not hasattr(attributes, "keys"):
             raise TypeError(f"{cls.__name__}.from_dict takes a mapping, not {type(attributes).__name__}")
         given = dict(attributes)
@@ -207,8 +207,8 @@ class _ModelMethods:
         return _from_dict(given, cls)
 
     def to_dict(self: Any) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under ``extra``. ``from_dict`` makes a model of it again.
+        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
+        any, under ``extra``. ``from_dict`` turns it back into a model.
         """
         attributes = {name: _plain_value(kind, getattr(self, name)) for name, _, kind, *_ in self.__dealkit_fields__}
         if self.extra:
@@ -223,13 +223,13 @@ class _ModelMethods:
         raise _frozen(self, name, "deleted")
 
     def replace(self: Any, /, **changes: Any) -> Any:
-        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
+        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
         return _replaced(changes, self)
 
     __replace__ = replace
 
     def __reduce__(self: Any) -> tuple[Any, ...]:
-        # By way of the JSON, which holds all of it.
+        # By way of the JSON, which holds everything.
         return (type(self).from_json, (self.to_json(),))
 
     def __repr__(self: Any) -> str:
@@ -256,7 +256,7 @@ class _ModelMethods:
 
 
 def _frozen(model: Any, name: str, done: str) -> AttributeError:
-    """The exception of a model that somebody wants to change."""
+    """The exception for an attempt to change a model."""
     label = type(model).__name__
     if name not in model.__match_args__:
         return AttributeError(f"{label} is frozen, and has no field {name!r}", name=name)
@@ -292,7 +292,7 @@ def _plain_value(kind: str, value: Any) -> Any:
 
 
 def _object(at: int, doc: str) -> property:
-    """The attribute of a JSON object of free form: a fresh copy each time."""
+    """The attribute for a free-form JSON object: a fresh copy each time."""
     return property(lambda self: unwrap(self._attribute(at)), doc=doc)
 
 
@@ -301,19 +301,19 @@ class _RawResponseMethods:
 
     @property
     def headers(self: Any) -> Any:
-        """The headers; names in any case."""
+        """The headers; names are case-insensitive."""
         from dealkit._headers import Headers
 
         return Headers(self._headers())
 
     def parse(self: Any) -> Any:
-        """The body as what the call comes back with. Raises DecodeError where it is something else."""
+        """The body as the model that the call returns. Raises DecodeError if it is something else."""
         return unwrap(self._parse())
 
     def json(self: Any) -> Any:
         """The body as any JSON: ints, Decimals, strings, booleans, None, lists and dicts.
 
-        What is nested deeper than 127 levels is a RawJson.
+        Values nested deeper than 127 levels are a RawJson.
         """
         return unwrap(self._json())
 
@@ -338,7 +338,7 @@ def _add_methods(native: Any, methods: type) -> None:
 
 def _complete_all() -> None:
     # Native code imports nothing: an import runs Python code.
-    # A number of a document has at most 29 digits, and could not be rounded without an exception.
+    # A number in a document has at most 29 digits, so it fits; rounding would raise an exception.
     context = Context(prec=38, Emin=-99, Emax=99, clamp=0, traps=[Inexact])
     _native.prepare(Decimal, context, {role.value: role for role in Role}, gc)
     for model in MODELS:
@@ -351,7 +351,7 @@ def _complete_all() -> None:
     response: Any = RawResponse
     response.__class_getitem__ = classmethod(GenericAlias)
     _add_methods(RawJson, _RawJsonMethods)
-    # Registered as early as can be, so that it runs as late as can be.
+    # Registered as early as possible, so that it runs as late as possible.
     atexit.register(_native.end)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_native.after_fork)

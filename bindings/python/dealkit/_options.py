@@ -1,4 +1,4 @@
-"""What a client and a call can be told: each option is stated here once."""
+"""The options of a client and of a call; each is stated here once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Path = str | PathLike[str]
 
 
 class Timeout:
-    """How long things may take, in seconds. What is not given keeps its default.
+    """The time limits, in seconds. A limit that is not given keeps its default.
 
     ``connect`` bounds making a connection (5), ``attempt`` one attempt, connecting included (30), and
     ``total`` the whole call, all attempts included (60).
@@ -65,40 +65,42 @@ class ClientOptions(TypedDict, total=False):
     service_key: str | None
     """The key issued to the caller. Default: ``DEALKIT_SERVICE_KEY``."""
     timeout: float | Timeout | None
-    """The most seconds that a call may take, all attempts included (60), or a ``Timeout``."""
+    """The time limit of a call in seconds, all attempts included (60), or a ``Timeout``."""
     max_retries: int | None
     """How many times a request is retried after the first attempt (2)."""
     rate_limit: float | None
-    """The most requests a second, over all calls of the client and all their attempts; 0.5 is one every two
-    seconds. Calls wait for their turn, first come, first served, within their time. Default: no limit."""
+    """The maximum number of requests per second, over all calls of the client and all their attempts; 0.5 is one
+    every two seconds. Calls wait for their turn, first come, first served, within their time limit. Default: no
+    limit."""
     headers: Pairs | None
     """Headers to send on every request."""
     proxy: str | None
-    """A proxy to go through, such as ``http://proxy.example.com:3128``, in place of the one that the
-    environment names. A service on a loopback address is always called directly."""
+    """A proxy to use, such as ``http://proxy.example.com:3128``, instead of the one that the environment names. A
+    service on a loopback address is always called directly."""
     ca_file: Path | None
-    """A file of certificates (PEM) whose issuers are trusted, beside those that the system trusts."""
+    """A file of certificates (PEM) whose issuers are trusted, in addition to those that the system trusts."""
     client_cert: Path | tuple[Path, Path] | None
-    """The certificate to show to a service that asks for one (mutual TLS): a file that holds it and its private
+    """The certificate to present to a service that asks for one (mutual TLS): a file that holds it and its private
     key (PEM, without a password), or the two files ``(certificate, key)``."""
     max_idle_connections: int | None
     """How many idle connections are kept for the next call (64)."""
     max_response_bytes: int | None
     """The largest response body that is read, in bytes (64 MiB)."""
     allow_http: bool | None
-    """Allows plain ``http`` to a host that is not this machine. Everybody on the way can then read the
-    service key."""
+    """Allows plain ``http`` to a host other than this machine. Anyone on the network path can then read the service
+    key."""
     user_agent: str | None
     """The ``User-Agent`` header. Default: ``dealkit/`` and the version."""
 
 
 class CallOptions(TypedDict, total=False):
-    """The options of a call, keywords of every call, in place of the client's own. None is the client's."""
+    """The options of a call: keywords that every call takes, and that override the client's own. None keeps the
+    client's."""
 
     extra_headers: Pairs | None
-    """Headers to send beside the client's, and in place of those of the same name."""
+    """Headers to send in addition to the client's; they replace those of the same name."""
     timeout: float | None
-    """The most seconds that the call may take, all attempts included."""
+    """The time limit of the call in seconds, all attempts included."""
     max_retries: int | None
     """How many times the request is retried after the first attempt."""
 
@@ -116,11 +118,11 @@ class Omitted:
 
 
 OMITTED: Final = Omitted()
-"""The default of an argument that is not sent: omitted is not the same as None, which is sent as null."""
+"""The default of an argument that is not sent. Omitting an argument is not the same as None, which is sent as null."""
 
 
 def check_names(what: str, options: Mapping[str, Any], known: type[Any]) -> None:
-    """Refuses an option that there is not, in Python's own words."""
+    """Refuses an unknown option, in Python's own words."""
     for name in options:
         if name not in known.__annotations__:
             raise TypeError(f"{what} got an unexpected keyword argument {name!r}")
@@ -145,7 +147,7 @@ def client_settings(options: Mapping[str, Any]) -> dict[str, Any]:
         given = settings["client_cert"]
         if isinstance(given, tuple | list) and len(given) == 2:
             certificate, key = given
-            # The key first: a key that is in the file of the certificate, too, is not the one that is meant.
+            # The key first: if the certificate's file holds a key too, that is not the one that is meant.
             settings["client_cert"] = [file_path("client_cert", key), file_path("client_cert", certificate)]
         else:
             settings["client_cert"] = [file_path("client_cert", given, " or a pair of them")]
@@ -163,7 +165,7 @@ def call_settings(options: CallOptions) -> dict[str, Any]:
 
 
 def _float(value: Any) -> Any:
-    """A number of any class as a float; what is not a number is refused by the native half."""
+    """A number of any class as a float; the native half refuses anything else."""
     is_other_number = not isinstance(value, bool | int | float | str) and hasattr(type(value), "__float__")
     return float(value) if is_other_number else value
 

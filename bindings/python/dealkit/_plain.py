@@ -1,30 +1,30 @@
-"""Arguments as objects of Python's own types, which is what the native half takes."""
+"""Arguments converted to Python's built-in types, which the native half takes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
 
-# What follows is for type checkers: importing typing takes longer than all of dealkit.
+# For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 _LEAVES = frozenset({str, int, float, bool, type(None), Decimal})
 
-# Not unions, which would be made anew each time that they are asked.
+# Tuples rather than unions, which would be built anew each time.
 _LISTS = (list, tuple)
 _CONTAINERS = (dict, *_LISTS, Mapping)
 
-# The native half looks no deeper: what is nested deeper is refused whatever it is.
+# The native half looks no deeper: whatever is nested deeper is refused.
 _DEEPEST = 128
 
 
 def plain(value: Any) -> Any:
-    """A value with its mappings as dicts and its scalars of subclasses as what they are a subclass of.
+    """A value with its mappings as dicts, and scalars of subclasses as the type that they are a subclass of.
 
-    What has no place in JSON stays as it is, and is refused by the native half, which says where it is.
-    What contains itself still does.
+    Values that JSON cannot hold stay as they are; the native half refuses them and says where they are. A container
+    that contains itself still does.
     """
     return value if type(value) in _LEAVES else _plain(value, {}, 0)
 
@@ -33,7 +33,7 @@ def _plain(value: Any, seen: dict[int, Any], depth: int) -> Any:
     if type(value) in _LEAVES:
         return value
     if isinstance(value, _CONTAINERS):
-        # A container may stand in many places: once is enough, and ends what would not.
+        # A container may occur in many places: converting it once is enough, and ends what would recurse for ever.
         if depth > _DEEPEST or id(value) in seen:
             return seen.get(id(value), (value,))[0]
         return _container(value, seen, depth + 1)
@@ -50,7 +50,7 @@ def _plain(value: Any, seen: dict[int, Any], depth: int) -> Any:
 
 def _container(value: Any, seen: dict[int, Any], depth: int) -> Any:
     made: Any
-    # The value is kept with what is made of it, so that its id stays its own.
+    # The value is kept with its conversion, so that its id is not reused.
     if isinstance(value, _LISTS):
         made = []
         seen[id(value)] = (made, value)

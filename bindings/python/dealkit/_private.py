@@ -1,15 +1,15 @@
 """Keeps secrets and personal data out of the frames that an exception leaves behind.
 
-Error trackers, `cgitb` and `rich` show the local variables of every frame of a traceback, and the service
-key and an agent's data are arguments of dealkit's own functions. A public method puts them into a dict and
-deletes its own variables; a private function empties the dict, whatever comes of it.
+Error trackers, `cgitb` and `rich` show the local variables of every frame of a traceback, and the service key and an
+agent's data are arguments of dealkit's own functions. A public method puts them into a dict and deletes its own
+variables; a private function empties the dict, whatever happens.
 """
 
 from __future__ import annotations
 
 from functools import wraps
 
-# What follows is for type checkers: importing typing takes longer than all of dealkit.
+# For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def private(function: F) -> F:
-    """A function that empties its first argument, and leaves no variable behind when it fails."""
+    """A function that empties its first argument, and leaves no variables behind when it fails."""
 
     @wraps(function)
     def call(given: dict[str, Any], /, *rest: Any) -> Any:
@@ -36,11 +36,11 @@ def private(function: F) -> F:
 
 
 def clear_frames(error: BaseException) -> None:
-    """Clears the variables of the frames that the exception has left so far; the lines stay."""
+    """Clears the variables of the frames that the exception has left so far; the line numbers stay."""
     traceback = error.__traceback__
     while traceback is not None:
         try:
             traceback.tb_frame.clear()
         except RuntimeError:
-            pass  # It is still running: the function above, which has nothing left that matters.
+            pass  # The frame is still running: it is the function above, which has nothing left that matters.
         traceback = traceback.tb_next

@@ -34,7 +34,7 @@ class AgentProfileParams(TypedDict, total=False):
 
 
 def untyped_profile(fields: Mapping[str, object], /) -> AgentProfileParams:
-    """A profile that type checkers do not look into, for undocumented fields and for mappings of any kind.
+    """A profile whose fields type checkers do not check, for undocumented fields and for mappings of any kind.
 
     >>> profile = untyped_profile({"tier": "A", "something_new": 5})
 

@@ -1,4 +1,4 @@
-"""How far ``retrieve_many`` or ``create_many`` has come, shown as the caller wants it."""
+"""The progress of ``retrieve_many`` or ``create_many``, shown as the caller wants it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import Callable
 from typing import Protocol
 
 Progress = bool | Callable[[int, int | None], object]
-"""How progress is shown: a bar or a line, not at all, or by a callable that is called with how many items have
-come and how many there are, if that is known."""
+"""How progress is shown: a bar or a line, not at all, or by a callable that is called with the number of items so far
+and the total, if that is known."""
 
 
 class Display(Protocol):
-    """What is told of progress."""
+    """Something that shows progress."""
 
     def advance(self) -> None:
-        """One more has come."""
+        """Counts one more item."""
 
     def end(self) -> None:
-        """No more will come."""
+        """Ends the display: no more items will come."""
 
 
 def begin(progress: Progress, total: int | None, unit: str) -> Display:
-    """The display that the argument ``progress`` asks for, of so many, if that is known; ``unit`` is what comes."""
+    """The display that ``progress`` asks for; ``total`` is None if it is not known, ``unit`` names the items."""
     if progress is False:
         return _Nothing()
     if callable(progress):
@@ -77,7 +77,7 @@ class _Bar:
 
 
 class _Line:
-    """One line on standard error, written over again a few times a second."""
+    """One line on standard error, rewritten a few times a second."""
 
     _INTERVAL = 0.2
 

@@ -1,7 +1,6 @@
-"""What pydantic asks of the models and of the arguments of requests. It is imported when pydantic asks.
+"""The hooks that pydantic calls on the models and on the arguments of requests. Imported when pydantic calls one.
 
-How a document is read, and what a request may hold, the core decides: the schemas of pydantic's own that stand
-here only describe it.
+The core decides how a document is read and what a request may hold: the pydantic schemas here only describe that.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Location = tuple[str | int, ...]
 
 _EXACTLY = "the text of to_json(), which is exact"
 
-# The most digits that every decimal number keeps on its way through a binary float.
+# The number of digits up to which any decimal number survives conversion to a binary float and back.
 _CERTAIN_DIGITS = 15
 
 _DESCRIBED: dict[str, Callable[[], CoreSchema]] = {
@@ -45,7 +44,7 @@ _DESCRIBED: dict[str, Callable[[], CoreSchema]] = {
 
 
 def model_schema(model: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-    """The schema of a model: an instance, or a document as a mapping, and in JSON as the service writes it."""
+    """The schema of a model: an instance or a document as a mapping, written to JSON as the service writes it."""
     fields = {}
     for _, wire, kind, need, _, _ in model.__dealkit_fields__:
         schema = _described(kind, handler)
@@ -61,7 +60,7 @@ def model_schema(model: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
 
 
 def _named(validate: Callable[..., Any], of_class: Any) -> Callable[..., Any]:
-    """The validator of a class, whose name pydantic shows in its texts."""
+    """The validator of a class, with the class's name, which pydantic shows in its texts."""
     return update_wrapper(partial(validate, of_class), of_class, ("__name__", "__qualname__"), ())
 
 
@@ -73,18 +72,18 @@ def _described(kind: str, handler: GetCoreSchemaHandler) -> CoreSchema:
 
 
 def _reference(of_class: Any) -> str:
-    # The name that the definition has in a JSON schema comes first.
+    # It begins with the name that the definition has in a JSON schema.
     return f"dealkit.{of_class.__name__}:{id(of_class)}"
 
 
 def describe_model(model: Any, schema: JsonSchemaValue, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-    """The JSON schema of a model, with what the table of its fields says of each."""
+    """The JSON schema of a model, with the description of each field from the table of its fields."""
     described = handler.resolve_ref_schema(schema)
     properties = described["properties"]
     for _, wire, kind, need, _, doc in model.__dealkit_fields__:
         field = properties[wire]
         if handler.mode == "serialization" and need == "optional":
-            # What is not there is not written; what is there is not null.
+            # A missing value is not written, and a written value is never null.
             field |= _without_null(field)
         if handler.mode == "serialization" and (need == "nullable" or kind.startswith("[") or kind == "strings"):
             described.setdefault("required", []).append(wire)
@@ -116,7 +115,7 @@ def _validated(model: Any, value: Any, _: object) -> Any:
 
 
 def _refused(of_class: Any, problems: Iterable[tuple[str, str, Location]]) -> ValidationError:
-    """The error of what is wrong, and where. The input, which pydantic shows in its texts, may be personal."""
+    """The error that says what is wrong, and where. The input, which pydantic shows in its texts, may be personal."""
     details: list[Any] = [
         InitErrorDetails(type=_custom(kind, text), loc=location, input="<hidden>") for kind, text, location in problems
     ]
@@ -124,7 +123,7 @@ def _refused(of_class: Any, problems: Iterable[tuple[str, str, Location]]) -> Va
 
 
 def _custom(kind: Any, text: Any) -> PydanticCustomError:
-    # pydantic asks for literals, for translations that there are not.
+    # pydantic asks for literals so that they can be translated; there are no translations.
     return PydanticCustomError(kind, text)
 
 
@@ -168,7 +167,7 @@ def _moment(model: Any, value: datetime, at: Location) -> str:
 
 
 def _number(text: str) -> Any:
-    """The number of a text; another text stays one, and is refused by the reader."""
+    """The number in a text; any other text is returned as it is, and the reader refuses it."""
     try:
         return _native.RawJson(text) if text[:1] in tuple("-0123456789") else text
     except ValueError:
@@ -176,7 +175,7 @@ def _number(text: str) -> Any:
 
 
 def _has_lost_digits(value: Any) -> bool:
-    """Whether there is a float in a value of which nobody can tell the number that it was made of."""
+    """Whether a value holds a float from which the original number cannot be recovered."""
     seen = set()
     rest = [value]
     while rest:
@@ -203,12 +202,12 @@ def _serialized(model: Any, info: core_schema.SerializationInfo[Any]) -> dict[st
         reason = f"an undocumented field is nested too deep for pydantic: send {_EXACTLY}"
     except ValueError as error:
         reason = str(error)
-    # No variable of a frame that the error has left holds the document.
+    # Raised here, so that no frame that the error leaves holds the document in a variable.
     raise ValueError(reason)
 
 
 def _python_form(model: Any) -> dict[str, Any]:
-    """The document with Python's values: undocumented fields beside the others, as pydantic's own models have them."""
+    """The document with Python's values: undocumented fields next to the others, as in pydantic's own models."""
     form = dict(model.extra)
     for name, wire, kind, *_ in model.__dealkit_fields__:
         value = getattr(model, name)
@@ -222,7 +221,7 @@ def _python_form(model: Any) -> dict[str, Any]:
 
 
 class _Digits(str):
-    """The text of a number that is no integer."""
+    """The text of a number that is not an integer."""
 
 
 def _json_form(model: Any, document: dict[str, Any]) -> dict[str, Any]:
@@ -242,7 +241,7 @@ def _json_safe(kind: str, value: Any) -> Any:
 
 
 def _undocumented(value: Any) -> Any:
-    """A value with its numbers as numbers, as the service has them. One that no float can be is refused."""
+    """A value with its numbers as numbers, as the service has them. A number that no float can represent is refused."""
     if isinstance(value, dict):
         return {name: _undocumented(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -256,7 +255,7 @@ def _undocumented(value: Any) -> Any:
 
 
 def params_schema(typed_dict: Any, is_request: bool, handler: GetCoreSchemaHandler) -> CoreSchema:
-    """The schema of the arguments of a request, checked by the core, or of a part of them, by their types."""
+    """The schema of the arguments of a request, checked by the core, or of a part of them, checked by their types."""
     fields = {
         name: core_schema.typed_dict_field(handler.generate_schema(hint), required=name in typed_dict.__required_keys__)
         for name, hint in get_type_hints(typed_dict).items()
@@ -271,7 +270,7 @@ def params_schema(typed_dict: Any, is_request: bool, handler: GetCoreSchemaHandl
 
 
 def _checked(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:
-    """The arguments, if they keep every rule of the core."""
+    """The arguments, if they follow every rule of the core."""
     if not isinstance(value, Mapping):
         raise _refused(typed_dict, [("dict_type", "Input should be an object", ())])
     known = {name: item for name, item in value.items() if name in typed_dict.__annotations__}

@@ -1,4 +1,4 @@
-"""What a sandbox saw: the requests, and the agents that were created."""
+"""What a sandbox recorded: the requests, and the agents that were created."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from dealkit._headers import Headers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRequest:
-    """A request that a sandbox saw. What may be personal is not in its ``repr``."""
+    """A request that a sandbox received. Its ``repr`` leaves out what may be personal."""
 
     number: int
-    """Counts all requests, from 1."""
+    """The number of the request, from 1, counting all requests."""
     at: datetime = field(repr=False)
-    """When it came, in UTC."""
+    """When it arrived, in UTC."""
     method: str
     """The method, such as ``POST``."""
     path_template: str
-    """The path with placeholders, such as ``/v1/deals/{id}``; ``(unknown)`` where there is nothing."""
+    """The path with placeholders, such as ``/v1/deals/{id}``; ``(unknown)`` if there is no such path."""
     path: str = field(repr=False)
     """The path as it was sent, such as ``/v1/deals/d_1``."""
     query: str | None = field(repr=False)
-    """What stood after the question mark."""
+    """The part after the question mark."""
     headers: Headers = field(repr=False, hash=False)
-    """The headers, names in any case. Those with secrets (``x-service-key``, ``authorization``, ``cookie`` and the
-    like) hold ``<redacted>``."""
+    """The headers, with case-insensitive names. Those that hold secrets (``x-service-key``, ``authorization``,
+    ``cookie`` and the like) are ``<redacted>``."""
     body: bytes = field(repr=False)
-    """The body: of a very long one, the first MiB. Empty where the server responded without reading it."""
+    """The body, or the first MiB of a very long one. Empty if the server responded without reading it."""
     body_bytes: int = field(repr=False)
     """How long the body was, in bytes."""
     status: int | None
-    """The status of the response, or None where none was sent: not yet, or the connection was cut before."""
+    """The status of the response, or None if none was sent: not yet, or because the connection was cut first."""
     duration: float
-    """The seconds from the request's head to the response, which was then sent."""
+    """The seconds from receiving the request's head until the response was ready to be sent."""
     request_id: str
     """The id of the request, which the response carried in ``x-request-id``."""
     fault: str | None
-    """The fault that happened to it, such as ``status=503; retry_after=1``."""
+    """The fault that was applied to it, such as ``status=503; retry_after=1``."""
 
 
 def recorded(fields: dict[str, Any]) -> RecordedRequest:
-    """A request of what the native half says of it."""
+    """A request, from the fields that the native half reports."""
     at, headers = datetime.fromtimestamp(fields.pop("at"), UTC), Headers(fields.pop("headers"))
     return RecordedRequest(at=at, headers=headers, **fields)
 
 
 class CreatedAgent:
-    """An agent that was created. It has the attributes of the ``Agent`` that the response showed, and is equal to it.
+    """An agent that was created. It has the attributes of the ``Agent`` in the response, and compares equal to it.
 
     >>> from dealkit import Client
     >>> from dealkit.testing import Sandbox
@@ -80,7 +80,7 @@ class CreatedAgent:
 
     @property
     def sent(self) -> Mapping[str, Any]:
-        """What was sent, with the service's names: also what no response shows, such as ``phone`` and ``image_url``."""
+        """What was sent, with the service's names; also what no response shows, such as ``phone`` and ``image_url``."""
         return self._sent
 
     def __getattr__(self, name: str) -> Any:

@@ -1,6 +1,6 @@
-"""The calls of each resource, stated once: what they take, send and come back with.
+"""The calls of each resource, stated once: what they take, send and return.
 
-``bindings/generate.py`` writes the others of these, into ``_derived.py``: awaited, with the whole response, and both.
+``bindings/generate.py`` writes their variants into ``_derived.py``: awaited, with the whole response, and both.
 """
 
 from __future__ import annotations
@@ -60,31 +60,31 @@ class Agents:
         ``not_sent``   nothing reached the service: the request is not   no
                        valid, or no connection was made
         ``rejected``   the service responded that it did not act: a 4xx  no
-                       but 408, a 307 or 308
+                       except 408, or a 307 or 308
         ``unknown``    no whole response came, or a 408, a 5xx, or       perhaps: find out before you send
                        another status                                    it again
         ``succeeded``  a 2xx whose body could not be read, was too       yes: do not send it again
                        large, or broke off
         =============  ================================================  ==================================
 
-        An attempt before the last one counts, too: where one may have made the service act, the outcome is
-        never ``not_sent`` or ``rejected``.
+        Earlier attempts count too: if one of them may have made the service act, the outcome is never ``not_sent`` or
+        ``rejected``.
 
         Args:
             email: E-mail address: a bare mailbox such as ``ada@example.com``.
             first_name: First name, 1 to 255 characters.
             last_name: Last name, 1 to 255 characters.
-            profile: The profile, keys in snake_case; an empty one is fine. ``dealkit.params.untyped_profile``
-                lets a type checker pass any mapping.
-            role: The role; the service takes ``Role.AGENT`` when none is sent.
+            profile: The profile, with keys in snake_case; it may be empty. ``dealkit.params.untyped_profile`` makes
+                type checkers accept any mapping.
+            role: The role; the service assumes ``Role.AGENT`` if none is sent.
             phone: Phone number: a plus sign and digits.
-            image_url: URL of a picture. None is sent as null, what is omitted is not sent.
+            image_url: URL of a picture. None is sent as null; if omitted, it is not sent.
             date_of_birth: Date of birth: a date, or a string ``YYYY-MM-DD``.
             brokerage_id: The brokerage that the agent belongs to.
             office_id: The office that the agent belongs to.
             collective_id: The collective that the agent belongs to.
-            validate: Whether the rules are checked before anything is sent. A real service may accept more
-                than the rules say.
+            validate: Whether the rules are checked before anything is sent. A real service may accept more than the
+                rules allow.
 
             options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``.
 
@@ -114,53 +114,55 @@ class Agents:
     ) -> CreationIterator[Agent]:
         """Creates many agents, a bounded number at a time, as an iterator of ``Creation``.
 
-        Every row comes back exactly once, with its ``index``. Each create keeps the rules of ``create``: it is sent
-        again only where it is certain that the service did not act, and the error's ``outcome`` says whether the
-        agent may exist. A row that breaks the rules, or is no mapping, is never sent: its error is a
-        ``ValidationError`` with the outcome ``not_sent``. Rows are taken only as fast as results are taken: ``rows``
-        may be endless.
+        Every row yields exactly one result, with its ``index``. Each create follows the rules of ``create``: it is
+        retried only if it is certain that the service did not act, and the error's ``outcome`` says whether the agent
+        may exist. A row that breaks the rules, or is not a mapping, is never sent: its error is a ``ValidationError``
+        with the outcome ``not_sent``. Rows are taken only as fast as results are taken, so ``rows`` may be endless.
 
         >>> for creation in client.agents.create_many(rows, on_error="return"):
         ...     print(creation.index, creation.outcome, creation.agent_id or creation.error)
 
-        To stop early, ``stop()`` takes no further row and lets those in flight come; ``cancel()`` gives them up and
-        returns what is known of each. After an exception, Ctrl-C too, both still work: keep the iterator in a variable.
+        To stop early, call ``stop()``, which takes no further rows and lets those in flight finish, or ``cancel()``,
+        which gives up those in flight and returns what is known of each. Both still work after an exception, Ctrl-C
+        included: keep the iterator in a variable.
 
-        With a ledger, a job survives the crash of its process, or of the machine: run again over the same rows, it
-        creates what is new or was not sent, and nothing else.
+        With a ledger, a job survives a crash of its process or of the machine: run again over the same rows, it
+        creates the agents of rows that are new or were not sent, and no others.
 
         >>> client.agents.create_many(rows, ledger="agents.ndjson", key="email", on_error="return")
 
-        What the ledger has from an earlier run is ``recorded``. An agent that was created comes back with its
-        ``agent_id``; a rejected row with a ``RecordedError``, unless the rejection was not for what the row says (401,
-        403, 404, 405, 407, 421, 425, 426, 429, or a redirect): then it is sent again. Where nobody knows whether the
-        agent was created, the error is a ``RecordedError``, too, with the outcome ``unknown``: find out, and say so with
-        ``dealkit.ledger.settle``, or resend it. A row that breaks the rules is not in the ledger, so that it is sent once
-        it is mended; of one that the service has rejected, ``settle`` says that it is to be sent again.
+        A result that the ledger has from an earlier run is marked ``recorded``. An agent that was created comes back
+        with its ``agent_id``, and a rejected row with a ``RecordedError``, unless the rejection was not due to the
+        content of the row (401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect): then the row is sent again.
+        If it is unknown whether the agent was created, the error is also a ``RecordedError``, with the outcome
+        ``unknown``: find out and note the answer with ``dealkit.ledger.settle``, or resend the row. A row that breaks
+        the rules is not in the ledger, so it is sent once it is corrected; for a row that the service has rejected,
+        use ``settle`` to have it sent again.
 
-        That a row is about to be sent is on the disk before it is, and what became of it is written before you have
-        it: a crash of the process loses nothing, and one of the machine at most outcomes, which are then unknown. Of
-        keys the file holds salted hashes, so that nobody reads an e-mail address from it by chance; whoever has the
-        file can still find out whether a key that they guess is in it.
+        The ledger notes on disk that a row is about to be sent before it is sent, and its result before you receive
+        it: a crash of the process loses nothing, and a crash of the machine loses at most outcomes, which are then
+        unknown. The file holds salted hashes of the keys, so that nobody reads an e-mail address from it by chance;
+        anyone who has the file can still find out whether a key that they guess is in it.
 
         Args:
-            rows: The agents: any iterable of mappings as ``create(**row)`` takes them; ``CreateAgentParams`` has the
+            rows: The agents: any iterable of mappings that ``create(**row)`` accepts; ``CreateAgentParams`` lists the
                 fields.
             concurrency: How many creates are in flight at the same time.
-            ordered: Whether the results come in the order of the rows, or as they arrive.
-            on_error: ``"raise"`` raises the first error, with its ``index``, and sends no further row; ``"return"``
-                leaves it in the ``Creation`` and goes on.
-            progress: True shows a tqdm bar, or a plain line on standard error where tqdm is not installed; a
-                callable is called with how many rows have come back and how many there are, if that is known.
+            ordered: Whether the results come in the order of the rows, rather than as they arrive.
+            on_error: ``"raise"`` raises the first error, with its ``index``, and sends no further rows; ``"return"``
+                puts it in the ``Creation`` and goes on.
+            progress: True shows a tqdm bar, or a plain line on standard error if tqdm is not installed; a callable is
+                called with the number of results so far and the total, if that is known.
             validate: Whether the rules are checked before a row is sent.
-            ledger: The file of the job's ledger; it is begun where there is none. One job at a time has it, until its
-                iterator has come to the end or is closed.
-            key: What the ledger knows a row by: the field that holds its key, ``"email"`` or ``"profile.external_id"``, or
-                a function that tells the key of a row. A key is a str, the same in every run, and another for each row.
-                Name the field where you can: then the ledger refuses a job with other keys, of which it would know no
-                row, so that everybody would be created again. With ``ledger``, and only then.
-            resend_unknown: Whether to send again what is unknown in the ledger. Where an earlier run has created the
-                agent after all, there are then two.
+            ledger: The file of the job's ledger; it is created if it does not exist. Only one job at a time can have
+                it open, until its iterator has come to the end or is closed.
+            key: How the ledger identifies a row: the field that holds its key, such as ``"email"`` or
+                ``"profile.external_id"``, or a function that returns the key of a row. A key is a str, the same in
+                every run, and different for each row. Name the field if you can: the ledger then refuses a job with
+                other keys, none of whose rows it would recognise, so that every agent would be created again.
+                Required with ``ledger``, and not allowed without.
+            resend_unknown: Whether to send again the rows whose outcome is unknown in the ledger. If an earlier run
+                did create the agent, there are then two.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
         """
         given: dict[str, object] = {"rows": rows}
@@ -184,14 +186,14 @@ class Agents:
     def validate(self, **arguments: Unpack[CreateAgentParams]) -> list[Violation]:
         """Every way in which an agent's arguments break the rules, without sending anything.
 
-        It takes what ``create`` takes of the agent, and checks what ``create`` checks: an empty list means that
-        it would be sent.
+        It takes the agent's arguments as ``create`` does, and checks what ``create`` checks: an empty list means that
+        the request would be sent.
 
         >>> client.agents.validate(email="no", first_name="Ada", last_name="", profile={})
         [Violation(pointer='/email', code='invalid_email'), Violation(pointer='/last_name', code='too_short')]
 
         Args:
-            arguments: ``CreateAgentParams`` has them all. What is required and left out is a violation, too.
+            arguments: ``CreateAgentParams`` lists them all. Leaving out a required one is a violation too.
         """
         raise NotImplementedError
 
@@ -208,8 +210,8 @@ class Deals:
     def retrieve(self, id: str, **options: Unpack[CallOptions]) -> Deal:
         """Retrieves a deal by its identifier.
 
-        Every string is an identifier but the empty one, ``.`` and ``..``, which no HTTP client can send, and one with
-        which the URL has more than 65,534 characters.
+        Any string is an identifier, except the empty string, ``.`` and ``..``, which no HTTP client can send, and a
+        string that makes the URL longer than 65,534 characters.
 
         Args:
             id: The identifier.
@@ -258,17 +260,17 @@ class Deals:
     ) -> DealIterator[Any]:
         """Retrieves many deals, a bounded number at a time, as an iterator.
 
-        Identifiers are taken only as fast as deals are taken: ``ids`` may be endless. Leaving the loop early
-        cancels what is in flight.
+        Identifiers are taken only as fast as deals are taken, so ``ids`` may be endless. Leaving the loop early
+        cancels the calls in flight.
 
         Args:
-            ids: The identifiers: any iterable, also an endless generator.
-            concurrency: How many deals are in flight at the same time.
-            ordered: Whether the deals come in the order of the identifiers, or as they arrive.
+            ids: The identifiers: any iterable, even an endless generator.
+            concurrency: How many retrievals are in flight at the same time.
+            ordered: Whether the deals come in the order of the identifiers, rather than as they arrive.
             on_error: ``"raise"`` ends with the first error; ``"return"`` puts the exception in the deal's
                 place, with its ``id`` and ``index``, and goes on.
-            progress: True shows a tqdm bar, or a plain line on standard error where tqdm is not installed; a
-                callable is called with how many deals have come and how many there are, if that is known.
+            progress: True shows a tqdm bar, or a plain line on standard error if tqdm is not installed; a callable is
+                called with the number of deals so far and the total, if that is known.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
         """
         return DealIterator(self._service, ids, concurrency, ordered, on_error, progress, options, raw=False)

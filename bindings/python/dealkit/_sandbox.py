@@ -1,4 +1,4 @@
-"""The server to test against, inside of this process."""
+"""The server to test against, inside this process."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     DealLike = Mapping[str, object] | str | bytes | Deal
 
 READINGS: tuple[str, ...] = _native.READINGS
-"""The names of the readings that a ``Sandbox`` can have: other ways in which a service may understand the
-specification where that leaves something open, such as ``"sparse"`` or ``"errors-html"``."""
+"""The names of the readings that a ``Sandbox`` can have: other ways in which a service may interpret the
+specification where it leaves something open, such as ``"sparse"`` or ``"errors-html"``."""
 
 
 def _text(name: str, deal: DealLike) -> str:
@@ -59,10 +59,10 @@ def _insert(given: dict[str, Any], sandbox: _native.NativeSandbox) -> None:
 
 
 class Sandbox:
-    """A running server that keeps every rule of the contract and stores everything in memory.
+    """A running server that enforces every rule of the contract and stores everything in memory.
 
-    It listens on a loopback address as soon as it is made, on a thread of its own, and stops when it is closed
-    or left as a context manager, ``with`` and ``async with`` alike.
+    It listens on a loopback address as soon as it is created, on a thread of its own, and stops when it is closed or
+    when its ``with`` or ``async with`` block is left.
     """
 
     __slots__ = ("_native",)
@@ -86,19 +86,19 @@ class Sandbox:
         """Starts the server.
 
         Args:
-            deals: The deals to serve: mappings, JSON texts (served byte for byte) or ``Deal`` objects. Without
-                this and ``generate`` there are three samples, ``d_1``, ``d_2`` and ``d_3``.
+            deals: The deals to serve: mappings, JSON texts (served byte for byte) or ``Deal`` objects. Without this
+                and ``generate``, it serves three samples, ``d_1``, ``d_2`` and ``d_3``.
             generate: How many generated deals to serve, ``g_0``, ``g_1`` and so on; at most a million.
-            seed: The same seed makes the same deals.
-            service_key: The key that requests must carry; ``sandbox-key`` without one.
+            seed: The seed for the generated deals; the same seed makes the same deals.
+            service_key: The key that requests must carry. Default: ``sandbox-key``.
             strict: Whether undocumented fields are violations.
-            reading: How the specification is read where it leaves something open: one of ``READINGS``.
-            max_agents: How many agents can be created; 1,000,000 without one. A create beyond it gets a 507.
-            max_store_bytes: How much JSON of agents, and of deals beyond those that it starts with, is kept, in
-                bytes; 1 GiB without one. A create beyond it gets a 507.
-            admin: Whether there is the interface under ``/__sandbox/``, and the headers ``x-sandbox-fault`` and
-                ``x-sandbox-reading`` mean something.
-            admin_token: The token that the interface asks for in ``x-sandbox-token``.
+            reading: How the specification is interpreted where it leaves something open: one of ``READINGS``.
+            max_agents: How many agents can be created. Default: 1,000,000. A create beyond the limit gets a 507.
+            max_store_bytes: How many bytes of JSON are kept for agents, and for deals other than those that it starts
+                with. Default: 1 GiB. A create beyond the limit gets a 507.
+            admin: Whether the interface under ``/__sandbox/`` exists and the headers ``x-sandbox-fault`` and
+                ``x-sandbox-reading`` have an effect.
+            admin_token: The token that the interface requires in ``x-sandbox-token``.
             port: The port to listen on; 0 asks for a free one.
 
         Raises:
@@ -121,14 +121,14 @@ class Sandbox:
 
     @property
     def agents(self) -> list[CreatedAgent]:
-        """The agents created so far, in the order of creation: what was responded, and what was ``sent``."""
+        """The agents created so far, in the order of creation: as the response showed them, and what was ``sent``."""
         return [CreatedAgent(agent, sent) for agent, sent in unwrap(self._native.agents())]
 
     @property
     def requests(self) -> tuple[RecordedRequest, ...]:
-        """The latest requests of /v1, in the order in which they were responded to: up to 1,000, and 16 MiB.
+        """The latest requests to /v1, in the order in which they were responded to: up to 1,000, and 16 MiB.
 
-        One that a caller has the response to is there. ``clear_requests`` forgets them.
+        A request is listed by the time its caller has the response. ``clear_requests`` forgets them.
         """
         return tuple(map(recorded, unwrap(self._native.requests())))
 
@@ -155,7 +155,7 @@ class Sandbox:
         probability: float | None = None,
         seed: int | None = None,
     ) -> None:
-        """Has something go wrong with the next request of /v1, or with those that are said.
+        """Makes something go wrong with the next request to /v1, or with the requests that the arguments select.
 
         >>> with Sandbox() as sandbox:
         ...     sandbox.fail_next(status=503, times=2, retry_after=1)
@@ -163,34 +163,34 @@ class Sandbox:
         ...     sandbox.fail_next(cut="after-bytes:10", how="eof", times=None, probability=0.1, seed=7)
         ...     sandbox.fail_next(act_then_reset=True, method="POST", after=3)
 
-        Of several faults the first happens that has something to say of a request; one that has happened as often
-        as it should is gone.
+        If several faults apply to a request, the first one happens; a fault that has happened as often as it should
+        is removed.
 
         Args:
-            status: A response with this status (200 to 599) in place of the real one; the request is not acted on.
-            retry_after: Its ``Retry-After``: a number of seconds, or any text.
-            body: Its body: a str, or a mapping or list, which is sent as JSON; problem details without it.
-            delay: So many seconds later, at most 3600; by itself, or with one of the others.
+            status: Respond with this status (200 to 599) instead of the real response; the request is not acted on.
+            retry_after: The ``Retry-After`` of that response: a number of seconds, or any text.
+            body: The body of that response: a str, or a mapping or list, which is sent as JSON. Default: problem
+                details.
+            delay: Delay the response by this many seconds, at most 3600; by itself, or with one of the others.
             cut: Where the response breaks off: ``"before-head"`` (the request is not acted on), ``"in-head"``
                 (after the status line and four bytes) or ``"after-bytes:N"`` (after N bytes of the body).
-            how: What happens to the connection there: ``"reset"`` (as without it), ``"eof"`` (an end in order) or
-                ``"stall"`` (nothing more comes).
-            garbage: Bytes that are no HTTP, and the end of the connection; the request is not acted on.
-            act_then_reset: The request is acted on (the agent is created), and the connection reset without a
-                response.
+            how: What happens to the connection at that point: ``"reset"`` (the default), ``"eof"`` (an orderly close)
+                or ``"stall"`` (nothing more comes).
+            garbage: Send bytes that are not HTTP and close the connection; the request is not acted on.
+            act_then_reset: Act on the request (the agent is created), and reset the connection without a response.
             method: Only requests with this method.
-            path: Only requests of this path; a segment in braces, as in ``/v1/deals/{id}``, stands for any one.
-            after: Only after so many of those requests.
-            times: How often it happens; None for no end.
-            probability: How likely it happens, from 0 to 1; always without it.
-            seed: Which requests chance hits: the same seed the same ones; 0 without it.
+            path: Only requests with this path; a segment in braces, as in ``/v1/deals/{id}``, stands for any segment.
+            after: Only after this many of those requests.
+            times: How often it happens; None for no limit.
+            probability: How likely it is to happen, from 0 to 1. Default: it always happens.
+            seed: The seed for ``probability``: the same seed affects the same requests. Default: 0.
 
         Raises:
             ValueError: The fault makes no sense. The text says what is wrong, and what is allowed.
         """
         given = {**locals()}
         del given["self"]
-        # None is an end to `times`, and nothing said of the others.
+        # For `times`, None means no limit; for the others, it means not given.
         fault = {name: value for name, value in given.items() if value is not None or name == "times"}
         unwrap(self._native.fail_next(unwrap(_native.json_text("the fault", plain(fault)))))
 
@@ -205,7 +205,7 @@ class Sandbox:
         _insert(given, self._native)
 
     def reset(self) -> None:
-        """Drops every agent, every deal but those that the server started with, every fault and all recorded requests.
+        """Drops all agents, faults and recorded requests, and all deals except those that the server started with.
 
         Ids begin at ``a_1`` again.
         """
@@ -238,5 +238,5 @@ class Sandbox:
         self.close()
 
     def __repr__(self) -> str:
-        # Also of one that could not be started: an error tracker may want to show it.
+        # Works also for one that could not be started: an error tracker may want to show it.
         return f"Sandbox(url={self.url!r})" if hasattr(self, "_native") else "Sandbox()"

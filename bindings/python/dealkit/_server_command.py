@@ -8,7 +8,7 @@ from dealkit import _native
 
 def main() -> int:
     """Runs the sandbox server with the arguments of the command line. Returns the exit code."""
-    # The server ends by itself when Ctrl-C is pressed; Python's own handler would add a traceback.
+    # The server handles Ctrl-C itself; Python's own handler would add a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _native.run_server(["dealkit-server", *sys.argv[1:]])
 

@@ -1,4 +1,4 @@
-"""What a call needs: the connections of a client, as long as it is open."""
+"""What a call needs: the connections of a client, for as long as it is open."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dealkit._native import Failure, Waiting
 from dealkit._options import CallOptions, call_settings, client_settings, pairs
 from dealkit._private import private
 
-# What follows is for type checkers.
+# For type checkers only.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -21,17 +21,17 @@ T = TypeVar("T")
 
 
 class Service:
-    """The service as a client reaches it. The resources of a client hold this, and not the client."""
+    """The service as a client reaches it. The resources of a client hold this rather than the client."""
 
     __slots__ = ("engine", "given")
 
     def __init__(self, engine: _native.Engine, given: dict[str, Any]) -> None:
         self.engine: _native.Engine | None = engine
-        # The client's options, to be pickled and changed; never shown, for the key is one of them.
+        # The client's options, for pickling and for `with_options`; never shown, because the key is one of them.
         self.given: dict[str, Any] = given
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy of the options, as they are cleared once they are used.
+        # A copy of the options, since they are cleared once they are used.
         return (restored_service, ({**self.given}, self.engine is None))
 
     def open(self) -> _native.Engine:
@@ -59,7 +59,7 @@ class Service:
         return _awaited_send()(self, call, native_options(options), True)  # type: ignore[no-any-return]
 
     def describe(self, call: _native.Call[Any]) -> _trace.Description | _native.Failure:
-        """What a call asks for: its method, template, host and port."""
+        """The description of a call: its method, template, host and port."""
         return self.open().describe(call)
 
     def _send(self, call: _native.Call[Any], options: _native.Options | None, raw: bool) -> Any:
@@ -76,7 +76,7 @@ class Service:
         raw: bool,
         watched: _watch.Watched | None,
     ) -> Any:
-        # No variable holds the connections: with an exception, it would outlive the client.
+        # No variable may hold the connections: an exception would keep it alive longer than the client.
         outcome = self.open().send(call, options, raw, None if watched is None else watched.native)
         if isinstance(outcome, Waiting):
             outcome = _wait(outcome, watched)
@@ -86,7 +86,7 @@ class Service:
 
 
 class _Known:
-    """What makes awaited calls, imported with the first of them: asyncio takes long."""
+    """The function that makes awaited calls, imported with the first of them: asyncio takes long to import."""
 
     send: Any = None
 
@@ -101,16 +101,16 @@ def _awaited_send() -> Any:
 
 @private
 def open_service(given: dict[str, Any], shared: _native.Engine | None) -> Service:
-    """The service of a client with these options, with the connections of another client where they can be shared."""
+    """The service of a client with these options, sharing another client's connections where possible."""
     if given.get("headers") is not None:
         given["headers"] = pairs("headers", given["headers"])
     engine = unwrap(_native.open_engine(client_settings(given), shared))
-    # What came from the environment must be the same where the client is unpickled.
+    # Settings from the environment must be the same where the client is unpickled.
     return Service(engine, {**given, "base_url": engine.base_url, "service_key": engine.service_key})
 
 
 def restored_service(given: dict[str, Any], is_closed: bool) -> Service:
-    """The service of a client that is unpickled."""
+    """The service of an unpickled client."""
     service: Service = open_service(given, None)
     if is_closed:
         service.engine = None
@@ -130,7 +130,7 @@ def native_options(options: CallOptions) -> _native.Options | None:
 
 
 def _wait(waiting: _native.Waiting, watched: _watch.Watched | None) -> Any:
-    """Waits for a call. Python looks for signals between two steps, and their handlers may raise."""
+    """Waits for a call. Python checks for signals between two steps, and their handlers may raise."""
     try:
         while True:
             outcome = waiting.wait()
@@ -139,5 +139,5 @@ def _wait(waiting: _native.Waiting, watched: _watch.Watched | None) -> Any:
             if watched is not None:
                 watched.flush()
     finally:
-        # Does nothing to a call that has come to its end.
+        # Does nothing if the call has ended.
         waiting.abort()

@@ -1,10 +1,10 @@
-"""Models for people: in one line, and as tables for notebooks. What is personal is not shown: both travel."""
+"""Models for people: as one line, and as tables for notebooks. Both get passed on, so personal data is not shown."""
 
 from __future__ import annotations
 
 from html import escape
 
-# What follows is for type checkers: importing typing takes longer than all of dealkit.
+# For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ _CELL = 'style="text-align: left; vertical-align: top"'
 
 
 def line(model: Any) -> str:
-    """The repr of a model: the attributes that there are."""
+    """The repr of a model: the attributes that have a value."""
     attributes = ", ".join(
         f"{name}={_in_line(value) if is_shown else _hidden(value)}" for name, value, is_shown in _attributes(model)
     )
@@ -22,7 +22,7 @@ def line(model: Any) -> str:
 
 
 def table(model: Any) -> str:
-    """The attributes that there are, as a table of HTML."""
+    """The attributes that have a value, as an HTML table."""
     rows = "".join(
         f"<tr><th {_CELL}>{escape(name)}</th>"
         f"<td {_CELL}>{_in_table(value) if is_shown else escape(_hidden(value))}</td></tr>"
@@ -32,7 +32,7 @@ def table(model: Any) -> str:
 
 
 def _attributes(model: Any) -> Iterator[tuple[str, Any, bool]]:
-    """Each attribute that there is, and whether its value is shown: that is the core's to say."""
+    """Each attribute that has a value, and whether that is shown, which the core decides."""
     for name, _, _, _, show, _ in model.__dealkit_fields__:
         value = getattr(model, name)
         if value is not None and value != () and value != {}:
@@ -46,7 +46,7 @@ def _hidden(value: Any) -> str:
 
 
 def _in_line(value: Any) -> str:
-    # A role as the text that it is.
+    # A role is shown as its text.
     return repr(str(value)) if isinstance(value, str) else repr(value)
 
 

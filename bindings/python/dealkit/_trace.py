@@ -1,6 +1,6 @@
-"""OpenTelemetry, where the program uses it: a client span for each call, and the headers that carry its trace on.
+"""OpenTelemetry, if the program uses it: a client span for each call, and the headers that propagate its trace.
 
-Nothing of it is imported before the program has: until then nobody can have set a provider, or a span.
+No part of it is imported before the program imports it: until then, nobody can have set a provider or a span.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from dealkit import __version__
 from dealkit._log import report
 
-# What follows is for type checkers: importing typing takes longer than all of dealkit.
+# For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Known:
-    """The tracer of the provider that was there last."""
+    """The tracer, cached with the provider that it came from."""
 
     provider: Any = None
     tracer: Any = None
@@ -40,7 +40,7 @@ def is_used() -> bool:
 
 
 def start(description: Description) -> tuple[Any, list[tuple[str, str]]]:
-    """A span of a call, and the headers that say which it is; None where nobody traces."""
+    """A span for a call, and the headers that identify it; None if nobody traces."""
     trace: Any = sys.modules.get("opentelemetry.trace")
     if trace is None:
         return None, []
@@ -62,13 +62,13 @@ def start(description: Description) -> tuple[Any, list[tuple[str, str]]]:
         inject(headers, trace.set_span_in_context(span))
         return span, [*headers.items()]
     except Exception:
-        # A sampler or a processor of the program's that raises must not cost a call.
+        # If a sampler or processor of the program raises, the call must not fail.
         report()
         return None, []
 
 
 def end(span: Any, fields: dict[str, Any]) -> None:
-    """Ends the span of a call with what was traced when the call ended."""
+    """Ends the span of a call with the fields that were traced when the call ended."""
     try:
         attempts, error = fields["dealkit.attempts"] or 1, fields["error.type"]
         if (status := fields["http.response.status_code"]) is not None:

@@ -1,17 +1,17 @@
-"""What makes a TypedDict of dealkit known to pydantic: such a class can have no methods of its own."""
+"""Makes a TypedDict of dealkit known to pydantic, since such a class cannot have methods."""
 
 from __future__ import annotations
 
-# What follows is for type checkers: importing typing takes longer than all of dealkit.
+# For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
 def known_to_pydantic(typed_dict: Any, is_request: bool) -> None:
-    """Has pydantic ask dealkit how it is validated: as the arguments of a request, or as a part of them.
+    """Makes pydantic ask dealkit how to validate it: as the arguments of a request, or as a part of them.
 
-    By itself, pydantic refuses those of `typing` before Python 3.12.
+    On its own, pydantic refuses `typing.TypedDict` before Python 3.12.
     """
 
     def schema(cls: Any, source: Any, handler: Any, /) -> Any:

@@ -1,4 +1,4 @@
-"""What the fields of models are in Python, as it is written: for signatures, `dealkit.fields` and the stubs."""
+"""The Python types of the fields of models, as source text: for signatures, `dealkit.fields` and the stubs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from decimal import Decimal
 
 from dealkit.enums import Role
 
-# What follows is for type checkers: importing typing takes longer than all of dealkit.
+# For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# How a field of each kind is read, and what its argument may be where that is something else.
+# The type that a field of each kind is read as, and the type of its argument where that differs.
 _READ = {
     "text": "str",
     "role": "Role | str",
@@ -34,7 +34,7 @@ NAMES: dict[str, Any] = {
     "Mapping": Mapping,
     "Role": Role,
 }
-"""What the names in these stand for, but for Any and the models."""
+"""What the names in these types refer to, except for Any and the models."""
 
 
 def read_type(kind: str, need: str) -> str:

@@ -1,6 +1,6 @@
-"""Calls that somebody watches: the log of the program, OpenTelemetry, or both.
+"""Calls that are watched: by the log of the program, by OpenTelemetry, or by both.
 
-Each is logged, and its span is ended, where it was made: there the program's own context is the right one.
+Each call is logged, and its span ended, where it was made: that is where the program's own context is the right one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from time import monotonic
 from dealkit import _log, _native, _trace
 from dealkit._failure import unwrap
 
-# What follows is for type checkers: importing typing takes longer than all of dealkit.
+# For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from dealkit._trace import Description
 
-# How often the log of a call that is awaited is looked after while it is in flight.
+# How often the log of an awaited call is flushed while it is in flight, in seconds.
 _INTERVAL = 0.25
 
 
 class Watched:
-    """A call that somebody watches."""
+    """A call that is watched."""
 
     __slots__ = ("_began", "_description", "_end", "_level", "_span", "native")
 
@@ -39,7 +39,7 @@ class Watched:
         """Logs what has been traced since the last time."""
         for level, fields in unwrap(self.native.take()):
             if "dealkit.duration" in fields:
-                # Reading the response, which comes after, may fail.
+                # Not logged yet: reading the response, which comes afterwards, may fail.
                 self._end = fields
             elif level >= self._level:
                 _log.write(level, fields)
@@ -54,7 +54,7 @@ class Watched:
         """The call has ended, with this exception if there is one."""
         self.flush()
         if self._description is None:
-            return  # Retries alone are of interest.
+            return  # Only retries are of interest.
         fields = self._end or self._cancelled(self._description, error)
         if error is not None and fields["error.type"] is None:
             from dealkit.exceptions import DecodeError
@@ -67,14 +67,14 @@ class Watched:
             _trace.end(self._span, fields)
 
     def _cancelled(self, description: Description, error: BaseException | None) -> dict[str, Any]:
-        """What the native half traces of a call that is cancelled, where it has not come to it yet."""
+        """What the native half would trace for a cancelled call, if it has not done so yet."""
         method, template, *_ = description
         return {
             "http.request.method": method,
             "url.template": template,
             "http.response.status_code": None,
             "error.type": "cancelled",
-            # Of a create that was given up, it is known how far it had come.
+            # For a create that was given up, it is known how far it had got.
             "dealkit.outcome": getattr(error, "outcome", "unknown"),
             "dealkit.request_id": None,
             "dealkit.attempts": getattr(error, "attempts", None),
@@ -83,7 +83,7 @@ class Watched:
 
 
 def begin(describe: Callable[..., Any], *given: Any) -> Watched | None:
-    """Begins to watch a call, if anybody does; ``describe`` gives its method, template, host and port."""
+    """Begins to watch a call, if anybody is watching; ``describe`` gives its method, template, host and port."""
     level = _log.level()
     is_traced = _trace.is_used()
     if level == _log.NEVER and not is_traced:
@@ -96,12 +96,12 @@ def begin(describe: Callable[..., Any], *given: Any) -> Watched | None:
 
 
 def described(description: Description) -> Description:
-    """What describes a call whose description is known."""
+    """A ``describe`` for a call whose description is known."""
     return description
 
 
 class Flushing:
-    """Flushes on an event loop, again and again, in the context of the one who waits."""
+    """Flushes on an event loop, again and again, in the context of the waiting task."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, flush: Callable[[], None]) -> None:
         self._loop, self._flush = loop, flush
@@ -112,5 +112,5 @@ class Flushing:
         self._timer = self._loop.call_later(_INTERVAL, self._run)
 
     def close(self) -> None:
-        """Ends it."""
+        """Stops flushing."""
         self._timer.cancel()

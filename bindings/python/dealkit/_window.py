@@ -1,4 +1,4 @@
-"""Many calls, a bounded number at a time: what the iterators of ``retrieve_many`` and ``create_many`` have in common."""
+"""Many calls, a bounded number at a time: the common part of the iterators of ``retrieve_many`` and ``create_many``."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
     from dealkit._progress import Display, Progress
 
-    # What a ledger has to do with a result; see Many.take.
+    # What the ledger says about a result; see Many.take.
     _Record = tuple[bool, str | None, _native.Failure | None]
 
 R = TypeVar("R")
 
-# So many are sent at a time, or the eighth part of those that may be in flight if that is less: sending one costs as
-# much as sending some.
+# How many calls are sent at a time, or an eighth of those that may be in flight if that is fewer: sending one costs
+# as much as sending several.
 _AT_A_TIME = 32
 
 
 def check_arguments(concurrency: int, ordered: bool, on_error: str) -> None:
-    """Refuses what no job can be begun with."""
+    """Refuses arguments with which no job can begin."""
     check_int("concurrency", concurrency, 1)
     if not isinstance(ordered, bool):
         raise TypeError(f"ordered must be a bool, not {type(ordered).__name__}")
@@ -37,12 +37,12 @@ def check_arguments(concurrency: int, ordered: bool, on_error: str) -> None:
 
 
 class Window(Generic[R]):
-    """What is asked for goes in, results come out, a bounded number between.
+    """Inputs go in, results come out, with a bounded number in between.
 
     A signal handler may run, and raise, wherever a function is called or has just returned. So that nothing is lost
-    then, what goes from one place to the next is in both until it has arrived: what was taken from the caller's
-    iterator stays in ``_taken`` until the native half has counted it, what has come stays in ``_ready`` or
-    ``_handing`` until the caller has it. Between two lines that call nothing no handler runs.
+    then, whatever moves from one place to the next is in both until it has arrived: an input taken from the caller's
+    iterator stays in ``_taken`` until the native half has counted it, and a result stays in ``_ready`` or
+    ``_handing`` until the caller has it. No handler runs between two lines that call nothing.
     """
 
     __slots__ = (
@@ -76,53 +76,54 @@ class Window(Generic[R]):
     ) -> None:
         self._source = source
         self._many = many
-        # Several threads may take results. The same thread may come again: from the iterator of what is asked for.
+        # Several threads may take results. The same thread may come here again, from the caller's iterator of inputs.
         self._lock = RLock()
         self._concurrency = concurrency
         self._at_a_time = min(max(concurrency // 8, 1), _AT_A_TIME)
-        # What was taken from the iterator and is not in flight yet; the index of the first.
+        # The inputs that were taken from the iterator and are not in flight yet, and the index of the first.
         self._taken: list[Any] = []
         self._first = 0
-        # Whether something is being taken: the iterator may come here itself.
+        # Whether an input is being taken: the iterator itself may come here.
         self._is_taking = False
-        # What has come and was read, the next one last.
+        # The results that have come and were read, the next one last.
         self._ready: list[tuple[int, str | None, Any, _Record | None]] = []
-        # What is on its way to the caller, by thread.
+        # The results on their way to the caller, by thread.
         self._handing: dict[int, R] = {}
         self._process = getpid()
         self._returns_errors = on_error == "return"
         self._progress: Display | None = None
         self._description = description
-        # Those in flight that somebody watches, by their index.
+        # The watched calls in flight, by index.
         self._watched: dict[int, _watch.Watched] = {}
 
     def _show(self, progress: Progress, total: int | None, unit: str) -> None:
         self._progress = None if progress is False else begin(progress, total, unit)
 
     def _input(self, index: int, given: Any) -> Any:
-        """What the native half takes for what was given."""
+        """The input of the native half for what the caller gave."""
         raise NotImplementedError
 
     def _goes_out(self, input: Any) -> bool:
-        """Whether a call is made of what the native half takes."""
+        """Whether a call is made for an input of the native half."""
         return True
 
     def _result(self, index: int, id: str | None, value: Any, record: _Record | None) -> R:
-        """What the caller gets for what has come."""
+        """The result for the caller."""
         raise NotImplementedError
 
     def _next(self) -> _native.Many | None:
-        """Sends what is next. Returns what is to be waited for, or None once the next result is in ``_handing`` of this
-        thread, or nothing is left.
+        """Sends the next inputs. Returns the calls to wait for, or None once this thread's next result is in
+        ``_handing``, or nothing is left.
         """
         thread = get_ident()
         with self._lock:
             many = self._many
-            # Where there is one already, it was interrupted on its way.
+            # If there already is one, it was interrupted on its way to the caller.
             if many is None or thread in self._handing:
                 return None
             self._fill(many)
-            # In the child of a fork, what was read belongs to the parent, too: the native half refuses it.
+            # In the child of a fork, the results that were read belong to the parent too: the native half refuses
+            # this.
             if not self._ready or getpid() != self._process:
                 if many.in_flight == 0 and not self._ready:
                     if not self._is_taking:
@@ -157,7 +158,7 @@ class Window(Generic[R]):
                 count += 1
         finally:
             self._is_taking = outer
-            # No frame holds on to it when an exception leaves.
+            # No frame may hold on to it when an exception leaves.
             given = None
         if count < self._at_a_time:
             self._source = None
@@ -168,7 +169,7 @@ class Window(Generic[R]):
         self._forget_pushed(many)
 
     def _inputs(self, many: _native.Many, *, is_sent: bool = True) -> list[tuple[Any, _native.Watch | None]]:
-        """What was taken and not pushed, as the native half takes it."""
+        """The inputs that were taken but not pushed, in the form that the native half takes."""
         while True:
             self._forget_pushed(many)
             first = self._first
@@ -179,9 +180,9 @@ class Window(Generic[R]):
                     input = self._input(index, given)
                     inputs.append((input, self._watch(index) if is_sent and self._goes_out(input) else None))
             finally:
-                # No frame holds on to it when an exception leaves.
+                # No frame may hold on to it when an exception leaves.
                 given = None
-            # Reading what was given may run code of the caller's, which may have come here itself.
+            # Reading an input may run the caller's code, which may itself have come here.
             if many.pushed == first:
                 return inputs
 
@@ -221,12 +222,12 @@ class Window(Generic[R]):
             self._hide_progress()
 
     async def _news(self, many: _native.Many) -> None:
-        """Waits until something has come, on an event loop."""
+        """Waits on an event loop until a result has come."""
         from dealkit._async import news
 
         await news(many.tell, self._flush if self._watched else None)
 
     def __del__(self) -> None:
-        # The attributes are not there when the arguments were refused.
+        # The attributes are missing if the arguments were refused.
         if getattr(self, "_many", None) is not None and not sys.is_finalizing():
             self._close()

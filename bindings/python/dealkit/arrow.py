@@ -1,5 +1,5 @@
-"""Deals as tables of Apache Arrow: exact, with one schema, for polars, pandas, pyarrow, DuckDB and whatever else reads
-Arrow. dealkit needs none of them.
+"""Deals as Apache Arrow tables: exact, with one schema, for polars, pandas, pyarrow, DuckDB and anything else that
+reads Arrow. dealkit depends on none of them.
 
 >>> polars.DataFrame(client.deals.retrieve_many(ids).to_arrow())
 >>> polars.DataFrame(dealkit.arrow.deals_to_arrow(open("deals.ndjson", "rb")))
@@ -15,7 +15,7 @@ from dealkit._arguments import check_int, check_on_error
 from dealkit._failure import exception, unwrap
 from dealkit._native import Deal, Schema, Table
 
-# What follows is for type checkers: importing typing takes longer than all of dealkit.
+# For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncDealTable", "DealTable", "Schema", "Table", "deals_to_arrow", "schema"]
 
-# How many deals make up a batch where nobody asks for a size.
+# How many deals make up a batch if no size is given.
 _BATCH_SIZE = 65_536
 
-# How many documents, or identifiers, are handed over at a time.
+# How many documents or identifiers are handed over at a time.
 _AT_A_TIME = 1_000
 
 
@@ -53,16 +53,16 @@ def deals_to_arrow(
     scale: int = 10,
     on_error: Literal["raise", "return"] = "raise",
 ) -> Table:
-    """Deals at hand as a table: models, or JSON documents, such as the lines of an export.
+    """Turns deals that you already have into a table: models, or JSON documents such as the lines of an export.
 
     Documents are read straight into columns. Blank lines are skipped.
 
     Args:
-        deals: The deals: models or documents, also mixed.
+        deals: The deals: models or documents, or a mixture of both.
         decimals: How decimal numbers are kept: as ``decimal128(38, scale)``, or as strings with the digits that came.
         scale: How many digits there are after the point, 0 to 38.
-        on_error: Whether a deal that cannot be read, or has a number that does not fit, raises DecodeError, with its
-            ``index``, or becomes a row of the table's ``errors``.
+        on_error: Whether a deal that cannot be read, or that has a number that does not fit, raises DecodeError, with
+            its ``index``, or becomes a row of the table's ``errors``.
     """
     if isinstance(deals, Deal | str | bytes | bytearray):
         raise TypeError(f"deals must be an iterable of deals, not a {type(deals).__name__}")
@@ -101,7 +101,7 @@ def _failed(index: int, id: str | None, failure: _native.Failure) -> Exception:
 
 
 class Retrieval:
-    """What ``retrieve_many`` was asked to do, for a table to do it."""
+    """The work of ``retrieve_many``, for a table to do instead."""
 
     native: _native.DealStream
 
@@ -125,7 +125,7 @@ class Retrieval:
         self._progress = progress
         self._description = description
         self._pushed = 0
-        # Those in flight that somebody watches, by their index.
+        # The watched calls in flight, by index.
         self._watched: dict[int, Watched] = {}
 
     def begin(self, batch_size: int | None, scale: int | None, own_thread: bool) -> None:
@@ -144,10 +144,10 @@ class Retrieval:
         )
 
     def advance(self) -> bool:
-        """Does what there is to do; whether all deals have come."""
+        """Does what there is to do; returns whether all deals have come."""
         come, wants_ids, watched, has_ended = unwrap(self.native.news())
         for index, failure in watched:
-            # It is not there where the table was closed meanwhile, by another thread or where this is logged.
+            # It is missing if the table was closed in the meantime, by another thread or by the code that logs this.
             if (ended := self._watched.pop(index, None)) is not None:
                 ended.end(None if failure is None else exception(failure))
         self.flush()
@@ -160,16 +160,16 @@ class Retrieval:
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody watches calls in flight."""
+        """Whether any call in flight is watched."""
         return bool(self._watched)
 
     def flush(self) -> None:
-        """Logs what has been traced of the calls in flight."""
+        """Logs what has been traced for the calls in flight."""
         for one in [*self._watched.values()]:
             one.flush()
 
     def _push(self, count: int, watches: Callable[[range], Any]) -> bool:
-        """Hands over the next identifiers; whether they were the last."""
+        """Hands over the next identifiers; returns whether they were the last."""
         ids = [*islice(self._ids, count)]
         first = self._pushed
         self._pushed += len(ids)
@@ -178,7 +178,7 @@ class Retrieval:
         return is_last
 
     def _watches(self, indexes: range) -> list[_native.Watch]:
-        """What watches each of the first of these calls, up to one that nobody watches: all of them, or as a rule none."""
+        """The watches of the first of these calls, up to one that is not watched: usually all of them, or none."""
         watches = []
         for index in indexes:
             watched = _watch.begin(_watch.described, self._description)
@@ -195,21 +195,21 @@ class Retrieval:
             raise _failed(*failed)
 
     def close(self) -> None:
-        """Cancels what is in flight."""
+        """Cancels the calls in flight."""
         self.native.close()
         while self._watched:
             self._watched.popitem()[1].end(None)
         self.hide_progress()
 
     def hide_progress(self) -> None:
-        """Shows no progress any more."""
+        """Stops showing progress."""
         progress, self._progress = self._progress, None
         if progress is not None:
             progress.end()
 
     def capsule(self) -> object:
-        """The stream for another library, which takes the batches from any thread, and perhaps with the GIL held: all
-        that it needs of Python is handed over now.
+        """The stream for another library, which takes the batches from any thread and perhaps with the GIL held:
+        everything that it needs from Python is handed over now.
         """
         log = _Log.begin()
         native = None if log is None else log.native
@@ -239,7 +239,7 @@ class Retrieval:
 
 
 class _Log:
-    """What is logged of calls that all belong to one stream: they have no spans of their own."""
+    """The log of calls that all belong to one stream: they have no spans of their own."""
 
     def __init__(self, level: int) -> None:
         self._level = level
@@ -259,7 +259,7 @@ class _Log:
 
 
 class _Deals:
-    """What the table of a client that waits and that of one that awaits have in common."""
+    """What the tables of the sync and the async client have in common."""
 
     def __init__(self, hand_on: Callable[[], Retrieval], decimals: str, scale: int, batch_size: int | None) -> None:
         self._scale = _native_scale(decimals, scale)
@@ -267,7 +267,7 @@ class _Deals:
         self._batch_size = batch_size
         self._retrieval = hand_on()
         self._has_begun = False
-        # All deals, once they have come at once.
+        # All deals, once they have been retrieved at once.
         self._whole: Table | None = None
 
     @property
@@ -280,8 +280,8 @@ class _Deals:
         """The deals that failed, as a table with the columns ``index``, ``id``, ``kind``, ``status``, ``outcome`` and
         ``message``, where ``on_error="return"`` was asked for; otherwise None.
 
-        It is there once the last deal has come; before, it raises RuntimeError. Where a deal that failed has ended the
-        stream, it raises that deal's exception.
+        It is available once the last deal has come; before that, it raises RuntimeError. If a deal that failed has
+        ended the stream, it raises that deal's exception.
         """
         if not self._has_begun:
             raise RuntimeError("no deal was retrieved yet: the errors are known after the last")
@@ -303,20 +303,21 @@ class _Deals:
 
 
 class DealTable(_Deals):
-    """Deals on their way into a table; what ``client.deals.retrieve_many(…).to_arrow()`` makes.
+    """Deals on their way into a table, as returned by ``client.deals.retrieve_many(…).to_arrow()``.
 
-    It has Arrow's PyCapsule interface, so that others take it as it is: ``polars.DataFrame(table)``,
+    It has Arrow's PyCapsule interface, so other libraries accept it as it is: ``polars.DataFrame(table)``,
     ``pyarrow.table(table)``, ``pandas.DataFrame.from_arrow(table)``.
 
-    * Without ``batch_size`` the deals are all retrieved when somebody first asks for them, and then kept: the table can
-      be taken many times. Ctrl-C ends that at once, and a deal that fails raises its exception.
-    * With ``batch_size`` they are retrieved while the batches are taken, once, and memory holds a few batches. Taken in
-      Python (``for batch in table``), it is the same with Ctrl-C and with exceptions; each batch is a ``Table``. Taken
-      by a library through the interface, all identifiers are handed over first, Ctrl-C waits until the
-      library comes back to Python, and the library raises what it makes of the stream's error, whose text says
-      which deal failed and why; ``errors`` then raises the exception itself. The calls are logged, but have no spans.
+    * Without ``batch_size``, all deals are retrieved when they are first needed, and then kept: the table can be used
+      many times. Ctrl-C ends the retrieval at once, and a deal that fails raises its exception.
+    * With ``batch_size``, they are retrieved while the batches are taken, once only, and memory holds a few batches.
+      If the batches are taken in Python (``for batch in table``), Ctrl-C and exceptions work in the same way, and
+      each batch is a ``Table``. If a library takes them through the interface, all identifiers are handed over first,
+      Ctrl-C waits until the library returns to Python, and the library raises its own exception for the stream's
+      error, whose text says which deal failed and why; ``errors`` then raises the original exception. The calls are
+      logged, but have no spans.
 
-    A call's deadline is its own in every case: a stream never waits for longer than for one deal's.
+    In every case, each call has its own deadline: a stream never waits longer than the deadline of one deal.
     """
 
     def __arrow_c_schema__(self) -> object:
@@ -333,7 +334,7 @@ class DealTable(_Deals):
         return self._whole.__arrow_c_stream__(requested_schema)
 
     def __iter__(self) -> Iterator[Table]:
-        """The batches. Leaving the loop cancels what is in flight."""
+        """The batches. Leaving the loop cancels the calls in flight."""
         return self._batches()
 
     def _batches(self) -> Iterator[Table]:
@@ -346,14 +347,14 @@ class DealTable(_Deals):
                     yield batch
                 if has_ended:
                     break
-                # Not for long: signals are handled in between.
+                # In short waits: signals are handled in between.
                 unwrap(native.wait(False))
             retrieval.raise_failure()
         finally:
             retrieval.close()
 
     def close(self) -> None:
-        """Cancels what is in flight."""
+        """Cancels the calls in flight."""
         self._close()
 
     def __enter__(self) -> Self:
@@ -369,7 +370,7 @@ class DealTable(_Deals):
 
 
 class AsyncDealTable(_Deals):
-    """Deals on their way into a table; what ``to_arrow()`` of an async client makes.
+    """Deals on their way into a table, as returned by ``to_arrow()`` of an async client.
 
     ``await`` it for all deals in one ``Table``, or take a ``Table`` for each batch with ``async for``.
     """
@@ -384,7 +385,7 @@ class AsyncDealTable(_Deals):
         return self._whole
 
     def __aiter__(self) -> AsyncIterator[Table]:
-        """The batches. Leaving the loop cancels what is in flight."""
+        """The batches. Leaving the loop cancels the calls in flight."""
         return self._batches()
 
     async def _batches(self) -> AsyncIterator[Table]:
@@ -405,7 +406,7 @@ class AsyncDealTable(_Deals):
             retrieval.close()
 
     async def aclose(self) -> None:
-        """Cancels what is in flight."""
+        """Cancels the calls in flight."""
         self._close()
 
     async def __aenter__(self) -> Self:

@@ -8,7 +8,7 @@ __all__ = ["Role"]
 class Role(StrEnum):
     """The role of an agent.
 
-    The set is closed in a request. A response may name others: they stay the strings that they are.
+    The set is closed in a request. A response may name others, which are kept as plain strings.
     """
 
     COLLECTIVE_ADMIN = "COLLECTIVE_ADMIN"

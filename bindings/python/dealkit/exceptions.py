@@ -1,11 +1,11 @@
-"""What a call can fail with: one tree, every exception of which pickles and keeps its attributes.
+"""The exceptions that a call can raise: one tree; each can be pickled and keeps its attributes.
 
-``DealkitError`` is the root. Its text is one line: method, path template, what happened and, if the
-service responded, its status, title, detail and request id. The service key never stands in it, and of
-dealkit's own words never a value that was given or read.
+``DealkitError`` is the root. Its text is one line: method, path template, what happened and, if the service
+responded, its status, title, detail and request id. It never contains the service key, and dealkit's own words in it
+never contain a value that was given or read.
 
-Every class can be made by hand, with what it has as keywords; in tests, the functions of ``dealkit.testing``
-(``status_error``, ``timeout_error`` and so on) make what a call would raise.
+Every class can be constructed by hand, with its attributes as keywords; in tests, the functions of
+``dealkit.testing`` (``status_error``, ``timeout_error`` and so on) make the errors that a call would raise.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,12 +44,12 @@ class Violation(NamedTuple):
     """One way in which a request breaks the rules."""
 
     pointer: str
-    """Where, as a JSON pointer (RFC 6901) into the request body; empty for the body itself. It is exact, and
-    can hold names from the request: the texts of a violation show ``*`` in the place of undocumented ones."""
+    """Where, as a JSON pointer (RFC 6901) into the request body; empty for the body itself. It is exact, and can hold
+    names from the request: the texts of a violation show ``*`` in place of undocumented ones."""
     code: str
     """Which rule: ``required``, ``wrong_type``, ``too_long``, ``invalid_email`` and so on."""
     detail: str
-    """What is wrong and what would be right, for a person."""
+    """What is wrong and what would be right, for humans."""
 
     def __str__(self) -> str:
         return _native.violation_texts(*self)[1]
@@ -60,7 +60,7 @@ class Violation(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """The body of an error response, as RFC 9457 names its fields. The texts are the service's own."""
+    """The body of an error response, with the field names of RFC 9457. The texts are the service's own."""
 
     type: str | None
     """A URI that names the kind of problem."""
@@ -71,21 +71,21 @@ class Problem(NamedTuple):
     detail: str | None
     """What went wrong this time."""
     request_id: str | None
-    """The request, as the service's logs name it."""
+    """The request's id in the service's logs."""
     errors: tuple[Violation, ...]
     """What is wrong with the request, field by field: the first 100 entries."""
     omitted_errors: int
     """How many entries of ``errors`` came after those and were not read."""
     extra: dict[str, Any]
-    """Fields that are none of these, by name: of the first 64 KiB."""
+    """Any other fields, by name: those in the first 64 KiB."""
 
     def __repr__(self) -> str:
-        # None of the service's words: they may repeat what was sent.
+        # Without the service's words: they may repeat what was sent.
         return f"Problem(status={self.status!r}, errors={self.errors!r})"
 
 
 class _Told(TypedDict, total=False):
-    """What every exception can be made with."""
+    """The arguments that every exception can be made with."""
 
     kind: str
     outcome: Outcome | None
@@ -95,32 +95,32 @@ class _Told(TypedDict, total=False):
 
 
 class DealkitError(Exception):
-    """The root of everything that dealkit raises of its own."""
+    """The base class of all of dealkit's own exceptions."""
 
     kind: str
-    """What kind of failure it is, in a word, as in the column ``kind`` of a table of errors: ``config``, ``validation``,
-    ``connect`` (no connection could be made), ``interrupted`` (it broke), ``too_large`` (the response is larger than the
-    client's limit), ``timeout``, ``decode``, ``status``, ``cancelled``, ``ledger``, ``recorded`` or ``duplicate_key``.
-    There may be more some day."""
+    """The kind of failure, in one word, as in the column ``kind`` of a table of errors: ``config``, ``validation``,
+    ``connect`` (no connection could be made), ``interrupted`` (it broke), ``too_large`` (the response is larger than
+    the client's limit), ``timeout``, ``decode``, ``status``, ``cancelled``, ``ledger``, ``recorded`` or
+    ``duplicate_key``. More may be added."""
     outcome: Outcome
-    """What the call may have done at the service. ``not_sent``: nothing, for nothing reached it; so says every error
-    that is found before sending. ``rejected``: nothing; it responded that it did not act (a 4xx but 408, a 307 or
-    308). ``unknown``: it may have acted (no whole response came, or a 408, a 5xx, or another status).
-    ``succeeded``: it acted (a 2xx whose body could not be read, was too large, or broke off). Where an attempt before
-    the last one may have made it act, the outcome is never ``not_sent`` or ``rejected``."""
+    """What the call may have done at the service. ``not_sent``: nothing, because nothing reached it; this is the
+    outcome of every error that is found before sending. ``rejected``: nothing; it responded that it did not act (a
+    4xx except 408, or a 307 or 308). ``unknown``: it may have acted (no whole response came, or a 408, a 5xx, or
+    another status). ``succeeded``: it acted (a 2xx whose body could not be read, was too large, or broke off). If an
+    earlier attempt may have made it act, the outcome is never ``not_sent`` or ``rejected``."""
     attempts: int
-    """How many times the request was tried; 0 if it never came to that."""
+    """How many times the request was tried; 0 if it never got that far."""
     request_id: str | None
     """The request's id in the service's logs: include it when contacting support."""
     retry_after: float | None
-    """How many seconds the service asks to wait before the next try, if it said so."""
+    """How many seconds the service asks to wait before the next attempt, if it said so."""
     index: int | None
-    """In ``retrieve_many`` and ``create_many``: the place of the identifier, or the row, among those given, from 0. In
-    ``dealkit.ledger.settle``: that of the entry."""
+    """In ``retrieve_many`` and ``create_many``: the position of the identifier or row among those given, from 0. In
+    ``dealkit.ledger.settle``: the position of the entry."""
     id: str | None
-    """The identifier that was asked for, as it was given: of ``retrieve`` and ``retrieve_many``. It is in no text."""
+    """The identifier that was requested, as it was given to ``retrieve`` or ``retrieve_many``. No text contains it."""
 
-    # Of what ``cancel`` of ``create_many`` hands over, and no call raises.
+    # The kind of the errors that ``cancel`` of ``create_many`` returns, and that no call raises.
     _kind_unsaid = "cancelled"
     _outcome_unsaid: Outcome = "not_sent"
 
@@ -136,7 +136,7 @@ class DealkitError(Exception):
     ) -> None:
         super().__init__(message)
         self.kind = self._kind_unsaid if kind is None else kind
-        # Of what only a call comes back with, the careful one.
+        # For an error that only a call raises, the cautious outcome.
         self.outcome = self._outcome_unsaid if outcome is None else outcome
         self.attempts = attempts
         self.request_id = request_id
@@ -146,7 +146,7 @@ class DealkitError(Exception):
 
     @property
     def may_have_acted(self) -> bool:
-        """Whether the service acted on the request, or may have: after a create, whether the agent may exist."""
+        """Whether the service acted on the request, or may have acted: after a create, whether the agent may exist."""
         return self.outcome in ("unknown", "succeeded")
 
 
@@ -157,7 +157,7 @@ class ConfigError(DealkitError, ValueError):
 
 
 class ValidationError(DealkitError, ValueError):
-    """The request breaks the rules, so it was not sent: ``errors`` has every violation, not the first."""
+    """The request breaks the rules, so it was not sent: ``errors`` has every violation, not just the first."""
 
     errors: tuple[Violation, ...]
     """What is wrong, in the order of the specification's tables."""
@@ -177,24 +177,27 @@ class APIConnectionError(DealkitError, ConnectionError):
 
 
 class APITimeoutError(APIConnectionError, TimeoutError):
-    """The call timed out, or would have before its turn to be sent. ``outcome`` says whether the service may have acted."""
+    """The call timed out, or would have timed out before its turn.
+
+    ``outcome`` says whether the service may have acted.
+    """
 
     _kind_unsaid = "timeout"
 
 
 class DecodeError(DealkitError, ValueError):
-    """A document is not what it should be: the text names the path and the kind of JSON value found."""
+    """A document does not have the expected form: the text names the path and the kind of JSON value found."""
 
     path: str
-    """Where, such as ``application.offers[1].expiry_date_time``; empty for the whole document. A name that is
-    data shows as its position: ``metadata[entry 2]``."""
+    """Where, such as ``application.offers[1].expiry_date_time``; empty for the whole document. A name that is itself
+    data is shown as its position: ``metadata[entry 2]``."""
     pointer: str
     """The same place as a JSON pointer, such as ``/application/offers/1/expiry_date_time``. It is exact, and
     can hold names from the document."""
     found: str
-    """What stands there: ``null``, ``a string`` and so on, ``nothing``, or ``not JSON``."""
+    """What was found there: ``null``, ``a string`` and so on, ``nothing``, or ``not JSON``."""
     body: bytes
-    """The whole document, as it came."""
+    """The whole document, as it was received."""
     line: int | None
     """The number of the line, from 1, if the document is one of ``from_json_lines``."""
 
@@ -220,24 +223,24 @@ class DecodeError(DealkitError, ValueError):
 
 
 class APIStatusError(DealkitError):
-    """The service responded with a status that is not a success. A redirect is one, too: it is never followed."""
+    """The service responded with a status that is not a success. Redirects are included: they are never followed."""
 
     status_code: int
     """The status."""
     http_version: str | None
-    """The version of HTTP of the response: ``HTTP/1.1`` or ``HTTP/2``."""
+    """The HTTP version of the response: ``HTTP/1.1`` or ``HTTP/2``."""
     headers: Headers
     """The headers; names in any case."""
     body: bytes
     """The first 64 KiB of the body."""
     problem: Problem | None
-    """The body as problem details (RFC 9457), if it was that."""
+    """The body as problem details (RFC 9457), if it has that form."""
     errors: tuple[Violation, ...]
     """What the service says is wrong with the request, field by field: the first 100 entries."""
 
     _kind_unsaid = "status"
     _outcome_unsaid: Outcome = "unknown"
-    # The status of a class that stands for one.
+    # The status of a class that stands for a single status.
     _status_unsaid = 0
 
     def __init__(
@@ -280,13 +283,13 @@ class PermissionDeniedError(APIStatusError):
 
 
 class NotFoundError(APIStatusError):
-    """404: the service knows no such thing. Is the identifier right, and the path of the base URL, if it has one?"""
+    """404: the service has no such resource. Is the identifier right, and the path of the base URL, if it has one?"""
 
     _status_unsaid = 404
 
 
 class ConflictError(APIStatusError):
-    """409: the request conflicts with what is there."""
+    """409: the request conflicts with what already exists."""
 
     _status_unsaid = 409
 
@@ -310,14 +313,15 @@ class InternalServerError(APIStatusError):
 
 
 class LedgerError(DealkitError):
-    """The ledger of a job cannot be used, or not be written: nothing is sent then. The text says what to do."""
+    """The ledger of a job cannot be used or written, so nothing is sent. The text says what to do."""
 
     reason: str
-    """``in_use``: another job writes it, in this process or another, or it belongs to the process that this one was
-    forked from. ``other_service``: it is the ledger of another service. ``other_keys``: its keys are called otherwise than
-    those of the job. ``not_a_ledger``: the file is something else. ``newer_format``: a newer version of dealkit has begun
-    it. ``broken``: a line in the middle cannot be read. ``refused``: what ``dealkit.ledger`` was to note in it cannot be
-    so; of several entries, ``index`` says which. ``io``: the system refuses to open, read or write it."""
+    """``in_use``: another job is writing it, in this process or another, or it belongs to the process that this one
+    was forked from. ``other_service``: it is the ledger of another service. ``other_keys``: its keys have another
+    name than those of the job. ``not_a_ledger``: the file is something else. ``newer_format``: it was created by a
+    newer version of dealkit. ``broken``: a line in the middle cannot be read. ``refused``: an entry that
+    ``dealkit.ledger`` was to note in it cannot be right; if there are several, ``index`` says which. ``io``: the
+    system refuses to open, read or write it."""
     line: int | None
     """The number of the line that cannot be read, from 1."""
 
@@ -339,8 +343,8 @@ class LedgerError(DealkitError):
 
 
 class RecordedError(DealkitError):
-    """What the ledger has of a row from an earlier run, which was not sent again: ``outcome`` is ``rejected`` or
-    ``unknown``."""
+    """The result that the ledger has from an earlier run for a row, which was not sent again: ``outcome`` is
+    ``rejected`` or ``unknown``."""
 
     status_code: int | None
     """The status of the response to that run, if there was one."""
@@ -367,7 +371,7 @@ class DuplicateKeyError(DealkitError, ValueError):
 
 
 def _by_status(*classes: type[APIStatusError]) -> dict[int, type[APIStatusError]]:
-    """The classes of one status each; of one that is made by hand the service did not act, either."""
+    """The classes of one status each; for one made by hand, too, the outcome is that the service did not act."""
     for of_class in classes:
         of_class._outcome_unsaid = "rejected"
     return {of_class._status_unsaid: of_class for of_class in classes}
@@ -401,7 +405,7 @@ _BY_KIND = _by_kind(
 )
 _BY_KIND["connect"] = _BY_KIND["too_large"] = APIConnectionError
 
-# What only some of the classes have.
+# The attributes that only some of the classes have.
 _OWN_ATTRIBUTES: dict[type[DealkitError], frozenset[str]] = {
     ValidationError: frozenset({"errors"}),
     DecodeError: frozenset({"path", "pointer", "found", "body", "line"}),
@@ -422,7 +426,7 @@ def _problem(fields: Mapping[str, Any]) -> Problem:
 
 
 def _make(kind: str, message: str, **told: Any) -> DealkitError:
-    """The exception of an error of the core."""
+    """The exception for an error of the core."""
     if kind == "status":
         status: int = told["status_code"]
         by_class = InternalServerError if status >= 500 else APIStatusError

@@ -1,4 +1,4 @@
-"""The ledger of a job of ``create_many``, between two runs: looks up what it has, and notes what you have found out.
+"""The ledger of a ``create_many`` job, between two runs: look up what it has, and note what you have found out.
 Nothing is sent.
 
 >>> from dealkit import ledger
@@ -27,21 +27,21 @@ __all__ = ["Recorded", "look_up", "move", "settle"]
 
 
 class Recorded(NamedTuple):
-    """What a ledger has of a row that the next run does not send again."""
+    """What a ledger has for a row that the next run does not send again."""
 
     outcome: Outcome
-    """``"succeeded"``: its agent was created. ``"rejected"``: the service has rejected it. ``"unknown"``: nobody knows."""
+    """``"succeeded"``: its agent was created. ``"rejected"``: it was rejected. ``"unknown"``: nobody knows."""
     agent_id: str | None
-    """The identifier of its agent, where it was created and the ledger has it."""
+    """The identifier of its agent, if it was created and the ledger has it."""
     status_code: int | None
-    """The status of the response, where the row was rejected, or nobody knows, and there was one."""
+    """The status of the response, if there was one and the row was rejected or its outcome is unknown."""
 
 
 def look_up(path: str | PathLike[str], keys: Iterable[str], *, key: str | None = None) -> list[Recorded | None]:
-    """What the ledger has of rows, named by the keys that the job gave them, in their order.
+    """Looks up rows in the ledger by the keys that the job gave them; the results are in the order of the keys.
 
-    None stands for a row that the next run sends. Nothing is written, and a job may have the ledger open meanwhile. A
-    ledger that is not there yet has nothing.
+    None stands for a row that the next run sends. Nothing is written, and a job may have the ledger open at the same
+    time. A ledger that does not exist yet has nothing.
 
     >>> ledger.look_up("agents.ndjson", ["ada@example.com", "joan@example.com"], key="email")
     [Recorded(outcome='succeeded', agent_id='a_1', status_code=None), None]
@@ -49,10 +49,10 @@ def look_up(path: str | PathLike[str], keys: Iterable[str], *, key: str | None =
     Args:
         path: The ledger.
         keys: The keys of the rows.
-        key: What the keys are called, as the job says it: ``"email"``.
+        key: The name of the keys, as in the job: ``"email"``.
 
     Raises:
-        LedgerError: The file cannot be read or is no ledger, or its keys are called otherwise.
+        LedgerError: The file cannot be read or is not a ledger, or its keys have another name.
     """
     given = {"path": path, "keys": keys, "key": key}
     del path, keys
@@ -72,22 +72,23 @@ def _look_up(given: dict[str, Any]) -> list[Recorded | None]:
 
 
 def settle(path: str | PathLike[str], found: Mapping[str, str | None]) -> None:
-    """Notes what has become of rows, each named by the key that the job gave it.
+    """Notes what became of rows, each identified by the key that the job gave it.
 
-    It is for rows whose outcome is unknown: the next run says of a row with an agent that it was created, and sends one
-    without. It is also for rows that the service has rejected and that were mended since: None has the next run send
-    such a row. What the ledger says already is passed over, so the same can be noted twice.
+    Use it for rows whose outcome is unknown: the next run reports a row with an agent as created, and sends a row
+    without one. Use it also for rows that the service has rejected and that have been corrected since: with None, the
+    next run sends such a row. Entries that the ledger already has are skipped, so noting the same thing twice does no
+    harm.
 
     >>> ledger.settle("agents.ndjson", {"ada@example.com": "a_1", "grace@example.com": None})
 
     Args:
-        path: The ledger. No job may have it open meanwhile.
-        found: For each key the agent's identifier, or None where there is no agent.
+        path: The ledger. No job may have it open at the same time.
+        found: For each key the agent's identifier, or None if there is no agent.
 
     Raises:
-        LedgerError: The ledger does not have a key, or has that its agent was created; ``index`` is the place of that
-            entry in ``found``, and nothing was written. Or the file cannot be read or written, is no ledger, or a job
-            has it open.
+        LedgerError: The ledger does not have a key, or says that its agent was created; ``index`` is the position of
+            that entry in ``found``, and nothing was written. Or the file cannot be read or written, is not a ledger,
+            or a job has it open.
     """
     given = {"path": path, "found": found}
     del path, found
@@ -107,19 +108,20 @@ def _settle(given: dict[str, Any]) -> None:
 
 
 def move(path: str | PathLike[str], base_url: str) -> None:
-    """Notes that the service has another base URL from now on, because its host was renamed, say.
+    """Notes that the service has another base URL from now on, for example because its host was renamed.
 
-    Jobs for that URL are accepted then, and jobs for the old one are not. Only do this if it is the same service, with
-    the same agents: what the ledger has as created is not created there.
+    From then on, jobs for that URL are accepted, and jobs for the old one are not. Only do this if it is the same
+    service, with the same agents: agents that the ledger has as created are not created there.
 
     >>> ledger.move("agents.ndjson", "https://new.example.com")
 
     Args:
-        path: The ledger. No job may have it open meanwhile.
+        path: The ledger. No job may have it open at the same time.
         base_url: The new base URL, as ``Client`` takes it.
 
     Raises:
-        LedgerError: That is no base URL, the file cannot be read or written or is no ledger, or a job has it open.
+        LedgerError: That is not a base URL, the file cannot be read or written or is not a ledger, or a job has it
+            open.
     """
     file = file_path("path", path)
     if not isinstance(base_url, str):
@@ -128,7 +130,7 @@ def move(path: str | PathLike[str], base_url: str) -> None:
 
 
 def _text(what: str, value: Any, index: int) -> str:
-    """A str of no other class, which is text."""
+    """The value as a plain str that is valid text."""
     if not isinstance(value, str):
         raise TypeError(f"the {what} of index {index} must be a str, not {type(value).__name__}")
     value = str.__str__(value)

@@ -1,4 +1,4 @@
-"""The types of what a request is made of.
+"""The types of the parts of a request.
 
 Written by bindings/generate.py from _resources.py and enums.py: do not change it here.
 """
@@ -14,13 +14,13 @@ __all__ = ["AgentProfileParams", "CreateAgentParams", "RoleName", "untyped_profi
 
 RoleName = Literal["COLLECTIVE_ADMIN", "BROKER_ADMIN", "OFFICE_ADMIN", "ADMIN", "AGENT"]
 """The names of the roles that a request can name. Any other string goes through ``Role(text)``, which refuses
-what is none of these."""
+anything else."""
 
 
 class CreateAgentParams(TypedDict):
     """An agent to create, as a dict: ``client.agents.create(**params)``.
 
-    A pydantic model and a FastAPI route can take it: every rule is checked then, and every violation said.
+    A pydantic model and a FastAPI route can take it: every rule is checked, and every violation reported.
     """
 
     email: str
@@ -30,13 +30,13 @@ class CreateAgentParams(TypedDict):
     last_name: str
     """Last name, 1 to 255 characters."""
     profile: AgentProfileParams
-    """The profile, keys in snake_case; an empty one is fine. ``dealkit.params.untyped_profile`` lets a type checker pass any mapping."""
+    """The profile, with keys in snake_case; it may be empty. ``dealkit.params.untyped_profile`` makes type checkers accept any mapping."""
     role: NotRequired[Role | RoleName]
-    """The role; the service takes ``Role.AGENT`` when none is sent."""
+    """The role; the service assumes ``Role.AGENT`` if none is sent."""
     phone: NotRequired[str]
     """Phone number: a plus sign and digits."""
     image_url: NotRequired[str | None]
-    """URL of a picture. None is sent as null, what is omitted is not sent."""
+    """URL of a picture. None is sent as null; if omitted, it is not sent."""
     date_of_birth: NotRequired[date | str | None]
     """Date of birth: a date, or a string ``YYYY-MM-DD``."""
     brokerage_id: NotRequired[str | None]

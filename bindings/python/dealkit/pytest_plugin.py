@@ -1,6 +1,6 @@
-"""The pytest plugin: loaded by itself wherever dealkit is installed.
+"""The pytest plugin: loaded automatically wherever dealkit is installed.
 
-The fixtures ``dealkit_sandbox``, ``dealkit_client`` and ``dealkit_async_client`` are there in every test, and
+The fixtures ``dealkit_sandbox``, ``dealkit_client`` and ``dealkit_async_client`` are available in every test, and
 ``dealkit_sandbox_session`` is one sandbox for all tests. With ``dealkit_strict = true`` in pytest's configuration the
 sandboxes refuse undocumented fields.
 """
@@ -43,14 +43,14 @@ def dealkit_sandbox(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
 
 @pytest.fixture(scope="session")
 def dealkit_sandbox_session(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
-    """One sandbox server for all tests, with the sample deals: what a test leaves in it, the next one finds."""
+    """One sandbox server for all tests, with the sample deals; what one test leaves in it, the next test sees."""
     with _start(pytestconfig) as sandbox:
         yield sandbox
 
 
 @pytest.fixture
 def dealkit_client(dealkit_sandbox: Sandbox) -> Iterator[Client]:
-    """A client of the test's own sandbox, ``dealkit_sandbox``."""
+    """A client for the test's own sandbox, ``dealkit_sandbox``."""
     from dealkit import Client
 
     with Client(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key) as client:
@@ -59,14 +59,14 @@ def dealkit_client(dealkit_sandbox: Sandbox) -> Iterator[Client]:
 
 @pytest.fixture
 def dealkit_async_client(dealkit_sandbox: Sandbox) -> Iterator[AsyncClient]:
-    """An async client of the test's own sandbox, ``dealkit_sandbox``.
+    """An async client for the test's own sandbox, ``dealkit_sandbox``.
 
-    It is made and closed without an event loop, so it works with pytest-asyncio, with anyio's plugin on its backend
-    ``asyncio``, and in a test that calls ``asyncio.run``.
+    It is created and closed without an event loop, so it works with pytest-asyncio, with anyio's plugin on its
+    ``asyncio`` backend, and in a test that calls ``asyncio.run``.
     """
     from dealkit import AsyncClient
 
     client = AsyncClient(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key)
     yield client
-    # As aclose does, which would have to be awaited.
+    # This is what aclose does, which would have to be awaited.
     client._service.engine = None

@@ -1,4 +1,4 @@
-"""A server of the Agent and Deal interface, to test against, and errors made by hand.
+"""A server of the Agent and Deal interface to test against, and errors made by hand.
 
 >>> from dealkit import Client
 >>> from dealkit.testing import Sandbox
@@ -14,10 +14,10 @@ It fails on demand, and shows what it saw:
 ...     print([request.status for request in sandbox.requests])
 [503, 503, 200]
 
-With pytest, the fixtures ``dealkit_sandbox``, ``dealkit_client`` and ``dealkit_async_client`` are there without any
-further ado.
+With pytest, the fixtures ``dealkit_sandbox``, ``dealkit_client`` and ``dealkit_async_client`` are available without
+any setup.
 
-What a program does with an error is tested with one that is made by hand, the same that a call would raise:
+To test what a program does with an error, make one by hand, the same as a call would raise:
 
 >>> from unittest.mock import Mock
 >>> from dealkit.testing import timeout_error

@@ -1,4 +1,4 @@
-//! Every example runs to its end against a sandbox and shows what its file says.
+//! Every example runs to its end against a sandbox and prints what its file says.
 
 use std::{
     io::{BufRead, BufReader, Write as _},
@@ -123,7 +123,7 @@ fn import() {
     assert_eq!(sandbox.agents().len(), 2);
 }
 
-/// Ends a process that would run on.
+/// Ends a process that would otherwise keep running.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -141,7 +141,7 @@ fn service() {
     let mut line = String::new();
     let stdout = process.0.stdout.take().unwrap();
     BufReader::new(stdout).read_line(&mut line).unwrap();
-    // Its paths are those of the interface, so that dealkit can call it.
+    // Its paths are those of the interface, so dealkit can call it.
     let url = line.trim().strip_prefix("listening on ").unwrap();
     let client = Client::builder().base_url(url).service_key("none");
     let client = client.build().unwrap();
@@ -190,7 +190,7 @@ fn traces() {
     let sandbox = Sandbox::builder().start().unwrap();
     let shown = output(example("traces", &sandbox).env("DEALKIT_BASE_URL", &url));
     let head = served.join().unwrap();
-    // The service gets the span of the call, whose parent is that of the program.
+    // The service receives the span of the call, whose parent is the span of the program.
     let parent = head
         .iter()
         .find_map(|line| line.strip_prefix("traceparent: "))

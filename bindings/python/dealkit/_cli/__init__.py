@@ -1,7 +1,7 @@
 """The console command ``dealkit``, for people who do not write code.
 
-``arguments`` states the commands and their options, and each command has a file of its own. Nothing here is imported by
-the rest of the package.
+``arguments`` defines the commands and their options, and each command has a file of its own. The rest of the package
+imports nothing from here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(sys.argv[1:] if arguments is None else arguments)
     except BrokenPipeError:
-        # Whoever read the output has read enough.
+        # The reader of the output has closed it.
         return 128 + 13
     finally:
         _let_go_of_output()
@@ -63,12 +63,12 @@ def _let_go_of_output() -> None:
     try:
         sys.stdout.flush()
     except OSError:
-        # What is left in it would be written, and fail, once more when the interpreter ends.
+        # Otherwise, what is left in its buffer would be written when the interpreter ends, and fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Stop(KeyboardInterrupt):
-    """The process is asked to end: it stops as it does for Ctrl-C."""
+    """A request to end the process, which stops as it does for Ctrl-C."""
 
 
 def _stop(signum: int, frame: FrameType | None) -> None:
@@ -80,7 +80,7 @@ def _is_stop(interrupted: BaseException) -> bool:
 
 
 def _set_up_streams() -> None:
-    # A terminal that cannot show a letter shows another in its place, rather than nothing at all.
+    # A terminal that cannot show a character shows a replacement, rather than nothing at all.
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

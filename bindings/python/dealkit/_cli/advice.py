@@ -33,7 +33,7 @@ NO_ADDRESS = """\
 the address of the service is missing: say it with --base-url https://deals.example.com, or put it into the environment
 variable DEALKIT_BASE_URL"""
 
-# The options of a client in texts of dealkit, as they are called here.
+# The options of a client in dealkit's texts, by their names on the command line.
 _SETTINGS = {
     "base_url": "the base URL",
     "service_key": "DEALKIT_SERVICE_KEY",
@@ -47,14 +47,14 @@ _SETTINGS = {
 
 
 def in_words(error: DealkitError) -> str:
-    """The text of an error, with the names that things have on the command line."""
+    """The text of an error, with the names used on the command line."""
     text = re.sub(rf"\b({'|'.join(_SETTINGS)})\b", lambda match: _SETTINGS[match[1]], str(error))
     return safe(text)
 
 
 def explanation(error: DealkitError) -> str:
-    """What went wrong, and what to do."""
-    # What the transport says comes after what dealkit makes of it.
+    """What went wrong, and what to do about it."""
+    # The transport's own message comes after dealkit's interpretation of it.
     text, _, details = in_words(error).partition(": error sending request: ")
     lines = [text, f"({details})"] if details else [text]
     if hint := _hint(error):

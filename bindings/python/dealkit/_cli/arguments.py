@@ -1,4 +1,4 @@
-"""The commands and their options, stated once. They are parsed with argparse: nothing else would have to be installed."""
+"""The commands and their options, stated once. They are parsed with argparse, so nothing else has to be installed."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ environment:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors repeat no value: it may be a key, at the wrong place."""
+    """A parser whose errors repeat no values: a value may be a key in the wrong place."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"dealkit: {message}\nTry: {self.prog} --help\n")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options of the command that the arguments name, and in `run` what runs it. Exits where they are wrong, or
-    where there are none, with the help."""
+    """The options of the command that the arguments name, with the function that runs it in `run`. Exits if they are
+    wrong, or, after showing the help, if there are none."""
     parser = _parser()
     if not arguments:
         parser.print_help(sys.stderr)
@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dealkit {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    deal = _command(commands, "deal", "ID", "show a deal", "Shows a deal, all of it.", _run_deal)
+    deal = _command(commands, "deal", "ID", "show a deal", "Shows all of a deal.", _run_deal)
     deal.add_argument("id", metavar="ID", help="the id of the deal")
     deal.add_argument("--json", action="store_true", help="print it as JSON, every digit as the service sent it")
 
@@ -132,19 +132,20 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         "--ids",
         required=True,
         metavar="FILE",
-        help="the ids of the deals, one a line; a .csv or .tsv file with a column "
+        help="the ids of the deals, one per line; a .csv or .tsv file with a column "
         "named id or deal_id, in any case; or - for standard input. "
-        "Blank lines are skipped, and an id that stands there twice is retrieved once",
+        "Blank lines are skipped, and an id that occurs twice is retrieved once",
     )
     parser.add_argument(
         "--out",
         required=True,
         metavar="FILE",
-        help="the file to write; its ending says how: .ndjson (a deal a line, as JSON), .csv or .parquet",
+        help="the file to write; its extension selects the format: .ndjson (one deal per line, as JSON), "
+        ".csv or .parquet",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace the file where it exists")
+    parser.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
     parser.add_argument(
-        "--restart", action="store_true", help="begin anew, where an earlier run was stopped before it was done"
+        "--restart", action="store_true", help="begin anew instead of resuming an earlier run that was stopped"
     )
     _add_speed(parser, 16, "deals")
 
@@ -161,7 +162,7 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ledger",
         metavar="FILE",
-        help="where to record what was sent and what came of it, so that a second run creates nobody twice "
+        help="where to record what was sent and what came of it, so that a second run creates no agent twice "
         "(default: the table's name with .ledger.ndjson)",
     )
     parser.add_argument(
@@ -172,7 +173,7 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resend-unknown",
         action="store_true",
-        help="send again the rows of which nobody knows whether they became an agent; they may then be two",
+        help="send again the rows whose outcome is unknown; an agent may then be created twice",
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="show what would be sent and what is wrong; send nothing"
@@ -190,7 +191,7 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
 
 def _add_reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--encoding", metavar="NAME", help="the encoding of the file, such as cp1252 (default: UTF-8)")
-    parser.add_argument("--delimiter", metavar="CHARACTER", help="what stands between columns (default: found out)")
+    parser.add_argument("--delimiter", metavar="CHARACTER", help="the character between columns (default: detected)")
 
 
 def _add_speed(parser: argparse.ArgumentParser, concurrency: int, noun: str) -> None:
@@ -202,14 +203,14 @@ def _add_speed(parser: argparse.ArgumentParser, concurrency: int, noun: str) -> 
         help=f"how many {noun} are in flight at the same time (default: {concurrency})",
     )
     parser.add_argument(
-        "--rate-limit", type=_positive, metavar="N", help="the most requests a second (default: no limit)"
+        "--rate-limit", type=_positive, metavar="N", help="the most requests per second (default: no limit)"
     )
 
 
 def _command(
     commands: _Commands, name: str, usage: str, short: str, description: str, run: _Run, *, calls: bool = True
 ) -> argparse.ArgumentParser:
-    """A command; one that calls the service can be told what every such command can."""
+    """A command; one that calls the service has the options that every such command has."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=short,
@@ -225,9 +226,9 @@ def _command(
     service = parser.add_argument_group("the service")
     service.add_argument("--base-url", metavar="URL", help="its address, such as https://deals.example.com")
     service.add_argument(
-        "--timeout", type=_positive, metavar="SECONDS", help="the most that a call may take (default: 60)"
+        "--timeout", type=_positive, metavar="SECONDS", help="the time limit of a call (default: 60)"
     )
-    service.add_argument("--ca-file", metavar="FILE", help="certificates (PEM) whose issuers are trusted, too")
+    service.add_argument("--ca-file", metavar="FILE", help="certificates (PEM) whose issuers are also trusted")
     service.add_argument(
         "--client-cert", metavar="FILE", help="your certificate and its key (PEM), if the service asks for one"
     )

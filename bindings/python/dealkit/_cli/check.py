@@ -21,7 +21,7 @@ from dealkit.exceptions import (
 
 
 def run(options: Namespace) -> int:
-    """Asks for a deal that does not exist, and says how that went."""
+    """Requests a deal that does not exist, and reports how that went."""
     with connect(options, max_retries=0) as client:
         where = address(options)
         begun = time.monotonic()
@@ -50,7 +50,7 @@ def _findings(response: RawResponse[Deal] | DealkitError, where: str, took: str)
         case _:
             return [("Reached", f"yes, but in {took} it did not respond as it should")]
     is_https = where.lower().startswith("https:")
-    # Which of the two versions it was, the transport does not say.
+    # The transport does not say which of the two versions it was.
     secure = "yes: TLS 1.3 or 1.2, with a certificate that is trusted" if is_https else "no: plain HTTP"
     match response:
         case NotFoundError() | RawResponse():

@@ -1,4 +1,4 @@
-"""Which field of an agent each column of a table goes to, and back from a violation to its column."""
+"""Maps the columns of a table to the fields of an agent, and violations back to columns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIELDS = (
     *(name for name in CreateAgentParams.__annotations__ if name != "profile"),
     *(f"{_PROFILE}{name}" for name in _WIRE_NAMES if name != "client_metadata"),
 )
-"""What a column can hold, beside `profile.client_metadata.` and any name."""
+"""The fields that a column can hold, besides `profile.client_metadata.` followed by any name."""
 
 _REQUIRED = tuple(name for name in FIELDS if name in CreateAgentParams.__required_keys__)
 
@@ -30,7 +30,7 @@ _YES_OR_NO = frozenset(f"{_PROFILE}{name}" for name, kind in get_type_hints(Agen
 _BOOLEANS = {"true": True, "false": False}
 
 
-# Other names of fields, in letters alone. They are a hint: nothing goes to a field because of them.
+# Other names for fields, letters only. They only serve as hints: nothing goes to a field because of them.
 _MEANT = {
     "mail": "email",
     "emailaddress": "email",
@@ -58,14 +58,14 @@ _MEANT = {
 
 
 class Mistake(NamedTuple):
-    """What is wrong with a row, or may be: nothing in it is a value of the row."""
+    """What is wrong with a row, or may be: it contains no values of the row."""
 
     row: int
     column: str
     text: str
-    """What is wrong, in the same words for every row."""
+    """What is wrong, in words that are the same for every row."""
     of_row: str = ""
-    """What is particular to this one."""
+    """What is specific to this row."""
 
     def __str__(self) -> str:
         text = f"{self.column}: {self.text}".removeprefix(": ")
@@ -76,11 +76,11 @@ class Columns:
     """The columns of a table, each with its field, if it has one."""
 
     def __init__(self, header: Sequence[str], mapped: Sequence[str]) -> None:
-        """Takes the header, and what the user says of it, as in `E-mail=email`."""
+        """Takes the header, and what the user says about it, as in `E-mail=email`."""
         self.header = header
         fields = [_field_named(name) for name in header]
         for one in mapped:
-            # A column may have a = in its name; a field has none.
+            # The name of a column may contain a =; that of a field does not.
             name, sign, field = (part.strip() for part in one.rpartition("="))
             if not sign:
                 raise Failed('--map takes a column and a field, as in --map "E-mail=email"')
@@ -95,11 +95,11 @@ class Columns:
 
     @property
     def missing(self) -> list[str]:
-        """What every agent needs and no column holds."""
+        """The fields that every agent needs and no column holds."""
         return [name for name in _REQUIRED if name not in self.fields]
 
     def index(self, name: str, option: str) -> int:
-        """The place of a column, by its name, that an option names."""
+        """The index of a column that an option names."""
         found = [at for at, column in enumerate(self.header) if column == name]
         if len(found) != 1:
             if found:
@@ -109,11 +109,11 @@ class Columns:
         return found[0]
 
     def key_name(self, index: int) -> str:
-        """What a ledger calls the keys in a column: by their field, since tables call their columns as they like."""
+        """The name of a column's keys in a ledger: that of the field, since tables name their columns as they like."""
         return self.fields[index] or self.header[index]
 
     def key_index(self, key: str | None) -> int:
-        """The place of the column that tells rows apart: the one that is named, or one that usually does."""
+        """The index of the column that identifies rows: the one that is named, or one that usually does."""
         if key is not None:
             return self.fields.index(key) if key in self.fields else self.index(key, "--key")
         return self.fields.index(next(field for field in ("profile.external_id", "email") if field in self.fields))
@@ -132,7 +132,7 @@ class Columns:
             yield safe(name) or "(no name)", field or f"not sent{hint}"
 
     def options_for_missing(self) -> str:
-        """The options that say what the required fields are in which no column is, as far as the names tell."""
+        """The options that would map columns to the required fields that none holds, as far as the names tell."""
         options = []
         for field in self.missing:
             meant = [
@@ -142,7 +142,7 @@ class Columns:
         return " ".join(options)
 
     def _meant(self, name: str) -> str | None:
-        """What a column that is not sent may be meant to hold, if no other column does."""
+        """The field that a column that is not sent may be meant to hold, if no other column holds it."""
         plain = letters(name)
         meant = _MEANT.get(plain) or next(
             (field for field in FIELDS if letters(field.removeprefix(_PROFILE)) == plain), None
@@ -169,13 +169,13 @@ class Columns:
         return agent
 
     def is_yes_or_no(self, column: str) -> bool:
-        """Whether a column holds what is true or false."""
+        """Whether a column holds booleans."""
         return any(
             safe(name) == column and field in _YES_OR_NO for name, field in zip(self.header, self.fields, strict=True)
         )
 
     def column_of(self, pointer: str) -> str:
-        """The name of the column that a violation is about, or of the field where no column holds it."""
+        """The name of the column that a violation is about, or of the field if no column holds it."""
         tokens = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
         if tokens[:1] == ["profile"] and len(tokens) > 1:
             names = {wire: name for name, wire in _WIRE_NAMES.items()}
@@ -188,7 +188,7 @@ class Columns:
 
 
 def _field_named(name: str) -> str | None:
-    """The field that a column of this name holds: the same name, in any case, with spaces or hyphens for underscores."""
+    """The field with the name of a column, in any letter case and with spaces or hyphens for underscores."""
     if name.lower().startswith(_METADATA) and len(name) > len(_METADATA):
         return _METADATA + name[len(_METADATA) :]
     plain = re.sub(r"[\s-]+", "_", name.strip().lower())
@@ -196,7 +196,7 @@ def _field_named(name: str) -> str | None:
 
 
 def _option(name: str, field: str) -> str:
-    """The option that has a column go to a field."""
+    """The option that maps a column to a field."""
     return f'--map "{safe(name)}={field}"'
 
 

@@ -1,4 +1,4 @@
-"""The service that a command works with: its address from an option or the environment, its key from there alone."""
+"""The service that a command uses: its address from an option or the environment, its key only from the environment."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def connect(options: Namespace, *, max_retries: int | None = None) -> Client:
 
 
 def address(options: Namespace) -> str:
-    """The address of the service, as its user gave it."""
+    """The address of the service, as the user gave it."""
     given: str = options.base_url or os.environ.get("DEALKIT_BASE_URL", "")
     return given.rstrip("/")
 
 
 def probe(client: Client) -> RawResponse[Deal] | DealkitError:
-    """What asking for a deal that does not exist comes to: it shows whether the service is there, and changes nothing."""
+    """Requests a deal that does not exist, which shows whether the service is there, and changes nothing."""
     try:
         response = client.with_raw_response.deals.retrieve(f"dealkit-check-{secrets.token_hex(8)}")
         response.parse()

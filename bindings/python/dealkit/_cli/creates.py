@@ -26,8 +26,8 @@ from dealkit.exceptions import (
     RateLimitError,
 )
 
-# After so many failures in a row that would be the same for any row, nothing more is sent: each may leave an agent of
-# which nobody knows.
+# After this many consecutive failures that would be the same for any row, nothing more is sent: each may leave behind
+# an agent that nobody knows about.
 _IN_A_ROW = 5
 
 
@@ -40,7 +40,7 @@ def ledger_of(options: Namespace) -> Path:
 
 
 def earlier(plan: Plan, options: Namespace) -> dict[int, Result]:
-    """What earlier runs have left of rows, by their number, where the next one sends nothing."""
+    """The results of earlier runs, by row number, for the rows that the next run does not send."""
     recorded = ledger.look_up(ledger_of(options), [line.key for line in plan.lines], key=plan.key_name)
     return {
         line.number: Result(
@@ -57,17 +57,17 @@ def earlier(plan: Plan, options: Namespace) -> dict[int, Result]:
 
 
 class Creates:
-    """The creates of some rows."""
+    """The creates for some rows."""
 
     def __init__(self, client: Client, plan: Plan, options: Namespace) -> None:
         self._lines = lines = plan.lines
         self._came_to: list[Result | None] = [None] * len(lines)
         self._in_a_row = 0
         self.stopped_by: DealkitError | None = None
-        """What was wrong with the service, or with the ledger, where it made no sense to go on."""
-        # How many rows were taken to be sent.
+        """The error of the service or the ledger that made it pointless to go on."""
+        # How many rows were taken for sending.
         self._taken = 0
-        # The key may stand in a column that is not sent.
+        # The key may be in a column that is not sent.
         keys = {id(line.agent): line.key for line in lines}
         self._creations = client.agents.create_many(
             self._agents(),
@@ -80,7 +80,7 @@ class Creates:
         )
 
     def run(self) -> None:
-        """Creates the agents. After Ctrl-C it waits for what is in flight, and gives that up after another."""
+        """Creates the agents. After Ctrl-C, it waits for the rows in flight; a second Ctrl-C gives them up."""
         progress = Progress("agent", len(self._lines))
         try:
             try:
@@ -114,10 +114,10 @@ class Creates:
                 continue
 
     def _unseen(self, index: int) -> Result:
-        """What is said of a row of which nothing has come."""
+        """The result of a row for which nothing has come."""
         row, key = self._lines[index].number, self._lines[index].key
         if index < self._taken:
-            # Ctrl-C came just when it did.
+            # Ctrl-C came at the same moment as the response.
             return Result(
                 row, key, "unknown", message="stopped as its response came: run the command again, the ledger has it"
             )
@@ -133,7 +133,7 @@ class Creates:
                     self._creations.stop()
 
     def _reason_to_stop(self, creation: Creation[Agent]) -> DealkitError | None:
-        """Why what follows is likely to fail in the same way, if it is."""
+        """The reason why the following rows are likely to fail in the same way, if there is one."""
         error = creation.error
         if creation.ledger_error is not None:
             return creation.ledger_error

@@ -16,7 +16,7 @@ def run(options: Namespace) -> int:
     with connect(options) as client:
         deal = client.deals.retrieve(options.id)
     if options.json:
-        # As bytes: JSON is UTF-8, whatever the terminal has.
+        # As bytes: JSON is UTF-8, whatever the terminal's encoding.
         sys.stdout.buffer.write(deal.to_json(indent=2).encode() + b"\n")
     else:
         for line in view(deal):

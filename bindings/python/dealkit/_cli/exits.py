@@ -1,4 +1,4 @@
-"""Exit codes, and how a command ends before it is done."""
+"""Exit codes, and the exceptions that end a command early."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ exit codes:
 
 
 class Failed(Exception):
-    """The command cannot go on, for a reason that the text tells its user, with what to do."""
+    """The command cannot go on; the text tells the user why, and what to do."""
 
     def __init__(self, text: str, code: int = WRONG) -> None:
         super().__init__(text)
@@ -32,4 +32,4 @@ class Failed(Exception):
 
 
 class Interrupted(Exception):
-    """Stopped by Ctrl-C or SIGTERM, with a text that says how to go on; the cause is the KeyboardInterrupt."""
+    """Stopped by Ctrl-C or SIGTERM, with a text that says how to resume; the cause is the KeyboardInterrupt."""

@@ -27,15 +27,15 @@ from dealkit.exceptions import (
     RateLimitError,
 )
 
-# After so many failures in a row that would be the same for any deal, or twice as many as are in flight, the service
-# is taken to be out of order.
+# After this many consecutive failures that would be the same for any deal, or twice as many as are in flight, the
+# service is considered to be out of order.
 _IN_A_ROW = 25
 
 _FAILED_HEADER = flat.header_line(["id", "kind", "status", "outcome", "message"])
 
 
 def run(options: Namespace) -> int:
-    """Retrieves the deals and writes the file, or goes on where an earlier run has stopped."""
+    """Retrieves the deals and writes the file, or resumes where an earlier run stopped."""
     out = Path(options.out)
     form = form_of(out)
     refuse_no_folder(out)
@@ -66,9 +66,9 @@ def run(options: Namespace) -> int:
 
 
 def _retrieve(client: Client, ids: list[str], part: Part, line: Callable[[Deal], str], concurrency: int) -> None:
-    """Retrieves what has not come yet, in order, so that a number says how far it has come."""
+    """Retrieves the deals that have not come yet, in order, so that a single number records the progress."""
     progress = Progress("deal", len(ids), part.at.done, part.at.failed)
-    # Failures in a row for which no deal is to blame. They count once something else comes.
+    # Consecutive failures that no single deal is to blame for. They are recorded once anything else comes.
     in_a_row: list[DealkitError] = []
     has_service = part.at.done > 0
     deals = client.deals.retrieve_many(islice(ids, part.at.done, None), concurrency=concurrency, on_error="return")
@@ -100,13 +100,13 @@ def _retrieve(client: Client, ids: list[str], part: Part, line: Callable[[Deal],
 
 
 def _add(deal: Deal | DealkitError, id: str, part: Part, line: Callable[[Deal], str]) -> bool:
-    """Adds a deal, or why there is none; whether there is one."""
+    """Adds a deal, or why there is none; returns whether there is one."""
     try:
         if isinstance(deal, DealkitError):
             raise deal
         part.add(line(deal))
     except DealkitError as error:
-        # Of a deal that cannot be written, the error does not know the id.
+        # The error of a deal that cannot be written does not have its id.
         error.id = id
         part.add("", _failed_line(error))
         return False
@@ -114,8 +114,8 @@ def _add(deal: Deal | DealkitError, id: str, part: Part, line: Callable[[Deal], 
 
 
 def _is_of_service(error: DealkitError) -> bool:
-    """Whether an error is likely to be the same for every deal, and over by and by."""
-    # A response that is too large has come: it is that of one deal.
+    """Whether an error is likely to be the same for every deal, and to be temporary."""
+    # A response that is too large did arrive, and concerns only its own deal.
     return isinstance(error, APIConnectionError | InternalServerError | RateLimitError) and error.outcome != "succeeded"
 
 
@@ -145,7 +145,7 @@ def _so_far(at: Position, total: int) -> str:
 
 
 def _left(part: Part, options: Namespace) -> str:
-    """What is left of an export that was stopped, and how to go on."""
+    """What a stopped export leaves behind, and how to resume it."""
     if not part.at.done:
         part.discard()
         return ""

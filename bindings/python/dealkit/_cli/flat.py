@@ -1,7 +1,7 @@
 """A deal as one row of a CSV file.
 
-The columns are those of the fields: of what there is one of, with its path (`listing_contract.address.city`), and of lists,
-metadata and undocumented fields the JSON, in one cell. A new field in the core's table is a new column.
+The columns follow the fields: a single value has a column named by its path (`listing_contract.address.city`), and
+lists, metadata and undocumented fields are JSON in one cell. A new field in the core's table is a new column.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Column(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the header says."""
+        """The name in the header."""
         return ".".join(self.path)
 
 
@@ -47,17 +47,17 @@ COLUMNS = tuple(columns())
 
 
 def header() -> str:
-    """The line of the names."""
+    """The line of column names."""
     return header_line(column.name for column in COLUMNS)
 
 
 def header_line(names: Iterable[str], delimiter: str = ",") -> str:
-    """The first line of a CSV file, with the mark without which Excel does not take it for UTF-8."""
+    """The first line of a CSV file, with the byte-order mark without which Excel does not read it as UTF-8."""
     return "\ufeff" + csv_line(names, delimiter)
 
 
 def row(deal: Deal) -> str:
-    """The line of a deal. Numbers have all their digits; what there is nothing of is an empty cell."""
+    """The line of a deal. Numbers have all their digits; a missing value is an empty cell."""
     return csv_line(_cell(deal, column) for column in COLUMNS)
 
 

@@ -1,4 +1,4 @@
-"""The kinds of file that deals are exported into."""
+"""The kinds of file that deals can be exported to."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dealkit._models import Deal
 
 
 class Form(NamedTuple):
-    """A kind of file, and how it comes from lines, one for each deal, which is how deals are kept until all have come."""
+    """A kind of file, and how to make it from lines: deals are kept as one line each until all have come."""
 
     header: str
     line: Callable[[Deal], str]
-    """The line of a deal, or a DecodeError of one that cannot be written."""
+    """Returns the line of a deal, or raises DecodeError for one that cannot be written."""
     finish: Callable[[Path, Path], None]
-    """Makes the file of the lines, which it takes away."""
+    """Makes the file from the lines, and removes the lines."""
 
 
 def _json_line(deal: Deal) -> str:
@@ -46,7 +46,7 @@ _FORMS = {
 
 
 def form_of(out: Path) -> Form:
-    """The kind of file that the ending of its name asks for."""
+    """The kind of file that the extension of its name asks for."""
     ending = out.suffix.lower()
     if ending not in _FORMS:
         raise Failed(f"--out must end in {' or '.join(_FORMS)}, which says how the file is written")

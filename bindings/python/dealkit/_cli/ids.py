@@ -1,4 +1,4 @@
-"""The ids of deals that somebody has in a file."""
+"""The ids of deals, read from a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STANDARD_INPUT = "-"
 
 _TABLES = (".csv", ".tsv")
 
-# How the column may be called, in letters alone.
+# The names that the column may have, letters only.
 _NAMES = ("id", "dealid")
 
 
@@ -23,13 +23,13 @@ class Ids(NamedTuple):
 
     ids: list[str]
     duplicates: int
-    """How many more there were that had come before."""
+    """How many more there were that repeat an earlier one."""
     column: str | None
-    """The column that they are from, where the file is a table."""
+    """The column that they come from, if the file is a table."""
 
 
 def read_ids(source: str) -> Ids:
-    """The ids of a file with one a line, of the column `id` or `deal_id` of a table, or of standard input."""
+    """The ids in a file with one per line, in the column `id` or `deal_id` of a table, or on standard input."""
     path = Path(source)
     column = None
     if path.suffix.lower() in _TABLES:
@@ -68,7 +68,7 @@ def _which_column(path: Path, header: list[str], fitting: list[str]) -> str:
         return f"{path}: the ids may be in any of the columns {_listed(fitting)}; keep one of them"
     text = f"{path} must have a column named id or deal_id in its first row; "
     if len(header) == 1:
-        # Where there is no header, it is an id.
+        # If there is no header, the first line is an id.
         return text + "a list of ids without a header goes into a file that ends in .txt"
     return text + f"it has {_listed(header)}. Rename the one that holds the ids"
 

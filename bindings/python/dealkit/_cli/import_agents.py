@@ -1,4 +1,4 @@
-"""`dealkit agents import`: an agent for each row of a table."""
+"""`dealkit agents import`: creates an agent for each row of a table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RUNNING = "the import has not ended: the ledger has what became of the row, and
 
 
 def run(options: Namespace) -> int:
-    """Shows what goes where and what is wrong, and creates the agents unless that is all that is wanted."""
+    """Shows which column goes where and what is wrong, and creates the agents unless this is a dry run."""
     path = Path(options.file)
     rows = read_table(path, options.encoding, options.delimiter)
     columns = Columns(rows.header, options.map)
@@ -57,8 +57,8 @@ def run(options: Namespace) -> int:
         _ask_whether(len(plan.lines) - len(known), options)
         written = Report(Path(options.report or f"{options.file}.report.csv"), rows.delimiter)
         _see_whether_it_can_work(client)
-        # What was filled in of a row that is sent again is true no longer, also where a crash is the end of this. What
-        # became of the row, only the ledger has then.
+        # Anything filled in for a row that is sent again is no longer true, even if this ends in a crash. In that
+        # case, only the ledger has the result of the row.
         written.write([*before, *(Result(line.number, line.key, "running", message=_RUNNING) for line in to_send)])
         return _import(client, plan, options, written)
 
@@ -74,19 +74,19 @@ def _show_table(path: Path, rows: Table, columns: Columns) -> None:
 
 
 def _show_known(known: dict[int, Result], ledger: Path) -> None:
-    """Says of how many rows nothing is sent, since an earlier run has sent them."""
+    """Says how many rows are not sent because an earlier run has sent them."""
     kinds = Counter(result.came_to for result in known.values())
     parts = ", ".join(f"{kinds[kind]:,} {kind}" for kind in ("created", "rejected", "unknown") if kinds[kind])
     say(f"{safe(str(ledger))} has {len(known):,} of them, of which nothing is sent again: {parts}")
 
 
 def _ask_whether(count: int, options: Namespace) -> None:
-    """Has somebody confirm that agents are to be created."""
+    """Asks for confirmation that agents are to be created."""
     if options.yes or not count:
         return
     if not is_terminal(sys.stdin):
         raise Failed("nobody can be asked whether this is right: look at it with --dry-run, and then add --yes")
-    # What is asked about comes first.
+    # The question refers to this output, which must come first.
     sys.stdout.flush()
     question = f"Create {counted(count, 'agent')} at {safe(address(options))}? [y/N] "
     try:
@@ -100,7 +100,7 @@ def _ask_whether(count: int, options: Namespace) -> None:
 
 
 def _see_whether_it_can_work(client: Client) -> None:
-    """A key that is refused, or a service that is not there, is found out before a row is used up."""
+    """Detects a refused key or an unreachable service before a row is used up."""
     response = probe(client)
     if isinstance(response, AuthenticationError | APIConnectionError):
         raise response
@@ -120,7 +120,7 @@ def _import(client: Client, plan: Plan, options: Namespace, written: Report) -> 
     except KeyboardInterrupt as stop:
         interrupt = stop
     results = [*creates.results(), *plan.invalid()]
-    # First: whoever reads the screen may have stopped reading.
+    # Written first: whoever reads the screen may have stopped reading.
     written.write(results)
     say()
     report.show(results)
@@ -142,7 +142,7 @@ def _import(client: Client, plan: Plan, options: Namespace, written: Report) -> 
 
 
 def _how_to_settle(ledger: Path, written: Path, results: list[Result]) -> str:
-    """What to do about rows that the same command would leave as they are."""
+    """What to do about rows that running the same command again would leave as they are."""
     parts = []
     if any(result.came_to == "unknown" for result in results):
         parts.append(

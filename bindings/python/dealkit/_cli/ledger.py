@@ -1,4 +1,4 @@
-"""`dealkit ledger`: what people note in the ledger of an import between two runs."""
+"""`dealkit ledger`: notes facts in the ledger of an import between two runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_AGENT = "none"
 
 
 def settle(options: Namespace) -> int:
-    """Notes what somebody has found out about rows, and filled into the report of the import."""
+    """Notes what somebody has found out about rows and entered in the report of the import."""
     _refuse_missing(options.ledger)
     path = Path(options.file)
     entries = report.read(path, options.encoding, options.delimiter)
@@ -32,7 +32,7 @@ def settle(options: Namespace) -> int:
     _refuse_doubles(path, filled)
     with _failures(lambda index: f"row {news[index].row} of {safe(str(path))}"):
         known = ledger.look_up(options.ledger, [entry.key for entry in filled])
-        # Rows that were created have their agent in the report from the beginning.
+        # The report has the agents of created rows from the beginning.
         pairs = zip(filled, known, strict=True)
         news = [entry for entry, one in pairs if one is None or one.agent_id != entry.agent_id]
         found = {entry.key: None if entry.agent_id.lower() == _NO_AGENT else entry.agent_id for entry in news}
@@ -65,7 +65,7 @@ def _refuse_missing(path: str) -> None:
 
 @contextmanager
 def _failures(row_of: Callable[[int], str] = str) -> Iterator[None]:
-    """Failures of a ledger in words of the command, which names entries by their rows, and sends nothing anyway."""
+    """Rewords failures of a ledger for the command, which names entries by their rows, and sends nothing anyway."""
     try:
         yield
     except LedgerError as error:
@@ -76,7 +76,7 @@ def _failures(row_of: Callable[[int], str] = str) -> Iterator[None]:
 
 
 def _refuse_doubles(path: Path, filled: list[Entry]) -> None:
-    """Two rows of one key may say different things of it."""
+    """Refuses two rows with the same key, since they may contradict each other."""
     first: dict[str, Entry] = {}
     for entry in filled:
         if (of := first.setdefault(entry.key, entry)) is not entry:

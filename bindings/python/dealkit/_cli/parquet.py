@@ -12,7 +12,7 @@ from dealkit._cli.exits import Failed
 from dealkit._models import Deal
 from dealkit.arrow import deals_to_arrow, schema
 
-# So many deals are in memory at a time, and in a row group.
+# How many deals are in memory at a time, and in a row group.
 _AT_A_TIME = 10_000
 
 _NO_PYARROW = """\
@@ -22,19 +22,19 @@ or export to .ndjson or .csv, which need nothing"""
 
 
 def require() -> None:
-    """Sees to it that a file can be written, before anything is retrieved."""
+    """Makes sure that a file can be written, before anything is retrieved."""
     _pyarrow()
 
 
 def line(deal: Deal) -> str:
-    """The line that is kept of a deal. Raises DecodeError where it has a number that does not fit into the table."""
+    """The line that is kept for a deal. Raises DecodeError if it has a number that does not fit into the table."""
     json = deal.to_json()
     deals_to_arrow([json])
     return json + "\n"
 
 
 def finish(lines: Path, out: Path) -> None:
-    """Makes the file of the lines, and removes them. It gets its name once it is whole."""
+    """Makes the file from the lines, and removes them. The file gets its name once it is complete."""
     pyarrow, parquet = _pyarrow()
     new = out.with_name(out.name + ".new")
     try:

@@ -1,8 +1,9 @@
-"""What an export has come to so far, on disk, so that a run that was stopped can go on.
+"""The progress of an export, on disk, so that a stopped run can be resumed.
 
-Beside the file that is to be written, `deals.csv`, there is `deals.csv.part` with the lines that have come, and
-`deals.csv.part.json`, which says how far they can be trusted: it is replaced as a whole, after they are on disk. What
-came after that is cut off when the next run goes on. Deals that could not be retrieved stand in `deals.csv.failed.csv`.
+Next to the file to be written, `deals.csv`, there is `deals.csv.part` with the lines that have come, and
+`deals.csv.part.json`, which says how far they can be trusted: it is replaced as a whole, after they are on disk.
+Anything after that is cut off when the next run resumes. Deals that could not be retrieved are in
+`deals.csv.failed.csv`.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from dealkit._cli.exits import Failed
 
 _FORMAT = "dealkit export 1"
 
-# How often what has come is put on disk, in seconds, and how much of it is held back until then, in bytes.
+# How often the lines are put on disk, in seconds, and how much is buffered until then, in bytes.
 _SAVED_EVERY = 1.0
 _HELD_BACK = 1 << 20
 
 
 class Position(NamedTuple):
-    """How far an export has come."""
+    """How far an export has got."""
 
     done: int = 0
-    """How many of the ids are done, from the first."""
+    """How many of the ids are done, counted from the first."""
     failed: int = 0
     """How many of them could not be retrieved."""
     part_bytes: int = 0
@@ -47,7 +48,7 @@ def failed_of(out: Path) -> Path:
 
 
 class Part:
-    """The unfinished export of some ids into a file. As a context manager it is saved at the end, whatever ends it."""
+    """The unfinished export of some ids into a file. As a context manager, it is saved at the end, whatever ends it."""
 
     def __init__(self, out: Path, ids: list[str], service: str, *, restart: bool) -> None:
         self._state = out.with_name(out.name + ".part.json")
@@ -59,7 +60,7 @@ class Part:
             if restart:
                 self._state.unlink(missing_ok=True)
             self.at = self._found()
-            """How far it has come, and what of the files belongs to that."""
+            """How far it has got, and which part of the files belongs to that."""
             self._failed = _Appender(failed_of(out))
         except BaseException:
             self._part.close()
@@ -69,7 +70,7 @@ class Part:
         self.save()
 
     def add(self, line: str, failed_line: str = "") -> None:
-        """Adds what one more id has come to: the line of its deal, or the one that says why there is none."""
+        """Adds the result for one more id: the line of its deal, or the line that says why there is none."""
         part_bytes = self._part.write(line)
         failed_bytes = self._failed.write(failed_line)
         # In one step, so that an interrupt leaves all of it or nothing.
@@ -78,13 +79,13 @@ class Part:
             self.save()
 
     def begin(self, line: str, failed_line: str) -> None:
-        """Writes the headers, where there is nothing yet."""
+        """Writes the headers, if there is nothing yet."""
         if not self.at.part_bytes and not self.at.failed_bytes:
             at = Position(0, 0, self._part.write(line), self._failed.write(failed_line))
             self.at = at
 
     def save(self) -> None:
-        """Puts what has come on disk."""
+        """Puts the lines that have come on disk."""
         at = self.at
         self._part.flush()
         self._failed.flush()
@@ -97,7 +98,7 @@ class Part:
         self._failed.close()
 
     def discard(self) -> None:
-        """Removes what is not needed once the file is whole, or where there is nothing to go on with."""
+        """Removes the files that are not needed once the export is complete, or if there is nothing to resume."""
         self.close()
         for path in (self._state, self._part.path, *(() if self.at.failed else (self._failed.path,))):
             path.unlink(missing_ok=True)
@@ -133,7 +134,7 @@ class Part:
         try:
             self.save()
         except OSError:
-            # What was saved before counts; and why it cannot be saved is known where something else has failed.
+            # What was saved before counts; if something else has failed, that says why it cannot be saved.
             if value is None:
                 raise
         finally:
@@ -141,7 +142,7 @@ class Part:
 
 
 class _Appender:
-    """A file that is added to."""
+    """A file that is appended to."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -151,7 +152,7 @@ class _Appender:
         self._file = open(path, "r+b" if path.exists() else "w+b", buffering=0)
 
     def cut(self, length: int) -> None:
-        """Cuts off what came after this length."""
+        """Truncates the file to this length."""
         if os.fstat(self._file.fileno()).st_size < length:
             raise Failed(f"{self.path} is shorter than when it was left; begin anew with --restart")
         self._file.truncate(length)
@@ -159,7 +160,7 @@ class _Appender:
         self._length = length
 
     def lock(self) -> bool:
-        """Keeps other processes away for as long as the file is open; False if one of them was first."""
+        """Keeps other processes away for as long as the file is open; returns False if one of them was first."""
         try:
             if sys.platform == "win32":
                 import msvcrt
@@ -172,11 +173,11 @@ class _Appender:
         except (BlockingIOError, PermissionError):
             return False
         except OSError:
-            pass  # The file system knows no locks.
+            pass  # The file system has no locks.
         return True
 
     def write(self, line: str) -> int:
-        """Adds a line, and returns how long the file is with it."""
+        """Adds a line, and returns the new length of the file."""
         data = line.encode()
         self._held.append(data)
         self.held_back += len(data)
@@ -184,7 +185,7 @@ class _Appender:
         return self._length
 
     def flush(self) -> None:
-        """Puts what was added on disk."""
+        """Puts the added lines on disk."""
         if not self._held:
             return
         rest = memoryview(b"".join(self._held))
@@ -203,7 +204,7 @@ class _Appender:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Writes a file so that there is the old one or the new one, whenever the machine stops."""
+    """Writes a file so that either the old or the new one exists, whenever the machine stops."""
     new = path.with_name(path.name + ".new")
     with open(new, "w", encoding="utf-8") as file:
         file.write(text)

@@ -1,4 +1,4 @@
-"""What a table of agents comes to: the agents that can be sent, and what is wrong with the other rows."""
+"""What an import will do: the agents that can be sent, and what is wrong with the other rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Line(NamedTuple):
 
     number: int
     key: str
-    """What tells it apart in the ledger."""
+    """What identifies it in the ledger."""
     agent: dict[str, Any]
     """The arguments of its create."""
 
@@ -31,23 +31,23 @@ class Plan(NamedTuple):
     """What is to be sent, and what cannot be."""
 
     key_name: str
-    """What the ledger calls the keys."""
+    """The name of the keys in the ledger."""
     lines: list[Line]
     mistakes: list[Mistake]
     doubts: list[Mistake]
-    """What may be meant: nothing is held back for it."""
+    """Possible mistakes, which do not keep any row from being sent."""
     keys: dict[int, str]
-    """The key of each row, also of those that cannot be sent."""
+    """The key of each row, including those that cannot be sent."""
 
     def invalid(self) -> list[Result]:
-        """The rows that cannot be sent, each with all that is wrong with it."""
+        """The rows that cannot be sent, each with everything that is wrong with it."""
         return [
             Result(row, self.keys[row], "invalid", message="; ".join(texts))
             for row, texts in _by_row(self.mistakes).items()
         ]
 
     def unsent(self, lines: list[Line]) -> list[Result]:
-        """Of rows that can be sent, and were not."""
+        """The results of rows that can be sent, but were not."""
         doubts = _by_row(self.doubts)
         return [
             Result(line.number, line.key, "not sent", message="; ".join(doubts.get(line.number, ()))) for line in lines
@@ -55,7 +55,7 @@ class Plan(NamedTuple):
 
 
 def plan_of(rows: Table, columns: Columns, key_index: int) -> Plan:
-    """Holds every row against the rules, its key against those before it, and its e-mail address as well."""
+    """Checks every row against the rules, and its key and e-mail address against those of earlier rows."""
     key_column = safe(columns.header[key_index])
     found = Plan(columns.key_name(key_index), [], [], [], {})
     with_key: dict[str, int] = {}
@@ -68,7 +68,7 @@ def plan_of(rows: Table, columns: Columns, key_index: int) -> Plan:
         mistakes = _mistakes(row, agent, columns)
         if not key and not any(mistake.column == key_column for mistake in mistakes):
             mistakes.append(Mistake(row.number, key_column, _NO_KEY))
-        # Addresses that differ in case alone are one person's.
+        # Addresses that differ only in case belong to one person.
         email = agent.get("email", "").casefold()
         of_email = with_email.setdefault(email, row.number)
         if key and (of_key := with_key.setdefault(key, row.number)) != row.number:
@@ -94,7 +94,7 @@ def _mistakes(row: Row, agent: dict[str, Any], columns: Columns) -> list[Mistake
     if any(row.cells[len(columns.header) :]):
         text = "has more cells than there are columns; is something in quotation marks missing them?"
         mistakes.append(Mistake(row.number, "", text))
-    # What validates empties what it is given.
+    # A copy, since validation empties the dict that it is given.
     for violation in agent_violations({**agent}):
         column = columns.column_of(violation.pointer)
         text, _, found = violation.detail.partition(", got ")

@@ -14,7 +14,7 @@ from dealkit._cli.screen import bold, safe, say, table
 from dealkit._cli.table_file import DELIMITERS, letters, read_table, refuse_no_folder
 
 _MOST_SHOWN = 3
-"""So many rows, or spans of rows, are shown on the screen for one thing; the file has them all."""
+"""How many rows, or ranges of rows, are shown on the screen for one item; the file has them all."""
 
 _HEADER = ("row", "key", "outcome", "agent_id", "status", "message", "earlier_run")
 
@@ -25,26 +25,26 @@ _MEANINGS = {
     "not sent": "run the command again, and they are",
     "invalid": "mend them, and run the command again",
 }
-"""What a row can come to, and what that means."""
+"""The possible results of a row, and what they mean."""
 
 
 class Result(NamedTuple):
-    """What became of one row. Nothing in it is a value of the row, but for the key."""
+    """What became of one row. It contains no values of the row, except for the key."""
 
     row: int
     key: str
-    """What tells the row apart in the ledger."""
+    """What identifies the row in the ledger."""
     came_to: str
     """One of `created`, `rejected`, `unknown`, `not sent` and `invalid`."""
     agent_id: str = ""
     status: str = ""
     message: str = ""
     was_earlier: bool = False
-    """Whether an earlier run came to it."""
+    """Whether it is the result of an earlier run."""
 
 
 def show_mistakes(title: str, mistakes: list[Mistake]) -> None:
-    """Lists what is wrong with the rows: each kind of mistake once, with the rows that it is in."""
+    """Lists what is wrong with the rows: each kind of mistake once, with the rows that it occurs in."""
     by_kind: dict[tuple[str, str], list[Mistake]] = {}
     for mistake in mistakes:
         by_kind.setdefault((mistake.column, mistake.text), []).append(mistake)
@@ -63,7 +63,7 @@ def _rows_of(mistakes: list[Mistake]) -> str:
 
 
 def show(results: Iterable[Result]) -> None:
-    """Says how many rows came to what, and names those that did not become an agent."""
+    """Says how many rows had which result, and names those that did not become an agent."""
     by_kind: dict[str, list[Result]] = {kind: [] for kind in _MEANINGS}
     for result in results:
         by_kind[result.came_to].append(result)
@@ -86,7 +86,7 @@ def show(results: Iterable[Result]) -> None:
 
 
 def _grouped(results: list[Result]) -> list[tuple[str, str]]:
-    """Rows with the same message together. What is different in each, the id of the request, is in the report."""
+    """Groups rows with the same message. What differs in each, the id of the request, is in the report."""
     by_message: dict[str, list[int]] = {}
     for one in sorted(results):
         by_message.setdefault(one.message.partition(" [request id ")[0], []).append(one.row)
@@ -105,7 +105,7 @@ def _rows(rows: list[int]) -> str:
 
 
 def _listed(count: int, parts: list[str]) -> str:
-    """Rows; where there are many, how many and the first of them."""
+    """The rows; if there are many, their number and the first of them."""
     shown = ", ".join(parts[:_MOST_SHOWN]) + ", …" * (len(parts) > _MOST_SHOWN)
     if count > _MOST_SHOWN:
         return f"{count:,} rows: {shown}"
@@ -113,16 +113,16 @@ def _listed(count: int, parts: list[str]) -> str:
 
 
 class Entry(NamedTuple):
-    """A row of a report as it is by now: somebody may have filled in what became of it."""
+    """A row of a report as it is now: somebody may have filled in what became of it."""
 
     row: int
-    """As a spreadsheet counts, in the report."""
+    """Its number in the report, as a spreadsheet counts."""
     key: str
     agent_id: str
 
 
 def read(path: Path, encoding: str | None = None, delimiter: str | None = None) -> list[Entry]:
-    """The rows of a report, or of another table with a `key` and an `agent_id` of each."""
+    """The rows of a report, or of another table with the columns `key` and `agent_id`."""
     found = read_table(path, encoding, delimiter)
     at = {letters(name): place for place, name in enumerate(found.header)}
     if "key" not in at or "agentid" not in at:
@@ -141,12 +141,12 @@ class Report:
     def __init__(self, path: Path, delimiter: str) -> None:
         """Takes the file, and what somebody has filled in there.
 
-        The delimiter is that of the table: what its user's spreadsheet reads at once. One that is not found out when the
-        report is read again makes room for a comma.
+        The delimiter is that of the table, which the user's spreadsheet reads without further settings. A delimiter
+        that would not be detected when the report is read again is replaced by a comma.
         """
         self.path = path
         self._delimiter = delimiter if delimiter in DELIMITERS else ","
-        # What somebody has filled in stays, until the row is sent again.
+        # What somebody has filled in is kept until the row is sent again.
         self._filled_in = {}
         if path.exists():
             try:
@@ -160,7 +160,7 @@ class Report:
         self._new = path.with_name(path.name + ".new")
 
     def write(self, results: Iterable[Result]) -> None:
-        """Writes it as a whole or not at all."""
+        """Writes the file as a whole or not at all."""
         with _private(self._new) as file:
             file.write(header_line(_HEADER, self._delimiter))
             for one in sorted(results):
@@ -174,5 +174,5 @@ class Report:
 
 
 def _private(path: Path) -> TextIO:
-    """A new file that only its owner reads: it has keys, which may be e-mail addresses."""
+    """A new file that only its owner can read: it has keys, which may be e-mail addresses."""
     return open(path, "w", encoding="utf-8", newline="", opener=lambda name, flags: os.open(name, flags, 0o600))

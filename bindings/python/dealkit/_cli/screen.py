@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TextIO
 
-# Characters that turn the direction of what follows, so that a line reads as another.
+# Characters that change the direction of the following text, so that a line reads differently.
 _TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
@@ -21,18 +21,18 @@ def say(text: str = "") -> None:
 
 
 def tell(text: str) -> None:
-    """A line, or some, beside the result, after what was said of it so far, also where both go into one file."""
+    """One or more lines besides the result, after the output so far, even if both go to the same file."""
     try:
         sys.stdout.flush()
     except OSError:
-        pass  # Who writes to it next, or the end of the command, finds it out.
+        pass  # The next write, or the end of the command, reports it.
     # A program without a console has no standard error.
     if sys.stderr is not None:
         print(f"dealkit: {text}", file=sys.stderr, flush=True)
 
 
 def safe(text: str) -> str:
-    """A text from elsewhere, without what a terminal would obey: control characters are shown as their escapes."""
+    """A text from elsewhere, without anything that a terminal would obey: control characters are shown as escapes."""
     return "".join(_escape(letter) if _is_hostile(letter) else letter for letter in text)
 
 
@@ -56,13 +56,13 @@ def _columns(letter: str) -> int:
 
 
 def padded(text: str, columns: int, *, right: bool = False) -> str:
-    """A text with spaces up to a width."""
+    """A text padded with spaces to a width."""
     space = " " * (columns - width(text))
     return space + text if right else text + space
 
 
 def table(rows: Sequence[tuple[str, ...]], *, indent: str = "", right: frozenset[int] = frozenset()) -> list[str]:
-    """Rows as aligned lines; the columns `right` are set to the right."""
+    """Rows as aligned lines; the columns in `right` are right-aligned."""
     if not rows:
         return []
     widths = [max(width(row[at]) for row in rows) for at in range(len(rows[0]))]
@@ -86,7 +86,7 @@ def _has_colors(stream: TextIO) -> bool:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether somebody is looking at a stream, or typing into it."""
+    """Whether a stream is a terminal, where somebody reads it or types into it."""
     return stream is not None and not stream.closed and stream.isatty()
 
 
@@ -101,9 +101,9 @@ def command_line(arguments: Sequence[str]) -> str:
 
 
 class Progress:
-    """How far a job has come: a bar on a terminal, and a line from time to time elsewhere."""
+    """The progress of a job: a bar on a terminal, and a line from time to time elsewhere."""
 
-    # How often something is shown, in seconds.
+    # How often progress is shown, in seconds.
     _ON_TERMINAL = 0.1
     _ELSEWHERE = 10.0
 
@@ -121,7 +121,7 @@ class Progress:
             self._show()
 
     def advance(self, *, failed: bool = False) -> None:
-        """One more is done; whether as it should be."""
+        """Counts one more item, which may have failed."""
         self._done += 1
         self._failed += failed
         now = time.monotonic()
@@ -130,7 +130,7 @@ class Progress:
             self._show()
 
     def end(self) -> None:
-        """No more will be done: what is shown next goes on a line of its own."""
+        """Ends the display: what is shown next goes on a line of its own."""
         if self._on_terminal and self._is_shown:
             self._show()
             self._write("\n")
@@ -149,7 +149,7 @@ class Progress:
             full = bar * self._done // self._total if self._total else bar
             line = f"[{'#' * full}{'-' * (bar - full)}] {numbers}"
         line = line[:columns]
-        # The rest of an earlier, longer line is written over.
+        # Padding overwrites the rest of an earlier, longer line.
         self._write(f"\r{line.ljust(self._shown_columns)}")
         self._shown_columns = len(line)
 

@@ -1,4 +1,4 @@
-"""Tables that people have: CSV files from spreadsheets, in any of the ways that those write them."""
+"""Tables from users: CSV files from spreadsheets, in any of the forms that spreadsheets write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from dealkit._cli.exits import UNWRITABLE, Failed
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-"""What usually separates columns, and is found out."""
+"""The usual delimiters, which are detected."""
 
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -27,9 +27,9 @@ class Row(NamedTuple):
     """A row that is not blank."""
 
     number: int
-    """As a spreadsheet counts: the header is 1."""
+    """The number of the row, as a spreadsheet counts: the header is 1."""
     cells: list[str]
-    """The texts without the spaces around them."""
+    """The texts, without surrounding spaces."""
 
 
 class Table(NamedTuple):
@@ -39,14 +39,14 @@ class Table(NamedTuple):
     rows: list[Row]
     delimiter: str
     understood: str
-    """How the file was read: its encoding, and what separates the columns."""
+    """How the file was read: its encoding and its delimiter."""
 
 
 def read_table(path: Path, encoding: str | None = None, delimiter: str | None = None) -> Table:
-    """Reads a CSV file. What is not said is found out: byte-order marks, else UTF-8, and what separates the columns, by
-    a first line such as `sep=;`, as Excel reads and writes it, else by the header.
+    """Reads a CSV file. An encoding or delimiter that is not given is detected: the encoding by a byte-order mark, or
+    else UTF-8; the delimiter by a first line such as `sep=;`, as Excel reads and writes it, or else by the header.
 
-    Errors name the file and the line, and show nothing of what stands there.
+    Errors name the file and the line, but show none of its content.
     """
     text, understood = _decoded(path, encoding)
     said, text, lines_before = _said_delimiter(text)
@@ -97,23 +97,23 @@ def _decoded(path: Path, encoding: str | None) -> tuple[str, str]:
         )
     if marked is None:
         return text, encoding.upper()
-    # Where another encoding was named, its mark is a character, which is no part of the first name.
+    # If another encoding was named, the byte-order mark is a character, which is not part of the first name.
     return text.removeprefix("\ufeff"), f"{encoding.upper().removesuffix('-SIG')} with a byte-order mark"
 
 
 def letters(name: str) -> str:
-    """The name of a column by its letters alone: `E-mail`, `e_mail` and `EMail` are one."""
+    """The name of a column reduced to its letters: `E-mail`, `e_mail` and `EMail` are the same."""
     return "".join(letter for letter in name.casefold() if letter.isalpha())
 
 
 def refuse_no_folder(path: Path) -> None:
-    """Says which folder is missing, of a file that is to be written."""
+    """Refuses a file to be written whose folder is missing, and names that folder."""
     if not path.parent.is_dir():
         raise Failed(f"{path} cannot be written: there is no folder {path.parent}; create it first", UNWRITABLE)
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file that its user has named."""
+    """The content of a file that the user has named."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -121,14 +121,14 @@ def read_bytes(path: Path) -> bytes:
 
 
 def _said_delimiter(text: str) -> tuple[str | None, str, int]:
-    """What a first line such as `sep=;` says, the text after it, and how many lines come before that text."""
+    """The delimiter in a first line such as `sep=;`, the text after it, and how many lines come before that text."""
     line, end, rest = text.partition("\n")
     said = re.fullmatch(r'"?sep=(.)"?', line.removesuffix("\r"), re.IGNORECASE)
     return (said[1], rest, 1) if said and end else (None, text, 0)
 
 
 def _delimiter(text: str) -> str:
-    """What separates the columns: of what usually does, what the header has most of."""
+    """The delimiter: the one of the usual delimiters that is most frequent in the header."""
     header, quoted = [], False
     for letter in text:
         if letter == '"':

@@ -1,4 +1,4 @@
-"""A deal as people read it: every field that it has, in sections, with dates and numbers written out."""
+"""A deal for people to read: every field that it has, in sections, with dates and numbers written out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def view(deal: Deal) -> Iterator[str]:
 
 
 def _section(title: str, model: Any, indent: str) -> Iterator[str]:
-    """A model: its heading, its values one a line, and then what it is made of."""
+    """A model: its heading, its values, one per line, and then its nested models."""
     yield indent + bold(safe(f"{title} {model.id}") if getattr(model, "id", None) else title)
     inner = indent + _INDENT
     values = [(_label(name), value) for name, value in _parts(model) if _is_plain(value) and name != "id"]
@@ -52,9 +52,9 @@ def _nested(title: str, value: Any, indent: str) -> Iterator[str]:
 
 
 def _rows(models: tuple[Any, ...], indent: str) -> Iterator[str]:
-    """Models of values alone, as a table of the columns that any of them has."""
+    """Models that hold only values, as a table with the columns that any of them has."""
     found = [dict(_parts(model)) for model in models]
-    # In the order of the fields, which the first to have one may not be the first model to show.
+    # In the order of the fields, which need not be the order in which the models first have them.
     order = [field.name for field in fields(models[0])]
     names = [name for name in order if any(name in one for one in found)]
     right = frozenset(
@@ -72,7 +72,7 @@ def _pairs(pairs: list[tuple[str, str]], indent: str) -> Iterator[str]:
 
 
 def _parts(model: Any) -> Iterator[tuple[str, Any]]:
-    """The attributes that there are, and undocumented fields."""
+    """The attributes that have a value, and undocumented fields."""
     for field in fields(model):
         value = getattr(model, field.name)
         if value is not None and value not in ((), {}, ""):
@@ -96,7 +96,7 @@ def _singular(title: str) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value as people read it; numbers keep all their digits."""
+    """A value for people to read; numbers keep all their digits."""
     match value:
         case datetime():
             moment = value.astimezone(UTC)
@@ -115,11 +115,11 @@ def _text(value: Any) -> str:
 
 
 def _day(day: date) -> str:
-    # Not strftime's name of the month, which is one of the machine's language.
+    # Not strftime's month name, which depends on the machine's locale.
     months = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
     return f"{day.day} {months[day.month - 1]} {day.year:04}"
 
 
 def _json(value: Any) -> str:
-    """What nobody has documented, as JSON: every digit of it."""
+    """An undocumented value, as JSON with all its digits."""
     return unwrap(_native.json_text("value", plain(value)))
