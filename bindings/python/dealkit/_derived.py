@@ -127,7 +127,7 @@ class AsyncAgents:
         included: keep the iterator in a variable.
 
         With a ledger, a job survives a crash of its process or of the machine: run again over the same rows, it
-        creates the agents of rows that are new or were not sent, and no others.
+        sends those that are new or were not sent, and returns what the ledger says about the others.
 
         >>> client.agents.create_many(rows, ledger="agents.ndjson", key="email", on_error="return")
 
@@ -380,7 +380,7 @@ class RawAgents:
         included: keep the iterator in a variable.
 
         With a ledger, a job survives a crash of its process or of the machine: run again over the same rows, it
-        creates the agents of rows that are new or were not sent, and no others.
+        sends those that are new or were not sent, and returns what the ledger says about the others.
 
         >>> client.agents.create_many(rows, ledger="agents.ndjson", key="email", on_error="return")
 
@@ -618,7 +618,7 @@ class AsyncRawAgents:
         included: keep the iterator in a variable.
 
         With a ledger, a job survives a crash of its process or of the machine: run again over the same rows, it
-        creates the agents of rows that are new or were not sent, and no others.
+        sends those that are new or were not sent, and returns what the ledger says about the others.
 
         >>> client.agents.create_many(rows, ledger="agents.ndjson", key="email", on_error="return")
 

@@ -58,22 +58,22 @@ class Address:
 
     @classmethod
     def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads one from a JSON document, bytes or str.
+        """Reads a model from a JSON document, bytes or str.
 
-        Raises DecodeError, which names the path of what could not be read and keeps the document."""
+        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
 
     @classmethod
     def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a JSON document that is an array of them.
+        """Reads a list of models from a JSON document that is an array.
 
-        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
 
     @classmethod
     def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
 
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
-        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
+        its text in ``body``; after that, ``next()`` continues with the following line.
 
         >>> with open("deals.ndjson", "rb") as lines:
         ...     for deal in Deal.from_json_lines(lines):
@@ -93,23 +93,23 @@ class Address:
     def _to_json(self) -> str: ...
     @classmethod
     def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
 
     def to_json(self, *, indent: int | None = None) -> str:
         """The JSON, with the names that the service uses and every digit of every number.
 
-        It holds every value and every undocumented field; whether the service sent null, an empty list or
-        nothing at all is not kept.
+        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
+        nothing at all.
 
         Args:
             indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
+        any, under ``extra``. ``from_dict`` turns it back into a model."""
 
     def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
+        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
 
     def _repr_html_(self) -> str: ...
     @classmethod
@@ -182,22 +182,22 @@ class Agent:
 
     @classmethod
     def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads one from a JSON document, bytes or str.
+        """Reads a model from a JSON document, bytes or str.
 
-        Raises DecodeError, which names the path of what could not be read and keeps the document."""
+        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
 
     @classmethod
     def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a JSON document that is an array of them.
+        """Reads a list of models from a JSON document that is an array.
 
-        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
 
     @classmethod
     def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
 
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
-        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
+        its text in ``body``; after that, ``next()`` continues with the following line.
 
         >>> with open("deals.ndjson", "rb") as lines:
         ...     for deal in Deal.from_json_lines(lines):
@@ -217,23 +217,23 @@ class Agent:
     def _to_json(self) -> str: ...
     @classmethod
     def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
 
     def to_json(self, *, indent: int | None = None) -> str:
         """The JSON, with the names that the service uses and every digit of every number.
 
-        It holds every value and every undocumented field; whether the service sent null, an empty list or
-        nothing at all is not kept.
+        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
+        nothing at all.
 
         Args:
             indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
+        any, under ``extra``. ``from_dict`` turns it back into a model."""
 
     def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
+        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
 
     def _repr_html_(self) -> str: ...
     @classmethod
@@ -249,7 +249,8 @@ class Agent:
 
 @final
 class AgentProfileResponse:
-    """The profile of an agent in a response. A request's is another: its fields have other names."""
+    """The profile of an agent in a response. It differs from the profile in a request, whose fields have
+    other names."""
 
     __match_args__: Final = ("onboarding_complete", "client_metadata", "external_id",)
     __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
@@ -268,7 +269,7 @@ class AgentProfileResponse:
 
     @property
     def client_metadata(self) -> Mapping[str, Any] | None:
-        """What the caller attached to the agent: a JSON object, every number in it exact."""
+        """Metadata that the caller attached to the agent: a JSON object in which every number is exact."""
 
     @property
     def external_id(self) -> str | None:
@@ -280,22 +281,22 @@ class AgentProfileResponse:
 
     @classmethod
     def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads one from a JSON document, bytes or str.
+        """Reads a model from a JSON document, bytes or str.
 
-        Raises DecodeError, which names the path of what could not be read and keeps the document."""
+        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
 
     @classmethod
     def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a JSON document that is an array of them.
+        """Reads a list of models from a JSON document that is an array.
 
-        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
 
     @classmethod
     def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
 
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
-        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
+        its text in ``body``; after that, ``next()`` continues with the following line.
 
         >>> with open("deals.ndjson", "rb") as lines:
         ...     for deal in Deal.from_json_lines(lines):
@@ -315,23 +316,23 @@ class AgentProfileResponse:
     def _to_json(self) -> str: ...
     @classmethod
     def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
 
     def to_json(self, *, indent: int | None = None) -> str:
         """The JSON, with the names that the service uses and every digit of every number.
 
-        It holds every value and every undocumented field; whether the service sent null, an empty list or
-        nothing at all is not kept.
+        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
+        nothing at all.
 
         Args:
             indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
+        any, under ``extra``. ``from_dict`` turns it back into a model."""
 
     def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
+        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
 
     def _repr_html_(self) -> str: ...
     @classmethod
@@ -374,11 +375,11 @@ class Application:
 
     @property
     def decisioned_on(self) -> str | None:
-        """When the application was decided. The specification states no format, so it stays a string."""
+        """When the application was decided. The specification states no format, so it is kept as a string."""
 
     @property
     def created_at(self) -> str | None:
-        """When the application was created. The specification states no format, so it stays a string."""
+        """When the application was created. The specification states no format, so it is kept as a string."""
 
     @property
     def deal_id(self) -> str | None:
@@ -386,7 +387,7 @@ class Application:
 
     @property
     def requested_amount(self) -> Decimal | None:
-        """The amount asked for."""
+        """The amount requested."""
 
     @property
     def offers(self) -> tuple[Offer, ...]:
@@ -398,22 +399,22 @@ class Application:
 
     @classmethod
     def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads one from a JSON document, bytes or str.
+        """Reads a model from a JSON document, bytes or str.
 
-        Raises DecodeError, which names the path of what could not be read and keeps the document."""
+        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
 
     @classmethod
     def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a JSON document that is an array of them.
+        """Reads a list of models from a JSON document that is an array.
 
-        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
 
     @classmethod
     def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
 
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
-        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
+        its text in ``body``; after that, ``next()`` continues with the following line.
 
         >>> with open("deals.ndjson", "rb") as lines:
         ...     for deal in Deal.from_json_lines(lines):
@@ -433,23 +434,23 @@ class Application:
     def _to_json(self) -> str: ...
     @classmethod
     def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
 
     def to_json(self, *, indent: int | None = None) -> str:
         """The JSON, with the names that the service uses and every digit of every number.
 
-        It holds every value and every undocumented field; whether the service sent null, an empty list or
-        nothing at all is not kept.
+        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
+        nothing at all.
 
         Args:
             indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
+        any, under ``extra``. ``from_dict`` turns it back into a model."""
 
     def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
+        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
 
     def _repr_html_(self) -> str: ...
     @classmethod
@@ -493,7 +494,7 @@ class Contact:
 
     @property
     def fields(self) -> tuple[ContactField, ...]:
-        """What is known of the contact, field by field."""
+        """The contact's data, field by field."""
 
     @property
     def extra(self) -> Mapping[str, Any]:
@@ -501,22 +502,22 @@ class Contact:
 
     @classmethod
     def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads one from a JSON document, bytes or str.
+        """Reads a model from a JSON document, bytes or str.
 
-        Raises DecodeError, which names the path of what could not be read and keeps the document."""
+        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
 
     @classmethod
     def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a JSON document that is an array of them.
+        """Reads a list of models from a JSON document that is an array.
 
-        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
 
     @classmethod
     def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
 
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
-        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
+        its text in ``body``; after that, ``next()`` continues with the following line.
 
         >>> with open("deals.ndjson", "rb") as lines:
         ...     for deal in Deal.from_json_lines(lines):
@@ -536,23 +537,23 @@ class Contact:
     def _to_json(self) -> str: ...
     @classmethod
     def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
 
     def to_json(self, *, indent: int | None = None) -> str:
         """The JSON, with the names that the service uses and every digit of every number.
 
-        It holds every value and every undocumented field; whether the service sent null, an empty list or
-        nothing at all is not kept.
+        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
+        nothing at all.
 
         Args:
             indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
+        any, under ``extra``. ``from_dict`` turns it back into a model."""
 
     def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
+        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
 
     def _repr_html_(self) -> str: ...
     @classmethod
@@ -593,7 +594,7 @@ class ContactField:
 
     @property
     def label(self) -> str | None:
-        """What the field is called where people see it."""
+        """The field's name as shown to people."""
 
     @property
     def type(self) -> str | None:
@@ -609,22 +610,22 @@ class ContactField:
 
     @classmethod
     def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads one from a JSON document, bytes or str.
+        """Reads a model from a JSON document, bytes or str.
 
-        Raises DecodeError, which names the path of what could not be read and keeps the document."""
+        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
 
     @classmethod
     def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a JSON document that is an array of them.
+        """Reads a list of models from a JSON document that is an array.
 
-        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
 
     @classmethod
     def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
 
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
-        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
+        its text in ``body``; after that, ``next()`` continues with the following line.
 
         >>> with open("deals.ndjson", "rb") as lines:
         ...     for deal in Deal.from_json_lines(lines):
@@ -644,23 +645,23 @@ class ContactField:
     def _to_json(self) -> str: ...
     @classmethod
     def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
 
     def to_json(self, *, indent: int | None = None) -> str:
         """The JSON, with the names that the service uses and every digit of every number.
 
-        It holds every value and every undocumented field; whether the service sent null, an empty list or
-        nothing at all is not kept.
+        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
+        nothing at all.
 
         Args:
             indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
+        any, under ``extra``. ``from_dict`` turns it back into a model."""
 
     def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
+        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
 
     def _repr_html_(self) -> str: ...
     @classmethod
@@ -676,9 +677,9 @@ class ContactField:
 
 @final
 class Deal:
-    """A deal. Only `id` is always there: what the service left out or sent as null is None, an empty
-    list or an empty map. The specification does not say in what unit or scale money, percentages and
-    splits are: the numbers are handed over as they came."""
+    """A deal. Only `id` is always present: anything that the service omits or sends as null is None, an
+    empty list or an empty map. The specification does not say in what unit or scale money, percentages
+    and splits are, so the numbers are passed on unchanged."""
 
     __match_args__: Final = ("id", "status", "phase", "expiry_date", "created_at", "listing_contract", "application", "quotes", "contacts", "sides", "metadata", "external_id",)
     __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
@@ -754,22 +755,22 @@ class Deal:
 
     @classmethod
     def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads one from a JSON document, bytes or str.
+        """Reads a model from a JSON document, bytes or str.
 
-        Raises DecodeError, which names the path of what could not be read and keeps the document."""
+        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
 
     @classmethod
     def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a JSON document that is an array of them.
+        """Reads a list of models from a JSON document that is an array.
 
-        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
 
     @classmethod
     def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
 
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
-        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
+        its text in ``body``; after that, ``next()`` continues with the following line.
 
         >>> with open("deals.ndjson", "rb") as lines:
         ...     for deal in Deal.from_json_lines(lines):
@@ -789,23 +790,23 @@ class Deal:
     def _to_json(self) -> str: ...
     @classmethod
     def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
 
     def to_json(self, *, indent: int | None = None) -> str:
         """The JSON, with the names that the service uses and every digit of every number.
 
-        It holds every value and every undocumented field; whether the service sent null, an empty list or
-        nothing at all is not kept.
+        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
+        nothing at all.
 
         Args:
             indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
+        any, under ``extra``. ``from_dict`` turns it back into a model."""
 
     def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
+        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
 
     def _repr_html_(self) -> str: ...
     @classmethod
@@ -857,22 +858,22 @@ class ListingAgent:
 
     @classmethod
     def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads one from a JSON document, bytes or str.
+        """Reads a model from a JSON document, bytes or str.
 
-        Raises DecodeError, which names the path of what could not be read and keeps the document."""
+        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
 
     @classmethod
     def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a JSON document that is an array of them.
+        """Reads a list of models from a JSON document that is an array.
 
-        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
 
     @classmethod
     def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
 
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
-        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
+        its text in ``body``; after that, ``next()`` continues with the following line.
 
         >>> with open("deals.ndjson", "rb") as lines:
         ...     for deal in Deal.from_json_lines(lines):
@@ -892,23 +893,23 @@ class ListingAgent:
     def _to_json(self) -> str: ...
     @classmethod
     def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
 
     def to_json(self, *, indent: int | None = None) -> str:
         """The JSON, with the names that the service uses and every digit of every number.
 
-        It holds every value and every undocumented field; whether the service sent null, an empty list or
-        nothing at all is not kept.
+        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
+        nothing at all.
 
         Args:
             indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
+        any, under ``extra``. ``from_dict`` turns it back into a model."""
 
     def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
+        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
 
     def _repr_html_(self) -> str: ...
     @classmethod
@@ -951,7 +952,7 @@ class ListingContract:
 
     @property
     def side(self) -> str | None:
-        """The side that the agent stands on, an open set."""
+        """The side that the agent is on, an open set."""
 
     @property
     def side_split(self) -> int | None:
@@ -963,11 +964,11 @@ class ListingContract:
 
     @property
     def net_agent_commission(self) -> int | None:
-        """The agent's commission, net."""
+        """The agent's net commission."""
 
     @property
     def gross_agent_commission(self) -> int | None:
-        """The agent's commission, gross."""
+        """The agent's gross commission."""
 
     @property
     def commission_rate(self) -> int | None:
@@ -995,22 +996,22 @@ class ListingContract:
 
     @classmethod
     def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads one from a JSON document, bytes or str.
+        """Reads a model from a JSON document, bytes or str.
 
-        Raises DecodeError, which names the path of what could not be read and keeps the document."""
+        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
 
     @classmethod
     def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a JSON document that is an array of them.
+        """Reads a list of models from a JSON document that is an array.
 
-        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
 
     @classmethod
     def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
 
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
-        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
+        its text in ``body``; after that, ``next()`` continues with the following line.
 
         >>> with open("deals.ndjson", "rb") as lines:
         ...     for deal in Deal.from_json_lines(lines):
@@ -1030,23 +1031,23 @@ class ListingContract:
     def _to_json(self) -> str: ...
     @classmethod
     def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
 
     def to_json(self, *, indent: int | None = None) -> str:
         """The JSON, with the names that the service uses and every digit of every number.
 
-        It holds every value and every undocumented field; whether the service sent null, an empty list or
-        nothing at all is not kept.
+        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
+        nothing at all.
 
         Args:
             indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
+        any, under ``extra``. ``from_dict`` turns it back into a model."""
 
     def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
+        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
 
     def _repr_html_(self) -> str: ...
     @classmethod
@@ -1103,22 +1104,22 @@ class Offer:
 
     @classmethod
     def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads one from a JSON document, bytes or str.
+        """Reads a model from a JSON document, bytes or str.
 
-        Raises DecodeError, which names the path of what could not be read and keeps the document."""
+        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
 
     @classmethod
     def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a JSON document that is an array of them.
+        """Reads a list of models from a JSON document that is an array.
 
-        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
 
     @classmethod
     def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
 
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
-        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
+        its text in ``body``; after that, ``next()`` continues with the following line.
 
         >>> with open("deals.ndjson", "rb") as lines:
         ...     for deal in Deal.from_json_lines(lines):
@@ -1138,23 +1139,23 @@ class Offer:
     def _to_json(self) -> str: ...
     @classmethod
     def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
 
     def to_json(self, *, indent: int | None = None) -> str:
         """The JSON, with the names that the service uses and every digit of every number.
 
-        It holds every value and every undocumented field; whether the service sent null, an empty list or
-        nothing at all is not kept.
+        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
+        nothing at all.
 
         Args:
             indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
+        any, under ``extra``. ``from_dict`` turns it back into a model."""
 
     def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
+        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
 
     def _repr_html_(self) -> str: ...
     @classmethod
@@ -1216,22 +1217,22 @@ class Quote:
 
     @classmethod
     def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads one from a JSON document, bytes or str.
+        """Reads a model from a JSON document, bytes or str.
 
-        Raises DecodeError, which names the path of what could not be read and keeps the document."""
+        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
 
     @classmethod
     def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a JSON document that is an array of them.
+        """Reads a list of models from a JSON document that is an array.
 
-        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
 
     @classmethod
     def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
 
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
-        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
+        its text in ``body``; after that, ``next()`` continues with the following line.
 
         >>> with open("deals.ndjson", "rb") as lines:
         ...     for deal in Deal.from_json_lines(lines):
@@ -1251,23 +1252,23 @@ class Quote:
     def _to_json(self) -> str: ...
     @classmethod
     def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
 
     def to_json(self, *, indent: int | None = None) -> str:
         """The JSON, with the names that the service uses and every digit of every number.
 
-        It holds every value and every undocumented field; whether the service sent null, an empty list or
-        nothing at all is not kept.
+        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
+        nothing at all.
 
         Args:
             indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
+        any, under ``extra``. ``from_dict`` turns it back into a model."""
 
     def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
+        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
 
     def _repr_html_(self) -> str: ...
     @classmethod
@@ -1283,7 +1284,7 @@ class Quote:
 
 @final
 class RoleAssignment:
-    """A role of an agent and where it holds."""
+    """A role of an agent, and its scope."""
 
     __match_args__: Final = ("brokerage_id", "office_id", "collective_id", "role",)
     __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
@@ -1311,7 +1312,7 @@ class RoleAssignment:
 
     @property
     def role(self) -> Role | str:
-        """The role: one that a request can name, or any other string, as it came."""
+        """The role: one that a request can name, or any other string, unchanged."""
 
     @property
     def extra(self) -> Mapping[str, Any]:
@@ -1319,22 +1320,22 @@ class RoleAssignment:
 
     @classmethod
     def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads one from a JSON document, bytes or str.
+        """Reads a model from a JSON document, bytes or str.
 
-        Raises DecodeError, which names the path of what could not be read and keeps the document."""
+        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
 
     @classmethod
     def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a JSON document that is an array of them.
+        """Reads a list of models from a JSON document that is an array.
 
-        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
 
     @classmethod
     def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
 
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
-        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
+        its text in ``body``; after that, ``next()`` continues with the following line.
 
         >>> with open("deals.ndjson", "rb") as lines:
         ...     for deal in Deal.from_json_lines(lines):
@@ -1354,23 +1355,23 @@ class RoleAssignment:
     def _to_json(self) -> str: ...
     @classmethod
     def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
 
     def to_json(self, *, indent: int | None = None) -> str:
         """The JSON, with the names that the service uses and every digit of every number.
 
-        It holds every value and every undocumented field; whether the service sent null, an empty list or
-        nothing at all is not kept.
+        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
+        nothing at all.
 
         Args:
             indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
+        any, under ``extra``. ``from_dict`` turns it back into a model."""
 
     def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
+        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
 
     def _repr_html_(self) -> str: ...
     @classmethod
@@ -1422,22 +1423,22 @@ class Side:
 
     @classmethod
     def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads one from a JSON document, bytes or str.
+        """Reads a model from a JSON document, bytes or str.
 
-        Raises DecodeError, which names the path of what could not be read and keeps the document."""
+        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
 
     @classmethod
     def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a JSON document that is an array of them.
+        """Reads a list of models from a JSON document that is an array.
 
-        Raises DecodeError, as ``from_json`` does; the path begins with the position, as in ``[2].expiry_date``."""
+        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
 
     @classmethod
     def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents one a line (NDJSON), such as an export, holding one line at a time.
+        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
 
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which names its number in ``line``
-        and keeps it in ``body``; ``next()`` after that goes on with the line after it.
+        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
+        its text in ``body``; after that, ``next()`` continues with the following line.
 
         >>> with open("deals.ndjson", "rb") as lines:
         ...     for deal in Deal.from_json_lines(lines):
@@ -1457,23 +1458,23 @@ class Side:
     def _to_json(self) -> str: ...
     @classmethod
     def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes one of what ``to_dict`` gives: attributes by name, models in it as dicts or as models."""
+        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
 
     def to_json(self, *, indent: int | None = None) -> str:
         """The JSON, with the names that the service uses and every digit of every number.
 
-        It holds every value and every undocumented field; whether the service sent null, an empty list or
-        nothing at all is not kept.
+        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
+        nothing at all.
 
         Args:
             indent: How many spaces each level is indented by; None writes one line."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: models in it as dicts, tuples as lists, and undocumented fields, if
-        there are any, under ``extra``. ``from_dict`` makes a model of it again."""
+        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
+        any, under ``extra``. ``from_dict`` turns it back into a model."""
 
     def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes, as ``copy.replace`` makes it since Python 3.13."""
+        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
 
     def _repr_html_(self) -> str: ...
     @classmethod
@@ -1489,7 +1490,7 @@ class Side:
 
 @final
 class RawJson:
-    """JSON that stays text: what is nested too deep for Python objects."""
+    """JSON that is kept as text: a value nested too deep for Python objects."""
 
     def __new__(cls, text: str, /) -> Self: ...
     @property
@@ -1502,7 +1503,7 @@ class RawJson:
 
 @final
 class RawResponse(Generic[_T_co]):
-    """A whole response: status, headers and raw body, beside the value."""
+    """A whole response: status, headers and raw body, along with the value."""
 
     @property
     def status_code(self) -> int:
@@ -1510,11 +1511,11 @@ class RawResponse(Generic[_T_co]):
 
     @property
     def http_version(self) -> str:
-        """The version of HTTP: `HTTP/1.1` or `HTTP/2`."""
+        """The HTTP version: `HTTP/1.1` or `HTTP/2`."""
 
     @property
     def headers(self) -> Headers:
-        """The headers; names in any case."""
+        """The headers; names are case-insensitive."""
 
     @property
     def request_id(self) -> str | None:
@@ -1529,12 +1530,12 @@ class RawResponse(Generic[_T_co]):
         """The raw body."""
 
     def parse(self) -> _T_co:
-        """The body as what the call comes back with. Raises DecodeError where it is something else."""
+        """The body as the model that the call returns. Raises DecodeError if it is something else."""
 
     def json(self) -> Any:
         """The body as any JSON: ints, Decimals, strings, booleans, None, lists and dicts.
 
-        What is nested deeper than 127 levels is a RawJson."""
+        Values nested deeper than 127 levels are a RawJson."""
 
     def _headers(self) -> list[tuple[str, str]]: ...
     def _parse(self) -> _T_co | Failure: ...
@@ -1545,15 +1546,15 @@ class Failure:
     """A failure that Python code has yet to raise."""
 
     def parts(self) -> tuple[str, str, dict[str, Any]]:
-        """What the exception is made of: its kind, its text, and its attributes by name."""
+        """The parts of the exception: its kind, its text, and its attributes by name."""
 
 @final
 class Call(Generic[_T_co]):
-    """A call that can be made: with an Engine, as often as need be."""
+    """A call, which can be made with an Engine as often as needed."""
 
     @property
     def id(self) -> str | None:
-        """The identifier of what is asked for, where there is one: an error keeps it."""
+        """The identifier that is requested, if there is one; errors keep it."""
 
 def retrieve_deal(id: str) -> Call[Deal] | Failure:
     """The call that retrieves a deal."""
@@ -1561,8 +1562,8 @@ def retrieve_deal(id: str) -> Call[Deal] | Failure:
 def create_agent(
     given: dict[str, Any], omitted: object, validate: bool, is_converted: bool
 ) -> Call[Agent] | Failure | None:
-    """The call that creates an agent of the fields of the request, by name; those that are `omitted` are not sent.
-    None where there is something that Python code has to convert first, unless it has."""
+    """The call that creates an agent from the fields of the request, by name; those that are `omitted` are not sent.
+    None if Python code has to convert something first and has not done so yet."""
 
 def raw_request(
     method: str,
@@ -1574,56 +1575,56 @@ def raw_request(
     """A call of an undocumented operation; `json` is a tuple of one value, or None for no body."""
 
 def json_text(name: str, value: object) -> str | Failure:
-    """A value as JSON text; `name` says what it is where it cannot be."""
+    """A value as JSON text; `name` says what it is in the error if it cannot be written."""
 
 def raw_json(text: str) -> RawJson | Failure:
-    """Makes a RawJson of JSON text. The class itself has no constructor, which could only raise."""
+    """Makes a RawJson from JSON text. The class itself has no constructor, since that could only raise."""
 
 def violation_texts(pointer: str, code: str, detail: str) -> tuple[str, str]:
     """A violation's pointer and the violation itself, as texts show them."""
 
 def made_error(kind: str, settings: dict[str, Any]) -> tuple[Failure] | Failure:
-    """Makes an error of this kind: `status`, `timeout`, `connect`, `interrupted`, or `deal` or `agent` of a body that
-    cannot be read as one. In a tuple, as a failure on its own is one of the arguments."""
+    """Makes an error of this kind: `status`, `timeout`, `connect`, `interrupted`, or `deal` or `agent` for a body that
+    cannot be read as one. It is returned in a tuple, since a bare failure stands for a wrong argument."""
 
 def prepare(decimal: type[Decimal], context: Context, roles: dict[str, Role], gc: object) -> None:
-    """Hands over what Python code has imported: the class Decimal, a context that holds every number of a document, the
+    """Hands over what Python code has imported: the class Decimal, a context that fits every number in a document, the
     members of the enum Role by their values, and the module gc."""
 
 def end() -> None:
-    """Ends the thread in the background and every call on it, and keeps every other thread out of the
-    interpreter. For `atexit`: Python must not be touched once the interpreter has ended."""
+    """Ends the background thread and every call on it, and keeps every other thread out of the interpreter. For
+    `atexit`: Python must not be touched once the interpreter has ended."""
 
 def after_fork() -> None:
-    """In the child of a fork: what waits for the GIL is the parent's."""
+    """For the child of a fork: the threads that wait for the GIL are the parent's."""
 
 def watch(level: int, headers: list[tuple[str, str]]) -> Watch | Failure:
-    """Begins to watch a call: what is traced from this level on, as Python counts levels, is kept, and the
-    headers are sent with it. Headers that cannot be sent are left out: a call does not fail for them."""
+    """Begins to watch a call: traces from this level up, as Python numbers levels, are kept, and the headers are sent
+    with the call. Headers that cannot be sent are left out: a call does not fail because of them."""
 
 @final
 class Watch:
-    """What somebody wants to know of one call."""
+    """A watch on one call."""
 
     def take(self) -> list[tuple[int, dict[str, Any]]] | Failure:
         """Takes out what has been traced: the level of each record, and its fields by name."""
 
 @final
 class Options:
-    """What a call can have in place of the client's own."""
+    """The options of a call, which override the client's own."""
 
 def call_options(settings: dict[str, Any]) -> Options | Failure:
     """The options of a call, by name."""
 
 def open_engine(settings: dict[str, Any], shared: Engine | None) -> Engine | Failure:
-    """Sets an Engine up. It shares the connections of another one, and its limits, where the settings allow it."""
+    """Sets up an Engine. It shares the connections and limits of another one, if the settings allow it."""
 
 @final
 class Engine:
     """A client of one configuration.
 
-    Waiting and awaiting callers, and bulks, have the same one, and with it the same limits; their connections are
-    apart, as each lives on the runtime that made it."""
+    Sync and async callers and bulk jobs share it, and so share its limits; their connections are separate, since each
+    lives on the runtime that made it."""
 
     @property
     def base_url(self) -> str:
@@ -1635,14 +1636,14 @@ class Engine:
 
     @property
     def timeout(self) -> float:
-        """The most seconds that a whole call may take."""
+        """The time limit of a whole call, in seconds."""
 
     @property
     def max_retries(self) -> int:
         """How many times a request is retried."""
 
     def send(self, call: Call[Any], options: Options | None, raw: bool, watch: Watch | None) -> Any:
-        """Makes a call and waits a little. Returns what it came to, or a Waiting while it is in flight."""
+        """Makes a call and waits briefly. Returns its result, or a Waiting while it is in flight."""
 
     def start(
         self,
@@ -1656,7 +1657,7 @@ class Engine:
         """Begins a call whose outcome goes to a future of the mailbox's event loop."""
 
     def describe(self, call: Call[Any]) -> tuple[str, str, str, int] | Failure:
-        """What a call asks for: its method, template, host and port."""
+        """The description of a call: its method, template, host and port."""
 
     def many(self, ordered: bool, options: Options | None, raw: bool) -> Many | Failure:
         """Begins to retrieve many deals, whose identifiers are pushed one at a time."""
@@ -1668,8 +1669,8 @@ class Engine:
         raw: bool,
         ledger: tuple[str, str | None, bool] | None,
     ) -> Many | Failure:
-        """Begins to create many agents, whose calls are pushed one at a time. A ledger is (its path, what its keys are
-        called or None, whether what is unknown there is sent again)."""
+        """Begins to create many agents, whose calls are pushed one at a time. A ledger is (its path, the name of its
+        keys or None, whether rows that are unknown there are sent again)."""
 
     def deal_stream(
         self,
@@ -1681,33 +1682,33 @@ class Engine:
         returns_errors: bool,
         own_thread: bool,
     ) -> DealStream | Failure:
-        """Begins to retrieve deals into a table, whose identifiers are pushed as they are wanted; `scale` is None for
+        """Begins to retrieve deals into a table, with identifiers pushed as they are wanted; `scale` is None for
         decimals as strings."""
 
 @final
 class Waiting:
-    """A call that has taken longer than a moment, and moves on while it is waited for."""
+    """A call that has taken longer than a moment, and makes progress while it is waited for."""
 
     def wait(self) -> Any:
-        """Waits a little. Returns what the call came to, or this object while it is still in flight."""
+        """Waits briefly. Returns the result of the call, or this object while it is still in flight."""
 
     def abort(self) -> None:
         """Aborts the call, if it is still in flight, and closes its connection."""
 
 def settle_ledger(path: str, found: list[tuple[str, str | None]]) -> Failure | None:
-    """Notes what has become of rows: `found` has a pair for each, its key and its agent's identifier or None."""
+    """Notes what became of rows: `found` has a pair for each, its key and its agent's identifier or None."""
 
 def look_up_in_ledger(
     path: str, keys: str | None, rows: list[str]
 ) -> list[tuple[Outcome, str | None, int | None] | None] | Failure:
-    """What a ledger has of rows, by their keys, which may have a name: of each that the next run does not send again its
-    outcome, its agent's identifier and its status, and None of the others."""
+    """Looks up rows in a ledger by their keys, which may have a name: for each row that the next run does not send
+    again, its outcome, its agent's identifier and its status; for the others, None."""
 
 def move_ledger(path: str, base_url: str) -> Failure | None:
     """Notes that the service has another base URL from now on."""
 
 def open_mailbox(event_loop: Any, deliver: Any) -> Mailbox:
-    """Opens the mailbox of the loop that the weak reference is to. `deliver` is called on the loop, with the
+    """Opens the mailbox of the loop that the weak reference refers to. `deliver` is called on the loop, with the
     mailbox, when something has come."""
 
 @final
@@ -1715,106 +1716,107 @@ class Mailbox:
     """The mailbox of one event loop."""
 
     def first(self) -> tuple[Any, Any] | None:
-        """The first future, and what there is for it: a value, or a failure. Both stay in the mailbox. None when
-        it is empty: that ends the delivery."""
+        """The first future, and what there is for it: a value, or a failure. Both stay in the mailbox. None if the
+        mailbox is empty, which ends the delivery."""
 
     def next(self, future: Any) -> tuple[Any, Any] | None:
-        """Takes the first future out, which has what there was for it, and returns what comes next as `first` does.
-        It ends where its caller ends it, in Python code."""
+        """Takes out the first future, which has been served, and returns the next one as `first` does. The future is
+        destroyed by the caller, in Python code."""
 
 @final
 class Pending:
-    """A call in flight on the thread in the background."""
+    """A call in flight on the background thread."""
 
     def abort(self) -> None:
         """Aborts the call, if it is still in flight."""
 
 @final
 class Many:
-    """Calls in flight. The caller pushes what is asked for, and never has more of it out than it wants to."""
+    """Calls in flight. The caller pushes the inputs, and never has more of them in flight than it wants."""
 
     def push(self, inputs: list[tuple[Any, Watch | None]], index: int) -> Failure | None:
-        """Adds what is asked for to what is in flight, each with its Watch or None: an identifier; or the Call that creates
-        an agent, or None for a row that is not to be sent, of which an error comes, and with it the row's key or None.
-        `index` is the place of the first.
-        Where one is of the wrong type, none of them is added."""
+        """Adds inputs to the calls in flight, each with its Watch or None. An input is an identifier; or, with the row's
+        key or None, the Call that creates an agent, or None for a row that is not to be sent, which yields an error.
+        `index` is the position of the first. If one of them has the wrong type, none is added."""
 
     def cancel(self, inputs: list[tuple[Any, Watch | None]], index: int) -> Failure | None:
-        """Gives up what is in flight, and what is added here as in `push`, which is not sent. What there is to know of each
-        comes as the rest does."""
+        """Gives up the calls in flight, and the inputs added here as in `push`, which are not sent. What is known about
+        each is delivered like other results."""
 
     @property
     def pushed(self) -> int:
-        """How many were pushed, ever."""
+        """How many were pushed in total."""
 
     @property
     def in_flight(self) -> int:
         """How many were pushed and not taken."""
 
     def take(self, ready: list[tuple[int, str | None, Any, tuple[bool, str | None, Failure | None] | None]]) -> Failure | None:
-        """Takes out what has come, each as (index, identifier or key or None, value or failure, record or None). They go to
-        the front of `ready`, the last of them first: the next one is always at its end. A record is (whether an earlier
-        run did it, its agent's identifier or None, why the ledger does not have it or None)."""
+        """Takes out the results that have come, each as (index, identifier or key or None, value or failure, record or
+        None). They go to the front of `ready`, the last one first, so the next one is always at its end. A record is
+        (whether it is from an earlier run, its agent's identifier or None, why the ledger does not have it or None)."""
 
     def wait(self) -> Failure | None:
-        """Waits a little for something to come, on the calling thread."""
+        """Waits briefly, on the calling thread, for a result to come."""
 
     def wait_for_end(self) -> bool:
-        """Waits a little for the end of what was given up, and says whether it has come: then its ledger is closed."""
+        """Waits briefly for the end of the calls that were given up, and returns whether it has come: then the ledger is
+        closed."""
 
     def tell(self, mailbox: Mailbox, future: Any) -> Failure | None:
-        """Resolves the future of the mailbox's event loop once something has come."""
+        """Resolves the future of the mailbox's event loop once a result has come."""
 
     def close(self) -> None:
-        """Cancels what is in flight, of which nothing comes any more."""
+        """Cancels the calls in flight, which then yield no results."""
 
 @final
 class DealStream:
-    """Deals in flight into a table."""
+    """Deals on their way into a table."""
 
     def push(
         self, ids: list[str], watches: list[Watch] | Watch | None, index: int, is_last: bool
     ) -> Failure | None:
-        """Adds identifiers to what is to be retrieved. `watches` has the Watch of each of the first so many, or is one for
-        all, or None. `index` is the place of the first. Where one is of the wrong type, none of them is."""
+        """Adds identifiers to be retrieved. `watches` has a Watch for each of the first identifiers, or is one for all,
+        or None. `index` is the position of the first. If one of them has the wrong type, none is added."""
 
     def news(self) -> tuple[int, bool, list[tuple[int, Failure | None]], bool] | Failure:
         """What has happened: how many deals have come, whether more identifiers are wanted, the calls with a Watch of
-        their own that have ended, with the failure of each, and whether all has ended. None of it is told twice."""
+        their own that have ended, with the failure of each, and whether everything has ended. Nothing is reported
+        twice."""
 
     def batch(self) -> Table | Failure | None:
         """The next batch, as a table, if one has come."""
 
     def failed(self) -> tuple[int, str, Failure] | Failure | None:
-        """The deal that has ended it, if one has: its index, its identifier, and its failure."""
+        """The deal whose failure has ended the stream, if there is one: its index, its identifier, and its failure."""
 
     def whole(self, tables: list[Table]) -> Table | Failure:
-        """These tables as one, with the errors of the deals that failed, where they are to be returned."""
+        """These tables combined into one, with the errors of the deals that failed, if they are to be returned."""
 
     def errors(self) -> Table | Failure | None:
-        """The deals that failed, as a table, where they are to be returned. Raised as a failure before all deals have come."""
+        """The deals that failed, as a table, if they are to be returned. A failure if not all deals have come yet."""
 
     def wait(self, for_the_end: bool) -> Failure | None:
-        """Waits a little, on the calling thread, for a batch, for more identifiers to be wanted, or for the end; or for
-        the end alone."""
+        """Waits briefly, on the calling thread, for a batch, for more identifiers to be wanted, or for the end; or only
+        for the end."""
 
     def tell(self, mailbox: Mailbox, future: Any) -> Failure | None:
-        """Resolves the future of the mailbox's event loop once a batch has come, more identifiers are wanted, or it has
-        ended."""
+        """Resolves the future of the mailbox's event loop once a batch has come, more identifiers are wanted, or the
+        stream has ended."""
 
     def capsule(self) -> object:
-        """The batches as a stream of Arrow's, in a capsule. It retrieves while it is read, and what is in flight is
-        cancelled with it."""
+        """The batches as an Arrow stream, in a capsule. It retrieves while it is read, and releasing it cancels the
+        calls in flight."""
 
     def close(self) -> None:
-        """Cancels what is in flight."""
+        """Cancels the calls in flight."""
 
 def deal_schema(scale: int | None) -> Schema | Failure:
     """The columns of a table of deals."""
 
 @final
 class Schema:
-    """The columns of a table of deals. Its text lists them."""
+    """The columns of a table of deals. Its text form lists them."""
 
     @property
     def names(self) -> list[str]:
@@ -1837,14 +1839,14 @@ class Table:
 
     @property
     def errors(self) -> Table | None:
-        """The errors of the deals that failed, as a table, where they were to be returned; otherwise None."""
+        """The errors of the deals that failed, as a table, if they were to be returned; otherwise None."""
 
     def __arrow_c_schema__(self) -> object:
         """The schema for another library, as Arrow's PyCapsule interface has it."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The rows for another library, as Arrow's PyCapsule interface has it. The schema is what it is: one that is asked
-        for is the caller's to cast to."""
+        """The rows for another library, as Arrow's PyCapsule interface has it. A requested schema is not applied:
+        casting to it is up to the caller."""
 
     def __len__(self) -> int: ...
 
@@ -1856,7 +1858,8 @@ class TableBuilder:
     """Fills a table with documents."""
 
     def push(self, documents: list[str | bytes | bytearray]) -> tuple[int, Failure] | Failure | None:
-        """Adds documents, but for blank ones. Where one cannot be read, and errors are not to be returned, its index and its failure."""
+        """Adds documents, except for blank ones. If one cannot be read, and errors are not to be returned, returns its
+        index and its failure."""
 
     def finish(self) -> Table | Failure:
         """The table."""
@@ -1880,14 +1883,14 @@ class NativeSandbox:
         """The agents created so far, in the order of creation: each as the response showed it, and what was sent."""
 
     def requests(self) -> list[dict[str, Any]] | Failure:
-        """The latest requests of /v1, in the order in which they were responded to, each by attribute; `at` in seconds
+        """The latest requests to /v1, in the order in which they were responded to, each by attribute; `at` in seconds
         since 1970."""
 
     def clear_requests(self) -> Failure | None:
         """Forgets the requests so far."""
 
     def fail_next(self, fault: str) -> Failure | None:
-        """Has something go wrong with requests to come: a fault, as JSON."""
+        """Makes something go wrong with future requests: a fault, as JSON."""
 
     def clear_faults(self) -> Failure | None:
         """Removes every fault that has not happened as often as it should."""
@@ -1896,7 +1899,7 @@ class NativeSandbox:
         """Adds a deal, a JSON text; one with the same id is replaced."""
 
     def reset(self) -> Failure | None:
-        """Brings back the beginning: no agents, the deals that the server started with, no faults and no requests."""
+        """Restores the initial state: no agents, the deals that the server started with, no faults and no requests."""
 
     def close(self) -> None:
         """Stops the server at once."""

@@ -127,7 +127,7 @@ class Agents:
         included: keep the iterator in a variable.
 
         With a ledger, a job survives a crash of its process or of the machine: run again over the same rows, it
-        creates the agents of rows that are new or were not sent, and no others.
+        sends those that are new or were not sent, and returns what the ledger says about the others.
 
         >>> client.agents.create_many(rows, ledger="agents.ndjson", key="email", on_error="return")
 

@@ -225,9 +225,7 @@ def _command(
         return parser
     service = parser.add_argument_group("the service")
     service.add_argument("--base-url", metavar="URL", help="its address, such as https://deals.example.com")
-    service.add_argument(
-        "--timeout", type=_positive, metavar="SECONDS", help="the time limit of a call (default: 60)"
-    )
+    service.add_argument("--timeout", type=_positive, metavar="SECONDS", help="the time limit of a call (default: 60)")
     service.add_argument("--ca-file", metavar="FILE", help="certificates (PEM) whose issuers are also trusted")
     service.add_argument(
         "--client-cert", metavar="FILE", help="your certificate and its key (PEM), if the service asks for one"
