@@ -60,7 +60,7 @@ def test_without_arguments_there_is_the_help() -> None:
     [
         (["deals"], "the following arguments are required: COMMAND"),
         (["deal"], "the following arguments are required: ID"),
-        (["deal", "a", KEY], "that is more than the command takes"),
+        (["deal", "a", KEY], "too many arguments"),
         (["deal", "a", "--service-key", KEY], "there is no option --service-key here; the service key goes into"),
         (["check", f"--key={KEY}"], "there is no option --key here; the service key goes into DEALKIT_SERVICE_KEY"),
         (["check", f"--shout={KEY}"], "there is no option --shout here"),
@@ -79,7 +79,7 @@ def test_wrong_use_says_what_is_wrong_and_shows_no_value(arguments: list[str], t
     ("url", "key", "told"),
     [
         ("https://deals.example.com", "", "the service key is missing: put it into the environment variable"),
-        ("", KEY, "the address of the service is missing: say it with --base-url https://"),
+        ("", KEY, "the address of the service is missing: pass it with --base-url https://"),
         ("deals.example.com", KEY, "the base URL is not an absolute URL such as https://deals.example.com"),
         ("http://deals.example.com", KEY, "the base URL is plain http to another machine"),
         ("https://deals.example.com", f"{KEY} ", "DEALKIT_SERVICE_KEY must be 1 to 1024 visible ASCII characters"),
@@ -229,8 +229,8 @@ def test_colours_are_for_terminals(dealkit_sandbox: Sandbox) -> None:
     ("fault", "code", "told"),
     [
         ({"status": 401}, 3, "The service does not accept the key in DEALKIT_SERVICE_KEY."),
-        ({"status": 403}, 3, "The service knows the key, but does not allow it this."),
-        ({"status": 404}, 1, "The service knows no such deal."),
+        ({"status": 403}, 3, "The service knows the key, but the key does not allow this."),
+        ({"status": 404}, 1, "The service has no such deal."),
         ({"status": 429, "retry_after": 0}, 3, "The service asks for fewer requests."),
         ({"status": 500}, 3, "The service has failed. Try again later"),
         ({"status": 302}, 3, "302 Found"),
@@ -295,10 +295,10 @@ def test_check(dealkit_sandbox: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("fault", "code", "key", "told"),
     [
-        ({"status": 401}, 3, "not accepted", "Is it the key of this service, and whole?"),
-        ({"status": 403}, 3, "not allowed to read deals", "Ask whoever issued it for the permission."),
-        ({"status": 503}, 3, "cannot be told", "The service has failed."),
-        ({"status": 404, "body": "<h1>Not found</h1>"}, 0, "accepted", "look at the path in the base URL"),
+        ({"status": 401}, 3, "not accepted", "Is it the key for this service, and is it complete?"),
+        ({"status": 403}, 3, "not allowed to read deals", "Ask whoever issued it for permission."),
+        ({"status": 503}, 3, "unclear whether it is accepted", "The service has failed."),
+        ({"status": 404, "body": "<h1>Not found</h1>"}, 0, "accepted", "check the path in the base URL"),
         ({"status": 200, "body": '{"id": "d"}'}, 0, "accepted", ""),
     ],
 )
@@ -327,8 +327,8 @@ def test_check_of_a_service_that_is_not_there(peer: Any) -> None:
 
     # A login page, as of a hotel's network, is not a response of the service.
     done = dealkit("check", url=peer(answer(200, "<h1>Log in</h1>", {"Content-Type": "text/html"})).url)
-    assert done.code == 3 and "it did not respond as it should" in checked(done)["Reached"]
-    assert "no login page in between?" in done.shown
+    assert done.code == 3 and "but it did not respond as it should" in checked(done)["Reached"]
+    assert "Is there a login page in between?" in done.shown
 
 
 def test_check_through_a_proxy_that_is_not_there() -> None:
@@ -341,7 +341,7 @@ def test_check_over_tls(authority: Authority, service: Any) -> None:
     tls: TlsPeer = service(authority.issue(), response=answer(404))
     done = dealkit("check", "--ca-file", authority.file, url=tls.url)
     assert done.code == 0, done.shown
-    assert checked(done)["Secure"] == "yes: TLS 1.3 or 1.2, with a certificate that is trusted"
+    assert checked(done)["Secure"] == "yes: TLS 1.3 or 1.2, with a trusted certificate"
 
     done = dealkit("check", url=tls.url)
     assert done.code == 3 and checked(done)["Reached"].startswith("no, after ")

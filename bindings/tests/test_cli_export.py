@@ -160,10 +160,10 @@ def test_ids_as_people_have_them(sandbox: Sandbox, tmp_path: Path) -> None:
             url=sandbox.url, cwd=tmp_path, given=given,
         )  # fmt: skip
 
-    (tmp_path / "ids.txt").write_bytes(b"\xef\xbb\xbfg_1\r\n\r\n  g_2 \r\ng_1\r\ng_2")
+    (tmp_path / "ids.txt").write_bytes(b"\xef\xbb\xbfg_1\r\n\r\n  g_2 \r\ng_1\r\ng_2\r\ng_1")
     done = export("ids.txt")
     assert done.shown == "2 deals in o.ndjson\n"
-    assert done.told == "dealkit: 2 ids stood there more than once; each deal is retrieved once\n"
+    assert done.told == "dealkit: 3 repeated ids skipped: each deal is retrieved once\n"
     assert [deal.id for deal in written(tmp_path / "o.ndjson")] == ["g_1", "g_2"]
 
     assert export("-", "g_3\n").shown == "1 deal in o.ndjson\n"
@@ -175,7 +175,7 @@ def test_ids_as_people_have_them(sandbox: Sandbox, tmp_path: Path) -> None:
     for name in ("ID", "Deal-ID", "deal_id", "DealId"):
         (tmp_path / "ids.tsv").write_text(f"name\t{name}\nx\tg_4\n")
         done = export("ids.tsv")
-        assert (done.shown, done.told) == ("1 deal in o.ndjson\n", f"dealkit: the ids are those of the column {name}\n")
+        assert (done.shown, done.told) == ("1 deal in o.ndjson\n", f"dealkit: reading the ids from the column {name}\n")
     must = "must have a column named id or deal_id in its first row; "
     (tmp_path / "wrong.csv").write_text("name,Number\nx,g_1\n")
     assert export("wrong.csv") == (
@@ -184,13 +184,13 @@ def test_ids_as_people_have_them(sandbox: Sandbox, tmp_path: Path) -> None:
     # The first line may be an id, so the message does not repeat it.
     (tmp_path / "wrong.csv").write_text("g_canary\ng_2\n")
     assert export("wrong.csv").told == (
-        f"dealkit: wrong.csv {must}a list of ids without a header goes into a file that ends in .txt\n"
+        f"dealkit: wrong.csv {must}put a list of ids without a header into a file that ends in .txt\n"
     )
     (tmp_path / "wrong.csv").write_text("id,x,Deal ID\ng_1,y,g_2\n")
     assert export("wrong.csv").told == (
-        "dealkit: wrong.csv: the ids may be in any of the columns id, Deal ID; keep one of them\n"
+        "dealkit: wrong.csv: the ids could be in any of the columns id, Deal ID; keep only one of them\n"
     )
-    assert export("-", "\n \n").told == "dealkit: there is no id in standard input\n"
+    assert export("-", "\n \n").told == "dealkit: there are no ids in standard input\n"
     assert export("nothing.txt").told == "dealkit: nothing.txt cannot be read: No such file or directory\n"
     (tmp_path / "latin.txt").write_bytes(b"g_1\n\xe9\n")
     assert export("latin.txt").told == "dealkit: latin.txt: line 2 is not UTF-8\n"
@@ -203,8 +203,8 @@ def test_what_fails_is_in_a_file_of_its_own(sandbox: Sandbox, tmp_path: Path) ->
     assert (done.code, done.told) == (1, "")
     assert done.shown == (
         "2 of 5 deals in d.ndjson\n"
-        "3 could not be retrieved; d.ndjson.failed.csv says why. Once that is mended, this retrieves them into a file "
-        "beside the first:\n"
+        "3 could not be retrieved; d.ndjson.failed.csv says why. Once that is fixed, this retrieves them into another "
+        "file:\n"
         "  dealkit deals export --ids d.ndjson.failed.csv --out d-2.ndjson\n"
     )
     failed = rows(tmp_path / "d.ndjson.failed.csv")
@@ -273,20 +273,21 @@ def test_what_was_stopped_goes_on(
     else:
         assert done.code == {signal.SIGINT: 130, signal.SIGTERM: 143}[how]
         kept = re.match(
-            r"dealkit: stopped\nKept: (\d+) deals in (.*) and what could not be retrieved, 1, in (.*)\. To ", done.told
+            r"dealkit: stopped\nKept: (\d+) deals in (.*) and 1 deal that could not be retrieved, in (.*)\. To ",
+            done.told,
         )
         assert kept and [kept[2], kept[3]] == [f"{out}.part", f"{out}.failed.csv"]
         # One of the ids is not a deal, so it is not among the deals that are kept.
         saved = json.loads(out.with_name(f"{out.name}.part.json").read_text())
         assert int(kept[1]) == saved["done"] - 1
-        assert done.told.endswith(f"To go on, run the same command again:\n  dealkit {' '.join(command)}\n")
+        assert done.told.endswith(f"To continue, run the same command again:\n  dealkit {' '.join(command)}\n")
 
     sandbox.clear_faults()
     sandbox.clear_requests()
     done = dealkit(*command, url=sandbox.url)
     assert done.code == 1 and done.shown.startswith("300 of 301 deals in ")
     assert re.search(
-        r"going on where the last run stopped: \d+ of 301 deals are done, of which 1 could not be ", done.told
+        r"resuming where the last run stopped: \d+ of 301 deals are done, of which 1 could not be ", done.told
     )
     # Deals already on disk are not retrieved again, except those that were in flight or not yet written.
     assert 0 < len(sandbox.requests) <= COUNT - 15
@@ -305,7 +306,7 @@ def test_what_was_stopped_belongs_to_its_ids_and_its_service(sandbox: Sandbox, i
     wait_until_saved(process, out, 1)
 
     # While it runs, nobody else may write the file.
-    assert dealkit(*command, url=sandbox.url).told == f"dealkit: another dealkit is writing {out}\n"
+    assert dealkit(*command, url=sandbox.url).told == f"dealkit: another dealkit process is writing {out}\n"
     process.send_signal(signal.SIGINT)
     assert end(process).code == 130
     sandbox.clear_faults()
@@ -316,7 +317,7 @@ def test_what_was_stopped_belongs_to_its_ids_and_its_service(sandbox: Sandbox, i
         assert refused.code == 2 and "of other ids or from another service" in refused.told
     ids.write_text("g_7\n")
     refused = dealkit(*command, url=sandbox.url)
-    assert refused.code == 2 and "begin anew with --restart" in refused.told
+    assert refused.code == 2 and "start over with --restart" in refused.told
     assert part.read_bytes() == kept
 
     assert dealkit(*command, "--restart", url=sandbox.url).shown == f"1 deal in {out}\n"
@@ -335,9 +336,9 @@ def test_a_service_that_fails_ends_the_export(sandbox: Sandbox, ids: Path, tmp_p
     sandbox.clear_faults()
     sandbox.fail_next(status=500, times=None, after=100)
     done = dealkit(*command, url=sandbox.url)
-    assert done.code == 3 and "To go on, run the same command again:" in done.told
+    assert done.code == 3 and "To continue, run the same command again:" in done.told
     sandbox.clear_faults()
-    assert "going on where the last run stopped: " in dealkit(*command, url=sandbox.url).told
+    assert "resuming where the last run stopped: " in dealkit(*command, url=sandbox.url).told
     # Some of the deals in between may have failed before another one succeeded.
     failed = tmp_path / "d.ndjson.failed.csv"
     lost = [row["id"] for row in rows(failed)] if failed.exists() else []
@@ -404,7 +405,7 @@ def test_the_bar_on_a_terminal_and_ctrl_c(sandbox: Sandbox, ids: Path, tmp_path:
         assert terminal.end() == 130
         # The final message is below the progress bar.
         assert "\ndealkit: stopped\n" in terminal.screen
-        assert "To go on, run the same command again:" in terminal.screen
+        assert "To continue, run the same command again:" in terminal.screen
     sandbox.clear_faults()
     with Terminal(*command, url=sandbox.url, cwd=tmp_path, env={"NO_COLOR": "1"}) as terminal:
         assert terminal.end() == 0

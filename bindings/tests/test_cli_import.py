@@ -35,7 +35,7 @@ agents.csv: 6 rows, UTF-8, separated by semicolons
   Role                         role
   Phone                        phone
   Notes                        not sent
-  Tier                         not sent; if it is profile.tier: --map "Tier=profile.tier"
+  Tier                         not sent; if it holds profile.tier, add --map "Tier=profile.tier"
   profile.onboarding_complete  profile.onboarding_complete
 
 What is wrong
@@ -44,8 +44,8 @@ What is wrong
   row 3                Role                         must be one of COLLECTIVE_ADMIN, BROKER_ADMIN, OFFICE_ADMIN, ADMIN, AGENT
   row 3                Phone                        must be a plus sign followed by digits only, such as +15550100
   row 4                profile.onboarding_complete  must be TRUE or FALSE
-  row 6                                             has more cells than there are columns; is something in quotation marks missing them?
-  row 8 (as in row 2)  E-mail                       is that of an earlier row, and tells the rows apart: keep one of the two, or name another column with --key
+  row 6                                             has more cells than there are columns; are quotation marks missing around a cell?
+  row 8 (as in row 2)  E-mail                       is the same as in an earlier row, but must tell the rows apart: keep one of the two, or name another column with --key
 
 2 rows can be sent, 4 cannot
 """
@@ -126,7 +126,7 @@ def test_a_kind_of_mistake_is_told_once_with_its_rows(tmp_path: Path) -> None:
         [
             "6 rows: 337 (as in row 2), 338 (as in row 3), 339 (as in row 4), …",
             "email",
-            "is that of an earlier row, and tells the rows apart: keep one of the two, or name another column with --key",
+            "is the same as in an earlier row, but must tell the rows apart: keep one of the two, or name another column with --key",
         ],
     ]
     found = {row["row"]: row for row in read(tmp_path / "r.csv")}
@@ -143,7 +143,7 @@ def test_two_rows_of_one_address_are_pointed_out(tmp_path: Path, dealkit_sandbox
     done = dealkit("agents", "import", "agents.csv", "--key", "Number", "--dry-run", "--report", "r.csv", cwd=tmp_path)
     assert (
         "Worth a look\n  rows 4 (as in row 2), 5 (as in row 2)  email  "
-        "is that of an earlier row: keep one of the two, unless they are two agents\n\n4 rows can be sent, 0 cannot\n"
+        "is the same as in an earlier row: keep one of the two, unless they are two agents\n\n4 rows can be sent, 0 cannot\n"
     ) in done.shown
     assert done.code == 0 and "unless they are two agents (as in row 2)" in (tmp_path / "r.csv").read_text()
     assert imported("--key", "Number", sandbox=dealkit_sandbox, cwd=tmp_path).code == 0
@@ -158,13 +158,13 @@ def test_what_a_column_may_be_is_a_hint(tmp_path: Path) -> None:
     assert done.code == 2
     assert done.shown.splitlines()[2:] == [
         "  Column        goes to",
-        '  E-Mail        not sent; if it is email: --map "E-Mail=email"',
-        '  Surname       not sent; if it is last_name: --map "Surname=last_name"',
-        '  Mobile Phone  not sent; if it is phone: --map "Mobile Phone=phone"',
-        '  Phone 2       not sent; if it is phone: --map "Phone 2=phone"',
+        '  E-Mail        not sent; if it holds email, add --map "E-Mail=email"',
+        '  Surname       not sent; if it holds last_name, add --map "Surname=last_name"',
+        '  Mobile Phone  not sent; if it holds phone, add --map "Mobile Phone=phone"',
+        '  Phone 2       not sent; if it holds phone, add --map "Phone 2=phone"',
         "  first name    first_name",
         "  Vorname       not sent",
-        '  DOB           not sent; if it is date_of_birth: --map "DOB=date_of_birth"',
+        '  DOB           not sent; if it holds date_of_birth, add --map "DOB=date_of_birth"',
         "",
     ]
     assert done.told == (
@@ -208,7 +208,7 @@ def test_a_second_run_creates_nobody_twice(tmp_path: Path, dealkit_sandbox: Sand
     assert sorted(found) == ["2", "3", "4", "5", "6"]
     assert sorted(found.values()) == ["created", "created", "created", "rejected", "unknown"]
     assert len(dealkit_sandbox.agents) == 4
-    assert "import.ndjson records it: the same command creates nobody a second time." in done.shown
+    assert "import.ndjson records it: the same command creates no agent twice." in done.shown
     assert "example.com" not in (tmp_path / "import.ndjson").read_text()
 
     # One row more; the rest is unchanged.
@@ -237,14 +237,18 @@ def test_the_key_is_a_column(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
     head = "Number,email,first_name,last_name\n"
     (tmp_path / "agents.csv").write_text(f"{head}1,a@example.com,A,B\n2,a@example.com,A,B\n,c@example.com,A,B\n")
     done = imported("--dry-run", sandbox=dealkit_sandbox, cwd=tmp_path, yes=False)
-    assert "  row 3 (as in row 2)  email  is that of an earlier row, and tells the rows apart: " in done.shown
+    assert (
+        "  row 3 (as in row 2)  email  is the same as in an earlier row, but must tell the rows apart: " in done.shown
+    )
     done = imported("--key", "Number", sandbox=dealkit_sandbox, cwd=tmp_path)
     assert counts(done.shown) == {"created": 2, "rejected": 0, "unknown": 0, "invalid": 1}
-    assert "  row 4  Number  is empty, and tells the rows apart: fill it in, or name another " in done.shown
+    assert "  row 4  Number  is empty, but must tell the rows apart: fill it in, or name another " in done.shown
     assert {agent.email for agent in dealkit_sandbox.agents} == {"a@example.com"}
 
     wrong = imported("--key", "Nummer", sandbox=dealkit_sandbox, cwd=tmp_path)
-    assert wrong.code == 2 and wrong.told.startswith("dealkit: --key: there is no column Nummer; there are ")
+    assert wrong.code == 2 and wrong.told.startswith(
+        "dealkit: --key: there is no column Nummer; the columns are Number, email"
+    )
 
 
 def test_the_ledger_knows_what_its_keys_are_called(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
@@ -262,13 +266,14 @@ def test_the_ledger_knows_what_its_keys_are_called(tmp_path: Path, dealkit_sandb
             done = imported(*mapped, *others, "--ledger", ledger, *dry, sandbox=dealkit_sandbox, cwd=tmp_path)
             assert done.code == 2 and f'its keys are called "{name}", and those of this job "' in done.told
             assert done.told.endswith(
-                "\nWhich column holds the keys, --key says. If it is the same column as ever, give it its old name.\n"
+                "\n--key says which column holds the keys. If it is still the same column, give it its old name.\n"
             )
         assert not dealkit_sandbox.requests
     # Keys are identified by their field: tables name their columns as they like.
     (tmp_path / "agents.csv").write_text("email,first_name,last_name\na@example.com,A,B\n")
     done = imported("--ledger", "l1.ndjson", sandbox=dealkit_sandbox, cwd=tmp_path)
     assert (done.code, "1 of them in an earlier run" in done.shown) == (0, True)
+    assert "l1.ndjson already has 1 of them, which is not sent again: 1 created\n" in done.shown
 
 
 def test_a_dry_run_says_what_the_ledger_has(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
@@ -283,7 +288,7 @@ def test_a_dry_run_says_what_the_ledger_has(tmp_path: Path, dealkit_sandbox: San
     done = dealkit("agents", "import", "agents.csv", *dry, key="", cwd=tmp_path)
     assert (
         "5 rows can be sent, 0 cannot\n"
-        "agents.csv.ledger.ndjson has 3 of them, of which nothing is sent again: 1 created, 1 rejected, 1 unknown\n"
+        "agents.csv.ledger.ndjson already has 3 of them, which are not sent again: 1 created, 1 rejected, 1 unknown\n"
     ) in done.shown
     assert ledger.read_bytes() == before
     found = read(tmp_path / "dry.csv")
@@ -297,7 +302,7 @@ def test_a_dry_run_says_what_the_ledger_has(tmp_path: Path, dealkit_sandbox: San
     assert found[2]["agent_id"] == dealkit_sandbox.agents[1].id
 
     done = dealkit("agents", "import", "agents.csv", *dry, "--resend-unknown", key="", cwd=tmp_path)
-    assert "has 2 of them, of which nothing is sent again: 1 created, 1 rejected\n" in done.shown
+    assert " already has 2 of them, which are not sent again: 1 created, 1 rejected\n" in done.shown
 
 
 def fill_in(path: Path, found: dict[str, str]) -> None:
@@ -323,8 +328,8 @@ def test_rows_that_were_looked_up_are_settled(tmp_path: Path, dealkit_sandbox: S
     assert settle == ["ledger", "settle", "agents.csv.ledger.ndjson", "agents.csv.report.csv"]
 
     report = tmp_path / "agents.csv.report.csv"
-    nothing = "4 rows had nothing in agent_id, and stay as they are.\n"
-    said = f"agents.csv.ledger.ndjson has it already: nothing new is in agent_id.\n{nothing}"
+    nothing = "4 rows had nothing in agent_id and did not change.\n"
+    said = f"agents.csv.ledger.ndjson is up to date: agent_id contains nothing new.\n{nothing}"
     assert dealkit(*settle, cwd=tmp_path) == (0, said, "")
     # The rows looked up so far; the ledger is told later.
     there = {agent.email: agent.id for agent in dealkit_sandbox.agents}
@@ -335,8 +340,8 @@ def test_rows_that_were_looked_up_are_settled(tmp_path: Path, dealkit_sandbox: S
     done = dealkit(*settle, url="", key="", cwd=tmp_path)
     assert done == (
         0,
-        "agents.csv.ledger.ndjson has it: 1 row with an agent, 1 without.\n"
-        "2 rows had nothing in agent_id, and stay as they are.\n"
+        "agents.csv.ledger.ndjson updated: 1 row with an agent, 1 without.\n"
+        "2 rows had nothing in agent_id and did not change.\n"
         "The next import sends those without an agent.\n",
         "",
     )
@@ -393,12 +398,12 @@ def test_what_cannot_be_settled(tmp_path: Path, dealkit_sandbox: Sandbox) -> Non
         (
             "key,agent_id\nx-0,a_9\nx-1,\nx-0,none\n",
             2,
-            "found.csv: row 4 has the key of row 2; fill in agent_id in one ",
+            "found.csv: row 4 has the same key as row 2; fill in agent_id in only one ",
         ),
         (
             "name,agent_id\nCANARY,a_9\n",
             2,
-            "must have the columns key and agent_id, as the report of an import has; it has ",
+            "must have the columns key and agent_id, like the report of an import; it has ",
         ),
         ("key,agent_id\nCANARY,\n", 2, "no row of found.csv has anything in agent_id. Fill in what you have found"),
         ("key,agent_id\n,a_9\n", 2, "row 2 of found.csv cannot be settled: the ledger does not have its key"),
@@ -439,26 +444,26 @@ def test_a_service_that_has_moved(tmp_path: Path, dealkit_sandbox: Sandbox) -> N
 @pytest.mark.parametrize(
     ("content", "options", "told"),
     [
-        (b"", [], "agents.csv: the first row is empty; it must hold the names of the columns"),
+        (b"", [], "agents.csv: the first row is empty; it must contain the column names"),
         (
             b"a,b\n1,2\n",
             [],
             'needs. Say which does: --map "COLUMN=email" --map "COLUMN=first_name" --map "COLUMN=last_name"',
         ),
-        (b'sep=;\nemail,first_name,last_name\n"a,b,c\n', [], "line 3 is not as CSV has it"),
+        (b'sep=;\nemail,first_name,last_name\n"a,b,c\n', [], "line 3 is not valid CSV"),
         (
             b"email,first_name,last_name\n\xe9,b,c\n",
             [],
             'line 2 is not UTF-8; in a spreadsheet, save it as "CSV UTF-8"',
         ),
-        (b'email,first_name,last_name\n"a,b,c\n', [], "line 2 is not as CSV has it"),
+        (b'email,first_name,last_name\n"a,b,c\n', [], "line 2 is not valid CSV"),
         (
             b"PK\x03\x04...",
             [],
             'agents.csv is an .xlsx or .zip file, not CSV; in a spreadsheet, save it as "CSV UTF-8"',
         ),
-        (b"email,Email,first_name,last_name\n", [], "2 columns go to email: email, Email. Only one can"),
-        (b"e\x00m\x00", [], "is not a text in UTF-8"),
+        (b"email,Email,first_name,last_name\n", [], "2 columns go to email: email, Email. Only one may"),
+        (b"e\x00m\x00", [], "is not text in UTF-8"),
         (
             b"email,first_name,last_name\n",
             ["--map", "x"],
@@ -468,9 +473,9 @@ def test_a_service_that_has_moved(tmp_path: Path, dealkit_sandbox: Sandbox) -> N
         (
             b"email,first_name,last_name\n",
             ["--map", "email=mail"],
-            "--map: mail is no field of an agent. Did you mean email?",
+            "--map: mail is not a field of an agent. Did you mean email?",
         ),
-        (b"email,first_name,last_name\n", ["--encoding", "klingon"], "--encoding klingon is none that is known"),
+        (b"email,first_name,last_name\n", ["--encoding", "klingon"], "--encoding klingon is not a known encoding"),
         (b"email,first_name,last_name\n", ["--delimiter", ";;"], "--delimiter must be one character"),
     ],
 )
@@ -490,9 +495,9 @@ def test_tables_that_cannot_be_used(content: bytes, options: list[str], told: st
         ("cp1252", ";", "", ["--encoding", "cp1252"], "CP1252, separated by semicolons"),
         ("utf-8", "#", "", ["--delimiter", "#"], 'UTF-8, separated by "#"'),
         ("utf-8-sig", ";", "sep=;\r\n", ["--encoding", "utf-8"],
-         "UTF-8 with a byte-order mark, separated by semicolons, as its line sep= says"),
-        ("utf-8", "\t", "SEP=\t\n", [], "UTF-8, separated by tabs, as its line sep= says"),
-        ("utf-8", "^", '"sep=^"\n', [], 'UTF-8, separated by "^", as its line sep= says'),
+         "UTF-8 with a byte-order mark, separated by semicolons, as its sep= line says"),
+        ("utf-8", "\t", "SEP=\t\n", [], "UTF-8, separated by tabs, as its sep= line says"),
+        ("utf-8", "^", '"sep=^"\n', [], 'UTF-8, separated by "^", as its sep= line says'),
     ],
 )  # fmt: skip
 def test_tables_as_spreadsheets_write_them(
@@ -525,7 +530,7 @@ def test_tables_as_spreadsheets_write_them(
 def test_somebody_is_asked_on_a_terminal(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
     agents(tmp_path / "agents.csv", 2)
     done = imported(sandbox=dealkit_sandbox, cwd=tmp_path, yes=False, given="y\n")
-    assert done.code == 2 and "look at it with --dry-run, and then add --yes" in done.told
+    assert done.code == 2 and "check it with --dry-run, then add --yes" in done.told
     question = f"Create 2 agents at {dealkit_sandbox.url}"
     for answer, code, created in (("", 1, 0), ("n", 1, 0), ("y", 0, 2)):
         with Terminal("agents", "import", "agents.csv", url=dealkit_sandbox.url, cwd=tmp_path) as terminal:
@@ -540,7 +545,9 @@ def test_somebody_is_asked_on_a_terminal(tmp_path: Path, dealkit_sandbox: Sandbo
     agents(tmp_path / "agents.csv", 3)
     with Terminal("agents", "import", "agents.csv", url=dealkit_sandbox.url, cwd=tmp_path) as terminal:
         terminal.wait_for(f"Create 1 agent at {dealkit_sandbox.url}? [y/N] ")
-        assert "agents.csv.ledger.ndjson has 2 of them, of which nothing is sent again: 2 created\n" in terminal.screen
+        assert (
+            "agents.csv.ledger.ndjson already has 2 of them, which are not sent again: 2 created\n" in terminal.screen
+        )
         terminal.interrupt()
         assert terminal.end() == 130 and terminal.screen.endswith("[y/N] \ndealkit: stopped\n")
 
@@ -557,12 +564,12 @@ def test_ctrl_c_and_on(times: int, tmp_path: Path, dealkit_sandbox: Sandbox) -> 
     until(lambda: len(dealkit_sandbox.agents) >= 20, 60)
     until(lambda: any(request.fault and request.status is None for request in dealkit_sandbox.requests), 60)
     process.send_signal(signal.SIGINT)
-    told = until_told(process, "stopping: nothing more is sent, and what is in flight is waited for")
+    told = until_told(process, "stopping: nothing more is sent; waiting for the requests in flight")
     if times == 2:
         process.send_signal(signal.SIGINT)
     done = end(process)
     assert done.code == 130 and told
-    assert done.told.endswith(f"To go on, run the same command again:\n  dealkit {' '.join(command)}\n")
+    assert done.told.endswith(f"To continue, run the same command again:\n  dealkit {' '.join(command)}\n")
     found = counts(done.shown)
     assert found["created"] >= 20 and found["created"] + found["unknown"] + found["not-sent"] == 60
     assert 0 < found["not-sent"] and (found["unknown"] > 0) == (times == 2) and found["unknown"] <= 4
@@ -600,7 +607,7 @@ def test_killed_and_on(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
     ("fault", "code", "told", "sent"),
     [
         ({"status": 401}, 3, "The service does not accept the key", 1),
-        ({"status": 403}, 3, "The service knows the key, but does not allow it this.", 16),
+        ({"status": 403}, 3, "The service knows the key, but the key does not allow this.", 16),
         ({"status": 500}, 3, "The service has failed.", 21),
     ],
 )
@@ -631,7 +638,7 @@ def test_ledgers_that_cannot_be_used(tmp_path: Path, dealkit_sandbox: Sandbox) -
         "dealkit: no/report.csv cannot be written: there is no folder no; create it first\n",
     )
     done = imported("--report", "mine.txt", sandbox=dealkit_sandbox, cwd=tmp_path)
-    assert done.code == 2 and "mine.txt exists, and cannot be replaced by the report" in done.told
+    assert done.code == 2 and "mine.txt exists and is not a report of an import, so" in done.told
     assert (tmp_path / "mine.txt").read_text() == "mine\n"
     assert dealkit_sandbox.agents == []
 

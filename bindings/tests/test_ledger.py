@@ -188,7 +188,7 @@ def test_rows_whose_key_cannot_be_told_are_refused_alone(sandbox: Sandbox, ledge
     creations = [*client.agents.create_many(given, ledger=ledger, key=key, on_error="return")]
     assert [creation.outcome for creation in creations] == ["succeeded", *["not_sent"] * 5, "succeeded"]
     texts = [str(creation.error) for creation in creations]
-    assert "the key of the row cannot be told: KeyError" in texts[1] and "CANARY" not in texts[1]
+    assert "the key of the row cannot be determined: KeyError" in texts[1] and "CANARY" not in texts[1]
     assert "key must return a str for each row, not int" in texts[2]
     assert "no key, or an empty one" in texts[3]
     assert "UnicodeEncodeError" in texts[4]
@@ -201,8 +201,8 @@ def test_what_belongs_together_is_given_together(sandbox: Sandbox, ledger: Path)
     create_many: Any = client_of(sandbox).agents.create_many
     cases: list[tuple[dict[str, Any], str]] = [
         ({"ledger": ledger}, "with key="),
-        ({"key": email}, "key goes with a ledger"),
-        ({"resend_unknown": True}, "resend_unknown goes with a ledger"),
+        ({"key": email}, "key needs a ledger"),
+        ({"resend_unknown": True}, "resend_unknown needs a ledger"),
         ({"ledger": ledger, "key": 5}, "key must be the name of a field, or a function of a row, not int"),
         ({"ledger": 5, "key": email}, "ledger must be the path of a file, not int"),
         ({"ledger": ledger, "key": email, "resend_unknown": 1}, "resend_unknown must be a bool, not int"),
@@ -211,7 +211,7 @@ def test_what_belongs_together_is_given_together(sandbox: Sandbox, ledger: Path)
         with pytest.raises(TypeError, match=text):
             create_many(rows(1), **options)
     for key in ["emial", "", "E-mail", "profile.\ud800"]:
-        with pytest.raises(ValueError, match="key names no field of a row") as raised:
+        with pytest.raises(ValueError, match="key does not name a field of a row") as raised:
             create_many(rows(1), ledger=ledger, key=key)
         assert ("did you mean 'email'?" in str(raised.value)) is (key in ("emial", "E-mail"))
     assert not ledger.exists()
@@ -257,9 +257,9 @@ def test_a_row_without_the_field_that_is_its_key_is_refused_alone(sandbox: Sandb
     )
     assert [creation.outcome for creation in creations] == ["succeeded", *["not_sent"] * 4]
     texts = [str(creation.error) for creation in creations]
-    assert "profile.external_id is to be the key of the row: a str, not int" in texts[1]
+    assert "profile.external_id is the key of the row and must be a str, not int" in texts[1]
     assert "no key, or an empty one" in texts[2]
-    assert "the row has no profile.external_id to be its key: KeyError" in texts[4]
+    assert "the row has no profile.external_id to use as its key: KeyError" in texts[4]
 
 
 @BOTH
@@ -296,8 +296,8 @@ def test_what_cannot_be_settled_is_named_by_its_place_and_never_by_its_key(sandb
         ({"row1@example.com": "CANARY"}, LedgerError, "has that its agent was created"),
         ({"CANARY": ""}, LedgerError, "identifier is empty"),
         ({"CANARY\ud800": None}, ValueError, "the key of index 1 holds half of a surrogate pair"),
-        ({5: None}, TypeError, "the key of index 1 must be a str, not int"),
-        ({"CANARY": 5}, TypeError, "the agent's identifier of index 1 must be a str, not int"),
+        ({5: None}, TypeError, "the key at index 1 must be a str, not int"),
+        ({"CANARY": 5}, TypeError, "the agent's identifier at index 1 must be a str, not int"),
     ]
     for entry, of_class, text in cases:
         with pytest.raises(of_class, match=text) as raised:

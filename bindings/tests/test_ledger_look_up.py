@@ -54,7 +54,7 @@ def test_what_cannot_be_looked_up(tmp_path: Path, dealkit_sandbox: Sandbox) -> N
     wrong: list[tuple[Any, Any, type[Exception], str]] = [
         (1, [], TypeError, "path must be the path of a file, not int"),
         (ledger, CANARY, TypeError, "keys must be an iterable of str, not one str"),
-        (ledger, [CANARY, 1], TypeError, "the key of index 1 must be a str, not int"),
+        (ledger, [CANARY, 1], TypeError, "the key at index 1 must be a str, not int"),
         (ledger, ["\ud800canary"], ValueError, "the key of index 0 holds half of a surrogate pair, which is no text"),
     ]
     for path, keys, kind, text in wrong:

@@ -706,7 +706,7 @@ def test_a_closed_client(made: Made) -> None:
         lambda client: client.with_raw_response.deals.retrieve("d_1"),
         lambda client: client.with_raw_response.agents.create(**GOOD),
     ):
-        with pytest.raises(ConfigError, match="the client is closed; make another one"):
+        with pytest.raises(ConfigError, match="the client is closed; create another one"):
             made(call)
     refused(ConfigError, "the client is closed", lambda: made.many(["d_1"]))
 

@@ -342,7 +342,7 @@ def _checked_path(ledger: Any, key: Any, resend_unknown: Any) -> str | None:
     if ledger is None:
         given = "key" if key is not None else "resend_unknown" if resend_unknown else None
         if given is not None:
-            raise TypeError(f"{given} goes with a ledger: name its file with ledger=")
+            raise TypeError(f"{given} needs a ledger: name its file with ledger=")
         return None
     if key is None:
         raise TypeError('with a ledger each row needs a key: name its field with key=, such as key="email"')
@@ -361,7 +361,7 @@ def _named(key: str | Callable[[Any], object] | None) -> tuple[Callable[[Any], o
     if field not in _FIELDS or any("\ud800" <= character <= "\udfff" for character in key):
         close = close_match(field, _FIELDS - {field})
         hint = f"; did you mean {close!r}?" if close else ""
-        raise ValueError(f"key names no field of a row: {key!r}{hint}")
+        raise ValueError(f"key does not name a field of a row: {key!r}{hint}")
 
     def value(row: Any) -> object:
         try:
@@ -385,12 +385,14 @@ def _key_of(key: Callable[[Any], object], name: str | None, row: Any) -> str | D
             found = str.__str__(found)
             found.encode()
             return found  # type: ignore[no-any-return]
-        what = "key must return a str for each row" if name is None else f"{name} is to be the key of the row: a str"
+        what = (
+            "key must return a str for each row" if name is None else f"{name} is the key of the row and must be a str"
+        )
         return ConfigError(f"not sent: {what}, not {type(found).__name__}")
     except Exception as error:
         # Its text and its frames may be personal.
         clear_frames(error)
-        what = "the key of the row cannot be told" if name is None else f"the row has no {name} to be its key"
+        what = "the key of the row cannot be determined" if name is None else f"the row has no {name} to use as its key"
         refusal = ConfigError(f"not sent: {what}: {type(error).__name__}")
         refusal.__cause__ = error
         return refusal

@@ -88,7 +88,7 @@ class _Deals(Window[T]):
         with self._lock:
             many, ids = self._many, self._source
             if many is None or ids is None or self._taken or many.pushed:
-                raise RuntimeError("to_arrow() takes an iterator that no deal was taken from yet")
+                raise RuntimeError("call to_arrow() before taking any deal from the iterator")
             self._many = self._source = None
         many.close()
         return Retrieval(

@@ -104,7 +104,7 @@ def _validated(model: Any, value: Any, _: object) -> Any:
         raise _refused(model, [("model_type", f"Input should be a {model.__name__} or an object", ())])
     json_text = _native.json_text(model.__name__, _document(model, value, ()))
     if isinstance(json_text, _native.Failure):
-        raise _refused(model, [("dealkit_decode", "Input holds what cannot be written as JSON", ())])
+        raise _refused(model, [("dealkit_decode", "Input contains a value that cannot be written as JSON", ())])
     outcome = model._read(json_text)
     if not isinstance(outcome, _native.Failure):
         return outcome

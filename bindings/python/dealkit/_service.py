@@ -39,7 +39,7 @@ class Service:
         if self.engine is None:
             from dealkit.exceptions import ConfigError
 
-            raise ConfigError("the client is closed; make another one to make calls")
+            raise ConfigError("the client is closed; create another one to make calls")
         return self.engine
 
     def send(self, call: _native.Call[T], options: CallOptions) -> T:

@@ -284,13 +284,13 @@ class _Deals:
         ended the stream, it raises that deal's exception.
         """
         if not self._has_begun:
-            raise RuntimeError("no deal was retrieved yet: the errors are known after the last")
+            raise RuntimeError("no deal has been retrieved yet: the errors are known after the last one")
         self._retrieval.raise_failure()
         return unwrap(self._retrieval.native.errors())
 
     def _begin(self, own_thread: bool = False) -> Retrieval:
         if self._has_begun:
-            raise RuntimeError("the deals were taken from here before: call retrieve_many() again")
+            raise RuntimeError("these deals have already been taken: call retrieve_many() again")
         self._retrieval.begin(self._batch_size, self._scale, own_thread)
         self._has_begun = True
         return self._retrieval

@@ -132,7 +132,7 @@ def move(path: str | PathLike[str], base_url: str) -> None:
 def _text(what: str, value: Any, index: int) -> str:
     """The value as a plain str that is valid text."""
     if not isinstance(value, str):
-        raise TypeError(f"the {what} of index {index} must be a str, not {type(value).__name__}")
+        raise TypeError(f"the {what} at index {index} must be a str, not {type(value).__name__}")
     value = str.__str__(value)
     try:
         value.encode()

@@ -23,14 +23,14 @@ from dealkit.exceptions import (
 )
 
 NO_KEY = """\
-the service key is missing: put it into the environment variable DEALKIT_SERVICE_KEY. So that it stays out of the history
-of your shell, let the shell ask for it:
+the service key is missing: put it into the environment variable DEALKIT_SERVICE_KEY. To keep it out of your shell's
+history, let the shell ask for it:
   read -rs DEALKIT_SERVICE_KEY && export DEALKIT_SERVICE_KEY
 in PowerShell:
   $env:DEALKIT_SERVICE_KEY = Read-Host"""
 
 NO_ADDRESS = """\
-the address of the service is missing: say it with --base-url https://deals.example.com, or put it into the environment
+the address of the service is missing: pass it with --base-url https://deals.example.com, or put it into the environment
 variable DEALKIT_BASE_URL"""
 
 # The options of a client in dealkit's texts, by their names on the command line.
@@ -66,29 +66,29 @@ def _hint(error: DealkitError) -> str | None:
     match error:
         case AuthenticationError():
             return (
-                "The service does not accept the key in DEALKIT_SERVICE_KEY. Is it the key of this service, and whole? "
-                "Whoever issued it can say whether it is still valid."
+                "The service does not accept the key in DEALKIT_SERVICE_KEY. Is it the key for this service, and is it "
+                "complete? Whoever issued it can say whether it is still valid."
             )
         case PermissionDeniedError():
-            return "The service knows the key, but does not allow it this. Ask whoever issued it for the permission."
+            return "The service knows the key, but the key does not allow this. Ask whoever issued it for permission."
         case NotFoundError():
-            return "The service knows no such deal. Is the id right, and the address of the service?"
+            return "The service has no such deal. Are the id and the address of the service right?"
         case RateLimitError():
-            return (
-                "The service asks for fewer requests. Try again later, with a smaller --rate-limit where there is one."
-            )
+            return "The service asks for fewer requests. Try again later, with a lower --rate-limit if the command has one."
         case InternalServerError():
-            return "The service has failed. Try again later; its support can find the request by its id."
+            return "The service has failed. Try again later; the service's support can find the request by its id."
         case APIStatusError(status_code=407):
-            return "The proxy wants a user name and a password: they go into HTTPS_PROXY, as in http://user:password@proxy:3128."
+            return "The proxy requires a user name and a password: put them into HTTPS_PROXY, as in http://user:password@proxy:3128."
         case APITimeoutError():
-            return "The service took too long. Try again, with a larger --timeout perhaps; is a firewall in between?"
+            return (
+                "The service took too long. Try again, perhaps with a larger --timeout; is there a firewall in between?"
+            )
         case APIConnectionError(outcome="unknown"):
             return "The connection broke. Try again."
         case LedgerError(reason="other_keys"):
-            return "Which column holds the keys, --key says. If it is the same column as ever, give it its old name."
+            return "--key says which column holds the keys. If it is still the same column, give it its old name."
         case DecodeError():
-            return "That is not what this service should send. Is the base URL right, and no login page in between?"
+            return "This is not what the service should send. Is the base URL right? Is there a login page in between?"
     return None
 
 

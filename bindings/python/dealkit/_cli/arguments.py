@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 _ENVIRONMENT = """\
 environment:
   DEALKIT_SERVICE_KEY   the key issued to you; there is no option for it, since
-                        options can be seen by others and stay in the history
-  DEALKIT_BASE_URL      the address of the service, unless --base-url says it
+                        options are visible to others and stay in the shell's
+                        history
+  DEALKIT_BASE_URL      the address of the service, unless --base-url is given
   HTTPS_PROXY           the proxy to go through, if there is one
-  NO_COLOR              set to anything: no colours
+  NO_COLOR              no colours, if set to anything
 """
 
 
@@ -44,7 +45,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         names = [name.partition("=")[0] for name in unknown if name.startswith("--")]
         if any(name in ("--key", "--service-key", "--api-key") for name in names):
             parser.error(f"there is no option {names[0]} here; the service key goes into DEALKIT_SERVICE_KEY")
-        parser.error(f"there is no option {names[0]} here" if names else "that is more than the command takes")
+        parser.error(f"there is no option {names[0]} here" if names else "too many arguments")
     options.arguments = list(arguments)
     return options
 
@@ -60,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dealkit {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    deal = _command(commands, "deal", "ID", "show a deal", "Shows all of a deal.", _run_deal)
+    deal = _command(commands, "deal", "ID", "show a deal", "Shows the whole deal.", _run_deal)
     deal.add_argument("id", metavar="ID", help="the id of the deal")
     deal.add_argument("--json", action="store_true", help="print it as JSON, every digit as the service sent it")
 
@@ -69,8 +70,8 @@ def _parser() -> argparse.ArgumentParser:
         deals,
         "export",
         "--ids FILE --out FILE",
-        "write many deals into a file",
-        "Retrieves deals and writes them into a file.",
+        "write many deals to a file",
+        "Retrieves deals and writes them to a file.",
         _run_export,
     )
     _add_export(export)
@@ -81,20 +82,21 @@ def _parser() -> argparse.ArgumentParser:
         "import",
         "FILE",
         "create agents from a table",
-        "Creates an agent for each row of a CSV file, after showing what goes where and what is wrong.",
+        "Creates an agent for each row of a CSV file, after showing which column goes to which field and what "
+        "is wrong.",
         _run_import,
     )
     _add_import(imports)
 
-    ledger = _group(commands, "ledger", "note in the ledger of an import what you have found out")
+    ledger = _group(commands, "ledger", "record in the ledger of an import what you have found out")
     settle = _command(
         ledger,
         "settle",
         "LEDGER FILE",
-        "say what became of rows that are unknown or were rejected",
-        "Notes in the ledger of an import what became of rows: FILE is its report, with the agent's id in agent_id where "
-        "you have found the agent, and none where there is none, so that the next import sends the row. Where agent_id is "
-        "empty nothing changes. Nothing is sent.",
+        "record what became of rows that are unknown or were rejected",
+        "Records in the ledger of an import what became of rows. FILE is the import's report, with agent_id filled in: the "
+        "agent's id if you have found the agent, or none if there is no agent, so that the next import sends the row. "
+        "Rows with an empty agent_id do not change. Nothing is sent.",
         _run_settle,
         calls=False,
     )
@@ -107,9 +109,9 @@ def _parser() -> argparse.ArgumentParser:
         ledger,
         "move",
         "LEDGER URL",
-        "say that the service has another address",
-        "Notes in the ledger of an import that the service, the same with the same agents, has another address from now on. "
-        "Nothing is sent.",
+        "record that the service has another address",
+        "Records in the ledger of an import that the service, still the same and with the same agents, has another address "
+        "from now on. Nothing is sent.",
         _run_move,
         calls=False,
     )
@@ -120,8 +122,8 @@ def _parser() -> argparse.ArgumentParser:
         commands,
         "check",
         "",
-        "see whether the service can be reached and accepts the key",
-        "Asks the service for a deal that does not exist, and says how that went. Nothing is created or changed.",
+        "check whether the service can be reached and accepts the key",
+        "Asks the service for a deal that does not exist, and reports the result. Nothing is created or changed.",
         _run_check,
     )
     return parser
@@ -132,8 +134,8 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         "--ids",
         required=True,
         metavar="FILE",
-        help="the ids of the deals, one per line; a .csv or .tsv file with a column "
-        "named id or deal_id, in any case; or - for standard input. "
+        help="the ids of the deals: a file with one per line; a .csv or .tsv file with a column "
+        "named id or deal_id, in upper or lower case; or - for standard input. "
         "Blank lines are skipped, and an id that occurs twice is retrieved once",
     )
     parser.add_argument(
@@ -145,7 +147,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
     parser.add_argument(
-        "--restart", action="store_true", help="begin anew instead of resuming an earlier run that was stopped"
+        "--restart", action="store_true", help="start over instead of resuming an earlier run that was stopped"
     )
     _add_speed(parser, 16, "deals")
 
@@ -157,18 +159,19 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="COLUMN=FIELD",
-        help='the field that a column holds, as in "E-mail=email"; columns named like a field need none. Repeatable',
+        help='the field that a column holds, as in "E-mail=email"; not needed for columns named like a field. Repeatable',
     )
     parser.add_argument(
         "--ledger",
         metavar="FILE",
-        help="where to record what was sent and what came of it, so that a second run creates no agent twice "
+        help="where to record what was sent and its outcome, so that a second run creates no agent twice "
         "(default: the table's name with .ledger.ndjson)",
     )
     parser.add_argument(
         "--key",
         metavar="COLUMN",
-        help="the column that tells the rows apart in the ledger (default: that of profile.external_id, or else of email)",
+        help="the column that tells the rows apart in the ledger (default: that of profile.external_id, otherwise that of "
+        "email)",
     )
     parser.add_argument(
         "--resend-unknown",
@@ -203,7 +206,10 @@ def _add_speed(parser: argparse.ArgumentParser, concurrency: int, noun: str) -> 
         help=f"how many {noun} are in flight at the same time (default: {concurrency})",
     )
     parser.add_argument(
-        "--rate-limit", type=_positive, metavar="N", help="the most requests per second (default: no limit)"
+        "--rate-limit",
+        type=_positive,
+        metavar="N",
+        help="the maximum number of requests per second (default: no limit)",
     )
 
 
@@ -226,7 +232,7 @@ def _command(
     service = parser.add_argument_group("the service")
     service.add_argument("--base-url", metavar="URL", help="its address, such as https://deals.example.com")
     service.add_argument("--timeout", type=_positive, metavar="SECONDS", help="the time limit of a call (default: 60)")
-    service.add_argument("--ca-file", metavar="FILE", help="certificates (PEM) whose issuers are also trusted")
+    service.add_argument("--ca-file", metavar="FILE", help="certificates (PEM) of issuers to trust as well")
     service.add_argument(
         "--client-cert", metavar="FILE", help="your certificate and its key (PEM), if the service asks for one"
     )

@@ -37,7 +37,10 @@ def run(options: Namespace) -> int:
         return code_of(response)
     if response.problem is None:
         say()
-        say("The body of its 404 is not one of the interface. If nothing else works, look at the path in the base URL.")
+        say(
+            "The body of its 404 response is not one that the interface defines. If nothing else works, check the path in "
+            "the base URL."
+        )
     return DONE
 
 
@@ -48,10 +51,10 @@ def _findings(response: RawResponse[Deal] | DealkitError, where: str, took: str)
         case APIStatusError() | RawResponse():
             reached = f"yes, in {took}, over {response.http_version}"
         case _:
-            return [("Reached", f"yes, but in {took} it did not respond as it should")]
+            return [("Reached", f"yes, in {took}, but it did not respond as it should")]
     is_https = where.lower().startswith("https:")
     # The transport does not say which of the two versions it was.
-    secure = "yes: TLS 1.3 or 1.2, with a certificate that is trusted" if is_https else "no: plain HTTP"
+    secure = "yes: TLS 1.3 or 1.2, with a trusted certificate" if is_https else "no: plain HTTP"
     match response:
         case NotFoundError() | RawResponse():
             key = "accepted"
@@ -60,7 +63,7 @@ def _findings(response: RawResponse[Deal] | DealkitError, where: str, took: str)
         case PermissionDeniedError():
             key = "not allowed to read deals"
         case _:
-            key = "cannot be told"
+            key = "unclear whether it is accepted"
     return [("Reached", reached), ("Secure", secure), ("Key", key)]
 
 

@@ -87,7 +87,7 @@ class Columns:
             if (known := _field_named(field)) is None:
                 close = close_match(field, frozenset(FIELDS))
                 meant = f"did you mean {close}?" if close else f"The fields are: {_listed()}"
-                raise Failed(f"--map: {safe(field)} is no field of an agent. {meant[0].upper()}{meant[1:]}")
+                raise Failed(f"--map: {safe(field)} is not a field of an agent. {meant[0].upper()}{meant[1:]}")
             fields[self.index(name, "--map")] = known
         self.fields = fields
         """The field of each column, or None."""
@@ -105,7 +105,7 @@ class Columns:
             if found:
                 raise Failed(f"{option}: there is more than one column {safe(name)}; rename all but one")
             names = ", ".join(safe(column) or "(no name)" for column in self.header)
-            raise Failed(f"{option}: there is no column {safe(name)}; there are {names}")
+            raise Failed(f"{option}: there is no column {safe(name)}; the columns are {names}")
         return found[0]
 
     def key_name(self, index: int) -> str:
@@ -122,13 +122,13 @@ class Columns:
         for field in {*self.fields} - {None}:
             names = [name for name, of in zip(self.header, self.fields, strict=True) if of == field]
             if len(names) > 1:
-                raise Failed(f"{len(names)} columns go to {field}: {', '.join(map(safe, names))}. Only one can")
+                raise Failed(f"{len(names)} columns go to {field}: {', '.join(map(safe, names))}. Only one may")
 
     def shown(self) -> Iterator[tuple[str, str]]:
         """Each column and where it goes, for people."""
         for name, field in zip(self.header, self.fields, strict=True):
             meant = self._meant(name) if field is None else None
-            hint = f"; if it is {meant}: {_option(name, meant)}" if meant else ""
+            hint = f"; if it holds {meant}, add {_option(name, meant)}" if meant else ""
             yield safe(name) or "(no name)", field or f"not sent{hint}"
 
     def options_for_missing(self) -> str:

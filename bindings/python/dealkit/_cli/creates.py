@@ -35,7 +35,7 @@ _WORDS = {"succeeded": "created", "rejected": "rejected", "unknown": "unknown", 
 
 
 def ledger_of(options: Namespace) -> Path:
-    """The file that records what was sent and what came of it."""
+    """The file that records what was sent and its outcome."""
     return Path(options.ledger or f"{options.file}.ledger.ndjson")
 
 
@@ -87,7 +87,7 @@ class Creates:
                 self._take(progress)
             except KeyboardInterrupt:
                 progress.end()
-                tell("stopping: nothing more is sent, and what is in flight is waited for (Ctrl-C again gives it up)")
+                tell("stopping: nothing more is sent; waiting for the requests in flight (Ctrl-C again gives them up)")
                 self._creations.stop()
                 self._take(progress)
                 raise
@@ -118,10 +118,9 @@ class Creates:
         row, key = self._lines[index].number, self._lines[index].key
         if index < self._taken:
             # Ctrl-C came at the same moment as the response.
-            return Result(
-                row, key, "unknown", message="stopped as its response came: run the command again, the ledger has it"
-            )
-        return Result(row, key, "not sent", message="stopped before it was its turn")
+            message = "stopped as its response arrived: run the command again; the ledger has recorded its outcome"
+            return Result(row, key, "unknown", message=message)
+        return Result(row, key, "not sent", message="stopped before its turn")
 
     def _take(self, progress: Progress) -> None:
         for creation in self._creations:

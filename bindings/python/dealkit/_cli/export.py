@@ -43,12 +43,12 @@ def run(options: Namespace) -> int:
         raise Failed(f"{out} exists; choose another name, or replace it with --overwrite")
     found = read_ids(options.ids)
     if found.column not in (None, "id"):
-        tell(f"the ids are those of the column {safe(found.column or '')}")
+        tell(f"reading the ids from the column {safe(found.column or '')}")
     with connect(options) as client, Part(out, found.ids, address(options), restart=options.restart) as part:
         if found.duplicates:
-            tell(f"{counted(found.duplicates, 'id')} stood there more than once; each deal is retrieved once")
+            tell(f"{counted(found.duplicates, 'repeated id')} skipped: each deal is retrieved once")
         if part.at.done:
-            tell(f"going on where the last run stopped: {_so_far(part.at, len(found.ids))}")
+            tell(f"resuming where the last run stopped: {_so_far(part.at, len(found.ids))}")
         part.begin(form.header, _FAILED_HEADER)
         try:
             _retrieve(client, found.ids, part, form.line, options.concurrency)
@@ -86,7 +86,7 @@ def _retrieve(client: Client, ids: list[str], part: Part, line: Callable[[Deal],
                 if isinstance(deal, DealkitError) and _is_of_service(deal):
                     in_a_row.append(deal)
                     if len(in_a_row) >= max(_IN_A_ROW, 2 * concurrency):
-                        tell(f"{len(in_a_row)} calls in a row have failed; stopped with the last of them")
+                        tell(f"{len(in_a_row)} calls in a row have failed; stopped after the last of them")
                         raise deal
                 else:
                     has_service = True
@@ -130,8 +130,8 @@ def _sum_up(out: Path, total: int, failed: int) -> int:
         return DONE
     say(f"{total - failed:,} of {counted(total, 'deal')} in {out}")
     say(
-        f"{failed:,} could not be retrieved; {failed_of(out)} says why. Once that is mended, this retrieves them into a "
-        "file beside the first:"
+        f"{failed:,} could not be retrieved; {failed_of(out)} says why. Once that is fixed, this retrieves them into "
+        "another file:"
     )
     others = (out.with_name(f"{out.stem}-{number}{out.suffix}") for number in count(2))
     again = next(other for other in others if not other.exists())
@@ -154,7 +154,5 @@ def _left(part: Part, options: Namespace) -> str:
     out = Path(options.out)
     there = [f"{counted(part.at.done - part.at.failed, 'deal')} in {part_of(out)}"]
     if part.at.failed:
-        there.append(f"what could not be retrieved, {part.at.failed:,}, in {failed_of(out)}")
-    return (
-        f"\nKept: {' and '.join(there)}. To go on, run the same command again{same_ids}:\n  {command_line(arguments)}"
-    )
+        there.append(f"{counted(part.at.failed, 'deal')} that could not be retrieved, in {failed_of(out)}")
+    return f"\nKept: {' and '.join(there)}. To continue, run the same command again{same_ids}:\n  {command_line(arguments)}"

@@ -49,7 +49,7 @@ def form_of(out: Path) -> Form:
     """The kind of file that the extension of its name asks for."""
     ending = out.suffix.lower()
     if ending not in _FORMS:
-        raise Failed(f"--out must end in {' or '.join(_FORMS)}, which says how the file is written")
+        raise Failed(f"--out must end in {' or '.join(_FORMS)}, which selects the format")
     if ending == ".parquet":
         from dealkit._cli import parquet
 

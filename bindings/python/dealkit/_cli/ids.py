@@ -38,7 +38,7 @@ def read_ids(source: str) -> Ids:
         found = _lines(source)
     ids = list(dict.fromkeys(found))
     if not ids:
-        raise Failed(f"there is no id in {_name(source)}")
+        raise Failed(f"there are no ids in {_name(source)}")
     return Ids(ids, len(found) - len(ids), column)
 
 
@@ -65,11 +65,11 @@ def _column(path: Path) -> tuple[str, list[str]]:
 def _which_column(path: Path, header: list[str], fitting: list[str]) -> str:
     """Why no column, or more than one, can hold the ids, and what to do."""
     if fitting:
-        return f"{path}: the ids may be in any of the columns {_listed(fitting)}; keep one of them"
+        return f"{path}: the ids could be in any of the columns {_listed(fitting)}; keep only one of them"
     text = f"{path} must have a column named id or deal_id in its first row; "
     if len(header) == 1:
         # If there is no header, the first line is an id.
-        return text + "a list of ids without a header goes into a file that ends in .txt"
+        return text + "put a list of ids without a header into a file that ends in .txt"
     return text + f"it has {_listed(header)}. Rename the one that holds the ids"
 
 

@@ -20,7 +20,9 @@ from dealkit._cli.table_file import Table, read_table
 from dealkit._client import Client
 from dealkit.exceptions import APIConnectionError, AuthenticationError, LedgerError
 
-_RUNNING = "the import has not ended: the ledger has what became of the row, and the same command goes on"
+_RUNNING = (
+    "the import has not ended: the ledger records what became of the row, and the same command resumes the import"
+)
 
 
 def run(options: Namespace) -> int:
@@ -77,7 +79,8 @@ def _show_known(known: dict[int, Result], ledger: Path) -> None:
     """Says how many rows are not sent because an earlier run has sent them."""
     kinds = Counter(result.came_to for result in known.values())
     parts = ", ".join(f"{kinds[kind]:,} {kind}" for kind in ("created", "rejected", "unknown") if kinds[kind])
-    say(f"{safe(str(ledger))} has {len(known):,} of them, of which nothing is sent again: {parts}")
+    verb = "is" if len(known) == 1 else "are"
+    say(f"{safe(str(ledger))} already has {len(known):,} of them, which {verb} not sent again: {parts}")
 
 
 def _ask_whether(count: int, options: Namespace) -> None:
@@ -85,7 +88,7 @@ def _ask_whether(count: int, options: Namespace) -> None:
     if options.yes or not count:
         return
     if not is_terminal(sys.stdin):
-        raise Failed("nobody can be asked whether this is right: look at it with --dry-run, and then add --yes")
+        raise Failed("nobody can be asked to confirm this: check it with --dry-run, then add --yes")
     # The question refers to this output, which must come first.
     sys.stdout.flush()
     question = f"Create {counted(count, 'agent')} at {safe(address(options))}? [y/N] "
@@ -113,7 +116,7 @@ def _import(client: Client, plan: Plan, options: Namespace, written: Report) -> 
         if error.reason != "other_service":
             raise
         move = command_line(["ledger", "move", str(ledger_of(options)), address(options)])
-        raise Failed(f"{explanation(error)}\nTo note that it is the same service:\n  {move}") from None
+        raise Failed(f"{explanation(error)}\nIf it is the same service, record that with:\n  {move}") from None
     interrupt = None
     try:
         creates.run()
@@ -127,13 +130,13 @@ def _import(client: Client, plan: Plan, options: Namespace, written: Report) -> 
     say()
     ledger = ledger_of(options)
     say(f"{safe(str(written.path))} says what became of each row.")
-    say(f"{safe(str(ledger))} records it: the same command creates nobody a second time.")
+    say(f"{safe(str(ledger))} records it: the same command creates no agent twice.")
     again = f"  {command_line(options.arguments)}"
     if any(result.came_to in ("unknown", "rejected") for result in results):
         say()
         say(_how_to_settle(ledger, written.path, results))
         say(again)
-    go_on = f"To go on, run the same command again:\n{again}"
+    go_on = f"To continue, run the same command again:\n{again}"
     if interrupt is not None:
         raise Interrupted(f"stopped. {go_on}") from interrupt
     if creates.stopped_by is not None:
@@ -146,10 +149,10 @@ def _how_to_settle(ledger: Path, written: Path, results: list[Result]) -> str:
     parts = []
     if any(result.came_to == "unknown" for result in results):
         parts.append(
-            "Look for the rows that are unknown at the service, and write what you find into the column agent_id of the "
-            "report: the agent's id, or none where there is no agent."
+            "Look up the unknown rows at the service, and enter what you find in the report's column agent_id: the "
+            "agent's id, or none if there is no agent."
         )
     if any(result.came_to == "rejected" for result in results):
-        parts.append("Once a rejected row is mended, write none for it.")
+        parts.append("Once a rejected row is corrected, enter none for it.")
     settle = command_line(["ledger", "settle", str(ledger), str(written)])
     return f"{' '.join(parts)} Then:\n  {settle}"

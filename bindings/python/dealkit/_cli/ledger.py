@@ -26,7 +26,7 @@ def settle(options: Namespace) -> int:
     filled = [entry for entry in entries if entry.agent_id]
     if not filled:
         raise Failed(
-            f"no row of {path} has anything in agent_id. Fill in what you have found: the agent's id, or {_NO_AGENT} where "
+            f"no row of {path} has anything in agent_id. Fill in what you have found: the agent's id, or {_NO_AGENT} if "
             "there is no agent"
         )
     _refuse_doubles(path, filled)
@@ -39,11 +39,11 @@ def settle(options: Namespace) -> int:
         ledger.settle(options.ledger, found)
     none = sum(agent_id is None for agent_id in found.values())
     if news:
-        say(f"{safe(options.ledger)} has it: {counted(len(news) - none, 'row')} with an agent, {none:,} without.")
+        say(f"{safe(options.ledger)} updated: {counted(len(news) - none, 'row')} with an agent, {none:,} without.")
     else:
-        say(f"{safe(options.ledger)} has it already: nothing new is in agent_id.")
+        say(f"{safe(options.ledger)} is up to date: agent_id contains nothing new.")
     if left := len(entries) - len(filled):
-        say(f"{counted(left, 'row')} had nothing in agent_id, and stay as they are.")
+        say(f"{counted(left, 'row')} had nothing in agent_id and did not change.")
     if none:
         say("The next import sends those without an agent.")
     return DONE
@@ -60,7 +60,10 @@ def move(options: Namespace) -> int:
 
 def _refuse_missing(path: str) -> None:
     if not Path(path).exists():
-        raise Failed(f"there is no ledger {safe(path)}: an import has named it as it ended, and --ledger names another")
+        raise Failed(
+            f"there is no ledger {safe(path)}: an import prints the name of its ledger when it ends; its --ledger option "
+            "sets another"
+        )
 
 
 @contextmanager
@@ -80,4 +83,6 @@ def _refuse_doubles(path: Path, filled: list[Entry]) -> None:
     first: dict[str, Entry] = {}
     for entry in filled:
         if (of := first.setdefault(entry.key, entry)) is not entry:
-            raise Failed(f"{path}: row {entry.row} has the key of row {of.row}; fill in agent_id in one of the two")
+            raise Failed(
+                f"{path}: row {entry.row} has the same key as row {of.row}; fill in agent_id in only one of them"
+            )

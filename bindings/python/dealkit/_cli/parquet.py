@@ -18,7 +18,7 @@ _AT_A_TIME = 10_000
 _NO_PYARROW = """\
 Parquet files are written with pyarrow, which is not installed here. Install it:
   pip install 'dealkit[parquet]'
-or export to .ndjson or .csv, which need nothing"""
+or export to .ndjson or .csv, which need no other package"""
 
 
 def require() -> None:

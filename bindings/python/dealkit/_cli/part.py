@@ -56,7 +56,7 @@ class Part:
         self._part = _Appender(part_of(out))
         try:
             if not self._part.lock():
-                raise Failed(f"another dealkit is writing {out}")
+                raise Failed(f"another dealkit process is writing {out}")
             if restart:
                 self._state.unlink(missing_ok=True)
             self.at = self._found()
@@ -109,11 +109,11 @@ class Part:
         except FileNotFoundError:
             return Position()
         except ValueError:
-            raise Failed(f"{self._state} cannot be read; begin anew with --restart") from None
+            raise Failed(f"{self._state} cannot be read; start over with --restart") from None
         if any(state.get(name) != value for name, value in self._job.items()):
             raise Failed(
-                f"{self._part_name()} is of an export that was stopped, of other ids or from another service. Run that "
-                "one again to go on with it, choose another --out, or begin anew with --restart"
+                f"{self._part_name()} belongs to a stopped export of other ids or from another service. Run that one "
+                "again to continue it, choose another --out, or start over with --restart"
             )
         return Position(**{name: state[name] for name in Position._fields})
 
@@ -154,7 +154,7 @@ class _Appender:
     def cut(self, length: int) -> None:
         """Truncates the file to this length."""
         if os.fstat(self._file.fileno()).st_size < length:
-            raise Failed(f"{self.path} is shorter than when it was left; begin anew with --restart")
+            raise Failed(f"{self.path} is shorter than the last run left it; start over with --restart")
         self._file.truncate(length)
         self._file.seek(length)
         self._length = length

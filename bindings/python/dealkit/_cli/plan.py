@@ -10,11 +10,12 @@ from dealkit._cli.report import Result
 from dealkit._cli.screen import safe
 from dealkit._cli.table_file import Row, Table
 
-_NO_KEY = "is empty, and tells the rows apart: fill it in, or name another column with --key"
+_NO_KEY = "is empty, but must tell the rows apart: fill it in, or name another column with --key"
 _SAME_KEY = (
-    "is that of an earlier row, and tells the rows apart: keep one of the two, or name another column with --key"
+    "is the same as in an earlier row, but must tell the rows apart: keep one of the two, or name another column with "
+    "--key"
 )
-_SAME_EMAIL = "is that of an earlier row: keep one of the two, unless they are two agents"
+_SAME_EMAIL = "is the same as in an earlier row: keep one of the two, unless they are two agents"
 
 
 class Line(NamedTuple):
@@ -92,7 +93,7 @@ def _by_row(mistakes: list[Mistake]) -> dict[int, list[str]]:
 def _mistakes(row: Row, agent: dict[str, Any], columns: Columns) -> list[Mistake]:
     mistakes = []
     if any(row.cells[len(columns.header) :]):
-        text = "has more cells than there are columns; is something in quotation marks missing them?"
+        text = "has more cells than there are columns; are quotation marks missing around a cell?"
         mistakes.append(Mistake(row.number, "", text))
     # A copy, since validation empties the dict that it is given.
     for violation in agent_violations({**agent}):

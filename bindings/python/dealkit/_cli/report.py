@@ -21,9 +21,9 @@ _HEADER = ("row", "key", "outcome", "agent_id", "status", "message", "earlier_ru
 _MEANINGS = {
     "created": "",
     "rejected": "refused by the service",
-    "unknown": "may have become agents or not",
-    "not sent": "run the command again, and they are",
-    "invalid": "mend them, and run the command again",
+    "unknown": "may or may not have become agents",
+    "not sent": "run the command again to send them",
+    "invalid": "correct them, and run the command again",
 }
 """The possible results of a row, and what they mean."""
 
@@ -127,7 +127,7 @@ def read(path: Path, encoding: str | None = None, delimiter: str | None = None) 
     at = {letters(name): place for place, name in enumerate(found.header)}
     if "key" not in at or "agentid" not in at:
         names = ", ".join(safe(name) or "(no name)" for name in found.header)
-        raise Failed(f"{path} must have the columns key and agent_id, as the report of an import has; it has {names}")
+        raise Failed(f"{path} must have the columns key and agent_id, like the report of an import; it has {names}")
     places = at["key"], at["agentid"]
     return [
         Entry(row.number, *(row.cells[place] if place < len(row.cells) else "" for place in places))
@@ -153,8 +153,8 @@ class Report:
                 self._filled_in = {entry.key: entry.agent_id for entry in read(path) if entry.agent_id}
             except Failed as failed:
                 raise Failed(
-                    f"{path} exists, and cannot be replaced by the report of this import, since it is none: {failed}. "
-                    "Name another file with --report"
+                    f"{path} exists and is not a report of an import, so the report of this one cannot replace it: "
+                    f"{failed}. Name another file with --report"
                 ) from None
         refuse_no_folder(path)
         self._new = path.with_name(path.name + ".new")

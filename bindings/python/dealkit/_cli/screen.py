@@ -161,7 +161,7 @@ class Progress:
         done = self._done - self._begun_with
         if seconds >= 1 and done:
             rate = done / seconds
-            parts.append(f"{rate:,.0f} a second" if rate >= 10 else f"{rate:,.1f} a second")
+            parts.append(f"{rate:,.0f} per second" if rate >= 10 else f"{rate:,.1f} per second")
             if self._done < self._total:
                 parts.append(f"{_duration((self._total - self._done) / rate)} left")
         return ", ".join(parts)

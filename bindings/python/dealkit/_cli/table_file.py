@@ -58,16 +58,16 @@ def read_table(path: Path, encoding: str | None = None, delimiter: str | None = 
         records = [[cell.strip() for cell in record] for record in reader]
     except csv.Error as error:
         raise Failed(
-            f"{path}: line {lines_before + reader.line_num} is not as CSV has it ({error}); is a quotation mark missing, or one too many?"
+            f"{path}: line {lines_before + reader.line_num} is not valid CSV ({error}); is a quotation mark missing, or is there one too many?"
         ) from None
     if not records or not any(records[0]):
-        raise Failed(f"{path}: the first row is empty; it must hold the names of the columns")
+        raise Failed(f"{path}: the first row is empty; it must contain the column names")
     rows = [Row(number, cells) for number, cells in enumerate(records[1:], 2) if any(cells)]
     if len(records[0]) > 1:
         separator = DELIMITERS.get(delimiter, f'"{delimiter}"')
         understood += f", separated by {separator}"
         if delimiter == said:
-            understood += ", as its line sep= says"
+            understood += ", as its sep= line says"
     else:
         understood += ", one column"
     return Table(records[0], rows, delimiter, understood)
@@ -83,7 +83,7 @@ def _decoded(path: Path, encoding: str | None) -> tuple[str, str]:
     try:
         text = data.decode(encoding)
     except LookupError:
-        raise Failed(f"--encoding {encoding} is none that is known; try utf-8, cp1252, latin-1 or utf-16") from None
+        raise Failed(f"--encoding {encoding} is not a known encoding; try utf-8, cp1252, latin-1 or utf-16") from None
     except UnicodeError as error:
         start = error.start if isinstance(error, UnicodeDecodeError) else 0
         line = data.count(b"\n", 0, start) + 1
@@ -92,9 +92,7 @@ def _decoded(path: Path, encoding: str | None) -> tuple[str, str]:
             "encoding: --encoding cp1252 is that of Windows in western Europe and America"
         ) from None
     if "\0" in text:
-        raise Failed(
-            f"{path} is not a text in {encoding.upper()}; if it is CSV, name its encoding: --encoding utf-16-le"
-        )
+        raise Failed(f"{path} is not text in {encoding.upper()}; if it is CSV, name its encoding: --encoding utf-16-le")
     if marked is None:
         return text, encoding.upper()
     # If another encoding was named, the byte-order mark is a character, which is not part of the first name.
