@@ -5,7 +5,6 @@ use std::{
     future::IntoFuture,
     net::TcpListener,
     pin::pin,
-    process::Command,
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -655,7 +654,7 @@ fn from_env_says_which_variable_is_missing_or_wrong() {
 #[cfg(unix)]
 #[test]
 fn from_env_survives_what_is_not_unicode() {
-    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt, process::Command};
 
     let mut command = Command::new(std::env::current_exe().unwrap());
     let output = command

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::{self, process::command, send};
+use crate::support::{process::command, send};
 use dealkit_server::{Fault, Reading, Sandbox};
 
 const README: &str = include_str!("../../README.md");
@@ -106,7 +106,7 @@ fn the_curl_commands_work() {
     {
         return;
     }
-    let server = support::process::Running::quiet(&[]);
+    let server = crate::support::process::Running::quiet(&[]);
     let commands: Vec<String> = README
         .lines()
         .filter(|line| line.starts_with("curl "))
