@@ -33,7 +33,7 @@ pub(crate) fn field(model: &str, field: &Field, value: &Bound<'_, PyAny>) -> Out
     let text = |expected: &str| {
         let text = value.cast::<PyString>().map_err(|_| wrong(expected))?;
         text.to_str()
-            .map_err(|_| unfit("holds half of a surrogate pair, which no JSON text can"))
+            .map_err(|_| unfit("contains an unpaired surrogate, which JSON text cannot contain"))
     };
     Ok(match field.kind {
         Kind::Text | Kind::Interned => PyString::new(py, text("a str")?).into_any().unbind(),
@@ -102,7 +102,7 @@ pub(crate) fn field(model: &str, field: &Field, value: &Bound<'_, PyAny>) -> Out
                     (Some(name), Some(value)) => copy.set_item(name, value)?,
                     _ => {
                         return Err(wrong(
-                            "a mapping of str to str, without half surrogate pairs",
+                            "a mapping of str to str, without unpaired surrogates",
                         ));
                     }
                 }

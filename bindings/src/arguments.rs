@@ -44,7 +44,7 @@ pub(crate) fn text(name: impl fmt::Display, value: &Bound<'_, PyAny>) -> Outcome
     })?;
     let text = text.to_str().map_err(|_| {
         Failure::Value(format!(
-            "{name} holds half of a surrogate pair, which cannot be sent"
+            "{name} contains an unpaired surrogate, which cannot be sent"
         ))
     })?;
     Ok(text.to_owned())

@@ -253,7 +253,7 @@ impl Drop for DealStream {
 }
 
 const IN_PARENT: &str =
-    "these deals are in flight to another process, which this one was forked from";
+    "these deals are in flight in another process, from which this one was forked";
 
 /// Works on a stream on a thread that does nothing else and ends with it.
 fn on_own_thread(work: impl Future + Send + 'static) -> io::Result<()> {
@@ -497,7 +497,7 @@ impl DealStream {
         entry(py, || {
             if self.shared.state.lock().end.is_none() {
                 return Err(Failure::Runtime(
-                    "the errors are known once the last deal has come".to_owned(),
+                    "the errors are known once the last deal has arrived".to_owned(),
                 ));
             }
             Ok(self.table_of_errors())
@@ -585,7 +585,7 @@ impl Iterator for Reader {
                 }
                 Err(End::Broken(text)) => text,
                 Err(End::Whole | End::Cancelled) => {
-                    "the stream was closed before the last deal had come".to_owned()
+                    "the stream was closed before the last deal had arrived".to_owned()
                 }
             }
         } else {

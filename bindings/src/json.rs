@@ -97,7 +97,7 @@ pub(crate) fn fields<'py>(
 /// For errors that cannot occur: a Json was checked when it was made.
 fn internal() -> PyErr {
     PyRuntimeError::new_err(
-        "what should be JSON is not: this is a bug in dealkit, please report it",
+        "a text that should be JSON is not: this is a bug in dealkit, please report it",
     )
 }
 

@@ -333,7 +333,7 @@ impl Many {
             Ok(())
         } else {
             Err(Failure::Runtime(
-                "what is in flight here belongs to another process, which this one was forked from"
+                "the calls in flight here belong to another process, from which this one was forked"
                     .to_owned(),
             ))
         }

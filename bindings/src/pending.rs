@@ -125,7 +125,7 @@ impl Content {
         entry(py, || match self {
             Content::News => Ok(py.None().into_bound(py)),
             Content::Lost => Err(Failure::Runtime(
-                "the call came to no end: this is a bug in dealkit, please report it".to_owned(),
+                "the call never ended: this is a bug in dealkit, please report it".to_owned(),
             )),
             Content::Outcome {
                 result,

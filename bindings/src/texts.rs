@@ -15,7 +15,7 @@ pub(crate) fn raw_json<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, 
     entry(py, || {
         let text = text
             .to_str()
-            .map_err(|_| Failure::Value("text holds half of a surrogate pair".to_owned()))?;
+            .map_err(|_| Failure::Value("text contains an unpaired surrogate".to_owned()))?;
         let json = Json::parse(text)
             .map_err(|error| Failure::Value(format!("text is not JSON: {error}")))?;
         Ok(json::raw(py, json)?)

@@ -39,7 +39,7 @@ impl Waiting {
         let progress = call.and_then(|call| {
             if Handle::try_current().is_ok() {
                 return Err(Failure::Config(
-                    "a call that waits was made on a thread of a Rust async runtime, which it would stall"
+                    "a blocking call was made on a thread of a Rust async runtime, which it would stall"
                         .to_owned(),
                 ));
             }

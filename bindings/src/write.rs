@@ -115,7 +115,9 @@ fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<
 
 /// For errors that cannot occur: the content of a model was checked when it was made.
 fn internal() -> PyErr {
-    PyRuntimeError::new_err("a model holds what cannot be written: this is a bug in dealkit")
+    PyRuntimeError::new_err(
+        "a model contains a value that cannot be written: this is a bug in dealkit",
+    )
 }
 
 /// Writes a string.
@@ -380,7 +382,7 @@ impl Writer {
                 Ok(text) => self.text(text),
                 Err(_) => self.refuse(
                     place,
-                    "must be Unicode text, got half of a surrogate pair".to_owned(),
+                    "must be Unicode text, got an unpaired surrogate".to_owned(),
                 ),
             }
         } else if let Ok(truth) = value.cast::<PyBool>() {

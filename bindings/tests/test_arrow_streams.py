@@ -281,7 +281,7 @@ def test_closing_ends_a_stream(client: Client) -> None:
     with client.deals.retrieve_many(itertools.islice(itertools.repeat("d_1"), 10_000)).to_arrow(batch_size=5) as table:
         reader = pyarrow.RecordBatchReader.from_stream(table)
         assert reader.read_next_batch().num_rows == 5
-    with pytest.raises(pyarrow.ArrowInvalid, match="the stream was closed before the last deal had come"):
+    with pytest.raises(pyarrow.ArrowInvalid, match="the stream was closed before the last deal had arrived"):
         reader.read_all()
 
 

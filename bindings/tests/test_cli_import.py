@@ -392,9 +392,9 @@ def test_what_cannot_be_settled(tmp_path: Path, dealkit_sandbox: Sandbox) -> Non
         (
             "key,agent_id\nx-0,\nCANARY,a_9\n",
             2,
-            "row 3 of found.csv cannot be settled: the ledger does not have its key",
+            "row 3 of found.csv cannot be settled: its key is not in the ledger",
         ),
-        ("Key;Agent ID\nx-0;a_9\n\nx-1;CANARY\n", 2, "row 4 of found.csv cannot be settled: the ledger has that its "),
+        ("Key;Agent ID\nx-0;a_9\n\nx-1;CANARY\n", 2, "row 4 of found.csv cannot be settled: the ledger records that its "),
         (
             "key,agent_id\nx-0,a_9\nx-1,\nx-0,none\n",
             2,
@@ -406,7 +406,7 @@ def test_what_cannot_be_settled(tmp_path: Path, dealkit_sandbox: Sandbox) -> Non
             "must have the columns key and agent_id, like the report of an import; it has ",
         ),
         ("key,agent_id\nCANARY,\n", 2, "no row of found.csv has anything in agent_id. Fill in what you have found"),
-        ("key,agent_id\n,a_9\n", 2, "row 2 of found.csv cannot be settled: the ledger does not have its key"),
+        ("key,agent_id\n,a_9\n", 2, "row 2 of found.csv cannot be settled: its key is not in the ledger"),
     ]
     for text, code, told in cases:
         (tmp_path / "found.csv").write_text(text)

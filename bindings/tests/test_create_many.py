@@ -743,7 +743,7 @@ if child == 0:
         try:
             work()
         except RuntimeError as error:
-            assert "belongs to another process" in str(error), error
+            assert "belong to another process" in str(error), error
         else:
             os._exit(1)
     creations.close()

@@ -297,7 +297,7 @@ def test_a_port_that_does_not_speak_tls(retries: int, dealkit_sandbox: Sandbox) 
     url = dealkit_sandbox.url.replace("http:", "https:")
     with Client(base_url=url, service_key="k", max_retries=retries) as client:
         with pytest.raises(
-            APIConnectionError, match="the port does not speak TLS; is its URL http:// and not"
+            APIConnectionError, match="the port does not speak TLS; should its URL begin with http://"
         ) as caught:
             client.deals.retrieve("d_1")
     assert (caught.value.outcome, caught.value.attempts) == ("not_sent", 1)

@@ -291,11 +291,11 @@ def test_what_cannot_be_settled_is_named_by_its_place_and_never_by_its_key(sandb
     in_order(client, rows=rows(2), ledger=ledger, concurrency=1)
     before = ledger.read_bytes()
     cases: list[tuple[dict[Any, Any], type[Exception], str]] = [
-        ({"CANARY@example.com": None}, LedgerError, "does not have its key"),
-        ({"row1@example.com": None}, LedgerError, "has that its agent was created"),
-        ({"row1@example.com": "CANARY"}, LedgerError, "has that its agent was created"),
+        ({"CANARY@example.com": None}, LedgerError, "its key is not in the ledger"),
+        ({"row1@example.com": None}, LedgerError, "records that its agent was created"),
+        ({"row1@example.com": "CANARY"}, LedgerError, "records that its agent was created"),
         ({"CANARY": ""}, LedgerError, "identifier is empty"),
-        ({"CANARY\ud800": None}, ValueError, "the key of index 1 holds half of a surrogate pair"),
+        ({"CANARY\ud800": None}, ValueError, "the key at index 1 contains an unpaired surrogate"),
         ({5: None}, TypeError, "the key at index 1 must be a str, not int"),
         ({"CANARY": 5}, TypeError, "the agent's identifier at index 1 must be a str, not int"),
     ]
@@ -304,7 +304,7 @@ def test_what_cannot_be_settled_is_named_by_its_place_and_never_by_its_key(sandb
             settle(ledger, {"row0@example.com": None, **entry})
         if isinstance(raised.value, LedgerError):
             assert (raised.value.reason, raised.value.index) == ("refused", 1)
-            assert str(raised.value).startswith(f"ledger {ledger}: the entry of index 1 cannot be settled: ")
+            assert str(raised.value).startswith(f"ledger {ledger}: the entry at index 1 cannot be settled: ")
             assert pickle.loads(pickle.dumps(raised.value)).index == 1
         frame = raised.value.__traceback__
         while (frame := frame and frame.tb_next) is not None:
@@ -327,10 +327,10 @@ def test_a_ledger_that_a_job_has_is_not_written_by_others(sandbox: Sandbox, ledg
     sandbox.fail_next(act_then_reset=True)
     with client.agents.create_many(rows(3), ledger=ledger, key=email, on_error="return", concurrency=1) as many:
         next(many)
-        with pytest.raises(LedgerError, match="another job is writing it") as raised:
+        with pytest.raises(LedgerError, match="another job is writing to it") as raised:
             settle(ledger, {})
         assert raised.value.reason == "in_use"
-        with pytest.raises(LedgerError, match="another job is writing it"):
+        with pytest.raises(LedgerError, match="another job is writing to it"):
             move(ledger, sandbox.url)
     settle(ledger, {"row0@example.com": None})
     with pytest.raises(LedgerError, match="name the ledger of a job"):
@@ -407,7 +407,7 @@ def test_a_ledger_that_cannot_be_written_is_refused(sandbox: Sandbox, ledger: Pa
     ledger.chmod(0o444)
     with as_nobody():
         error = refusal(client, ledger)
-    assert error.reason == "io" and "allow that, or name another file" in str(error)
+    assert error.reason == "io" and "make it writable, or name another file" in str(error)
 
 
 def test_a_ledger_is_for_one_job_at_a_time(sandbox: Sandbox, ledger: Path) -> None:
@@ -442,7 +442,7 @@ def test_a_ledger_is_for_one_process_at_a_time_and_free_after_its_end(sandbox: S
         assert other.stdout is not None
         assert other.stdout.readline() == "open\n"
         assert refusal(client, ledger).reason == "in_use"
-        with pytest.raises(LedgerError, match="another job is writing it"):
+        with pytest.raises(LedgerError, match="another job is writing to it"):
             settle(ledger, {})
         other.kill()
         other.communicate()
@@ -530,7 +530,7 @@ for limit in range(0, 2400, 60):
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     full += [creation.error for creation in creations if creation.outcome == "not_sent"]
     assert full and all(isinstance(error, LedgerError) and error.reason == "io" for error in full)
-    assert "make room, and run the job again: it goes on where it stopped" in str(full[0]), full[0]
+    assert "make room, and run the job again: it resumes where it stopped" in str(full[0]), full[0]
     sent = [creation for creation in creations if creation.outcome != "not_sent"]
     assert all(creation.outcome == "succeeded" and creation.agent_id for creation in sent)
     lost = {creation.key for creation in sent if creation.ledger_error is not None}

@@ -49,13 +49,13 @@ def test_what_cannot_be_looked_up(tmp_path: Path, dealkit_sandbox: Sandbox) -> N
     with pytest.raises(LedgerError, match='its keys are called "email", and those of this job "phone"') as raised:
         look_up(ledger, [CANARY], key="phone")
     assert raised.value.reason == "other_keys" and CANARY not in str(raised.value)
-    with pytest.raises(LedgerError, match="no regular file"):
+    with pytest.raises(LedgerError, match="not a regular file"):
         look_up(tmp_path, [CANARY])
     wrong: list[tuple[Any, Any, type[Exception], str]] = [
         (1, [], TypeError, "path must be the path of a file, not int"),
         (ledger, CANARY, TypeError, "keys must be an iterable of str, not one str"),
         (ledger, [CANARY, 1], TypeError, "the key at index 1 must be a str, not int"),
-        (ledger, ["\ud800canary"], ValueError, "the key of index 0 holds half of a surrogate pair, which is no text"),
+        (ledger, ["\ud800canary"], ValueError, "the key at index 0 contains an unpaired surrogate, which is not valid text"),
     ]
     for path, keys, kind, text in wrong:
         with pytest.raises(kind) as caught:

@@ -147,7 +147,7 @@ def test_https_goes_through_a_tunnel(secure: Any, proxy: Any) -> None:
         assert b"proxy" not in request.lower() and b"x-service-key" in request.lower()
     for user in (None, "ada:password"):
         refused = through.url if user is None else through.url_for(user)
-        told = "the proxy refuses to connect: 407 Proxy Authentication Required; does its URL hold the right user"
+        told = "the proxy refuses to connect: 407 Proxy Authentication Required; does its URL contain the right user"
         fail(url, told, 1, ca_file=ca_file, proxy=refused)
 
 

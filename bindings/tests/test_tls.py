@@ -190,7 +190,7 @@ def test_certificates_that_are_not_right(authority: Authority, service: Any) -> 
     told = "expired on 2025-03-01; the service has to renew it, unless this machine's clock is wrong"
     all_fail(expired.url, told, ca_file=authority.file)
     named = service(authority.issue("deals.example.com"))
-    told = "is for deals.example.com, and not for the host in base_url; is that host right?"
+    told = "is for deals.example.com, not for the host in base_url; is that host right?"
     all_fail(named.url, told, ca_file=authority.file)
 
 
@@ -218,7 +218,7 @@ def test_client_cert_that_is_missing_or_refused(
     ):
         for error in outcomes(peer.url, ca_file=authority.file, client_cert=client_cert):
             # A service this close may have closed the connection before dealkit has sent anything.
-            closed = "the service closed the connection when it had seen the certificate in client_cert"
+            closed = "the service closed the connection after it had seen the certificate in client_cert"
             assert told in str(error) or closed in str(error), error
             assert (type(error), error.outcome, error.attempts) == (APIConnectionError, "not_sent", 1)
     assert peer.requests == []
@@ -234,18 +234,18 @@ def test_files_that_cannot_be_used(authority: Authority, other: Authority, tmp_p
     cut.write_bytes(certificate.read_bytes()[:300])
     binary = tmp_path / "binary.pem"
     binary.write_bytes(bytes(range(256)))
-    no_key = "holds no private key that can be read: it takes PEM without a password"
+    no_key = "contains no private key that can be read: it must be PEM without a password"
     cases: list[tuple[Any, str]] = [
-        ({"ca_file": key}, f"ca_file {key} holds no certificate: it takes PEM"),
-        ({"ca_file": cut}, f"ca_file {cut} is not whole PEM"),
-        ({"ca_file": binary}, f"ca_file {binary} holds no certificate"),
+        ({"ca_file": key}, f"ca_file {key} contains no certificate: it must be PEM"),
+        ({"ca_file": cut}, f"ca_file {cut} is not complete PEM"),
+        ({"ca_file": binary}, f"ca_file {binary} contains no certificate"),
         ({"ca_file": tmp_path}, f"ca_file {tmp_path} cannot be read: Is a directory"),
         ({"client_cert": certificate}, f"client_cert {certificate} {no_key}"),
-        ({"client_cert": key}, f"client_cert {key} holds no certificate"),
+        ({"client_cert": key}, f"client_cert {key} contains no certificate"),
         ({"client_cert": (certificate, locked)}, f"client_cert ({certificate}, {locked}) {no_key}"),
         (
             {"client_cert": (certificate, other.pair()[1])},
-            "holds a private key that does not belong to its first certificate",
+            "contains a private key that does not belong to its first certificate",
         ),
         ({"client_cert": (certificate, tmp_path / "x")}, f"client_cert {tmp_path / 'x'} cannot be read: No such file"),
     ]
@@ -314,7 +314,7 @@ def test_a_handshake_that_stalls() -> None:
 
 def test_a_port_that_does_not_speak_tls(dealkit_sandbox: Sandbox) -> None:
     url = dealkit_sandbox.url.replace("http:", "https:")
-    all_fail(url, "the port does not speak TLS; is its URL http:// and not https://?")
+    all_fail(url, "the port does not speak TLS; should its URL begin with http:// rather than https://?")
 
 
 def test_ssl_cert_file(authority: Authority, service: Any) -> None:

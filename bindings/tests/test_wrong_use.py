@@ -75,17 +75,17 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
         ("ftp://x.example", ConfigError, "base_url must begin with https:// or http://"),
         ("http://x.example", ConfigError, "allow_http"),
         ("http://", ConfigError, "base_url"),
-        ("https://u:p@x.example", ConfigError, "base_url must not hold a user name or password"),
-        ("https://x.example/?q=1", ConfigError, "base_url must not hold a query or a fragment"),
+        ("https://u:p@x.example", ConfigError, "base_url must not contain a user name or password"),
+        ("https://x.example/?q=1", ConfigError, "base_url must not contain a query or a fragment"),
         ("https://exa mple.com", ConfigError, "base_url"),
-        ("https://x.example/v1/", ConfigError, "base_url must not end in /v1, which dealkit adds by itself"),
+        ("https://x.example/v1/", ConfigError, "base_url must not end in /v1: dealkit adds it by itself"),
         ("https://x.example:99999", ConfigError, "base_url"),
     ],
     "service_key": [
         (1, TypeError, "service_key must be a str, not int"),
         (b"k", TypeError, "service_key must be a str, not bytes"),
         ("", ConfigError, "service_key must be 1 to 1024 visible ASCII characters"),
-        ("secret\n", ConfigError, "is there a line end or a space in it?"),
+        ("secret\n", ConfigError, "does it contain a line break or a space?"),
         ("sécret", ConfigError, "service_key must be 1 to 1024 visible ASCII characters"),
         ("k" * 1025, ConfigError, "service_key must be 1 to 1024 visible ASCII characters"),
     ],
@@ -134,12 +134,12 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
         ({"a": 1}, TypeError, "the value of a in headers must be a str, not int"),
         ({"a": None}, TypeError, "the value of a in headers must be a str, not NoneType"),
         ({1: "a"}, TypeError, "a name in headers must be a str, not int"),
-        ({"": "b"}, ConfigError, "a header's name holds characters that no header name may hold"),
-        ({"a b": "c"}, ConfigError, "a header's name holds characters that no header name may hold"),
-        ({"a": "b\r\nc: d"}, ConfigError, "the value of the header a holds characters that no header may hold"),
-        ({"X-Service-Key": "other"}, ConfigError, "x-service-key is set by the client and cannot be given"),
-        ({"Host": "other"}, ConfigError, "host is set by the client and cannot be given"),
-        ({"Content-Length": "5"}, ConfigError, "content-length is set by the client and cannot be given"),
+        ({"": "b"}, ConfigError, "a header's name contains characters that are not allowed in a header name"),
+        ({"a b": "c"}, ConfigError, "a header's name contains characters that are not allowed in a header name"),
+        ({"a": "b\r\nc: d"}, ConfigError, "the value of the header a contains characters that are not allowed in a header"),
+        ({"X-Service-Key": "other"}, ConfigError, "x-service-key is set by the client and cannot be overridden"),
+        ({"Host": "other"}, ConfigError, "host is set by the client and cannot be overridden"),
+        ({"Content-Length": "5"}, ConfigError, "content-length is set by the client and cannot be overridden"),
     ],
     "proxy": [
         (5, TypeError, "proxy must be a str, not int"),
@@ -153,7 +153,7 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
         ("", ConfigError, "ca_file  cannot be read: No such file or directory"),
         ("/nowhere/ca.pem", ConfigError, "ca_file /nowhere/ca.pem cannot be read: No such file or directory"),
         ("/", ConfigError, "ca_file / cannot be read: Is a directory"),
-        ("/dev/null", ConfigError, "ca_file /dev/null holds no certificate"),
+        ("/dev/null", ConfigError, "ca_file /dev/null contains no certificate"),
     ],
     "client_cert": [
         (5, TypeError, "client_cert must be the path of a file or a pair of them, not int"),
@@ -161,8 +161,8 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
         (("a", None), TypeError, "client_cert must be the path of a file, not NoneType"),
         (("/dev/null", "/nowhere"), ConfigError, "client_cert /nowhere cannot be read: No such file or directory"),
         (("/dev/null", "/dev/zero/x"), ConfigError, "client_cert /dev/zero/x cannot be read: Not a directory"),
-        ("/dev/null", ConfigError, "client_cert /dev/null holds no certificate"),
-        (("/dev/null", "/dev/null"), ConfigError, "client_cert (/dev/null, /dev/null) holds no certificate"),
+        ("/dev/null", ConfigError, "client_cert /dev/null contains no certificate"),
+        (("/dev/null", "/dev/null"), ConfigError, "client_cert (/dev/null, /dev/null) contains no certificate"),
     ],
     "max_idle_connections": [
         (-1, ConfigError, f"max_idle_connections {WHOLE}"),
@@ -181,7 +181,7 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
     ],
     "user_agent": [
         (5, TypeError, "user_agent must be a str, not int"),
-        ("a\nb", ConfigError, "user_agent holds characters that no header may hold"),
+        ("a\nb", ConfigError, "user_agent contains characters that are not allowed in a header"),
     ],
     "retries": [(3, TypeError, "unexpected keyword argument 'retries'; did you mean 'max_retries'?")],
 }
@@ -200,7 +200,7 @@ def test_settings(of_class: Any, name: str, value: Any, error: type[Exception], 
 @pytest.mark.parametrize("name", ["base_url", "service_key", "headers", "user_agent", "proxy", "ca_file"])
 def test_settings_that_are_no_unicode_text(of_class: Any, name: str) -> None:
     value: Any = {"a": HALF} if name == "headers" else HALF
-    with pytest.raises(ValueError, match=f"{name}.* holds half of a surrogate pair, which cannot be sent"):
+    with pytest.raises(ValueError, match=f"{name}.* contains an unpaired surrogate, which cannot be sent"):
         of_class(**{"base_url": URL, "service_key": "k", name: value})
 
 
@@ -355,7 +355,7 @@ def test_identifiers_that_are_no_str(made: Made, id: Any) -> None:
 
 
 def test_identifiers_that_are_no_unicode_text(made: Made) -> None:
-    text = "holds half of a surrogate pair, which cannot be sent"
+    text = "contains an unpaired surrogate, which cannot be sent"
     with pytest.raises(ValueError, match=text):
         made.retrieve(HALF)
     with pytest.raises(ValueError, match=text):
@@ -376,7 +376,7 @@ def test_members_that_no_json_can_hold(made: Made, name: str, validate: bool) ->
         (object(), "got object"),
         ({1}, "got set"),
         (math.inf, "must be a finite number"),
-        (HALF, "must be Unicode text, got half of a surrogate pair"),
+        (HALF, "must be Unicode text, got an unpaired surrogate"),
     ]:
         with pytest.raises(ValidationError) as caught:
             made.create(**untyped({**GOOD, name: value}), validate=validate)
@@ -442,7 +442,7 @@ REQUEST: dict[str, list[tuple[Any, str, str, str]]] = {
     "image_url": [("ada.png", "/image_url", "invalid_url", "must be an absolute URL")],
     "date_of_birth": [
         ("1990-2-8", "/date_of_birth", "invalid_date", "YYYY-MM-DD"),
-        ("1990-02-30", "/date_of_birth", "invalid_date", "must be a day that exists"),
+        ("1990-02-30", "/date_of_birth", "invalid_date", "must be an existing date"),
         (
             datetime.datetime(1990, 2, 8),
             "/date_of_birth",
@@ -681,11 +681,11 @@ def test_request(made: Made) -> None:
         text = f"the value of a in {name} must be a str, not int"
         refused(TypeError, text, request("GET", "deals", "d_1", **{name: {"a": 1}}))
     refused(ConfigError, "x-service-key is set by the client", request("GET", "d", headers={"X-Service-Key": "o"}))
-    refused(ConfigError, "the value of the header a holds", request("GET", "d", headers={"a": "b\r\nc: d"}))
+    refused(ConfigError, "the value of the header a contains", request("GET", "d", headers={"a": "b\r\nc: d"}))
     refused(TypeError, "unexpected keyword argument 'data'", request("GET", "deals", data="x"))
     # A path passed as one string would be taken for a single segment. Segments after the first may contain anything.
     for path in (["/v1/deals/d_1"], ["deals/d_1"], ["v1", "deals", "d_1"], ["/deals", "d_1"], ["http://x/v1/deals"]):
-        refused(ConfigError, "pass the segments apart and without /v1", request("GET", *path))
+        refused(ConfigError, "pass the segments separately and without /v1", request("GET", *path))
     refused(NotFoundError, "GET /v1/{}/{}: 404", request("GET", "deals", "/v1/a"))
     refused(NotFoundError, "GET /v1/{}/{}: 404", request("GET", "deals", "v1"))
 
@@ -721,7 +721,7 @@ MODELS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     (Deal, {}, TypeError, "'id'"),
     (Deal, {"id": None}, TypeError, "Deal.id must be a str, not NoneType"),
     (Deal, {"id": 1}, TypeError, "Deal.id must be a str, not int"),
-    (Deal, {"id": HALF}, ValueError, "Deal.id holds half of a surrogate pair"),
+    (Deal, {"id": HALF}, ValueError, "Deal.id contains an unpaired surrogate"),
     (Deal, {"id": "d", "nothing": 1}, TypeError, "unexpected keyword argument 'nothing'"),
     (Deal, {"id": "d", "expiry_date": "2020-01-01"}, TypeError, "Deal.expiry_date must be a date, not str"),
     (
@@ -824,7 +824,7 @@ SANDBOX: dict[str, list[tuple[Any, type[Exception], str]]] = {
         (["[]"], ConfigError, "expected an object, found an array"),
         ([b"\xff"], ConfigError, "deals[0] is not UTF-8"),
         ([{"id": "d"}, {"id": 1}], ConfigError, "index 1: /id: expected a string, found a number"),
-        ([{"id": "d"}, {"id": "d"}], ConfigError, "index 1: /id: is the id of another deal already: index 0"),
+        ([{"id": "d"}, {"id": "d"}], ConfigError, "index 1: /id: another deal already has this id: index 0"),
         ([{"id": "d", "created_at": "soon"}], ConfigError, "/created_at: expected an RFC 3339 timestamp"),
         ([{"id": "d", "a": {1}}], ConfigError, "/a: must be"),
     ],
@@ -835,7 +835,7 @@ SANDBOX: dict[str, list[tuple[Any, type[Exception], str]]] = {
         (10**12, ConfigError, "generate: expected at most 1000000 deals"),
     ],
     "seed": [(-1, ConfigError, "seed"), ("x", TypeError, "seed")],
-    "service_key": [(5, TypeError, "service_key"), ("a b", ConfigError, "key is 1 to 1,024 visible ASCII")],
+    "service_key": [(5, TypeError, "service_key"), ("a b", ConfigError, "key must be 1 to 1,024 visible ASCII")],
     "strict": [("yes", TypeError, "strict")],
     "port": [(-1, ConfigError, "port"), (70_000, ConfigError, "port"), ("1", TypeError, "port")],
     "reading": [
@@ -845,7 +845,7 @@ SANDBOX: dict[str, list[tuple[Any, type[Exception], str]]] = {
     "admin": [(1, TypeError, "admin must be a bool, not int")],
     "admin_token": [
         (5, TypeError, "admin_token"),
-        ("a b", ConfigError, "token of the sandbox is 1 to 1,024 visible ASCII"),
+        ("a b", ConfigError, "sandbox token must be 1 to 1,024 visible ASCII"),
     ],
     "raeding": [("sparse", TypeError, "did you mean 'reading'?")],
 }

@@ -12,11 +12,11 @@ pub(crate) fn parse(text: &str) -> Result<Url, String> {
     let wrong = if !matches!(url.scheme(), "http" | "https") {
         "base_url must begin with https:// or http://"
     } else if !url.username().is_empty() || url.password().is_some() {
-        "base_url must not hold a user name or password; the service key goes into service_key"
+        "base_url must not contain a user name or password; pass the service key as service_key"
     } else if url.query().is_some() || url.fragment().is_some() {
-        "base_url must not hold a query or a fragment"
+        "base_url must not contain a query or a fragment"
     } else if url.path().trim_end_matches('/').ends_with(wire::API_PREFIX) {
-        "base_url must not end in /v1, which dealkit adds by itself: leave it off"
+        "base_url must not end in /v1: dealkit adds it by itself"
     } else {
         return Ok(url);
     };

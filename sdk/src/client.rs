@@ -117,8 +117,8 @@ impl Client {
             template.push_str("/{}");
             if at == 0 && (part.as_ref() == "v1" || part.as_ref().contains('/')) {
                 path = Err(Error::config(
-                    "the first segment is v1 or holds a slash: pass the segments apart and without /v1, \
-                     such as \"deals\" and then the id",
+                    "the first segment is v1 or contains a slash: pass the segments separately and without /v1, such \
+                     as \"deals\" and then the id",
                 ));
             }
             path = path.and_then(|path| Ok(format!("{path}/{}", segment(part.as_ref())?)));
@@ -504,13 +504,13 @@ impl<C: Clone> ClientBuilder<C> {
         let url = base_url::parse(text).map_err(Error::config)?;
         if url.scheme() == "http" && !is_loopback(&url) && !self.allow_http {
             return Err(Error::config(
-                "base_url is plain http to another machine, where everybody on the way can read the service key: \
-                 use https, or set allow_http if the network is yours",
+                "base_url is plain http to another machine, so anybody along the way can read the service key: use \
+                 https, or set allow_http if the network is yours",
             ));
         }
         if url.scheme() == "https" && cfg!(not(feature = "rustls-no-provider")) {
             return Err(Error::config(
-                "base_url is https, and dealkit was built without its feature `rustls`",
+                "base_url is https, but dealkit was built without its `rustls` feature",
             ));
         }
         Ok(url)
@@ -524,7 +524,7 @@ impl<C: Clone> ClientBuilder<C> {
         };
         let wrong = || {
             Error::config(format!(
-                "service_key must be 1 to {} visible ASCII characters; is there a line end or a space in it?",
+                "service_key must be 1 to {} visible ASCII characters; does it contain a line break or a space?",
                 wire::SERVICE_KEY_MAX
             ))
         };
@@ -544,8 +544,9 @@ impl<C: Clone> ClientBuilder<C> {
             .user_agent
             .as_deref()
             .unwrap_or(concat!("dealkit/", env!("CARGO_PKG_VERSION")));
-        let user_agent = HeaderValue::from_str(user_agent)
-            .map_err(|_| Error::config("user_agent holds characters that no header may hold"))?;
+        let user_agent = HeaderValue::from_str(user_agent).map_err(|_| {
+            Error::config("user_agent contains characters that are not allowed in a header")
+        })?;
         headers.insert(header::USER_AGENT, user_agent);
         for (name, value) in &self.headers {
             let (name, value) = extra_header(name, value)?;

@@ -112,7 +112,7 @@ enum Cause {
     TooLate(String),
     #[error("the connection broke before the whole response had arrived")]
     Interrupted(#[source] Source),
-    #[error("the service closed the connection before it took the request")]
+    #[error("the service closed the connection before accepting the request")]
     NotTaken(#[source] Source),
     #[error(
         "the body of the response is larger than the limit of {0} bytes; raise max_response_bytes to read it"
@@ -122,7 +122,9 @@ enum Cause {
     Decode(DecodeError),
     #[error("the service returned an error")]
     Status,
-    #[error("the service redirects to {0}, which is never followed: the key would go along")]
+    #[error(
+        "the service redirects to {0}; redirects are never followed, because the key would be sent along"
+    )]
     Redirect(String),
     #[error("cancelled {}", when_cancelled(*.0))]
     Cancelled(Outcome),
@@ -135,7 +137,7 @@ enum Cause {
         request_id: Option<String>,
     },
     #[error(
-        "not sent: the row of index {0} in this job has the same key; with a ledger each row needs a key of its own"
+        "not sent: the row at index {0} in this job has the same key; with a ledger, each row needs a key of its own"
     )]
     DuplicateKey(usize),
 }
@@ -148,7 +150,7 @@ fn when_cancelled(outcome: Outcome) -> &'static str {
         Outcome::NotSent => "before it was sent",
         Outcome::Rejected => "before it was sent again",
         Outcome::Unknown => "after it was sent, before the whole response had arrived",
-        Outcome::Succeeded => "while the response to its success arrived",
+        Outcome::Succeeded => "after it succeeded, while the response was arriving",
     }
 }
 
@@ -156,13 +158,13 @@ fn when_cancelled(outcome: Outcome) -> &'static str {
 fn recorded(outcome: Outcome, status: Option<StatusCode>) -> String {
     let status = status.map_or_else(String::new, |status| format!(" ({status})"));
     match outcome {
-        Outcome::Succeeded => "an earlier run has created the agent; nothing was sent".to_owned(),
+        Outcome::Succeeded => "an earlier run created the agent; nothing was sent".to_owned(),
         Outcome::Rejected => {
-            format!("the service has rejected it in an earlier run{status}; nothing was sent")
+            format!("the service rejected it in an earlier run{status}; nothing was sent")
         }
         Outcome::NotSent | Outcome::Unknown => format!(
-            "an earlier run has sent it, and what became of it is unknown{status}; nothing was sent. Find out whether \
-             there is an agent; with resend_unknown it is sent again"
+            "an earlier run sent it, and its outcome is unknown{status}; nothing was sent. Find out whether the \
+             agent exists; with resend_unknown it is sent again"
         ),
     }
 }
@@ -291,12 +293,12 @@ impl Error {
         let (wait_text, left) = (seconds(wait), seconds(left));
         let mut error = Self::new(Cause::TooLate(if service_has_asked {
             format!(
-                "not sent: the service has asked for fewer requests, so that this one has to wait for {wait_text}, \
-                 and only {left} are left"
+                "not sent: the service has asked for fewer requests; this one would have to wait {wait_text}, and \
+                 only {left} remain"
             )
         } else {
             format!(
-                "not sent: with the client's rate_limit it is its turn in {wait_text}, and only {left} are left"
+                "not sent: the client's rate_limit would delay this call by {wait_text}, and only {left} remain"
             )
         }));
         error.0.retry_after = Some(wait).filter(|_| service_has_asked);

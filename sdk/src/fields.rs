@@ -315,7 +315,7 @@ impl<'a> Fields<'a> {
             .text()
             .ok_or_else(|| {
                 // The only JSON string that is not a Rust string is one with an unpaired surrogate.
-                let detail = "must be Unicode text, got half of a surrogate pair";
+                let detail = "must be Unicode text, got an unpaired surrogate";
                 (ViolationCode::WrongType, detail.to_owned())
             })
             .and_then(|value| (text.rule)(&value).map(|()| value));

@@ -177,7 +177,7 @@ pub enum LineError {
         error: DecodeError,
     },
     /// The line is longer than [`JsonLines::max_line_bytes`].
-    #[error("line {line}: is longer than the limit of {limit} bytes")]
+    #[error("line {line} is longer than the limit of {limit} bytes")]
     TooLong {
         /// The number of the line, counted from 1.
         line: usize,
@@ -185,7 +185,7 @@ pub enum LineError {
         limit: usize,
     },
     /// The underlying reader failed. Nothing is read after this.
-    #[error("line {line}: cannot be read: {source}")]
+    #[error("line {line} cannot be read: {source}")]
     Read {
         /// The number of the line, counted from 1.
         line: usize,

@@ -56,7 +56,7 @@ impl Recorder {
     pub(crate) fn decide(&mut self, key: Option<&str>, index: usize) -> Decision {
         let Some(key) = key.filter(|key| !key.is_empty()) else {
             return Decision::Refused(Error::config(
-                "not sent: the row has no key, or an empty one; with a ledger each row needs a key of its own",
+                "not sent: the row has no key, or an empty one; with a ledger, each row needs a key of its own",
             ));
         };
         let (hash, is_in_doubt) = match self.ledger.claim(key, index) {

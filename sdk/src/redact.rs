@@ -201,11 +201,11 @@ pub(crate) fn redirect_target(
     let location = headers.get(header::LOCATION)?.to_str().ok()?;
     let target = url.join(location).ok()?;
     Some(if target.origin() == url.origin() {
-        "another path of the same host".to_owned()
+        "another path on the same host".to_owned()
     } else if target.origin().is_tuple() {
         target.origin().ascii_serialization()
     } else {
-        format!("a URL of the scheme {}", target.scheme())
+        format!("a URL with the scheme {}", target.scheme())
     })
 }
 

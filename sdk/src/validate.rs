@@ -323,7 +323,7 @@ pub(crate) fn date(text: &str) -> Result<(), Broken> {
         Some(_) => Ok(()),
         None => Err((
             ViolationCode::InvalidDate,
-            "must be a day that exists, written YYYY-MM-DD, such as 1990-02-28".to_owned(),
+            "must be an existing date, written YYYY-MM-DD, such as 1990-02-28".to_owned(),
         )),
     }
 }

@@ -15,7 +15,7 @@ pub struct ServiceKey(Box<str>);
 
 /// The text is not a valid service key. The message does not repeat it: it may be a real key with a typing mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a service key is 1 to 1,024 visible ASCII characters, without spaces")]
+#[error("a service key must be 1 to 1,024 visible ASCII characters, without spaces")]
 pub struct InvalidServiceKey;
 
 impl ServiceKey {

@@ -37,8 +37,8 @@ const USAGE_ERROR: u8 = 2;
         dealkit-server\n  \
         curl -H 'x-service-key: sandbox-key' http://127.0.0.1:8080/v1/deals/d_1\n\n\
         In a browser, http://127.0.0.1:8080/__sandbox/docs tries both operations and shows what was sent.\n\n\
-        Fixed limits: 128 requests in flight on an HTTP/2 connection, 128 levels of JSON, and 8 MiB of a\n\
-        refused body that are read and discarded.\n\n\
+        Fixed limits: 128 requests in flight on an HTTP/2 connection, 128 levels of JSON; of a refused body, up to\n\
+        8 MiB are read and discarded.\n\n\
         Every flag can also be set as an environment variable, shown in [env: …]; a flag wins."
 )]
 struct Arguments {
@@ -97,15 +97,15 @@ struct Arguments {
     #[arg(env = "DEALKIT_SERVER_READING", hide_env_values = true)]
     reading: Reading,
 
-    /// No interface under /__sandbox/ (but health and openapi.json), and no headers x-sandbox-fault and
+    /// Turn off the interface under /__sandbox/ (except health and openapi.json), and the headers x-sandbox-fault and
     /// x-sandbox-reading
     #[arg(long, env = "DEALKIT_SERVER_NO_ADMIN", hide_env_values = true, value_parser = BoolishValueParser::new())]
     no_admin: bool,
 
     /// Token that the interface under /__sandbox/ asks for in x-sandbox-token: 1 to 1,024 visible ASCII characters
     ///
-    /// Without one it is open on a loopback address, or asks for the service key where one was chosen, and closed
-    /// elsewhere. Other users of this machine can see flags, but not environment variables.
+    /// Without one, it is open on a loopback address, or asks for the service key if one was chosen; elsewhere it is
+    /// closed. Other users of this machine can see flags, but not environment variables.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -129,7 +129,7 @@ struct Arguments {
     #[arg(env = "DEALKIT_SERVER_MAX_BODY_BYTES", hide_env_values = true)]
     max_body_bytes: usize,
 
-    /// How much of all request bodies is kept at once, in bytes; a request beyond it gets a 503
+    /// How much of all request bodies together is kept at once, in bytes; a request beyond that gets a 503
     #[arg(
         long,
         value_name = "BYTES",
@@ -149,7 +149,7 @@ struct Arguments {
     #[arg(env = "DEALKIT_SERVER_MAX_AGENTS", hide_env_values = true)]
     max_agents: u64,
 
-    /// How much JSON of agents, and of deals beyond those that it starts with, is kept, in bytes
+    /// How much JSON is kept, in bytes: of agents, and of deals beyond those that the server starts with
     #[arg(
         long,
         value_name = "BYTES",
@@ -180,12 +180,14 @@ struct Arguments {
     #[arg(env = "DEALKIT_SERVER_MAX_HEAD_BYTES", hide_env_values = true)]
     max_head_bytes: u32,
 
-    /// Connections served at once; while others wait, the longest idle is closed [default: 1024, or the limit of open files less 32]
+    /// Connections served at once; while others wait, the one that has been idle longest is closed [default: 1024, or the
+    /// limit of open files less 32]
     #[arg(long, value_name = "N", help_heading = "Limits", value_parser = value_parser!(u32).range(1..))]
     #[arg(env = "DEALKIT_SERVER_MAX_CONNECTIONS", hide_env_values = true)]
     max_connections: Option<u32>,
 
-    /// Time for a request head to arrive; an idle connection is kept as long, and a response may stay unread as long
+    /// Time for a request head to arrive; also how long an idle connection is kept, and how long a response may
+    /// stay unread
     #[arg(long, value_name = "SECONDS", default_value = "10", help_heading = "Limits", value_parser = seconds)]
     #[arg(env = "DEALKIT_SERVER_HEAD_TIMEOUT", hide_env_values = true)]
     head_timeout: Duration,
@@ -232,7 +234,7 @@ where
     if arguments.deals.as_deref() == Some(Path::new("-")) && io::stdin().is_terminal() {
         let _ = writeln!(
             io::stderr(),
-            "reading deals from this terminal; end them with Ctrl-D on a line of its own"
+            "reading deals from this terminal; end the input with Ctrl-D on a line of its own"
         );
     }
     match arguments.builder().start() {
@@ -437,5 +439,5 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .filter(|seconds| (0.001..=86_400.0).contains(seconds));
     parsed
         .map(Duration::from_secs_f64)
-        .ok_or_else(|| "expected seconds, from 0.001 to 86400".to_owned())
+        .ok_or_else(|| "expected a number of seconds from 0.001 to 86400".to_owned())
 }

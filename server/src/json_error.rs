@@ -118,7 +118,7 @@ impl Fault {
 /// Where the escape whose backslash is at `start` ends, including the other half of a surrogate pair; or what is wrong
 /// with it.
 fn escape_end(text: &[u8], start: usize) -> Result<usize, (&'static str, usize)> {
-    const HALF: &str = "half of a surrogate pair without its other half";
+    const HALF: &str = "an unpaired surrogate";
     match text.get(start + 1) {
         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => return Ok(start + 2),
         Some(b'u') => {}

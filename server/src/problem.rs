@@ -27,17 +27,17 @@ impl Kind {
     pub(crate) const ADMIN_TOKEN: &Self = &Self {
         status: StatusCode::UNAUTHORIZED,
         uri: "urn:dealkit:problem:sandbox-token",
-        title: "The token of the sandbox is missing or wrong",
+        title: "The sandbox token is missing or wrong",
     };
     pub(crate) const INVALID_QUERY: &Self = &Self {
         status: StatusCode::BAD_REQUEST,
         uri: "urn:dealkit:problem:invalid-query",
-        title: "The query makes no sense",
+        title: "The query is invalid",
     };
     pub(crate) const INVALID_FAULT: &Self = &Self {
         status: StatusCode::BAD_REQUEST,
         uri: "urn:dealkit:problem:invalid-fault",
-        title: "The fault makes no sense",
+        title: "The fault is invalid",
     };
     pub(crate) const UNKNOWN_FAULT: &Self = &Self {
         status: StatusCode::NOT_FOUND,
@@ -52,7 +52,7 @@ impl Kind {
     pub(crate) const INVALID_DEAL: &Self = &Self {
         status: StatusCode::BAD_REQUEST,
         uri: "urn:dealkit:problem:invalid-deal",
-        title: "The body is not a deal of that id",
+        title: "The body is not a deal with that id",
     };
 }
 
@@ -71,7 +71,7 @@ impl Kind {
     pub(crate) const METHOD_NOT_ALLOWED: &Self = &Self {
         status: StatusCode::METHOD_NOT_ALLOWED,
         uri: "urn:dealkit:problem:method-not-allowed",
-        title: "The path does not have this method",
+        title: "The path does not allow this method",
     };
     pub(crate) const SERVICE_KEY: &Self = &Self {
         status: StatusCode::UNAUTHORIZED,
@@ -121,7 +121,7 @@ impl Kind {
     pub(crate) const STORE_FULL: &Self = &Self {
         status: StatusCode::INSUFFICIENT_STORAGE,
         uri: "urn:dealkit:problem:store-full",
-        title: "There is no room for another agent",
+        title: "There is no room for another agent or deal",
     };
 }
 
@@ -175,7 +175,7 @@ impl Refusal {
 /// An error that a fault makes up.
 pub(crate) fn made_up(status: StatusCode, request_id: &RequestId) -> Response<Bytes> {
     let title = status.canonical_reason().unwrap_or("Error");
-    let detail = "A fault of the sandbox, which was asked for.";
+    let detail = "The sandbox was asked for this fault.";
     let mut problem = Problem::new(status.as_u16(), title, detail);
     problem.problem_type = Some("urn:dealkit:problem:fault".to_owned());
     written(problem, status, request_id)

@@ -127,7 +127,7 @@ impl Sandbox {
     /// ```
     ///
     /// # Errors
-    /// When the fault makes no sense: the error says why, and what is allowed.
+    /// When the fault is invalid: the error says why, and what is allowed.
     pub fn fail_next(&self, fault: Fault) -> Result<(), InvalidFault> {
         self.service.faults().add(fault).map(drop)
     }
@@ -381,12 +381,12 @@ pub enum StartError {
     #[error(transparent)]
     ServiceKey(#[from] InvalidServiceKey),
     /// The token is not valid.
-    #[error("the token of the sandbox is 1 to 1,024 visible ASCII characters, without spaces")]
+    #[error("the sandbox token must be 1 to 1,024 visible ASCII characters, without spaces")]
     AdminToken,
     /// The address is not a loopback address, and no service key was chosen: everybody knows the default.
     #[error(
-        "{address} can be reached from other machines, and the default service key is no secret: \
-             choose a service key, or listen on 127.0.0.1"
+        "{address} can be reached from other machines, and the default service key is not a secret: choose a service \
+         key, or listen on 127.0.0.1"
     )]
     KeyRequired {
         /// The address.

@@ -19,8 +19,8 @@ use crate::{generate, json, store::StoredDeal};
 const SAMPLES: &str = include_str!("samples.json");
 
 /// A common mistake, and what to do about it.
-const SINGLE_VALUE: &str = "is only a part of a JSON value that spans several lines; \
-    a file is a JSON array of deals, or one deal per line: put [ ] around the value";
+const SINGLE_VALUE: &str = "is only part of a JSON value that spans several lines; a file must be a JSON array of \
+    deals, or have one deal per line: put [ ] around the value";
 
 /// How many deals can be generated: this many take five gigabytes.
 const MAX_GENERATED: usize = 1_000_000;
@@ -99,7 +99,7 @@ impl SeedDeal {
         json::check(&self.0).map_err(|error| SeedError::Deal {
             place: place.to_owned(),
             pointer: String::new(),
-            reason: format!("is not strict JSON: it has {error}"),
+            reason: format!("is not strict JSON: found {error}"),
         })?;
         let deal = Deal::from_json(&self.0).map_err(|error| SeedError::Deal {
             place: place.to_owned(),
@@ -132,7 +132,7 @@ pub enum SeedError {
     },
     /// The path names something that is not a regular file. It is not opened: a FIFO would wait for a writer,
     /// and a device may never end.
-    #[error("{}: is {kind}, and deals are read from regular files", path.display())]
+    #[error("{}: is {kind}, but deals are only read from regular files", path.display())]
     NotAFile {
         /// The path.
         path: PathBuf,
@@ -166,7 +166,7 @@ pub enum SeedError {
         reason: String,
     },
     /// Two deals have the same id.
-    #[error("{place}: /id: is the id of another deal already: {first}")]
+    #[error("{place}: /id: another deal already has this id: {first}")]
     DuplicateId {
         /// Where the second one came from.
         place: String,
@@ -181,7 +181,7 @@ pub enum SeedError {
     },
     /// The store of a running server has no room for another deal. See
     /// [`Config::max_store_bytes`](crate::Config::max_store_bytes).
-    #[error("deal: the store holds as many bytes as it may; raise max_store_bytes, or reset it")]
+    #[error("deal: the store is full; raise max_store_bytes, or reset it")]
     StoreFull,
 }
 
@@ -342,7 +342,7 @@ impl Seeds {
         match bytes.trim_ascii_start().first() {
             Some(b'[') => {
                 let text = json::check(bytes)
-                    .map_err(|error| wrong(format!("is not strict JSON: it has {error}")))?;
+                    .map_err(|error| wrong(format!("is not strict JSON: found {error}")))?;
                 let deals: Vec<&RawValue> = serde_json::from_str(text)
                     .map_err(|error| wrong(format!("is not a JSON array of deals: {error}")))?;
                 for (index, deal) in deals.into_iter().enumerate() {
@@ -365,7 +365,7 @@ impl Seeds {
             let place = Place::FileLine(path.clone(), number);
             let text = json::check(line.strip_suffix(b"\r").unwrap_or(line)).map_err(|error| {
                 let mut reason = format!(
-                    "is not strict JSON: it has {} at column {}",
+                    "is not strict JSON: found {} at column {}",
                     error.reason(),
                     error.column()
                 );

@@ -322,7 +322,7 @@ impl Service {
         }
         let route = path.route(&head.method).ok_or_else(|| {
             let allow = path.allow();
-            let detail = format!("This path has these methods: {allow}.");
+            let detail = format!("This path allows these methods: {allow}.");
             Refusal::new(Kind::METHOD_NOT_ALLOWED, detail).header(header::ALLOW, allow)
         })?;
         self.check_key(head)?;
@@ -494,7 +494,7 @@ fn check_target(head: &Parts) -> Result<(), &'static str> {
         return Err("An absolute request target must begin with http:// or https://.");
     }
     if !is_only_chunked(head) {
-        return Err("The only Transfer-Encoding that this server takes is chunked, once.");
+        return Err("The only Transfer-Encoding that this server accepts is chunked, given once.");
     }
     let mut hosts = head.headers.get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next()) {

@@ -186,7 +186,7 @@ class Sandbox:
             seed: The seed for ``probability``: the same seed affects the same requests. Default: 0.
 
         Raises:
-            ValueError: The fault makes no sense. The text says what is wrong, and what is allowed.
+            ValueError: The fault is invalid. The text says what is wrong, and what is allowed.
         """
         given = {**locals()}
         del given["self"]

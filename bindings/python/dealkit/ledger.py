@@ -140,4 +140,4 @@ def _text(what: str, value: Any, index: int) -> str:
         pass  # Its text shows the value.
     else:
         return value  # type: ignore[no-any-return]
-    raise ValueError(f"the {what} of index {index} holds half of a surrogate pair, which is no text")
+    raise ValueError(f"the {what} at index {index} contains an unpaired surrogate, which is not valid text")

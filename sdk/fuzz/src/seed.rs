@@ -114,7 +114,7 @@ fn expected(data: &[u8]) -> Expected<'_> {
     match data.trim_ascii_start().first() {
         None => Expected::Refused(Refusal::File("is empty")),
         Some(b'[') if !json::is_strict(data) => {
-            Expected::Refused(Refusal::File("is not strict JSON: it has "))
+            Expected::Refused(Refusal::File("is not strict JSON: found "))
         }
         Some(b'[') => {
             let documents = json::items(json::document(data).unwrap());
@@ -182,10 +182,7 @@ impl Refusal {
             ) => {
                 assert_eq!(*found, at(place));
                 assert!(pointer.is_empty());
-                let known = [
-                    "is not strict JSON: it has ",
-                    "is only a part of a JSON value",
-                ];
+                let known = ["is not strict JSON: found ", "is only part of a JSON value"];
                 assert!(
                     known.iter().any(|known| reason.starts_with(known)),
                     "{shown}"

@@ -35,8 +35,8 @@ const NOT_SECURE: Failure = Failure {
 };
 
 const UNAUTHORIZED: Failure = Failure {
-    text: "the proxy refuses to connect: 407 Proxy Authentication Required; does its URL hold the right user name and \
-           password, as in http://user:password@proxy.example.com:3128?",
+    text: "the proxy refuses to connect: 407 Proxy Authentication Required; does its URL contain the right user name \
+           and password, as in http://user:password@proxy.example.com:3128?",
     is_lasting: true,
 };
 
@@ -47,7 +47,7 @@ const REFUSED: Failure = Failure {
 };
 
 const NO_PROXY: Failure = Failure {
-    text: "what should be the proxy does not respond to CONNECT as a proxy does; is its address right?",
+    text: "the server at the proxy's address does not respond to CONNECT as a proxy does; is that address right?",
     is_lasting: false,
 };
 

@@ -18,16 +18,16 @@ const OURS: [&str; 7] = [
 /// Checks a header that a caller wants to add.
 pub(crate) fn extra_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
     let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
-        Error::config("a header's name holds characters that no header name may hold")
+        Error::config("a header's name contains characters that are not allowed in a header name")
     })?;
     if OURS.contains(&name.as_str()) {
         return Err(Error::config(format!(
-            "the header {name} is set by the client and cannot be given"
+            "the header {name} is set by the client and cannot be overridden"
         )));
     }
     let value = HeaderValue::from_str(value).map_err(|_| {
         Error::config(format!(
-            "the value of the header {name} holds characters that no header may hold"
+            "the value of the header {name} contains characters that are not allowed in a header"
         ))
     })?;
     Ok((name, value))

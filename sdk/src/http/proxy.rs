@@ -12,7 +12,7 @@ use crate::error::Error;
 const SOCKS: &str = "is a SOCKS proxy, and SOCKS proxies are not supported: name an HTTP proxy, such as \
     http://proxy.example.com:3128";
 
-const HTTPS: &str = "is https, and dealkit was built without its feature `rustls`";
+const HTTPS: &str = "is https, but dealkit was built without its `rustls` feature";
 
 /// An HTTP proxy.
 #[derive(Clone)]
@@ -30,12 +30,12 @@ impl Proxy {
         let wrong = |why: &str| Error::config(format!("proxy {why}"));
         if text.is_empty() {
             return Err(wrong(
-                "is empty: leave it out to go through the proxy that the environment names, if it names one",
+                "is empty: leave it out to use the proxy that the environment names, if any",
             ));
         }
         // A URL parser would drop some of it and connect elsewhere.
         if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            return Err(wrong("holds white space or a control character"));
+            return Err(wrong("contains white space or a control character"));
         }
         let (scheme, address) = text.split_once("://").unwrap_or(("http", text));
         let scheme = scheme.to_ascii_lowercase();
@@ -55,8 +55,8 @@ impl Proxy {
             .map_err(|error| wrong(&format!("{unreadable}: {error}")))?;
         if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
             return Err(wrong(
-                "must be an address alone, without a path, a query or a fragment; automatic configuration (PAC) \
-                 is not supported",
+                "must be just an address, without a path, a query or a fragment; automatic configuration (PAC) is \
+                 not supported",
             ));
         }
         let proxy = reqwest::Proxy::all(url.as_str()).map_err(|_| wrong(unreadable))?;

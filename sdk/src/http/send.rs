@@ -114,13 +114,11 @@ pub(crate) async fn attempt(
 fn why_unreadable(request: &HttpRequest, response: &HttpResponse) -> Option<String> {
     match response.status {
         StatusCode::RESET_CONTENT => {
-            return Some(
-                "it is a 205 (Reset Content), in which dealkit can read nothing".to_owned(),
-            );
+            return Some("it is a 205 (Reset Content), which has no content to read".to_owned());
         }
         StatusCode::PARTIAL_CONTENT if !request.headers.contains_key(header::RANGE) => {
             return Some(
-                "it is a 206 (Partial Content), and dealkit cannot read a part".to_owned(),
+                "it is a 206 (Partial Content), and dealkit cannot read partial content".to_owned(),
             );
         }
         _ => {}

@@ -136,14 +136,16 @@ impl Settings {
         let roots = certificates(setting, &self.roots)?;
         if roots.is_empty() && (self.without_system || !self.roots.is_empty()) {
             return Err(Error::config(format!(
-                "{setting} holds no certificate: it takes PEM, which begins with -----BEGIN CERTIFICATE-----"
+                "{setting} contains no certificate: it must be PEM, which begins with -----BEGIN CERTIFICATE-----"
             )));
         }
         let mut store = RootCertStore::empty();
         for root in &roots {
             // The error may repeat a part of something that is not a certificate.
             store.add(root.clone()).map_err(|_| {
-                Error::config(format!("{setting} holds a certificate that cannot be read"))
+                Error::config(format!(
+                    "{setting} contains a certificate that cannot be read"
+                ))
             })?;
         }
         Ok(Trust {
@@ -159,13 +161,13 @@ impl Settings {
         let chain = certificates("identity", pem)?;
         if chain.is_empty() {
             return Err(Error::config(
-                "identity holds no certificate: it takes PEM, the certificate as well as its private key",
+                "identity contains no certificate: it must be PEM with the certificate and its private key",
             ));
         }
         let key = PrivateKeyDer::from_pem_slice(pem).map_err(|_| {
             Error::config(
-                "identity holds no private key that can be read: it takes PEM without a password, the certificate \
-                 as well as its private key",
+                "identity contains no private key that can be read: it must be PEM without a password, with the \
+                 certificate and its private key",
             )
         })?;
         Ok(Some(Identity { chain, key }))
@@ -180,11 +182,11 @@ impl Identity {
             Ok(key) => Ok(SingleCertAndKey::from(key)),
             Err(error) => Err(Error::config(match error {
                 Inconsistent(InconsistentKeys::KeyMismatch) => {
-                    "identity holds a private key that does not belong to its first certificate"
+                    "identity contains a private key that does not belong to its first certificate"
                 }
-                InvalidCertificate(_) => "identity holds a certificate that cannot be read",
+                InvalidCertificate(_) => "identity contains a certificate that cannot be read",
                 _ => {
-                    "identity holds a private key of a kind that is not supported, or that cannot be read"
+                    "identity contains a private key that cannot be read or whose type is not supported"
                 }
             })),
         }
@@ -195,7 +197,7 @@ fn certificates(setting: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>
     CertificateDer::pem_slice_iter(pem)
         .collect::<Result<_, pem::Error>>()
         // The error may hold a line of the file, which may be one of a private key.
-        .map_err(|_| Error::config(format!("{setting} is not whole PEM")))
+        .map_err(|_| Error::config(format!("{setting} is not complete PEM")))
 }
 
 impl Trust {

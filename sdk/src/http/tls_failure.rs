@@ -77,7 +77,7 @@ impl Circumstances<'_> {
             Error::InvalidCertificate(error) => return Some(self.of_certificate(error)),
             // The first byte is not one that TLS begins with.
             Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
-                "the port does not speak TLS; is its URL http:// and not https://?"
+                "the port does not speak TLS; should its URL begin with http:// rather than https://?"
             }
             Error::AlertReceived(alert) => return self.of_alert(*alert),
             Error::PeerIncompatible(PeerIncompatible::ServerDoesNotSupportTls12Or13) => NO_VERSION,
@@ -107,19 +107,19 @@ impl Circumstances<'_> {
                 "the service's certificate is not for the host in base_url; is that host right?".to_owned()
             }
             NotValidForNameContext { presented, .. } => format!(
-                "the service's certificate is for {}, and not for the host in base_url; is that host right?",
+                "the service's certificate is for {}, not for the host in base_url; is that host right?",
                 self.names(presented)
             ),
             // An issuer with the same name but another key, such as one that was created anew.
             BadSignature => {
-                "the service's certificate was not signed by the issuer that is trusted under this name; is \
-                 root_certificates (in Python ca_file) up to date?"
+                "the service's certificate was not signed by the trusted issuer of that name; is root_certificates \
+                 (in Python ca_file) up to date?"
                     .to_owned()
             }
             Revoked => "the service's certificate has been revoked; the service needs a new one".to_owned(),
             // This is what `openssl req -x509` creates by default.
             Other(other) if other.to_string() == "CaUsedAsEndEntity" => {
-                "the service's certificate is one for issuers (CA:TRUE), which no service can use; have that issuer \
+                "the service's certificate is a CA certificate (CA:TRUE), which no service can use; have that CA \
                  sign another for the service"
                     .to_owned()
             }
@@ -159,16 +159,16 @@ impl Circumstances<'_> {
                 "the service has no certificate for this name; is the host in base_url right?".to_owned()
             }
             Alert::NoApplicationProtocol => {
-                "the service speaks no version of HTTP that it was offered (ALPN); is it an HTTP service, and one \
-                 that speaks HTTP/2 if http2_prior_knowledge is set?"
+                "the service speaks none of the HTTP versions that it was offered (ALPN); is it an HTTP service, and \
+                 does it speak HTTP/2 if http2_prior_knowledge is set?"
                     .to_owned()
             }
             alert if self.was_asked && OF_CLIENT_CERTIFICATE.contains(&alert) => {
                 self.of_client_certificate(alert)
             }
             Alert::HandshakeFailure | Alert::InsufficientSecurity => format!(
-                "the service refuses the handshake ({alert:?}); is the host in base_url right, and \
-                 do the two have a cipher in common?"
+                "the service refuses the handshake ({alert:?}); is the host in base_url right, and do both sides \
+                 have a cipher in common?"
             ),
             _ => return None,
         };
@@ -183,8 +183,8 @@ impl Circumstances<'_> {
             Alert::CertificateExpired => "has expired, or the service's clock is wrong".to_owned(),
             Alert::CertificateRevoked => "has been revoked".to_owned(),
             Alert::UnknownCA => {
-                "has an issuer that the service does not trust; is it the right one, with the certificates that \
-                 lead to its issuer?"
+                "has an issuer that the service does not trust; is it the right one, and does it come with the \
+                 certificates that lead to its issuer?"
                     .to_owned()
             }
             alert => format!("is not accepted by the service ({alert:?})"),
@@ -201,14 +201,13 @@ impl Circumstances<'_> {
 const CERTIFICATE_MISSING: &str =
     "the service asks for a client certificate; set identity (in Python client_cert)";
 
-const CERTIFICATE_SEEN: &str = "the service closed the connection when it had seen the certificate in identity \
+const CERTIFICATE_SEEN: &str = "the service closed the connection after it had seen the certificate in identity \
     (in Python client_cert); is it the right one?";
 
 const CERTIFICATE_PERHAPS: &str = "the service had asked for a client certificate, and may have refused the one in \
-    identity (in Python client_cert), or that there is none";
+    identity (in Python client_cert), or refused because there is none";
 
-const NO_VERSION: &str =
-    "the service speaks no version of TLS that is safe: dealkit speaks 1.2 and 1.3";
+const NO_VERSION: &str = "the service speaks no secure version of TLS: dealkit speaks 1.2 and 1.3";
 
 /// The name in `DnsName("deals.example.com")`, which is how rustls writes it.
 fn bare(name: &str) -> &str {

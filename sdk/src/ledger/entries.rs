@@ -111,7 +111,7 @@ impl Entry {
             (Some(State::Created { id: None }), Some(_)) => Ok(true),
             (Some(State::Created { id: Some(known) }), Some(found)) if known == found => Ok(false),
             (Some(State::Created { .. }), _) => {
-                Err("the ledger has that its agent was created, and nothing undoes that")
+                Err("the ledger records that its agent was created, which cannot be undone")
             }
             (Some(State::NotSent), None) => Ok(false),
             _ => Ok(true),

@@ -140,50 +140,50 @@ impl Cause {
         match self {
             Cause::InUse => write!(
                 f,
-                "another job is writing it, in this process or another; wait for its end{}",
-                either(", or give this job a ledger of its own", "")
+                "another job is writing to it, in this process or another; wait for that job to end{}",
+                either(", or give this job its own ledger", "")
             ),
             Cause::Forked => f.write_str(
                 "it belongs to the process that this one was forked from; open it after the fork, in one process",
             ),
             Cause::OtherService { theirs, ours } => write!(
                 f,
-                "it is the ledger of another service, {theirs}, and this job is for {ours}. If that is the same service \
-                 under another name, note it with ledger::move_to (in Python dealkit.ledger.move), or with the command \
-                 `dealkit ledger move`; if it is another, give it a ledger of its own"
+                "it is the ledger of another service, {theirs}, and this job is for {ours}. If that is the same \
+                 service under another name, record that with ledger::move_to (in Python dealkit.ledger.move), or \
+                 with the command `dealkit ledger move`; if it is a different service, give this job its own ledger"
             ),
             Cause::OtherKeys { theirs, ours } => write!(
                 f,
-                "its keys are called {theirs:?}, and those of this job {ours:?}. Nothing was sent: by other keys the \
-                 ledger knows none of its rows, and each agent would be created again. Take the keys that it has. If \
-                 these are the same under another name, give {theirs:?} as their name, or None (in Python a function as \
-                 key); rows that are not in it can have a ledger of their own"
+                "its keys are called {theirs:?}, and those of this job {ours:?}. Nothing was sent: with other keys \
+                 the ledger would recognise none of its rows, and every agent would be created again. Use the keys \
+                 that it has. If these are the same keys under another name, pass {theirs:?} as their name, or None \
+                 (in Python a function as key); rows that are not in it can have a ledger of their own"
             ),
             Cause::Refused { index, what } => {
                 if let Some(index) = index {
-                    write!(f, "the entry of index {index} cannot be settled: ")?;
+                    write!(f, "the entry at index {index} cannot be settled: ")?;
                 }
                 write!(f, "{what}. Nothing was written")
             }
             Cause::NotALedger(why) => write!(
                 f,
-                "the file is not a ledger ({why}), and was left as it is; name {}",
-                either("one that does not exist yet", "that of a job")
+                "the file is not a ledger ({why}), and was left unchanged; name {}",
+                either("a file that does not exist yet", "the ledger of a job")
             ),
             Cause::NewerFormat(version) => write!(
                 f,
-                "its format, version {version}, is newer than this version of dealkit knows; update dealkit"
+                "its format version, {version}, is newer than this version of dealkit supports; update dealkit"
             ),
             Cause::Broken { line, what } => write!(
                 f,
-                "line {line} cannot be read: {what}. Nothing was {}. Something other than dealkit has changed the file, \
-                 or the disk has lost a part of it: restore it from a copy; without one, look up at the service what \
-                 line {line} may have been about, and remove that line",
+                "line {line} cannot be read: {what}. Nothing was {}. Something other than dealkit has changed the \
+                 file, or the disk has lost part of it: restore it from a backup; if there is none, look up at the \
+                 service whatever line {line} may have recorded, then remove that line",
                 either("sent", "written")
             ),
             Cause::Io(error) => {
                 use io::ErrorKind::*;
-                let again = either("run the job again: it goes on where it stopped", "do it again");
+                let again = either("run the job again: it resumes where it stopped", "try again");
                 write!(f, "{error}; ")?;
                 match error.kind() {
                     NotFound => f.write_str(either(
@@ -191,16 +191,16 @@ impl Cause {
                         "name the ledger of a job",
                     )),
                     PermissionDenied | ReadOnlyFilesystem => f.write_str(either(
-                        "a job writes to its ledger: allow that, or name another file",
-                        "it is to be written to: allow that",
+                        "a job writes to its ledger: make it writable, or name another file",
+                        "make it writable",
                     )),
                     StorageFull | QuotaExceeded | FileTooLarge => write!(f, "make room, and {again}"),
                     IsADirectory => f.write_str("name a file"),
-                    _ => write!(f, "once that is mended, {again}"),
+                    _ => write!(f, "once that is fixed, {again}"),
                 }
             }
             Cause::Closed => {
-                f.write_str("it has been closed; run the job again: it goes on where it stopped")
+                f.write_str("it has been closed; run the job again: it resumes where it stopped")
             }
         }
     }

@@ -76,7 +76,7 @@ impl LedgerFile {
     pub(super) fn open_to_note(path: &Path) -> Result<(Self, Header, Contents), LedgerError> {
         let (this, mut contents) = Self::open_as(path, Purpose::Note)?;
         let Some(header) = contents.header.take() else {
-            return Err(this.error(Cause::NotALedger("nothing stands in it")));
+            return Err(this.error(Cause::NotALedger("its first line is missing or incomplete")));
         };
         Ok((this, header, contents))
     }
@@ -93,7 +93,7 @@ impl LedgerFile {
             metadata => metadata.map_err(|error| failed(Cause::Io(error)))?,
         };
         if !metadata.is_file() {
-            return Err(failed(Cause::NotALedger("it is no regular file")));
+            return Err(failed(Cause::NotALedger("it is not a regular file")));
         }
         let file = File::open(path).map_err(|error| failed(Cause::Io(error)))?;
         let mut contents = Contents::read(BufReader::new(file)).map_err(failed)?;
@@ -109,7 +109,7 @@ impl LedgerFile {
         let file = open(path, purpose).map_err(|error| failed(Cause::Io(error)))?;
         let metadata = file.metadata().map_err(|error| failed(Cause::Io(error)))?;
         if !metadata.is_file() {
-            return Err(failed(Cause::NotALedger("it is no regular file")));
+            return Err(failed(Cause::NotALedger("it is not a regular file")));
         }
         let file = LockedFile::lock(file)
             .map_err(|error| failed(Cause::Io(error)))?
@@ -253,13 +253,13 @@ impl Contents {
         let broken = |what| Cause::Broken { line: number, what };
         let Some(header) = &mut self.header else {
             if format::is_torn_header(line) {
-                return Err(broken("it was not written whole".to_owned()));
+                return Err(broken("it is incomplete".to_owned()));
             }
             self.header = Some(Header::parse(line)?);
             return Ok(());
         };
         if is_too_long {
-            return Err(broken(format!("it has more than {LONGEST_LINE} bytes")));
+            return Err(broken(format!("it is longer than {LONGEST_LINE} bytes")));
         }
         match Line::parse(line).map_err(broken)? {
             Some(Line::Intent(key)) => self.entries.entry(key).or_default().intend(),

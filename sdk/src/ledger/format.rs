@@ -76,7 +76,7 @@ impl Header {
     pub(super) fn parse(line: &[u8]) -> Result<Self, Cause> {
         let version = match serde_json::from_slice::<Versioned>(line) {
             Ok(header) if header.format == FORMAT => header.version,
-            _ => return Err(Cause::NotALedger("its first line is not that of one")),
+            _ => return Err(Cause::NotALedger("its first line is not a ledger's header")),
         };
         let major = version
             .split('.')
@@ -85,7 +85,7 @@ impl Header {
         match major {
             Some(MAJOR) => {}
             Some(newer) if MAJOR < newer => return Err(Cause::NewerFormat(version)),
-            _ => return Err(Cause::NotALedger("there is no such version of the format")),
+            _ => return Err(Cause::NotALedger("its format version is invalid")),
         }
         let fields: HeaderFields = serde_json::from_slice(line).map_err(|_| Cause::Broken {
             line: 1,
@@ -196,7 +196,7 @@ impl Line<'_> {
     pub(super) fn parse(line: &[u8]) -> Result<Option<Line<'static>>, String> {
         let fields: Fields<'_> = serde_json::from_slice(line)
             // The position in the line, but not its content.
-            .map_err(|error| format!("it is not as it should be at column {}", error.column()))?;
+            .map_err(|error| format!("it is malformed at column {}", error.column()))?;
         let key = || fields.key.ok_or("it has no key");
         let owned = |text: &Option<Cow<'_, str>>| text.as_deref().map(str::to_owned);
         let (status, request_id) = (fields.status, owned(&fields.request_id));
@@ -210,7 +210,7 @@ impl Line<'_> {
                     Some(REJECTED) => State::Rejected { status, request_id },
                     Some(NOT_SENT) => State::NotSent,
                     Some(UNKNOWN) => State::Unknown { status, request_id },
-                    Some(_) => return Err("there is no such outcome".to_owned()),
+                    Some(_) => return Err("its outcome is invalid".to_owned()),
                     None => return Err("it has no outcome".to_owned()),
                 };
                 Line::Outcome(key()?, Cow::Owned(state))
@@ -218,12 +218,12 @@ impl Line<'_> {
             SETTLED => match (fields.outcome.as_deref(), owned(&fields.agent_id)) {
                 (Some(CREATED), Some(id)) => Line::Settled(key()?, Some(id.into())),
                 (Some(NONE), None) => Line::Settled(key()?, None),
-                _ => return Err("what was found is missing or wrong".to_owned()),
+                _ => return Err("its outcome or agent_id is missing or wrong".to_owned()),
             },
             SERVICE => Line::Service(owned(&fields.service).ok_or("it has no service")?.into()),
             KEYS => Line::Keys(
                 owned(&fields.keys)
-                    .ok_or("it has no name of the keys")?
+                    .ok_or("it does not name the keys")?
                     .into(),
             ),
             _ => return Ok(None),

@@ -53,16 +53,18 @@ pub fn settle<K: AsRef<str>>(
         };
         let hash = hasher.hash(key.as_ref());
         if let Some(first) = indices.insert(hash, index) {
-            return Err(refused(format!("that of index {first} has the same key")));
+            return Err(refused(format!(
+                "the one at index {first} has the same key"
+            )));
         }
         let agent_id = agent_id.as_ref().map(AgentId::as_str);
         if agent_id.is_some_and(|id| id.is_empty() || id.len() > LONGEST_ID) {
             return Err(refused(format!(
-                "its agent's identifier is empty, or longer than {LONGEST_ID} bytes; where there is no agent, say None"
+                "its agent's identifier is empty, or longer than {LONGEST_ID} bytes; if there is no agent, pass None"
             )));
         }
         let entry = contents.entries.get(&hash).ok_or(
-            "the ledger does not have its key: give the one that the row had in the job, to the letter",
+            "its key is not in the ledger: pass exactly the key that the row had in the job",
         );
         let is_news = entry.and_then(|entry| entry.is_news(agent_id));
         if is_news.map_err(|what| refused(what.to_owned()))? {

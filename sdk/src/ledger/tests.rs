@@ -328,7 +328,7 @@ fn a_second_job_is_refused_until_the_first_has_ended() {
     let error = refused(&path);
     assert_eq!(error.kind(), LedgerErrorKind::InUse);
     assert!(
-        error.to_string().contains("another job is writing it"),
+        error.to_string().contains("another job is writing to it"),
         "{error}"
     );
     drop(first);
@@ -507,18 +507,24 @@ async fn what_cannot_be_is_refused_by_its_place_and_nothing_is_written() {
     let before = fs::read(&path).unwrap();
     let a = ("a@example.com", None);
     let cases = [
-        (("x@example.com", None), "does not have its key"),
-        (("", None), "does not have its key"),
+        (("x@example.com", None), "its key is not in the ledger"),
+        (("", None), "its key is not in the ledger"),
         (
             ("a@example.com", Some("a_9")),
-            "that of index 0 has the same key",
+            "the one at index 0 has the same key",
         ),
-        (("b@example.com", None), "has that its agent was created"),
+        (
+            ("b@example.com", None),
+            "records that its agent was created",
+        ),
         (
             ("b@example.com", Some("a_9")),
-            "has that its agent was created",
+            "records that its agent was created",
         ),
-        (("c@example.com", None), "has that its agent was created"),
+        (
+            ("c@example.com", None),
+            "records that its agent was created",
+        ),
         (("c@example.com", Some("")), "identifier is empty"),
     ];
     for (entry, what) in cases {
@@ -530,7 +536,7 @@ async fn what_cannot_be_is_refused_by_its_place_and_nothing_is_written() {
         );
         let text = error.to_string();
         assert!(
-            text.contains("the entry of index 1 cannot be settled"),
+            text.contains("the entry at index 1 cannot be settled"),
             "{text}"
         );
         assert!(

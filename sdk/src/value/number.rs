@@ -19,7 +19,7 @@ pub(super) const UNCERTAIN: &str = "expected a number whose digits are certain, 
     `serde_json::Value`, `flatten`, `tag` or `untagged`)";
 
 /// The message for a float that is not a JSON number.
-pub(super) const NOT_FINITE: &str = "expected a number, found an infinite one or NaN";
+pub(super) const NOT_FINITE: &str = "expected a finite number, found infinity or NaN";
 
 /// The text of a float that represents exactly one JSON number.
 ///

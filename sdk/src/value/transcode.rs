@@ -19,7 +19,7 @@ use super::{
     number::{Binary, NOT_FINITE, UNCERTAIN, is_certain, is_json_number, text_of_short_float},
 };
 
-const TOO_DEEP: &str = "expected at most 127 levels of arrays and objects: only serde_json directly reads and writes more";
+const TOO_DEEP: &str = "expected at most 127 levels of arrays and objects: only serde_json itself reads and writes more";
 
 /// Serializes the JSON value `json`: for serde_json as its unchanged text, for other formats as their own maps,
 /// lists and numbers.

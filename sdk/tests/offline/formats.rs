@@ -430,7 +430,7 @@ fn numbers_that_are_not_certain_are_refused() {
     refused(Toml::read("value = 123456789012345678.12".to_owned()));
     let error = Toml::read::<Row<Decimal>>("value = inf".to_owned()).unwrap_err();
     assert!(
-        error.contains("expected a number, found an infinite one or NaN"),
+        error.contains("expected a finite number, found infinity or NaN"),
         "{error}"
     );
     let float = 123_456_789_012_345_678.12_f64;

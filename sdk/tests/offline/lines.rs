@@ -124,7 +124,7 @@ fn a_line_is_bounded_and_the_next_is_read() {
             }
             assert_eq!(
                 outcomes[1].as_ref().unwrap_err(),
-                "line 2: is longer than the limit of 12 bytes"
+                "line 2 is longer than the limit of 12 bytes"
             );
         }
     }
@@ -167,10 +167,7 @@ fn a_reader_that_fails_is_the_last_item() {
     let mut lines = Deal::from_json_lines(reader);
     assert_eq!(lines.next().unwrap().unwrap().id, "d_1");
     let error = lines.next().unwrap().unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "line 2: cannot be read: the disk is gone"
-    );
+    assert_eq!(error.to_string(), "line 2 cannot be read: the disk is gone");
     assert!(matches!(error, LineError::Read { line: 2, .. }));
     assert!(lines.next().is_none());
     assert!(lines.next().is_none());

@@ -114,7 +114,7 @@ fn a_base_url_without_the_version() {
     ] {
         assert_eq!(
             refused(builder(url)),
-            "base_url must not end in /v1, which dealkit adds by itself: leave it off",
+            "base_url must not end in /v1: dealkit adds it by itself",
         );
     }
     for url in [

@@ -420,7 +420,7 @@ async fn a_success_whose_agent_is_on_its_way_is_one() {
     assert!(
         error
             .to_string()
-            .ends_with("cancelled while the response to its success arrived")
+            .ends_with("cancelled after it succeeded, while the response was arriving")
     );
 }
 

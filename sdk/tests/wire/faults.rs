@@ -522,13 +522,13 @@ async fn a_redirect_is_never_followed_and_only_its_origin_is_named() {
             ),
             (
                 "/SECRET".to_owned(),
-                "another path of the same host".to_owned(),
+                "another path on the same host".to_owned(),
             ),
             (
                 "SECRET?SECRET".to_owned(),
-                "another path of the same host".to_owned(),
+                "another path on the same host".to_owned(),
             ),
-            ("".to_owned(), "another path of the same host".to_owned()),
+            ("".to_owned(), "another path on the same host".to_owned()),
             ("mailto:SECRET@example.com".to_owned(), "".to_owned()),
             ("javascript:SECRET".to_owned(), "".to_owned()),
         ] {

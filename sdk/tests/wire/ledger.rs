@@ -154,7 +154,7 @@ async fn a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_
     assert_eq!(error.status().unwrap(), 422);
     assert_eq!(
         text(&came[1]),
-        "POST /v1/agents: the service has rejected it in an earlier run (422 Unprocessable Entity); nothing was sent"
+        "POST /v1/agents: the service rejected it in an earlier run (422 Unprocessable Entity); nothing was sent"
     );
     assert!(text(&came[4]).contains("(503 Service Unavailable)"));
     for (index, creation) in came.iter().enumerate() {
@@ -224,7 +224,7 @@ async fn two_rows_with_one_key_and_rows_without_are_refused() {
     );
     assert_eq!(
         text(&came[2]),
-        "POST /v1/agents: not sent: the row of index 0 in this job has the same key; with a ledger each row needs a \
+        "POST /v1/agents: not sent: the row at index 0 in this job has the same key; with a ledger, each row needs a \
          key of its own"
     );
     for creation in &came[3..] {

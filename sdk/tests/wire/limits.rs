@@ -216,7 +216,7 @@ async fn all_calls_wait_as_long_as_one_was_told() {
                 ),
                 "{text}"
             );
-            assert!(text.ends_with("only 9 s are left"), "{text}");
+            assert!(text.ends_with("only 9 s remain"), "{text}");
         } else {
             outcome.unwrap();
         }
@@ -379,7 +379,7 @@ async fn a_turn_that_comes_too_late_is_refused_at_once() {
         );
         assert_eq!(
             error.to_string(),
-            "POST /v1/agents: not sent: with the client's rate_limit it is its turn in 6 s, and only 5 s are left"
+            "POST /v1/agents: not sent: the client's rate_limit would delay this call by 6 s, and only 5 s remain"
         );
     }
     assert_eq!(service.log().len(), 3);

@@ -541,7 +541,7 @@ fn a_request_s_segments_are_passed_apart() {
         assert_eq!(error.kind(), ErrorKind::Config);
         let text = error.to_string();
         assert!(
-            text.contains("pass the segments apart and without /v1"),
+            text.contains("pass the segments separately and without /v1"),
             "{text}"
         );
     }

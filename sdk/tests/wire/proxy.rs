@@ -103,8 +103,8 @@ async fn fail(builder: &ClientBuilder, told: &str, attempts: u32) {
     }
 }
 
-const UNAUTHORIZED: &str = "the proxy refuses to connect: 407 Proxy Authentication Required; does its URL hold the \
-    right user name and password";
+const UNAUTHORIZED: &str = "the proxy refuses to connect: 407 Proxy Authentication Required; does its URL contain \
+    the right user name and password";
 const REFUSED: &str = "the proxy refuses to connect to the service, or cannot";
 const UNREACHABLE: &str = "the proxy cannot be reached; is its address right, and is it up?";
 
@@ -210,7 +210,7 @@ async fn a_proxy_that_refuses() {
 
 #[tokio::test]
 async fn what_is_no_proxy() {
-    let told = "what should be the proxy does not respond to CONNECT as a proxy does";
+    let told = "the server at the proxy's address does not respond to CONNECT as a proxy does";
     let proxy = Proxy::start(Manner::Say(""));
     fail(&tls_client(&proxy.url_for(USER)), told, 3).await;
     let proxy = Proxy::start(Manner::Say("CANARY CANARY\r\n\r\n"));

@@ -188,7 +188,7 @@ async fn a_certificate_that_cannot_be_accepted_says_why() {
         ),
         (
             names(&["deals.example.com", "*.example.org"]),
-            "the service's certificate is for deals.example.com, *.example.org, and not for the host in base_url; \
+            "the service's certificate is for deals.example.com, *.example.org, not for the host in base_url; \
              is that host right?",
         ),
         (
@@ -200,8 +200,8 @@ async fn a_certificate_that_cannot_be_accepted_says_why() {
                 "e.example",
                 "f.example",
             ]),
-            "the service's certificate is for a.example, b.example, c.example, d.example, e.example, …, and not \
-             for the host in base_url; is that host right?",
+            "the service's certificate is for a.example, b.example, c.example, d.example, e.example, …, not for the \
+             host in base_url; is that host right?",
         ),
         (
             authority.issue_changed(|params| {
@@ -210,23 +210,23 @@ async fn a_certificate_that_cannot_be_accepted_says_why() {
                     rcgen::SanType::DnsName("deals.example.com".try_into().unwrap()),
                 ];
             }),
-            "the service's certificate is for 10.1.2.3, deals.example.com, and not for the host in base_url; is \
+            "the service's certificate is for 10.1.2.3, deals.example.com, not for the host in base_url; is \
              that host right?",
         ),
         (
             names(&[]),
-            "the service's certificate is for no host (it has no subjectAltName), and not for the host in \
-             base_url; is that host right?",
+            "the service's certificate is for no host (it has no subjectAltName), not for the host in base_url; is \
+             that host right?",
         ),
         (
             named.issue(),
-            "the service's certificate was not signed by the issuer that is trusted under this name; is \
+            "the service's certificate was not signed by the trusted issuer of that name; is \
              root_certificates (in Python ca_file) up to date?",
         ),
         (
             Leaf::self_signed(|params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained)),
-            "the service's certificate is one for issuers (CA:TRUE), which no service can use; have that issuer \
-             sign another for the service",
+            "the service's certificate is a CA certificate (CA:TRUE), which no service can use; have that CA sign \
+             another for the service",
         ),
     ] {
         for version in EACH_VERSION {
@@ -284,8 +284,8 @@ async fn a_client_certificate_that_is_missing_or_refused_is_not_tried_again() {
     let old = issuer.issue_changed(|params| params.not_after = date_time_ymd(2025, 3, 1));
     let refused = "the certificate in identity (in Python client_cert) ";
     let unknown = format!(
-        "{refused}has an issuer that the service does not trust; is it the right one, with the certificates that \
-         lead to its issuer?"
+        "{refused}has an issuer that the service does not trust; is it the right one, and does it come with the \
+         certificates that lead to its issuer?"
     );
     let expired = format!("{refused}has expired, or the service's clock is wrong");
     for protocol in [Http1, Http2] {
@@ -356,8 +356,8 @@ async fn the_two_sides_agree_on_a_protocol() {
             assert_eq!(handshake.alpn.as_deref(), agreed);
         }
     }
-    let told = "the service speaks no version of HTTP that it was offered (ALPN); is it an HTTP service, and one \
-        that speaks HTTP/2 if http2_prior_knowledge is set?";
+    let told = "the service speaks none of the HTTP versions that it was offered (ALPN); is it an HTTP service, and \
+        does it speak HTTP/2 if http2_prior_knowledge is set?";
     let front = Front::start(fine(Http1), &Tls::new(&leaf).alpn(&["http/1.1"]));
     let trusting = builder(&front.url()).root_certificates(authority.pem());
     all_fail(&trusting.http2_prior_knowledge(true), told).await;
@@ -375,7 +375,7 @@ async fn what_a_service_says_against_a_handshake_is_told() {
     for (alert, told) in [
         (
             70,
-            "the service speaks no version of TLS that is safe: dealkit speaks 1.2 and 1.3",
+            "the service speaks no secure version of TLS: dealkit speaks 1.2 and 1.3",
         ),
         (
             112,
@@ -383,13 +383,13 @@ async fn what_a_service_says_against_a_handshake_is_told() {
         ),
         (
             40,
-            "the service refuses the handshake (HandshakeFailure); is the host in base_url right, and do the two \
+            "the service refuses the handshake (HandshakeFailure); is the host in base_url right, and do both sides \
              have a cipher in common?",
         ),
         (
             71,
-            "the service refuses the handshake (InsufficientSecurity); is the host in base_url right, and do the \
-             two have a cipher in common?",
+            "the service refuses the handshake (InsufficientSecurity); is the host in base_url right, and do both \
+             sides have a cipher in common?",
         ),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -412,7 +412,7 @@ async fn a_port_that_does_not_speak_tls_is_not_tried_again() {
     let builder = builder(&service.url().replace("http:", "https:"));
     all_fail(
         &builder,
-        "the port does not speak TLS; is its URL http:// and not https://?",
+        "the port does not speak TLS; should its URL begin with http:// rather than https://?",
     )
     .await;
     assert!(service.arrived().is_empty());
@@ -645,7 +645,8 @@ fn pem_that_cannot_be_used_is_refused_without_a_word_of_it() {
         assert_eq!(plain.build().unwrap_err().kind(), ErrorKind::Config);
     }
     let encrypted = leaf.key.replace("PRIVATE", "ENCRYPTED PRIVATE");
-    let no_key = "no private key that can be read: it takes PEM without a password, the certificate as well as its private key";
+    let no_key = "no private key that can be read: it must be PEM without a password, with the certificate and its \
+        private key";
     for (pem, told) in [
         (leaf.certificate.clone(), no_key),
         (format!("{}{encrypted}", leaf.certificate), no_key),
@@ -658,7 +659,7 @@ fn pem_that_cannot_be_used_is_refused_without_a_word_of_it() {
                 "{}-----BEGIN PRIVATE KEY-----\n{no_certificate}-----END PRIVATE KEY-----\n",
                 leaf.certificate
             ),
-            "a private key of a kind that is not supported, or that cannot be read",
+            "a private key that cannot be read or whose type is not supported",
         ),
         (
             format!("{begin}{no_certificate}{end}{}", leaf.key),
@@ -666,7 +667,7 @@ fn pem_that_cannot_be_used_is_refused_without_a_word_of_it() {
         ),
     ] {
         let error = ok().identity(&pem).build().unwrap_err();
-        assert_eq!(error.to_string(), format!("identity holds {told}"));
+        assert_eq!(error.to_string(), format!("identity contains {told}"));
         is_silent_config_error(&error, &pem);
     }
 }

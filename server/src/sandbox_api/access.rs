@@ -101,7 +101,7 @@ impl Access {
             Self::Open | Self::Closed | Self::Off => {}
         }
         if !is_same_origin(head) {
-            return refuse("The request comes from a web page of another origin.");
+            return refuse("The request comes from a web page with another origin.");
         }
         Ok(())
     }
@@ -113,8 +113,8 @@ fn check_token(token: &ServiceKey, head: &Parts) -> Result<(), Refusal> {
         (Some(sent), None) if token.matches(sent.as_bytes()) => Ok(()),
         _ => Err(Refusal::new(
             Kind::ADMIN_TOKEN,
-            "Send the token in the header x-sandbox-token, once: that of --admin-token, or without one the service \
-             key of this server.",
+            "Send the token in the header x-sandbox-token, once: the value of --admin-token, or the service key of \
+             this server if there is none.",
         )
         .header(header::WWW_AUTHENTICATE, "SandboxToken realm=\"dealkit\"")),
     }

@@ -171,7 +171,7 @@ impl<'r> AdminCall<'r> {
         })?;
         let route = route.ok_or_else(|| {
             let allow = path.allow();
-            let detail = format!("This path has these methods: {allow}.");
+            let detail = format!("This path allows these methods: {allow}.");
             Refusal::new(Kind::METHOD_NOT_ALLOWED, detail).header(header::ALLOW, allow)
         })?;
         Ok(Self {
@@ -237,7 +237,7 @@ fn file(_: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
     File::named(input.id).map(Reply::File).ok_or_else(|| {
         Refusal::new(
             Kind::UNKNOWN_PATH,
-            "The page is at /__sandbox/docs, and is not made of such a file.",
+            "The page is at /__sandbox/docs; it has no such file.",
         )
     })
 }
@@ -275,7 +275,7 @@ fn remove_fault(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
     }
     Err(Refusal::new(
         Kind::UNKNOWN_FAULT,
-        "It was never added, or has happened as often as it should. GET /__sandbox/faults lists those that there are.",
+        "It was never added, or has happened as often as it should. GET /__sandbox/faults lists the current ones.",
     ))
 }
 
@@ -372,7 +372,7 @@ impl Reply {
 fn unknown_deal() -> Refusal {
     Refusal::new(
         Kind::UNKNOWN_DEAL,
-        "This server has no deal with the id in the path. GET /__sandbox/deals lists those that there are.",
+        "This server has no deal with the id in the path. GET /__sandbox/deals lists all deals.",
     )
 }
 

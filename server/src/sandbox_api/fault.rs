@@ -85,7 +85,7 @@ pub(super) enum FaultBody {
     Json(Json),
 }
 
-/// The fault makes no sense. The message says which of its fields is wrong and why, and what is allowed.
+/// The fault is invalid. The message says which of its fields is wrong and why, and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidFault(pub(super) String);
@@ -256,12 +256,10 @@ impl Fault {
             return Err(InvalidFault::new("delay: expected at most 3600 seconds"));
         }
         if self.status.is_none() && (self.retry_after.is_some() || self.body.is_some()) {
-            return Err(InvalidFault::new(
-                "retry_after and body belong to a status: say which",
-            ));
+            return Err(InvalidFault::new("retry_after and body need a status"));
         }
         if self.cut.is_none() && self.how.is_some() {
-            return Err(InvalidFault::new("how belongs to a cut: say where"));
+            return Err(InvalidFault::new("how needs a cut"));
         }
         let effect = match (self.status, self.cut, self.garbage, self.act_then_reset) {
             (Some(status), None, false, false) => Effect::Respond(self.made_up(status)?),
@@ -274,12 +272,12 @@ impl Fault {
             (None, None, false, false) if self.delay.is_some() => Effect::None,
             (None, None, false, false) => {
                 return Err(InvalidFault::new(
-                    "nothing goes wrong: expected status, delay, cut, garbage or act_then_reset",
+                    "the fault has no effect: expected status, delay, cut, garbage or act_then_reset",
                 ));
             }
             _ => {
                 return Err(InvalidFault::new(
-                    "several things go wrong: expected one of status, cut, garbage and act_then_reset, \
+                    "the fault has more than one effect: expected one of status, cut, garbage and act_then_reset, \
                      each with or without a delay",
                 ));
             }
@@ -294,7 +292,7 @@ impl Fault {
             .and_then(|status| StatusCode::from_u16(status).ok());
         let retry_after = self.retry_after.as_deref().map(|value| {
             http::HeaderValue::from_str(value).map_err(|_| {
-                InvalidFault::new("retry_after: expected what a header can hold: visible ASCII")
+                InvalidFault::new("retry_after: expected a valid header value: visible ASCII")
             })
         });
         Ok(MadeUp {

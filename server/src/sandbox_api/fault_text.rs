@@ -56,7 +56,7 @@ impl Fault {
     /// ```
     ///
     /// # Errors
-    /// When the text is not such an object, or makes no sense as a fault.
+    /// When the text is not such an object, or is not a valid fault.
     pub fn from_json(text: &str) -> Result<Self, InvalidFault> {
         let fields: BTreeMap<String, Json> = serde_json::from_str(text)
             .map_err(|_| InvalidFault::new("expected a fault, as a JSON object"))?;
@@ -136,14 +136,14 @@ impl Fault {
                 // A number is sent with the digits that it came with.
                 self.retry_after = match value
                     .deserialize()
-                    .map_err(|_| expected("a number of seconds, or a text that is sent as it is"))?
+                    .map_err(|_| expected("a number of seconds, or text that is sent as it is"))?
                 {
                     Value::Null => None,
                     Value::Number(_) => Some(value.as_str().to_owned()),
                     Value::String(text) => Some(text),
                     _ => {
                         return Err(expected(
-                            "a number of seconds, or a text that is sent as it is",
+                            "a number of seconds, or text that is sent as it is",
                         ));
                     }
                 };
@@ -160,11 +160,11 @@ impl Fault {
             "delay" => {
                 let seconds: Option<f64> = value
                     .deserialize()
-                    .map_err(|_| expected("seconds, from 0 to 3600"))?;
+                    .map_err(|_| expected("a number of seconds from 0 to 3600"))?;
                 self.delay = seconds
                     .map(Duration::try_from_secs_f64)
                     .transpose()
-                    .map_err(|_| expected("seconds, from 0 to 3600"))?;
+                    .map_err(|_| expected("a number of seconds from 0 to 3600"))?;
             }
             "cut" => {
                 let what = "before-head, in-head or after-bytes:N";
@@ -186,7 +186,7 @@ impl Fault {
             "times" => {
                 self.times = value
                     .deserialize::<Option<u64>>()
-                    .map_err(|_| expected("a whole number from 1, or null for no end"))?
+                    .map_err(|_| expected("a whole number, 1 or more, or null for no limit"))?
                     .map_or(Times::Forever, Times::Exactly);
             }
             "probability" => {
@@ -197,7 +197,7 @@ impl Fault {
             "seed" => self.seed = count()?,
             _ => {
                 return Err(InvalidFault::new(format!(
-                    "a field that no fault has: expected {} or {}",
+                    "unknown field: expected {} or {}",
                     EFFECTS.join(", "),
                     MATCHING.join(", ")
                 )));
@@ -213,7 +213,7 @@ impl Play {
     pub(crate) fn from_header(value: &[u8]) -> Result<Self, InvalidFault> {
         let malformed = || {
             InvalidFault::new(format!(
-                "expected name=value, with semicolons between them, such as status=503; retry_after=1; \
+                "expected name=value pairs separated by semicolons, such as status=503; retry_after=1; \
                  the names are {}",
                 EFFECTS.join(", ")
             ))

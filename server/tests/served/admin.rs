@@ -248,7 +248,7 @@ fn deals_are_listed_put_and_removed() {
         ),
         (
             "{",
-            "the deal: is not strict JSON: it has the end of the text inside a JSON value at line 1 column 2",
+            "the deal: is not strict JSON: found the end of the text inside a JSON value at line 1 column 2",
         ),
     ] {
         let refused = write(&sandbox, "PUT", "deals/new%2F1", body);
@@ -496,7 +496,7 @@ fn a_token_is_asked_for() {
     assert!(
         error
             .to_string()
-            .starts_with("the token of the sandbox is 1 to 1,024"),
+            .starts_with("the sandbox token must be 1 to 1,024"),
         "{error}"
     );
 }

@@ -83,7 +83,7 @@ fn many_keys_take_linear_time_and_are_all_compared() {
 /// The differences from serde_json, by the reason that the reader gives.
 const STRICTER: [&str; 3] = [
     "a key that this object already has",
-    "half of a surrogate pair without its other half",
+    "an unpaired surrogate",
     "more than 128 levels of arrays and objects",
 ];
 

@@ -267,7 +267,7 @@ fn only_regular_files_are_read() {
         assert_eq!(
             message,
             format!(
-                "error: {path}: is {kind}, and deals are read from regular files \
+                "error: {path}: is {kind}, but deals are only read from regular files \
                  (for deals that another command writes: COMMAND | dealkit-server --deals -)\n"
             )
         );

@@ -87,22 +87,22 @@ fn errors_say_where() {
         (
             "c.json",
             format!("[{good},{good}]"),
-            ": index 1: /id: is the id of another deal already",
+            ": index 1: /id: another deal already has this id",
         ),
         (
             "d.jsonl",
             format!("{good}\n{good}"),
-            ": line 2: /id: is the id of another deal already",
+            ": line 2: /id: another deal already has this id",
         ),
         (
             "e.json",
             "[{\"id\":\"x\"},\n {\"id\":]".to_owned(),
-            ": is not strict JSON: it has something that cannot begin a JSON value at line 2 column 8",
+            ": is not strict JSON: found something that cannot begin a JSON value at line 2 column 8",
         ),
         (
             "f.jsonl",
             format!("{good}\n{{\"id\":\"y\",\"id\":\"z\"}}"),
-            ": line 2: is not strict JSON: it has a key that this object already has at column 11",
+            ": line 2: is not strict JSON: found a key that this object already has at column 11",
         ),
         (
             "g.json",
@@ -113,13 +113,13 @@ fn errors_say_where() {
         (
             "i.json",
             "{\n  \"id\": \"x\"\n}\n".to_owned(),
-            ": line 1: is only a part of a JSON value that spans several lines",
+            ": line 1: is only part of a JSON value that spans several lines",
         ),
         ("j.json", " \n".to_owned(), ": is empty"),
         (
             "k.json",
             "\u{feff}[]".to_owned(),
-            ": line 1: is not strict JSON: it has a byte order mark",
+            ": line 1: is not strict JSON: found a byte order mark",
         ),
     ] {
         let refusal = refusal(name, content);
@@ -128,7 +128,7 @@ fn errors_say_where() {
     }
     assert!(
         refusal("l.jsonl", b"{\"id\":\"x\"}\n{\"id\":\"\xff\"}")
-            .starts_with(": line 2: is not strict JSON: it has a byte")
+            .starts_with(": line 2: is not strict JSON: found a byte")
     );
     let missing = Sandbox::builder()
         .deals_file("/no/such/file")
@@ -292,7 +292,7 @@ fn made_up_deals_come_beside_a_file() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.starts_with("generated deal 1: /id: is the id of another deal already: "),
+        error.starts_with("generated deal 1: /id: another deal already has this id: "),
         "{error}"
     );
 }

@@ -74,7 +74,7 @@ def _failures(row_of: Callable[[int], str] = str) -> Iterator[None]:
     except LedgerError as error:
         text = in_words(error)
         if error.index is not None:
-            text = text.replace(f"the entry of index {error.index}", row_of(error.index))
+            text = text.replace(f"the entry at index {error.index}", row_of(error.index))
         raise Failed(text, code_of(error)) from None
 
 
