@@ -394,7 +394,11 @@ def test_what_cannot_be_settled(tmp_path: Path, dealkit_sandbox: Sandbox) -> Non
             2,
             "row 3 of found.csv cannot be settled: its key is not in the ledger",
         ),
-        ("Key;Agent ID\nx-0;a_9\n\nx-1;CANARY\n", 2, "row 4 of found.csv cannot be settled: the ledger records that its "),
+        (
+            "Key;Agent ID\nx-0;a_9\n\nx-1;CANARY\n",
+            2,
+            "row 4 of found.csv cannot be settled: the ledger records that its ",
+        ),
         (
             "key,agent_id\nx-0,a_9\nx-1,\nx-0,none\n",
             2,

@@ -55,7 +55,12 @@ def test_what_cannot_be_looked_up(tmp_path: Path, dealkit_sandbox: Sandbox) -> N
         (1, [], TypeError, "path must be the path of a file, not int"),
         (ledger, CANARY, TypeError, "keys must be an iterable of str, not one str"),
         (ledger, [CANARY, 1], TypeError, "the key at index 1 must be a str, not int"),
-        (ledger, ["\ud800canary"], ValueError, "the key at index 0 contains an unpaired surrogate, which is not valid text"),
+        (
+            ledger,
+            ["\ud800canary"],
+            ValueError,
+            "the key at index 0 contains an unpaired surrogate, which is not valid text",
+        ),
     ]
     for path, keys, kind, text in wrong:
         with pytest.raises(kind) as caught:

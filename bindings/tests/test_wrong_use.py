@@ -136,7 +136,11 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
         ({1: "a"}, TypeError, "a name in headers must be a str, not int"),
         ({"": "b"}, ConfigError, "a header's name contains characters that are not allowed in a header name"),
         ({"a b": "c"}, ConfigError, "a header's name contains characters that are not allowed in a header name"),
-        ({"a": "b\r\nc: d"}, ConfigError, "the value of the header a contains characters that are not allowed in a header"),
+        (
+            {"a": "b\r\nc: d"},
+            ConfigError,
+            "the value of the header a contains characters that are not allowed in a header",
+        ),
         ({"X-Service-Key": "other"}, ConfigError, "x-service-key is set by the client and cannot be overridden"),
         ({"Host": "other"}, ConfigError, "host is set by the client and cannot be overridden"),
         ({"Content-Length": "5"}, ConfigError, "content-length is set by the client and cannot be overridden"),

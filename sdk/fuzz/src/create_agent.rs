@@ -249,7 +249,7 @@ impl<'j> Rules<'j> {
 
     fn text(&mut self, name: &str, absence: Absence, rule: Rule) {
         let value = self.field(name, Kind::String, absence);
-        // A strict document contains no half of a surrogate pair.
+        // A strict document contains no unpaired surrogate.
         if let Some(code) = value.and_then(|value| rule(&json::string(value).unwrap())) {
             self.breaks(name, code);
         }

@@ -10,8 +10,8 @@ pub(crate) fn document(bytes: &[u8]) -> Option<&str> {
     Some(raw.get())
 }
 
-/// What the server requires: UTF-8 without a byte order mark, one value, no duplicate keys, no half of a surrogate
-/// pair, at most 128 levels.
+/// What the server requires: UTF-8 without a byte order mark, one value, no duplicate keys, no unpaired surrogate,
+/// at most 128 levels.
 pub(crate) fn is_strict(bytes: &[u8]) -> bool {
     let Some(value) = document(bytes) else {
         return false;
@@ -98,7 +98,7 @@ impl Kind {
     }
 }
 
-/// The characters of a string; `None` when it holds half of a surrogate pair.
+/// The characters of a string; `None` when it holds an unpaired surrogate.
 pub(crate) fn string(value: &str) -> Option<String> {
     serde_json::from_str(value).ok()
 }
@@ -108,7 +108,7 @@ pub(crate) fn items(array: &str) -> Vec<&str> {
     split(array)
 }
 
-/// The fields of an object, in order; a name is `None` when it contains half of a surrogate pair.
+/// The fields of an object, in order; a name is `None` when it contains an unpaired surrogate.
 pub(crate) fn fields(object: &str) -> Vec<(Option<String>, &str)> {
     split(object)
         .into_iter()
