@@ -404,6 +404,8 @@ fn http2() -> Vec<Fault> {
     const REFUSED_STREAM: u32 = 7;
     const CANCEL: u32 = 8;
     const CALM: u32 = 11;
+    // The largest stream identifier: the service may have processed every request.
+    const ALL: u32 = 0x7fff_ffff;
     let reset_stream = |code: u32| Step::Frame(RST_STREAM, 0, true, code.to_be_bytes().to_vec());
     let go_away = |last_stream: u32, code: u32, text: &str| {
         let mut payload = last_stream.to_be_bytes().to_vec();
@@ -439,7 +441,7 @@ fn http2() -> Vec<Fault> {
         ),
         Fault::broken(
             "GOAWAY: internal error",
-            vec![Hear, go_away(1, INTERNAL_ERROR, "broken"), End],
+            vec![Hear, go_away(ALL, INTERNAL_ERROR, "broken"), End],
         ),
         Fault::not_taken(
             "GOAWAY: calm",
@@ -447,7 +449,7 @@ fn http2() -> Vec<Fault> {
         ),
         Fault::broken(
             "GOAWAY and then nothing",
-            vec![Hear, go_away(1, 0, ""), End],
+            vec![Hear, go_away(ALL, 0, ""), End],
         ),
         Fault::broken_body(
             "GOAWAY in the body",
@@ -455,7 +457,7 @@ fn http2() -> Vec<Fault> {
                 Hear,
                 head(100),
                 part(begun),
-                go_away(1, INTERNAL_ERROR, ""),
+                go_away(ALL, INTERNAL_ERROR, ""),
                 End,
             ],
             begun,
