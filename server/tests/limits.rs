@@ -19,7 +19,7 @@ use std::{
 use dealkit_server::Sandbox;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use support::{
-    AGENT, KEY, Received, assert_closed, connect, create_agent, get_deal, post_head,
+    AGENT, Received, assert_closed, connect, create_agent, get_deal, post_head,
     process::{Running, command, command_with_descriptors},
     read_response, send,
 };
@@ -478,7 +478,8 @@ fn slow_bodies_take_no_more_than_twice_their_limit() {
         post_head(&format!("content-length: {MIB}\r\n")),
         post_head("transfer-encoding: chunked\r\n") + &format!("{MIB:x}\r\n"),
         // Refused before its body, none of which is kept.
-        post_head("transfer-encoding: chunked\r\n").replace(KEY, "wrong") + &format!("{MIB:x}\r\n"),
+        post_head("transfer-encoding: chunked\r\n").replace(support::KEY, "wrong")
+            + &format!("{MIB:x}\r\n"),
     ];
     let mut slow: Vec<_> = (0..150)
         .map(|number| {
