@@ -54,6 +54,8 @@ pub(crate) struct TooLate {
     pub(crate) wait: Duration,
     /// Whether the service asked for this, rather than the client's rate limit.
     pub(crate) is_asked: bool,
+    /// How many calls are ahead in the queue.
+    pub(crate) ahead: usize,
 }
 
 impl Queue {
@@ -92,6 +94,7 @@ impl Queue {
             return Turn::TooLate(TooLate {
                 wait: expected.saturating_sub(now),
                 is_asked: self.interval(now) > self.interval || self.pace.resumes() > now,
+                ahead,
             });
         }
         let due = self

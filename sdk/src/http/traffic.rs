@@ -9,6 +9,7 @@ use std::{
 
 use futures_util::future::select;
 use http::StatusCode;
+use tokio::task::yield_now;
 
 use super::{
     clock::{Clock, SystemClock},
@@ -65,11 +66,18 @@ impl Traffic {
             traffic: self,
             ticket,
         };
+        let mut ahead = usize::MAX;
         loop {
             let now = clock.now();
             let turn = self.queue().ask(&place.ticket, now, latest);
             match turn {
                 Turn::Now(departed) => return Ok(departed),
+                // Calls ahead of this one may have been aborted, without their tasks having run since: until then,
+                // they keep their places. They leave a few dozen at a time.
+                Turn::TooLate(too_late) if too_late.ahead < ahead => {
+                    ahead = too_late.ahead;
+                    yield_now().await;
+                }
                 Turn::TooLate(too_late) => return Err(too_late),
                 Turn::At(at) => {
                     let wait = at.saturating_sub(now);

@@ -179,6 +179,35 @@ async fn a_bulk_stays_below_a_limit_that_it_does_not_know() {
     }
 }
 
+/// The task of an aborted call drops it the next time it runs, which is after a call that begins at once.
+#[tokio::test(start_paused = true)]
+async fn aborted_calls_hold_up_no_call_that_begins_at_once() {
+    let service = Service::start(Duration::ZERO, Box::new(|_| (200, None))).await;
+    let client = service.builder().rate_limit(10.0).build().unwrap();
+    client.deals().retrieve("d_1").await.unwrap();
+    let waiting: Vec<_> = (0..200)
+        .map(|_| {
+            let call = client.deals().retrieve("d_1");
+            tokio::spawn(async move { call.await })
+        })
+        .collect();
+    // Each of them takes its place in the queue.
+    sleep(Duration::from_millis(1)).await;
+    for task in &waiting {
+        task.abort();
+    }
+    client
+        .deals()
+        .retrieve("d_1")
+        .timeout(3 * SECOND)
+        .await
+        .unwrap();
+    assert_eq!(service.log().len(), 2);
+    for task in waiting {
+        assert!(task.await.unwrap_err().is_cancelled());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn all_calls_wait_as_long_as_one_was_told() {
     for (status, is_heeded) in [(429, true), (503, true), (500, false)] {
