@@ -56,9 +56,24 @@ impl Traffic {
     /// Waits for the turn of a call that has this much time left. Waiting calls go in order of arrival; one
     /// that is dropped leaves no gap.
     pub(crate) async fn turn(&self, clock: &impl Clock, left: Duration) -> Result<Times, TooLate> {
-        let now = clock.now();
-        let latest = now.saturating_add(left);
-        let ticket = match self.queue().enter(now) {
+        let latest = clock.now().saturating_add(left);
+        let mut ahead = usize::MAX;
+        loop {
+            match self.wait(clock, latest).await {
+                // Calls ahead of this one may have been aborted, without their tasks having run since: until then,
+                // they keep their places. They leave a few dozen at a time.
+                Err(too_late) if too_late.ahead < ahead => {
+                    ahead = too_late.ahead;
+                    yield_now().await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Waits in the queue until it is this call's turn, or too late for it.
+    async fn wait(&self, clock: &impl Clock, latest: Duration) -> Result<Times, TooLate> {
+        let ticket = match self.queue().enter(clock.now()) {
             Ok(departed) => return Ok(departed),
             Err(ticket) => ticket,
         };
@@ -66,18 +81,11 @@ impl Traffic {
             traffic: self,
             ticket,
         };
-        let mut ahead = usize::MAX;
         loop {
             let now = clock.now();
             let turn = self.queue().ask(&place.ticket, now, latest);
             match turn {
                 Turn::Now(departed) => return Ok(departed),
-                // Calls ahead of this one may have been aborted, without their tasks having run since: until then,
-                // they keep their places. They leave a few dozen at a time.
-                Turn::TooLate(too_late) if too_late.ahead < ahead => {
-                    ahead = too_late.ahead;
-                    yield_now().await;
-                }
                 Turn::TooLate(too_late) => return Err(too_late),
                 Turn::At(at) => {
                     let wait = at.saturating_sub(now);
