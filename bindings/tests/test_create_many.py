@@ -588,8 +588,8 @@ def told(creation):
 ENDS = {
     "cancelled": """
 creations = Client().agents.create_many(rows(), concurrency=int(sys.argv[1]), ordered=sys.argv[2] == "ordered")
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     for creation in creations:
         came.append([creation.index, creation.outcome, creation.agent_id])
 except KeyboardInterrupt:
@@ -598,8 +598,8 @@ came += [[c.index, c.outcome, c.agent_id] for c in creations.cancel()]
 """,
     "finished": """
 creations = Client().agents.create_many(rows(), concurrency=int(sys.argv[1]), ordered=sys.argv[2] == "ordered")
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     for creation in creations:
         came.append([creation.index, creation.outcome, creation.agent_id])
 except KeyboardInterrupt:
