@@ -35,7 +35,7 @@ impl Operations {
     /// Makes checks 8, 9 and 11, then creates the agent.
     pub(crate) fn create_agent(&self, input: &Input<'_>) -> Result<Success, Refusal> {
         let body = json::read_body(input.body).map_err(|error| {
-            let detail = format!("The body must be strict JSON, but has {error}");
+            let detail = format!("The body is not strict JSON: found {error}");
             Refusal::new(Kind::MALFORMED_BODY, detail)
         })?;
         let request = CheckedAgent::read(body, self.unknown_fields).map_err(|error| {

@@ -260,7 +260,7 @@ fn requests(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
 fn add_fault(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
     let invalid = |detail: String| Refusal::new(Kind::INVALID_FAULT, detail);
     let text = json::check(input.body)
-        .map_err(|error| invalid(format!("The body must be strict JSON, but has {error}")))?;
+        .map_err(|error| invalid(format!("The body is not strict JSON: found {error}")))?;
     let id = Fault::from_json(text)
         .and_then(|fault| admin.faults.add(fault))
         .map_err(|error| invalid(error.to_string()))?;

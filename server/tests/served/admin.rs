@@ -158,7 +158,7 @@ fn faults_are_added_listed_and_removed() {
         ),
         (
             r#"{"status": 500, "status": 501}"#,
-            "The body must be strict JSON, but has a key that this object already has at line 1 column 17",
+            "The body is not strict JSON: found a key that this object already has at line 1 column 17",
         ),
         ("5", "expected a fault, as a JSON object"),
     ] {
