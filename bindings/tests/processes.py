@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,8 +16,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import pytest
+
 # Everything that Python finds wrong is an error, and shows on standard error.
 STRICT = ("-X", "dev", "-W", "error")
+
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 
 # On a busy machine, asyncio's debug mode reports that its callbacks take long.
 SLOW = re.compile(r"^Executing <.*> took [0-9.]+ seconds\n", re.MULTILINE)

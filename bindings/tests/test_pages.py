@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import re
 import runpy
-import shutil
 import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import ended, python
+from processes import ended, needs_curl, python
 
 from dealkit.testing import READINGS, Sandbox
 
@@ -68,7 +67,7 @@ def test_snippet(
     assert shows in ("", shown)
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+@needs_curl
 @pytest.mark.parametrize(
     "snippet",
     [pytest.param(text, id=place) for place, text, _ in snippets("sh") if re.search("^curl ", text, re.MULTILINE)],

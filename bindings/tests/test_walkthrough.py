@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from processes import needs_curl
 
 from dealkit.testing import Sandbox
 
@@ -63,7 +62,7 @@ def session(text: str) -> list[tuple[str, str]]:
     return [*zip(parts[1::2], parts[2::2], strict=True)]
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+@needs_curl
 def test_the_commands_show_what_the_page_says(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
     assert len(SESSIONS) >= 5
     shell = Shell(tmp_path, dealkit_sandbox)

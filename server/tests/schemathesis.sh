@@ -37,7 +37,8 @@ url=${line##* }
 
 # It writes a cache into the working directory.
 cd "$work"
-SCHEMATHESIS_HOOKS="$here/schemathesis_hooks.py" "$schemathesis" --config-file "$here/schemathesis.toml" run "$here/../contract/openapi.json" \
+export SCHEMATHESIS_HOOKS="$here/schemathesis_hooks.py"
+"$schemathesis" --config-file "$here/schemathesis.toml" run "$here/../contract/openapi.json" \
     --url "$url/v1" --header "x-service-key: sandbox-key" \
     --phases examples,coverage,fuzzing,stateful --checks all --max-examples "$examples" \
     --generation-database none --no-color "$@"
