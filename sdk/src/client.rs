@@ -6,26 +6,32 @@ use http::{HeaderMap, HeaderValue, Method, header};
 use url::{Host, Url};
 
 #[cfg(feature = "rustls-no-provider")]
-use crate::http::tls;
+use crate::http::connect::tls;
 use crate::{
-    agents::Agents,
-    base_url,
-    call::Call,
-    deals::Deals,
-    error::{Error, Operation},
+    calls::{
+        agents::Agents,
+        call::Call,
+        deals::Deals,
+        response::RawResponse,
+        service::{Propagate, Service, more_than_zero},
+    },
+    contract::wire,
+    error::{
+        call::{Error, Operation},
+        redact::Redactor,
+    },
     http::{
+        base_url,
+        connect::{
+            pools::{Pools, Route, Settings},
+            proxy::Proxy,
+        },
         headers::extra_header,
         path::segment,
-        pools::{Pools, Route, Settings},
-        proxy::Proxy,
-        retry::RetryPolicy,
+        retry::attempts::RetryPolicy,
         send::Limits,
-        traffic::Traffic,
+        traffic::turns::Traffic,
     },
-    redact::Redactor,
-    response::RawResponse,
-    service::{Propagate, Service, more_than_zero},
-    wire,
 };
 
 /// The environment variable from which [`Client::from_env`] reads the base URL.

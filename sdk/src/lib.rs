@@ -109,76 +109,52 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "client")]
-mod agents;
 #[cfg(feature = "arrow")]
 pub mod arrow;
-#[cfg(feature = "client")]
-mod base_url;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 #[cfg(feature = "client")]
-mod call;
+mod bulk;
+#[cfg(feature = "client")]
+mod calls;
 #[cfg(feature = "client")]
 mod client;
-#[cfg(feature = "client")]
-mod create_many;
-#[cfg(feature = "client")]
-mod deals;
-mod decode;
-mod decode_error;
-pub mod document;
-#[cfg(feature = "client")]
+mod contract;
 mod error;
-#[doc(hidden)]
-pub mod fields;
 #[cfg(feature = "client")]
 mod http;
-#[cfg(feature = "client")]
-mod http_response;
-mod json_lines;
+mod json;
 #[cfg(feature = "client")]
 pub mod ledger;
-#[doc(hidden)]
-pub mod lexer;
 mod model;
-mod names;
-#[cfg(feature = "client")]
-mod outcome;
-mod problem;
-#[cfg(feature = "client")]
-mod recorder;
-#[cfg(feature = "client")]
-mod redact;
-#[cfg(feature = "client")]
-mod response;
-#[cfg(feature = "client")]
-mod retrieve_many;
-pub mod scalar;
-#[cfg(feature = "client")]
-mod service;
+mod rules;
 #[cfg(feature = "test-util")]
 pub mod test_util;
-pub mod validate;
 mod value;
-#[cfg(feature = "client")]
-mod window;
-pub mod wire;
+
+pub use contract::wire;
+pub use json::document;
+#[doc(hidden)]
+pub use json::lexer;
+#[doc(hidden)]
+pub use rules::fields;
+pub use rules::validate;
+pub use value::scalar;
 
 /// The crate behind dates and timestamps, in the version that dealkit uses.
 pub use chrono;
 /// The crate behind [`Decimal`], in the version that dealkit uses.
 pub use rust_decimal;
 
-pub use decode_error::DecodeError;
-pub use json_lines::{JsonLines, LineError, MAX_LINE_BYTES};
+pub use error::problem::Problem;
+pub use json::decode_error::DecodeError;
+pub use json::lines::{JsonLines, LineError, MAX_LINE_BYTES};
 pub use model::{
     Address, Agent, AgentProfile, AgentProfileResponse, Application, CheckedAgent, Contact,
     ContactField, CreateAgent, Deal, ListingAgent, ListingContract, Offer, Quote, RoleAssignment,
     Side, builder,
 };
-pub use problem::Problem;
-pub use validate::{UnknownFields, ValidationError, Violation, ViolationCode};
+pub use rules::validate::{UnknownFields, ValidationError, Violation, ViolationCode};
 pub use value::{
     AgentId, ApplicationId, ApplicationStatus, AssignedRole, BrokerageId, CollectiveId,
     ContactFieldId, ContactFieldType, ContactId, ContactSchemaId, ContactType, DealId, DealPhase,
@@ -190,15 +166,21 @@ pub use value::{
 pub use {
     // Types of the `http` crate that are part of the public API.
     ::http::{HeaderMap, Method, StatusCode, Version},
-    agents::Agents,
-    call::{Call, CallDescription, CallWithResponse},
+    bulk::{
+        create::{CreateMany, CreateRow, CreateStream, Creation, CreationsInFlight},
+        retrieve::{InFlight, RetrieveMany, RetrieveStream, Retrieved},
+    },
+    calls::{
+        agents::Agents,
+        call::{Call, CallDescription, CallWithResponse},
+        deals::Deals,
+        response::{RawResponse, Response},
+    },
     client::{BASE_URL_VARIABLE, Client, ClientBuilder, SERVICE_KEY_VARIABLE},
-    create_many::{CreateMany, CreateRow, CreateStream, Creation, CreationsInFlight},
-    deals::Deals,
-    error::{Error, ErrorKind},
-    http::{retry::RetryPolicy, retry_after::parse_retry_after},
+    error::{
+        call::{Error, ErrorKind},
+        outcome::Outcome,
+    },
+    http::retry::{attempts::RetryPolicy, retry_after::parse_retry_after},
     ledger::{LedgerError, LedgerErrorKind},
-    outcome::Outcome,
-    response::{RawResponse, Response},
-    retrieve_many::{InFlight, RetrieveMany, RetrieveStream, Retrieved},
 };

@@ -41,14 +41,15 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 
 use crate::{
-    decode_error::DecodeError,
-    error::{Error, Operation, Sent},
-    http::retry_after::retry_after,
-    http_response::HttpResponse,
-    outcome::Outcome,
-    redact::Redactor,
-    retrieve_many::Retrieved,
-    wire,
+    bulk::retrieve::Retrieved,
+    contract::wire,
+    error::{
+        call::{Error, Operation, Sent},
+        outcome::Outcome,
+        redact::Redactor,
+    },
+    http::{response::HttpResponse, retry::retry_after::retry_after},
+    json::decode_error::DecodeError,
 };
 
 /// Builds an [`Error`] like one that a call returns, from what a test specifies.

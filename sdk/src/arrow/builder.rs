@@ -11,10 +11,12 @@ use super::{
     decimals::Decimals,
 };
 use crate::{
-    decode,
-    decode_error::{DecodeError, Reason},
-    document,
-    lexer::{Lexed, Lexer, Refused},
+    json::{
+        decode,
+        decode_error::{DecodeError, Reason},
+        document,
+        lexer::{Lexed, Lexer, Refused},
+    },
     model::Deal,
 };
 

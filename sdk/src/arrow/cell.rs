@@ -10,9 +10,12 @@ use super::{
     decimals::{rescaled, rescaled_decimal},
 };
 use crate::{
-    decode::Step,
-    lexer::{Lexed, Lexer, Refused},
-    scalar, value,
+    json::{
+        decode::Step,
+        lexer::{Lexed, Lexer, Refused},
+    },
+    value,
+    value::scalar,
 };
 
 /// A type of the field table whose values go into a column.

@@ -9,7 +9,7 @@ use super::{
     column::{Column, Plain, Text},
     decimals::Decimals,
 };
-use crate::decode_error::DecodeError;
+use crate::json::decode_error::DecodeError;
 
 /// The schema of a table of failures: `index` (`int64`), then `id`, `kind`, `status` (`int64`), `outcome` and
 /// `message`, which are strings unless stated otherwise.

@@ -13,8 +13,10 @@ use super::{
     decimals::Decimals,
 };
 use crate::{
-    decode::Step,
-    lexer::{Lexed, Lexer},
+    json::{
+        decode::Step,
+        lexer::{Lexed, Lexer},
+    },
     model::{
         Address, Application, Contact, ContactField, Deal, ListingAgent, ListingContract, Offer,
         Quote, Side,

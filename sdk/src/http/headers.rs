@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::{error::Error, wire};
+use crate::{contract::wire, error::call::Error};
 
 /// Only the client sets the key; the others determine where the message goes and where it ends.
 const OURS: [&str; 7] = [

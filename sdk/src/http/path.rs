@@ -2,7 +2,7 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::validate::{ValidationError, Violation, ViolationCode};
+use crate::rules::validate::{ValidationError, Violation, ViolationCode};
 
 /// Everything except the unreserved characters of RFC 3986 is escaped, so that nothing in a segment
 /// can be taken for a separator, a query, a fragment or an escape.

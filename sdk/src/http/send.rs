@@ -8,18 +8,20 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 #[cfg(feature = "rustls-no-provider")]
-use super::tls_failure;
-use super::{
+use crate::http::connect::tls_failure;
+use crate::http::connect::{
     cause::{TransportError, find, was_not_begun},
     connect_failure,
     pools::Pool,
     progress::Progress,
 };
 use crate::{
-    decode_error::DecodeError,
-    error::{Error, Sent},
-    http_response::HttpResponse,
-    redact::{Redactor, short},
+    error::{
+        call::{Error, Sent},
+        redact::{Redactor, short},
+    },
+    http::response::HttpResponse,
+    json::decode_error::DecodeError,
 };
 
 /// How much of an error's body is read, in bytes: it need not be whole to be useful.

@@ -10,10 +10,12 @@ use url::Url;
 
 use super::call_progress::CallProgress;
 use crate::{
-    error::{Error, ErrorKind, Operation},
-    http_response::HttpResponse,
-    outcome::Outcome,
-    redact::{Redactor, short},
+    error::{
+        call::{Error, ErrorKind, Operation},
+        outcome::Outcome,
+        redact::{Redactor, short},
+    },
+    http::response::HttpResponse,
 };
 
 /// A call that has begun: its span, and the event with which it ends.

@@ -14,7 +14,7 @@ use super::{
     format::{self, Header, Line},
     lock::LockedFile,
 };
-use crate::base_url;
+use crate::http::base_url;
 
 /// The longest line that is read, in bytes; the lines that dealkit writes are shorter.
 const LONGEST_LINE: usize = 1024 * 1024;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{entries::State, error::LedgerError, file::LedgerFile, key_hash::Hasher};
-use crate::{outcome::Outcome, value::AgentId};
+use crate::{error::outcome::Outcome, value::AgentId};
 
 /// What the ledger of a job has on a row that the next run does not send again.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::{
     format::{LONGEST_ID, Line},
     key_hash::Hasher,
 };
-use crate::{base_url, value::AgentId};
+use crate::{http::base_url, value::AgentId};
 
 /// Records in a ledger what became of rows, each named by the key that the job gave it: the agent that was found, or
 /// `None` if there is none.

@@ -5,9 +5,11 @@ use std::{borrow::Cow, collections::BTreeMap, fmt};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::{
-    fields::{self, Body, Fields},
-    names::{self, Known, create_agent as field},
-    validate::{self, Null, Text, UnknownFields, ValidationError, Violation, of_kind, pointer},
+    contract::names::{self, Known, create_agent as field},
+    rules::{
+        fields::{self, Body, Fields},
+        validate::{self, Null, Text, UnknownFields, ValidationError, Violation, of_kind, pointer},
+    },
     value::{AssignedRole, BrokerageId, CollectiveId, Json, Kind, Nullable, OfficeId},
 };
 

@@ -141,14 +141,14 @@ macro_rules! models {
             /// [`DecodeError`](crate::DecodeError) names the path of the value that could not be decoded
             /// and keeps the document.
             pub fn from_json(body: impl AsRef<[u8]>) -> Result<Self, $crate::DecodeError> {
-                $crate::decode::read(body.as_ref(), $crate::model::field::Field::lex)
+                $crate::json::decode::read(body.as_ref(), $crate::model::field::Field::lex)
             }
 
             /// [`from_json`](Self::from_json) with serde only: for bindings, once their own reader has refused
             /// a document, and for the tests that compare the readers.
             #[doc(hidden)]
             pub fn from_json_by_serde(body: impl AsRef<[u8]>) -> Result<Self, $crate::DecodeError> {
-                $crate::decode::from_json(body.as_ref())
+                $crate::json::decode::from_json(body.as_ref())
             }
 
             /// Decodes a JSON array of them.
@@ -159,7 +159,7 @@ macro_rules! models {
             /// # Errors
             /// As for [`from_json`](Self::from_json); the path begins with the index, such as `[2].id`.
             pub fn list_from_json(body: impl AsRef<[u8]>) -> Result<Vec<Self>, $crate::DecodeError> {
-                let array = $crate::decode::read(body.as_ref(), $crate::model::field::Array::lex)?;
+                let array = $crate::json::decode::read(body.as_ref(), $crate::model::field::Array::lex)?;
                 Ok(array.0)
             }
 
@@ -194,7 +194,7 @@ macro_rules! models {
             }
 
             #[inline(always)]
-            fn lex(lexer: &mut $crate::lexer::Lexer<'_>) -> $crate::lexer::Lexed<Self> {
+            fn lex(lexer: &mut $crate::json::lexer::Lexer<'_>) -> $crate::json::lexer::Lexed<Self> {
                 $( let mut $field = models!(@nothing $need $type); )+
                 let mut extra = BTreeMap::new();
                 let mut more = lexer.object()?;
@@ -263,7 +263,7 @@ macro_rules! models {
         $crate::model::field::apart($lexer, $crate::model::field::lex_lenient::<$type>)?
     };
 
-    (@lexed required $field:ident) => { $field.ok_or($crate::lexer::Refused)? };
+    (@lexed required $field:ident) => { $field.ok_or($crate::json::lexer::Refused)? };
     (@lexed $lenient:ident $field:ident) => { $field };
 
     (@write optional $fields:ident $self:ident.$field:ident, $wire:literal) => {

@@ -9,7 +9,7 @@ use serde::{
 };
 
 use crate::{
-    lexer::{Lexed, Lexer, Refused},
+    json::lexer::{Lexed, Lexer, Refused},
     value::{
         self, Decimal, Json, Name, expected, format_date, format_timestamp, parse_date,
         parse_timestamp, read_integer,

@@ -13,7 +13,6 @@
 mod create_agent;
 mod define;
 mod field;
-mod table;
 
 pub use create_agent::{AgentProfile, CheckedAgent, CreateAgent};
 pub use define::{

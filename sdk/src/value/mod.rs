@@ -16,6 +16,7 @@ mod nullable;
 mod number;
 mod open;
 mod role;
+pub mod scalar;
 mod text;
 mod transcode;
 

@@ -1,0 +1,6 @@
+//! Many calls, a bounded number of them in flight.
+
+pub(crate) mod create;
+pub(crate) mod recorder;
+pub(crate) mod retrieve;
+pub(crate) mod window;

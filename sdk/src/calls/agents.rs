@@ -1,0 +1,92 @@
+//! Agents: the call that creates one.
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use http::Method;
+
+use crate::{
+    bulk::create::{CreateMany, CreateRow},
+    calls::{call::Call, service::Service},
+    contract::wire,
+    error::call::{Error, Operation},
+    model::{Agent, CreateAgent},
+    value::Json,
+};
+
+/// Calls on agents; see [`Client::agents`](crate::Client::agents).
+#[derive(Clone)]
+pub struct Agents {
+    service: Arc<Service>,
+}
+
+impl Agents {
+    pub(crate) fn new(service: Arc<Service>) -> Self {
+        Self { service }
+    }
+
+    /// Creates an agent (specification, "Create agent").
+    ///
+    #[doc = include_str!("create_outcomes.md")]
+    ///
+    /// ```no_run
+    /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
+    /// use dealkit::{AgentProfile, CreateAgent};
+    ///
+    /// let request = CreateAgent::builder()
+    ///     .email("ada@example.com")
+    ///     .first_name("Ada")
+    ///     .last_name("Lovelace")
+    ///     .profile(AgentProfile::new().tier("A"))
+    ///     .build()?;
+    /// let agent = client.agents().create(request).await?;
+    /// println!("created {}", agent.id);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Error`](crate::Error).
+    pub fn create(&self, request: CreateAgent) -> Call<Agent> {
+        self.create_json(request.to_json())
+    }
+
+    /// Creates many agents, some at a time, as a stream; see [`CreateMany`].
+    pub fn create_many<I>(&self, rows: I) -> CreateMany<I::IntoIter>
+    where
+        I: IntoIterator,
+        I::Item: Into<CreateRow>,
+    {
+        let agents = self.clone();
+        CreateMany::new(rows.into_iter(), &self.service.base_url, move |body| {
+            agents.create_written(body)
+        })
+    }
+
+    /// Creates an agent from a body that is sent as it is: no rule is checked. For requests that
+    /// [`CreateAgent`] cannot express, and for services that accept more than the rules allow.
+    pub fn create_json(&self, body: Json) -> Call<Agent> {
+        self.create_written(body.into_text().into())
+    }
+
+    /// Like [`create_json`](Self::create_json), but takes the text of a JSON value: for bindings, which write it
+    /// themselves.
+    #[doc(hidden)]
+    pub fn create_written(&self, body: Bytes) -> Call<Agent> {
+        let operation = Operation {
+            method: Method::POST,
+            template: wire::AGENTS_PATH.into(),
+        };
+        let path = Ok(wire::AGENTS_PATH.to_owned());
+        Call::new(Arc::clone(&self.service), operation, path, |response, _| {
+            Agent::from_json(&response.body)
+                .map_err(|error| Error::decode(error).with_response(response))
+        })
+        .with_body(body)
+    }
+}
+
+impl fmt::Debug for Agents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agents").finish_non_exhaustive()
+    }
+}

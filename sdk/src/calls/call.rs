@@ -1,0 +1,411 @@
+//! A call: a value that describes a request and can be adjusted, inspected and awaited.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use serde::Serialize;
+use tracing::Instrument;
+use url::Url;
+
+use crate::{
+    calls::{
+        response::{RawResponse, Response},
+        service::{BeforeSending, CallOptions, Service},
+    },
+    error::call::{Error, Operation},
+    http::{
+        call_progress::CallProgress,
+        headers::{add_trace, extra_header},
+        response::HttpResponse,
+        retry::attempts::RetryPolicy,
+        send::HttpRequest,
+        trace::CallTrace,
+    },
+    value::Json,
+};
+
+/// A call that has not been made yet.
+///
+/// To make it, await it or `send()` it. Before that, it can be given options of its own, be asked to
+/// keep the whole response, or be turned into the exact HTTP request without sending anything.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
+/// let deal = client.deals().retrieve("d_1").timeout(Duration::from_secs(5)).await?;
+///
+/// let response = client.deals().retrieve("d_1").with_response().await?;
+/// println!("{} {:?}", response.status(), response.request_id());
+/// # Ok(()) }
+/// ```
+#[must_use = "a call does nothing until it is awaited or sent"]
+pub struct Call<T> {
+    service: Arc<Service>,
+    operation: Operation,
+    /// Errors in the call's parts are returned when it is sent: only `build()` fails on its own.
+    parts: Result<Parts, Error>,
+    options: CallOptions,
+    read: Read<T>,
+    /// How far the call has come once it is sent.
+    progress: Arc<CallProgress>,
+    before_sending: Option<BeforeSending>,
+}
+
+/// Reads the response of a call.
+type Read<T> = fn(HttpResponse, &Operation) -> Result<T, Error>;
+
+struct Parts {
+    method: Method,
+    url: Url,
+    headers: HeaderMap,
+    /// The headers that propagate the caller's trace, instead of those that the client would send.
+    trace: Option<HeaderMap>,
+    body: Option<Bytes>,
+}
+
+/// What a call asks for, as shown in logs and traces: no identifiers, no values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CallDescription {
+    /// The method.
+    pub method: Method,
+    /// The path, with placeholders instead of identifiers, such as `/v1/deals/{id}`.
+    pub template: String,
+    /// The host of the service.
+    pub server_address: String,
+    /// The port of the service.
+    pub server_port: u16,
+}
+
+impl<T> Call<T> {
+    pub(crate) fn new(
+        service: Arc<Service>,
+        operation: Operation,
+        path: Result<String, Error>,
+        read: Read<T>,
+    ) -> Self {
+        let parts = path.and_then(|path| {
+            Ok(Parts {
+                method: operation.method.clone(),
+                url: service.url(&path)?,
+                headers: HeaderMap::new(),
+                trace: None,
+                body: None,
+            })
+        });
+        Self {
+            service,
+            operation,
+            parts,
+            options: CallOptions::default(),
+            read,
+            progress: Arc::default(),
+            before_sending: None,
+        }
+    }
+
+    /// Sends `body`, which is JSON.
+    pub(crate) fn with_body(mut self, body: Bytes) -> Self {
+        if let Ok(parts) = &mut self.parts {
+            parts.body = Some(body);
+        }
+        self
+    }
+
+    /// The maximum duration of the call, including all attempts, overriding the client's.
+    pub fn timeout(mut self, total: Duration) -> Self {
+        self.options.timeout = Some(total);
+        self
+    }
+
+    /// What is retried, overriding the client's policy.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.options.retry = Some(policy);
+        self
+    }
+
+    /// How far the call has come, for a caller that may give it up.
+    pub(crate) fn progress(&self) -> Arc<CallProgress> {
+        Arc::clone(&self.progress)
+    }
+
+    /// Runs this before the first attempt, once that has its turn.
+    pub(crate) fn before_sending(mut self, before_sending: BeforeSending) -> Self {
+        self.before_sending = Some(before_sending);
+        self
+    }
+
+    pub(crate) fn options(mut self, options: CallOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Adds a header, replacing one of the same name that the client sends. The service key and the
+    /// headers that frame the message cannot be set. With a `Range`, a 206 is a success; with an
+    /// `Accept-Encoding`, so is a body in any content coding, which is left for you to decode.
+    pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
+        self.parts = self.parts.and_then(|mut parts| {
+            let (name, value) = extra_header(name.as_ref(), value.as_ref())?;
+            parts.headers.insert(name, value);
+            Ok(parts)
+        });
+        self
+    }
+
+    /// Sends these headers, such as `traceparent` and `tracestate`, instead of those that
+    /// [`ClientBuilder::propagate`](crate::ClientBuilder::propagate) would write: for a caller that manages the call's
+    /// span itself. If the call or the client already sets a header with one of these names, none of them is sent.
+    pub fn propagate(mut self, headers: HeaderMap) -> Self {
+        if let Ok(parts) = &mut self.parts {
+            parts.trace = Some(headers);
+        }
+        self
+    }
+
+    /// What the call asks for, without identifiers: for a span or a log line.
+    ///
+    /// ```
+    /// # let client = dealkit::Client::builder().base_url("https://deals.example.com").service_key("k").build()?;
+    /// let description = client.deals().retrieve("d_1").describe();
+    /// assert_eq!(description.template, "/v1/deals/{id}");
+    /// assert_eq!(description.server_address, "deals.example.com");
+    /// # Ok::<(), dealkit::Error>(())
+    /// ```
+    pub fn describe(&self) -> CallDescription {
+        let base = &self.service.base_url;
+        CallDescription {
+            method: self.operation.method.clone(),
+            template: self.operation.template.clone().into_owned(),
+            server_address: base.host_str().unwrap_or_default().to_owned(),
+            server_port: base.port_or_known_default().unwrap_or_default(),
+        }
+    }
+
+    /// Makes the call return the whole response: status, headers, attempts and raw body, in addition to
+    /// the value.
+    pub fn with_response(self) -> CallWithResponse<T> {
+        CallWithResponse { call: self }
+    }
+
+    /// The exact request that would be sent, service key included (marked sensitive, so that `Debug`
+    /// does not show it).
+    ///
+    /// # Errors
+    /// Whatever sending the call would find wrong before a byte leaves.
+    ///
+    /// ```
+    /// use dealkit::Client;
+    ///
+    /// let client = Client::builder().base_url("https://deals.example.com").service_key("k").build()?;
+    /// let request = client.deals().retrieve("a/b").into_request()?;
+    /// assert_eq!(request.uri(), "https://deals.example.com/v1/deals/a%2Fb");
+    /// # Ok::<(), dealkit::Error>(())
+    /// ```
+    pub fn into_request(self) -> Result<http::Request<Bytes>, Error> {
+        let operation = self.operation;
+        let outgoing = prepare(&self.service, &operation, self.parts)?;
+        let mut request = http::Request::new(outgoing.body.unwrap_or_default());
+        *request.method_mut() = outgoing.method;
+        *request.uri_mut() = outgoing.url.as_str().parse().map_err(|error| {
+            Error::config(format!("the URL cannot be sent: {error}")).with_operation(&operation)
+        })?;
+        *request.headers_mut() = Arc::unwrap_or_clone(outgoing.headers);
+        Ok(request)
+    }
+}
+
+/// The finished request.
+fn prepare(
+    service: &Service,
+    operation: &Operation,
+    parts: Result<Parts, Error>,
+) -> Result<HttpRequest, Error> {
+    let Parts {
+        method,
+        url,
+        headers: own,
+        trace,
+        body,
+    } = parts.map_err(|error| error.with_operation(operation))?;
+    let trace = trace.or_else(|| {
+        let mut trace = HeaderMap::new();
+        service.propagate.as_ref()?(&mut trace);
+        Some(trace)
+    });
+    // Most calls send the same headers, and share them.
+    let mut headers = Arc::clone(match body {
+        Some(_) => &service.headers_with_body,
+        None => &service.headers,
+    });
+    if !own.is_empty() {
+        Arc::make_mut(&mut headers).extend(own);
+    }
+    if let Some(trace) = trace {
+        add_trace(Arc::make_mut(&mut headers), trace);
+    }
+    Ok(HttpRequest {
+        method,
+        url,
+        headers,
+        body,
+    })
+}
+
+impl<T> Call<T> {
+    /// Makes the call return the raw response, whose body is left for the caller to read with
+    /// [`RawResponse::json`].
+    pub fn raw_response(self) -> Call<RawResponse> {
+        Call {
+            service: self.service,
+            operation: self.operation,
+            parts: self.parts,
+            options: self.options,
+            read: read_nothing,
+            progress: self.progress,
+            before_sending: self.before_sending,
+        }
+    }
+
+    /// Makes the call; awaiting it does the same.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn send(self) -> Result<T, Error> {
+        let read = self.read;
+        self.make(read).await
+    }
+
+    /// Makes the call, and reads its response.
+    async fn make<R>(
+        self,
+        read: impl FnOnce(HttpResponse, &Operation) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let Self {
+            service,
+            operation,
+            parts,
+            options,
+            progress,
+            before_sending,
+            ..
+        } = self;
+        let mut trace = CallTrace::begin(&operation, &service.base_url, &progress);
+        let span = trace.span.clone();
+        let outcome = async {
+            let request = prepare(&service, &operation, parts)?;
+            let response = service
+                .exchange(&operation, &request, options, &progress, before_sending)
+                .await?;
+            trace.responded(&response);
+            read(response, &operation)
+        }
+        .instrument(span)
+        .await
+        .map_err(|error: Error| error.with_operation(&operation));
+        trace.finished(outcome.as_ref().map(drop), &service.redactor);
+        outcome
+    }
+}
+
+/// Leaves the body as it is.
+fn read_nothing(response: HttpResponse, operation: &Operation) -> Result<RawResponse, Error> {
+    Ok(RawResponse::of(response, operation.clone()))
+}
+
+impl Call<RawResponse> {
+    pub(crate) fn raw(
+        service: Arc<Service>,
+        operation: Operation,
+        path: Result<String, Error>,
+    ) -> Self {
+        Self::new(service, operation, path, read_nothing)
+    }
+
+    /// Sends `body` as JSON.
+    pub fn json(mut self, body: &(impl Serialize + ?Sized)) -> Self {
+        match Json::from_serialize(body) {
+            Ok(body) => self.with_body(body.into_text().into()),
+            Err(error) => {
+                self.parts = self.parts.and(Err(Error::config(format!(
+                    "the body cannot be written as JSON: {error}"
+                ))));
+                self
+            }
+        }
+    }
+
+    /// Adds a query parameter.
+    pub fn query(mut self, name: &str, value: &str) -> Self {
+        if let Ok(parts) = &mut self.parts {
+            parts.url.query_pairs_mut().append_pair(name, value);
+        }
+        self
+    }
+}
+
+impl<T: 'static> IntoFuture for Call<T> {
+    type Output = Result<T, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.send())
+    }
+}
+
+/// A call that returns the whole response; see [`Call::with_response`].
+#[must_use = "a call does nothing until it is awaited or sent"]
+pub struct CallWithResponse<T> {
+    call: Call<T>,
+}
+
+impl<T> CallWithResponse<T> {
+    /// Makes the call; awaiting it does the same.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn send(self) -> Result<Response<T>, Error> {
+        let read = self.call.read;
+        let read = |response: HttpResponse, operation: &Operation| {
+            let value = read(response.clone(), operation)?;
+            Ok(Response {
+                operation: operation.clone(),
+                response,
+                value,
+            })
+        };
+        self.call.make(read).await
+    }
+}
+
+impl<T: 'static> IntoFuture for CallWithResponse<T> {
+    type Output = Result<Response<T>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.send())
+    }
+}
+
+impl<T> fmt::Debug for CallWithResponse<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallWithResponse")
+            .field("call", &self.call)
+            .finish()
+    }
+}
+
+impl<T> fmt::Debug for Call<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("operation", &format_args!("{}", self.operation))
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,67 @@
+//! Deals: the calls that read them.
+
+use std::{fmt, sync::Arc};
+
+use http::Method;
+
+use crate::{
+    bulk::retrieve::RetrieveMany,
+    calls::{call::Call, service::Service},
+    contract::wire,
+    error::call::{Error, Operation},
+    http::path::segment,
+    model::Deal,
+};
+
+/// Calls on deals; see [`Client::deals`](crate::Client::deals).
+#[derive(Clone)]
+pub struct Deals {
+    service: Arc<Service>,
+}
+
+impl Deals {
+    pub(crate) fn new(service: Arc<Service>) -> Self {
+        Self { service }
+    }
+
+    /// Retrieves a deal by its identifier (specification, "Retrieve a deal").
+    ///
+    /// Every string is an identifier except the empty one, `.` and `..`, which no HTTP client can send, and one that
+    /// makes the URL longer than 65,534 characters; the call then fails with `invalid_id`.
+    ///
+    /// ```no_run
+    /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
+    /// let deal = client.deals().retrieve("d_1").await?;
+    /// println!("{:?}", deal.status);
+    /// # Ok(()) }
+    /// ```
+    pub fn retrieve(&self, id: impl AsRef<str>) -> Call<Deal> {
+        let operation = Operation {
+            method: Method::GET,
+            template: wire::DEAL_PATH.into(),
+        };
+        let path = segment(id.as_ref())
+            .map(|id| wire::DEAL_PATH.replace("{id}", &id))
+            .map_err(Error::from);
+        Call::new(Arc::clone(&self.service), operation, path, |response, _| {
+            Deal::from_json(&response.body)
+                .map_err(|error| Error::decode(error).with_response(response))
+        })
+    }
+
+    /// Retrieves many deals, some at a time, as a stream; see [`RetrieveMany`].
+    pub fn retrieve_many<I>(&self, ids: I) -> RetrieveMany<I::IntoIter>
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        let deals = self.clone();
+        RetrieveMany::new(ids.into_iter(), move |id| deals.retrieve(id))
+    }
+}
+
+impl fmt::Debug for Deals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deals").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,7 @@
+//! One call as a value: what it asks for, how it is sent, and how its response is read.
+
+pub(crate) mod agents;
+pub(crate) mod call;
+pub(crate) mod deals;
+pub(crate) mod response;
+pub(crate) mod service;

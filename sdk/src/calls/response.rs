@@ -1,0 +1,111 @@
+//! A whole response: the value of a call, and how it was received.
+
+use std::fmt;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode, Version};
+use serde::de::DeserializeOwned;
+
+use crate::{
+    error::call::{Error, Operation},
+    http::response::HttpResponse,
+    json::{decode, decode_error::DecodeError},
+};
+
+/// A successful response and the value decoded from it.
+#[derive(Clone)]
+pub struct Response<T> {
+    pub(crate) operation: Operation,
+    pub(crate) response: HttpResponse,
+    pub(crate) value: T,
+}
+
+/// A successful response whose body is left for the caller to read; the result of
+/// [`Client::request`](crate::Client::request).
+pub type RawResponse = Response<Bytes>;
+
+impl<T> Response<T> {
+    /// The status, which is a 2xx.
+    pub fn status(&self) -> StatusCode {
+        self.response.status
+    }
+
+    /// The HTTP version that the service and the client agreed on.
+    pub fn version(&self) -> Version {
+        self.response.version
+    }
+
+    /// The headers.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.response.headers
+    }
+
+    /// The request's id in the service's logs, if the service sent one.
+    pub fn request_id(&self) -> Option<&str> {
+        self.response.request_id()
+    }
+
+    /// How many times the request was sent, at least 1.
+    pub fn attempts(&self) -> u32 {
+        self.response.attempts
+    }
+
+    /// The raw body.
+    pub fn body(&self) -> &Bytes {
+        &self.response.body
+    }
+
+    /// The decoded value.
+    pub fn value(&self) -> &T {
+        &self.value
+    }
+
+    /// Returns the value, without the rest.
+    pub fn into_value(self) -> T {
+        self.value
+    }
+}
+
+impl RawResponse {
+    pub(crate) fn of(response: HttpResponse, operation: Operation) -> Self {
+        let value = response.body.clone();
+        Self {
+            operation,
+            response,
+            value,
+        }
+    }
+
+    /// Decodes the body as JSON.
+    ///
+    /// # Errors
+    /// Of kind `Decode`, with the path of the value that could not be decoded; also for a document
+    /// of more than [`MAX_VALUES`](crate::document::MAX_VALUES) values.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        decode::from_json(&self.response.body)
+            .map_err(|error| self.clone().into_decode_error(error))
+    }
+}
+
+impl<T> Response<T> {
+    /// The error of a body that could not be decoded, with all that is known of the call.
+    pub fn into_decode_error(self, error: DecodeError) -> Error {
+        Error::decode(error)
+            .with_response(self.response)
+            .with_operation(&self.operation)
+    }
+}
+
+impl<T> fmt::Debug for Response<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response")
+            .field("status", &self.status())
+            .field(
+                "request_id",
+                &self.request_id().map(|id| self.response.redactor.mask(id)),
+            )
+            .field("attempts", &self.attempts())
+            .field("body", &format_args!("<{} bytes>", self.body().len()))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,146 @@
+//! What every call of a client needs, and the only path to the service.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use http::HeaderMap;
+use tokio::runtime::Handle;
+use url::Url;
+
+use crate::{
+    error::{
+        call::{Error, Operation},
+        redact::Redactor,
+    },
+    http::{
+        call_progress::CallProgress,
+        clock::Clock as _,
+        connect::pools::Pools,
+        response::HttpResponse,
+        retry::attempts::{RetryPolicy, is_safe, with_retries},
+        send::{self, Deadline, HttpRequest, Limits},
+        traffic::turns::Traffic,
+    },
+    rules::validate::{ValidationError, Violation, ViolationCode},
+};
+
+/// A service, and how to talk to it: a client's checked configuration.
+pub(crate) struct Service {
+    pub(crate) pools: Arc<Pools>,
+    pub(crate) traffic: Arc<Traffic>,
+    pub(crate) base_url: Url,
+    /// The headers that every request carries.
+    pub(crate) headers: Arc<HeaderMap>,
+    /// The same, plus the content type, for requests that have a body.
+    pub(crate) headers_with_body: Arc<HeaderMap>,
+    pub(crate) redactor: Redactor,
+    pub(crate) total_timeout: Duration,
+    pub(crate) limits: Limits,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) propagate: Option<Propagate>,
+}
+
+/// Writes the headers that propagate the current trace.
+pub(crate) type Propagate = Arc<dyn Fn(&mut HeaderMap) + Send + Sync>;
+
+/// The longest URL that the HTTP library accepts.
+const LONGEST_URL: usize = 65_534;
+
+/// Options of a call that override the client's own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CallOptions {
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) retry: Option<RetryPolicy>,
+}
+
+/// Runs before the first byte of a request leaves. If it fails, nothing is sent.
+pub(crate) type BeforeSending =
+    Arc<dyn Fn() -> BoxFuture<'static, Result<(), Error>> + Send + Sync>;
+
+impl Service {
+    /// The URL of `path`, which begins with a slash and is escaped.
+    pub(crate) fn url(&self, path: &str) -> Result<Url, ValidationError> {
+        let prefix = self.base_url.path().trim_end_matches('/');
+        let path = format!("{prefix}{path}");
+        let mut url = self.base_url.clone();
+        url.set_path(&path);
+        let length = url.as_str().len();
+        if length > LONGEST_URL {
+            return Err(ValidationError::one(Violation::new(
+                "",
+                ViolationCode::InvalidId,
+                format!(
+                    "must be shorter: escaped, and with the rest of the URL, it has {length} characters; at most \
+                     {LONGEST_URL} can be sent"
+                ),
+            )));
+        }
+        Ok(url)
+    }
+
+    /// Sends a request, more than once if necessary, within the call's time.
+    pub(crate) async fn exchange(
+        &self,
+        operation: &Operation,
+        request: &HttpRequest,
+        options: CallOptions,
+        progress: &CallProgress,
+        before_sending: Option<BeforeSending>,
+    ) -> Result<HttpResponse, Error> {
+        let runtime = Handle::try_current().map_err(|_| {
+            Error::config(
+                "a call must be awaited on a Tokio runtime; without one, use dealkit::blocking",
+            )
+        })?;
+        let total = options.timeout.unwrap_or(self.total_timeout);
+        more_than_zero("timeout", total)?;
+        let policy = options.retry.unwrap_or(self.retry);
+        let pool = self.pools.of(&runtime)?;
+        if !is_safe(&request.method) {
+            // Letting the runtime poll its sockets detects idle connections that the service has closed,
+            // before a request that could not be retried goes out on one.
+            tokio::task::yield_now().await;
+        }
+        let limits = self.limits;
+        let (pool, traffic, clock) = (&*pool, &*self.traffic, self.traffic.clock);
+        let before_sending = before_sending.as_ref();
+        let attempt = |left: Duration| async move {
+            let end = clock.now().saturating_add(left);
+            let departed = traffic.turn(&clock, left).await.map_err(|late| {
+                let left = end.saturating_sub(clock.now());
+                Error::too_late(late.wait, left, late.is_asked)
+            })?;
+            if let Some(before_sending) = before_sending
+                && progress.attempts() == 0
+            {
+                before_sending().await?;
+            }
+            let left = end.saturating_sub(clock.now());
+            // If the total limit ends the attempt, the error names that limit: nobody has configured "2.9 s".
+            let (time, limit) = if left < limits.attempt {
+                (left, total)
+            } else {
+                (limits.attempt, limits.attempt)
+            };
+            let deadline = Deadline::after(time, limit);
+            let attempt = progress.begin_attempt();
+            let outcome =
+                send::attempt(pool, request, deadline, limits, &self.redactor, &attempt).await;
+            if let Err(error) = &outcome {
+                progress.attempt_failed(error.outcome());
+                traffic.learn(&clock, departed, error);
+            }
+            outcome
+        };
+        let quota = &traffic.quota;
+        with_retries(policy, operation, total, &clock, quota, attempt).await
+    }
+}
+
+/// A time limit of zero would refuse every call.
+pub(crate) fn more_than_zero(name: &str, limit: Duration) -> Result<(), Error> {
+    if limit.is_zero() {
+        return Err(Error::config(format!("{name} must be more than zero")));
+    }
+    Ok(())
+}

@@ -1,0 +1,5 @@
+//! What the specification states: the fields of every object and the names that both ends of a connection use.
+
+pub(crate) mod names;
+mod table;
+pub mod wire;

@@ -1,0 +1,332 @@
+//! What may be shown of a response, and in what form.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use url::Url;
+
+use crate::{contract::names::pointer_token, error::problem::Problem};
+
+/// The maximum number of characters of the service's own words in an error text.
+const SHOWN: usize = 200;
+
+/// The minimum length of a key that cannot be mistaken for a word, in characters.
+const UNMISTAKABLE: usize = 8;
+
+/// The maximum number of violations in an error text.
+const VIOLATIONS_SHOWN: usize = 5;
+
+/// The maximum length of a violation's code in an error text, in bytes.
+const CODE_SHOWN: usize = 40;
+
+/// Removes the service key from texts that the service sent.
+///
+/// A key of eight characters or more is masked wherever it occurs, regardless of case. A shorter one
+/// may be part of any word (such as the key `k` of a test in "unknown"), where it gives nothing away:
+/// nobody could tell that it is the key. It is masked only where it stands alone and in the same case.
+#[derive(Clone)]
+pub(crate) struct Redactor {
+    /// The forms in which a text may contain the key, in lower case if it is unmistakable.
+    forms: Arc<[String]>,
+    is_unmistakable: bool,
+}
+
+impl Redactor {
+    pub(crate) fn new(key: &HeaderValue) -> Self {
+        // Visible ASCII, as the client has checked.
+        let key = key.to_str().unwrap_or_default();
+        let mut forms = vec![
+            key.to_owned(),
+            key.escape_debug().to_string(),
+            pointer_token(key),
+        ];
+        let is_unmistakable = key.len() >= UNMISTAKABLE;
+        if is_unmistakable {
+            forms
+                .iter_mut()
+                .for_each(|form| form.make_ascii_lowercase());
+        }
+        forms.retain(|form| !form.is_empty());
+        // The longest first, so that masking one form does not leave a part of another.
+        forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+        forms.dedup();
+        Self {
+            forms: forms.into(),
+            is_unmistakable,
+        }
+    }
+
+    /// A summary of a problem that is fit for an error text: its title, its detail, and the places of its violations.
+    pub(crate) fn summary(&self, problem: &Problem) -> Option<String> {
+        let words = self.words(problem);
+        let violations = self.violations(problem);
+        match (words, violations) {
+            (Some(words), Some(violations)) => Some(format!(
+                "{}: {violations}",
+                words.trim_end_matches(['.', ':'])
+            )),
+            (words, violations) => words.or(violations),
+        }
+    }
+
+    fn words(&self, problem: &Problem) -> Option<String> {
+        let words = [&problem.title, &problem.detail];
+        let words: Vec<String> = words
+            .into_iter()
+            .flatten()
+            .filter(|text| !text.is_empty())
+            .map(|text| short(&self.mask(text)))
+            .collect();
+        (!words.is_empty()).then(|| words.join(" - "))
+    }
+
+    /// The violations of a problem, by place and code only: `/email invalid_email, /phone invalid_phone`.
+    fn violations(&self, problem: &Problem) -> Option<String> {
+        let shown: Vec<String> = problem
+            .errors
+            .iter()
+            .take(VIOLATIONS_SHOWN)
+            .map(|violation| {
+                let place = short(&violation.place());
+                match violation.code.as_str() {
+                    code if is_code(code) => format!("{place} {}", self.mask(code)),
+                    _ => place,
+                }
+            })
+            .collect();
+        let more = problem.errors.len() - shown.len() + problem.omitted_errors;
+        let mut text = shown.join(", ");
+        if more > 0 && !text.is_empty() {
+            text.push_str(&format!(" and {more} more"));
+        }
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// `text` with the key masked.
+    pub(crate) fn mask(&self, text: &str) -> String {
+        self.forms
+            .iter()
+            .fold(text.to_owned(), |text, form| self.mask_form(&text, form))
+    }
+
+    fn mask_form(&self, text: &str, form: &str) -> String {
+        // Of the same length as the text, because only ASCII letters change.
+        let searched = if self.is_unmistakable {
+            text.to_ascii_lowercase()
+        } else {
+            text.to_owned()
+        };
+        let mut masked = String::with_capacity(text.len());
+        // The positions up to which the text is masked and searched.
+        let (mut done, mut from) = (0, 0);
+        while let Some(found) = searched.get(from..).and_then(|rest| rest.find(form)) {
+            let start = from + found;
+            let end = start + form.len();
+            if self.is_unmistakable || stands_alone(text, start, end) {
+                masked.push_str(text.get(done..start).unwrap_or_default());
+                masked.push_str("[service key]");
+                (done, from) = (end, end);
+            } else {
+                // The key is ASCII, so its first character is followed by the beginning of another.
+                from = start + 1;
+            }
+        }
+        masked.push_str(text.get(done..).unwrap_or_default());
+        masked
+    }
+}
+
+/// Whether the match is not part of a longer word.
+fn stands_alone(text: &str, start: usize, end: usize) -> bool {
+    let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
+    let goes_on = |before: Option<char>, after: Option<char>| {
+        before.is_some_and(is_of_word) && after.is_some_and(is_of_word)
+    };
+    let (before, rest) = text.split_at(start);
+    let (key, after) = rest.split_at(end - start);
+    !goes_on(before.chars().next_back(), key.chars().next())
+        && !goes_on(key.chars().next_back(), after.chars().next())
+}
+
+/// Whether a violation's code looks like one, rather than like a text that may repeat what was sent.
+fn is_code(code: &str) -> bool {
+    code.len() <= CODE_SHOWN
+        && code.starts_with(|c: char| c.is_ascii_alphabetic())
+        && code
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
+}
+
+/// `text` on one line, with every character visible, cut at 200 characters.
+pub(crate) fn short(text: &str) -> String {
+    let mut short: String = text
+        .chars()
+        .take(SHOWN)
+        .map(|c| if is_visible(c) { c } else { ' ' })
+        .collect();
+    if text.chars().nth(SHOWN).is_some() {
+        short.push('…');
+    }
+    short
+}
+
+/// Whether the character is displayed as itself. A control character, a line separator, or a character that is
+/// invisible or changes the direction of writing could make a line in a log or terminal look like another.
+fn is_visible(c: char) -> bool {
+    !c.is_control()
+        && !matches!(c,
+            // Soft hyphen, Arabic letter mark, Hangul fillers, Khmer and Mongolian marks.
+            '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            // Zero width, direction marks, separators of lines and paragraphs, embeddings and overrides.
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            // Joiners, invisible operators, isolates, old format characters.
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
+            // Annotations, shorthand and musical formats, tags.
+            | '\u{fff9}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// The origin to which a redirect of a request to `url` points; the target's path and query may
+/// contain anything and are left out.
+pub(crate) fn redirect_target(
+    status: StatusCode,
+    headers: &HeaderMap,
+    url: &Url,
+) -> Option<String> {
+    if !status.is_redirection() {
+        return None;
+    }
+    let location = headers.get(header::LOCATION)?.to_str().ok()?;
+    let target = url.join(location).ok()?;
+    Some(if target.origin() == url.origin() {
+        "another path on the same host".to_owned()
+    } else if target.origin().is_tuple() {
+        target.origin().ascii_serialization()
+    } else {
+        format!("a URL with the scheme {}", target.scheme())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::validate::Violation;
+
+    #[test]
+    fn the_key_is_masked_in_whatever_way_it_is_written() {
+        let key = r#"Key/with~"odd\signs"#;
+        let redactor = Redactor::new(&HeaderValue::from_str(key).unwrap());
+        for text in [
+            key.to_owned(),
+            format!("{key:?}"),
+            format!("metadata[{key:?}]"),
+            format!("/metadata/{}", pointer_token(key)),
+            key.to_ascii_lowercase(),
+            key.to_ascii_uppercase(),
+            format!("{key}{key}"),
+        ] {
+            let masked = redactor.mask(&text);
+            assert!(masked.contains("[service key]"), "{masked}");
+            assert!(!masked.to_lowercase().contains("odd"), "{masked}");
+        }
+    }
+
+    #[test]
+    fn what_could_disguise_a_line_is_not_shown() {
+        for c in "\n\r\u{1b}\u{7f}\u{85}\u{ad}\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202b}\u{202c}\
+            \u{202d}\u{202e}\u{2060}\u{2066}\u{2067}\u{2068}\u{2069}\u{3164}\u{feff}\u{fffb}\u{e0041}"
+            .chars()
+        {
+            assert_eq!(short(&format!("a{c}b")), "a b", "{c:?}");
+        }
+        for text in ["Ünïcödé €", "שלום", "مرحبا", "日本語", "😀"] {
+            assert_eq!(short(text), text);
+        }
+        let long = "\u{202e}".repeat(201);
+        assert_eq!(short(&long), format!("{}…", " ".repeat(200)));
+    }
+
+    #[test]
+    fn a_short_key_is_masked_where_it_stands_alone() {
+        let masked = |key: &'static str, text| {
+            Redactor::new(&HeaderValue::from_static(key))
+                .mask(text)
+                .replace("[service key]", "#")
+        };
+        for (key, text, expected) in [
+            ("THE", "the connection", "the connection"),
+            ("THE", "is THE it?", "is # it?"),
+            ("k", "Unknown key: k", "Unknown key: #"),
+            ("k", "k", "#"),
+            ("k", "\"k\" (k) key=k, k.", "\"#\" (#) key=#, #."),
+            ("k", "k\u{e9}k k1 _k", "k\u{e9}k k1 _k"),
+            ("k", "\u{e9} k\u{202e}", "\u{e9} #\u{202e}"),
+            ("id", "invalid_id of id", "invalid_id of #"),
+            ("a-a", "xa-a-a", "xa-#"),
+            ("-k-", "x-k-x", "x#x"),
+            ("1234567", "12345678 1234567", "12345678 #"),
+            ("12345678", "0123456789", "0#9"),
+        ] {
+            assert_eq!(masked(key, text), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn violations_are_shown_by_place_and_code() {
+        let redactor = Redactor::new(&HeaderValue::from_static("K3Y-canary"));
+        let summary = |errors: &[(&str, &str)], omitted| {
+            let errors = errors
+                .iter()
+                .map(|(pointer, code)| Violation::new(*pointer, code.to_string().into(), "ada"));
+            let problem = Problem {
+                errors: errors.collect(),
+                omitted_errors: omitted,
+                ..Problem::default()
+            };
+            redactor.summary(&problem).unwrap_or_default()
+        };
+        let two = [("/email", "invalid_email"), ("/phone", "invalid_phone")];
+        assert_eq!(
+            summary(&two, 0),
+            "/email invalid_email, /phone invalid_phone"
+        );
+        assert_eq!(
+            summary(&[("/email", "x"); 5], 0),
+            ["/email x"; 5].join(", ")
+        );
+        assert_eq!(
+            summary(&[("/email", "x"); 6], 7),
+            format!("{} and 8 more", ["/email x"; 5].join(", "))
+        );
+        for (pointer, code, expected) in [
+            ("", "wrong_type", "the body wrong_type"),
+            (
+                "/profile/ada@example.com",
+                "unknown_field",
+                "/profile/* unknown_field",
+            ),
+            (
+                "/contacts/12/fields/0/label",
+                "too-long",
+                "/contacts/12/fields/0/label too-long",
+            ),
+            ("/contacts/15550100", "x", "/contacts/* x"),
+            ("/K3Y-canary", "K3Y-CANARY", "/* [service key]"),
+            ("no pointer at all", "", "*"),
+            ("/email", "ada@example.com", "/email"),
+            ("/email", "must not be ada", "/email"),
+            ("/email", "+15550100", "/email"),
+            ("/email", "15550100", "/email"),
+        ] {
+            assert_eq!(summary(&[(pointer, code)], 0), expected);
+        }
+        let mut problem = Problem::new(422, "Unprocessable", "no.");
+        problem.errors = vec![Violation::new("/email", "x".to_owned().into(), "")];
+        assert_eq!(
+            redactor.summary(&problem).unwrap(),
+            "Unprocessable - no: /email x"
+        );
+    }
+}

@@ -1,0 +1,66 @@
+//! The URL of a service: which URLs are valid, and when two are the same.
+
+use url::Url;
+
+use crate::contract::wire;
+
+/// Parses a base URL, or returns what is wrong with it.
+pub(crate) fn parse(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| {
+        format!("base_url is not an absolute URL such as https://deals.example.com: {error}")
+    })?;
+    let wrong = if !matches!(url.scheme(), "http" | "https") {
+        "base_url must begin with https:// or http://"
+    } else if !url.username().is_empty() || url.password().is_some() {
+        "base_url must not contain a user name or password; pass the service key as service_key"
+    } else if url.query().is_some() || url.fragment().is_some() {
+        "base_url must not contain a query or a fragment"
+    } else if url.path().trim_end_matches('/').ends_with(wire::API_PREFIX) {
+        "base_url must not end in /v1: dealkit adds it by itself"
+    } else {
+        return Ok(url);
+    };
+    Err(wrong.to_owned())
+}
+
+/// The normal form of a base URL, in whatever form it was given: its host in lower case, without the scheme's default
+/// port and without a slash at the end.
+pub(crate) fn normal(url: &Url) -> String {
+    url.as_str().trim_end_matches('/').to_owned()
+}
+
+/// Whether a recorded base URL, perhaps written by hand, is this one.
+pub(crate) fn is_same(written: &str, normal_url: &str) -> bool {
+    match parse(written) {
+        Ok(url) => normal(&url) == normal_url,
+        Err(_) => written == normal_url,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_url_is_the_same_however_it_is_written() {
+        let url = normal(&parse("https://Deals.Example.COM:443/Tenant/").unwrap());
+        assert_eq!(url, "https://deals.example.com/Tenant");
+        for same in [
+            "https://deals.example.com/Tenant",
+            "HTTPS://DEALS.example.com/Tenant//",
+            "https://deals.example.com:443/./Tenant",
+        ] {
+            assert!(is_same(same, &url), "{same}");
+        }
+        for other in [
+            "http://deals.example.com/Tenant",
+            "https://deals.example.com/tenant",
+            "https://deals.example.com:8443/Tenant",
+            "https://deals.example.com",
+            "deals.example.com",
+            "",
+        ] {
+            assert!(!is_same(other, &url), "{other}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! How far a request has come, which decides whether the service can have seen any of it.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU16, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use http::StatusCode;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::error::outcome::Outcome;
+
+tokio::task_local! {
+    /// What the connector tells the request on whose behalf it is polled.
+    static CONNECTING: Arc<Connecting>;
+}
+
+/// Tracks whether a request still waits for its connection, whether the connection is a reused one, and which
+/// status the response has.
+#[derive(Clone, Default)]
+pub(crate) struct Progress {
+    connecting: Arc<Connecting>,
+}
+
+#[derive(Default)]
+struct Connecting {
+    /// The status of the response, or 0 until it arrives.
+    status: AtomicU16,
+    /// Whether the connector was running when the request was last polled.
+    now: AtomicBool,
+    /// Whether it ever ran.
+    ever: AtomicBool,
+    /// Whether the service asked for a client certificate.
+    #[cfg(feature = "rustls-no-provider")]
+    asked_for_certificate: AtomicBool,
+}
+
+/// Tells the request that is waiting for a connection that the service asks for a client certificate.
+#[cfg(feature = "rustls-no-provider")]
+pub(super) fn asked_for_certificate() {
+    let _ = CONNECTING.try_with(|connecting| {
+        connecting
+            .asked_for_certificate
+            .store(true, Ordering::Relaxed);
+    });
+}
+
+impl Progress {
+    /// Polls `request` and records what it is waiting for.
+    ///
+    /// The connector runs inside the request's own future while the request waits for a connection. If the request was
+    /// polled but the connector was not, the request has a connection, a new or a pooled one.
+    pub(crate) async fn watch<F: Future>(&self, request: F) -> F::Output {
+        let mut request = pin!(CONNECTING.scope(self.connecting.clone(), request));
+        poll_fn(|context| {
+            self.connecting.now.store(false, Ordering::Relaxed);
+            request.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Whether the request was still waiting for a connection when it was last polled, so that no part of it was sent.
+    pub(crate) fn is_connecting(&self) -> bool {
+        self.connecting.now.load(Ordering::Relaxed)
+    }
+
+    /// Records the response, of which only the head has arrived.
+    pub(crate) fn responded(&self, status: StatusCode) {
+        self.connecting
+            .status
+            .store(status.as_u16(), Ordering::Relaxed);
+    }
+
+    /// What the request has done or may have done so far.
+    pub(crate) fn outcome(&self) -> Outcome {
+        match StatusCode::from_u16(self.connecting.status.load(Ordering::Relaxed)) {
+            Ok(status) => Outcome::of_status(status),
+            Err(_) if self.is_connecting() => Outcome::NotSent,
+            Err(_) => Outcome::Unknown,
+        }
+    }
+
+    /// Whether the request found an idle connection, so that none was begun for it.
+    pub(crate) fn found_kept_connection(&self) -> bool {
+        !self.connecting.ever.load(Ordering::Relaxed)
+    }
+
+    /// Whether the service asked for a client certificate when a connection was made for the request.
+    #[cfg(feature = "rustls-no-provider")]
+    pub(crate) fn was_asked_for_certificate(&self) -> bool {
+        self.connecting
+            .asked_for_certificate
+            .load(Ordering::Relaxed)
+    }
+}
+
+/// Wraps the connector, so that a [`Progress`] learns when it is running.
+#[derive(Clone)]
+pub(crate) struct ProgressLayer;
+
+impl<S> Layer<S> for ProgressLayer {
+    type Service = Connector<S>;
+
+    fn layer(&self, inner: S) -> Connector<S> {
+        Connector {
+            inner: Arc::new(inner),
+        }
+    }
+}
+
+pub(crate) struct Connector<S> {
+    /// Shared: reqwest clones the connector several times per call, and few of the clones make a connection.
+    inner: Arc<S>,
+}
+
+impl<S> Clone for Connector<S> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+}
+
+impl<S, Target> Service<Target> for Connector<S>
+where
+    S: Service<Target> + Clone + Send + 'static,
+    S::Future: Send,
+    Target: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        // The readiness of the clone that makes the connection is checked instead.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, target: Target) -> Self::Future {
+        let mut inner = S::clone(&self.inner);
+        let mut connecting = Box::pin(async move {
+            poll_fn(|context| inner.poll_ready(context)).await?;
+            inner.call(target).await
+        });
+        Box::pin(poll_fn(move |context| {
+            let poll = connecting.as_mut().poll(context);
+            // A connection that outlives its request is made in the background, not on behalf of any request.
+            let _ = CONNECTING.try_with(|connecting| {
+                connecting.now.store(poll.is_pending(), Ordering::Relaxed);
+                connecting.ever.store(true, Ordering::Relaxed);
+            });
+            poll
+        }))
+    }
+}

@@ -1,0 +1,299 @@
+//! TLS: whose certificates are trusted, and which one the client presents.
+
+use std::{
+    process,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use rustls::{
+    ClientConfig, ConfigBuilder, InconsistentKeys, RootCertStore, SignatureScheme, WantsVerifier,
+    client::{ResolvesClientCert, Resumption, WebPkiServerVerifier, danger::ServerCertVerifier},
+    crypto::CryptoProvider,
+    pki_types::{
+        CertificateDer, PrivateKeyDer,
+        pem::{self, PemObject},
+    },
+    sign::{CertifiedKey, SingleCertAndKey},
+};
+
+use crate::error::call::Error;
+use crate::http::connect::progress;
+
+/// Which certificates of services are trusted.
+#[derive(Clone, PartialEq, Default)]
+struct Trust {
+    /// Certificates that are trusted in addition to the system's, or instead of them.
+    roots: Vec<CertificateDer<'static>>,
+    without_system: bool,
+}
+
+/// A configuration without a client certificate, for everyone in this process with the same trust.
+///
+/// Loading the system's certificates takes tens of milliseconds, and a session can be resumed only with the
+/// configuration that holds it, so there is one of each.
+struct Made {
+    trust: Trust,
+    config: ClientConfig,
+    /// The process in which its sessions were made.
+    process: u32,
+}
+
+static MADE: Mutex<Vec<Made>> = Mutex::new(Vec::new());
+
+/// How many configurations are kept. Programs have one or two.
+const MADE_KEPT: usize = 8;
+
+/// The certificate that a client presents, with the intermediates up to its issuer, and its private key.
+struct Identity {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+/// Presents the client's certificate, if it has one, to a service that asks for it, and records that it was asked.
+#[derive(Debug)]
+struct Shown(Option<SingleCertAndKey>);
+
+impl ResolvesClientCert for Shown {
+    fn resolve(&self, issuers: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        progress::asked_for_certificate();
+        self.0.as_ref()?.resolve(issuers, schemes)
+    }
+
+    fn has_certs(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+/// The TLS settings of a client, as PEM; nothing is parsed before [`Settings::config`].
+#[derive(Clone, PartialEq, Default)]
+pub(crate) struct Settings {
+    roots: Vec<u8>,
+    without_system: bool,
+    identity: Option<Vec<u8>>,
+}
+
+impl Settings {
+    /// Trusts these certificates as well.
+    pub(crate) fn add_roots(&mut self, pem: &[u8]) {
+        self.roots.extend_from_slice(pem);
+        // The next PEM begins on a line of its own.
+        self.roots.push(b'\n');
+    }
+
+    /// Trusts none of the system's certificates.
+    pub(crate) fn leave_system_out(&mut self) {
+        self.without_system = true;
+    }
+
+    /// Presents this certificate.
+    pub(crate) fn set_identity(&mut self, pem: &[u8]) {
+        self.identity = Some(pem.to_owned());
+    }
+
+    /// Whether there is a certificate to present.
+    pub(crate) fn has_identity(&self) -> bool {
+        self.identity.is_some()
+    }
+
+    /// The configuration for connections without TLS. The settings are checked all the same.
+    pub(crate) fn unused(&self) -> Result<ClientConfig, Error> {
+        let config = builder()?
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        self.trust()?;
+        if let Some(identity) = self.identity()? {
+            identity.signing_with(config.crypto_provider())?;
+        }
+        Ok(config)
+    }
+
+    /// The configuration for making connections.
+    ///
+    /// # Errors
+    /// If a PEM holds no certificate or key, or the system has no certificates.
+    pub(crate) fn config(&self, http2_only: bool) -> Result<ClientConfig, Error> {
+        let mut config = self.trust()?.config()?;
+        if let Some(identity) = self.identity()? {
+            let identity = identity.signing_with(config.crypto_provider())?;
+            config.client_auth_cert_resolver = Arc::new(Shown(Some(identity)));
+            // rustls resumes a session only with the certificate with which it was made.
+            config.resumption = Resumption::default();
+        }
+        config.alpn_protocols = if http2_only {
+            vec![b"h2".to_vec()]
+        } else {
+            vec![b"h2".to_vec(), b"http/1.1".to_vec()]
+        };
+        Ok(config)
+    }
+
+    fn trust(&self) -> Result<Trust, Error> {
+        let setting = if self.without_system {
+            "only_root_certificates"
+        } else {
+            "root_certificates"
+        };
+        let roots = certificates(setting, &self.roots)?;
+        if roots.is_empty() && (self.without_system || !self.roots.is_empty()) {
+            return Err(Error::config(format!(
+                "{setting} contains no certificate: it must be PEM, which begins with -----BEGIN CERTIFICATE-----"
+            )));
+        }
+        let mut store = RootCertStore::empty();
+        for root in &roots {
+            // The error may repeat a part of something that is not a certificate.
+            store.add(root.clone()).map_err(|_| {
+                Error::config(format!(
+                    "{setting} contains a certificate that cannot be read"
+                ))
+            })?;
+        }
+        Ok(Trust {
+            roots,
+            without_system: self.without_system,
+        })
+    }
+
+    fn identity(&self) -> Result<Option<Identity>, Error> {
+        let Some(pem) = &self.identity else {
+            return Ok(None);
+        };
+        let chain = certificates("identity", pem)?;
+        if chain.is_empty() {
+            return Err(Error::config(
+                "identity contains no certificate: it must be PEM with the certificate and its private key",
+            ));
+        }
+        let key = PrivateKeyDer::from_pem_slice(pem).map_err(|_| {
+            Error::config(
+                "identity contains no private key that can be read: it must be PEM without a password, with the \
+                 certificate and its private key",
+            )
+        })?;
+        Ok(Some(Identity { chain, key }))
+    }
+}
+
+impl Identity {
+    fn signing_with(self, provider: &CryptoProvider) -> Result<SingleCertAndKey, Error> {
+        use rustls::Error::{InconsistentKeys as Inconsistent, InvalidCertificate};
+
+        match CertifiedKey::from_der(self.chain, self.key, provider) {
+            Ok(key) => Ok(SingleCertAndKey::from(key)),
+            Err(error) => Err(Error::config(match error {
+                Inconsistent(InconsistentKeys::KeyMismatch) => {
+                    "identity contains a private key that does not belong to its first certificate"
+                }
+                InvalidCertificate(_) => "identity contains a certificate that cannot be read",
+                _ => {
+                    "identity contains a private key that cannot be read or whose type is not supported"
+                }
+            })),
+        }
+    }
+}
+
+fn certificates(setting: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+    CertificateDer::pem_slice_iter(pem)
+        .collect::<Result<_, pem::Error>>()
+        // The error may hold a line of the file, which may be one of a private key.
+        .map_err(|_| Error::config(format!("{setting} is not complete PEM")))
+}
+
+impl Trust {
+    fn config(self) -> Result<ClientConfig, Error> {
+        if let Some(config) = self.made(&mut made()) {
+            return Ok(config);
+        }
+        // The lock is not held meanwhile: otherwise a process forked now would find it locked for ever.
+        let config = self.make_config()?;
+        let mut made = made();
+        if let Some(config) = self.made(&mut made) {
+            return Ok(config);
+        }
+        if made.len() == MADE_KEPT {
+            made.remove(0);
+        }
+        made.push(Made {
+            trust: self,
+            config: config.clone(),
+            process: process::id(),
+        });
+        Ok(config)
+    }
+
+    fn made(&self, made: &mut [Made]) -> Option<ClientConfig> {
+        let made = made.iter_mut().find(|made| made.trust == *self)?;
+        let process = process::id();
+        if made.process != process {
+            // After a fork the certificates are still good. The sessions have a lock, though, which a thread
+            // of the parent may have held.
+            made.process = process;
+            made.config.resumption = Resumption::default();
+        }
+        Some(made.config.clone())
+    }
+
+    fn make_config(&self) -> Result<ClientConfig, Error> {
+        let builder = builder()?;
+        let verifier = self.verifier(Arc::clone(builder.crypto_provider()))?;
+        Ok(builder
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_client_cert_resolver(Arc::new(Shown(None))))
+    }
+
+    fn verifier(
+        &self,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn ServerCertVerifier>, Error> {
+        if self.without_system {
+            let mut roots = RootCertStore::empty();
+            roots.add_parsable_certificates(self.roots.iter().cloned());
+            let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+            return match verifier.build() {
+                Ok(verifier) => Ok(verifier),
+                Err(error) => Err(Error::config(format!(
+                    "only_root_certificates cannot be used: {error}"
+                ))),
+            };
+        }
+        let verifier = rustls_platform_verifier::Verifier::new_with_extra_roots(
+            self.roots.iter().cloned(),
+            provider,
+        )
+        .map_err(|error| {
+            Error::config(format!(
+                "the certificates that the system trusts cannot be used: {error}; install them (on Debian the \
+                 package ca-certificates), name a file of them in SSL_CERT_FILE (one that is there: it takes the \
+                 place of the system's), or set root_certificates (in Python ca_file)"
+            ))
+        })?;
+        Ok(Arc::new(verifier))
+    }
+}
+
+fn made() -> MutexGuard<'static, Vec<Made>> {
+    MADE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, Error> {
+    ClientConfig::builder_with_provider(provider()?)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::config(format!("TLS cannot be used: {error}")))
+}
+
+/// The cryptography provider: the program's choice, or else the one that comes with the feature `rustls`.
+fn provider() -> Result<Arc<CryptoProvider>, Error> {
+    if let Some(provider) = CryptoProvider::get_default() {
+        return Ok(Arc::clone(provider));
+    }
+    #[cfg(feature = "rustls")]
+    return Ok(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+    #[cfg(not(feature = "rustls"))]
+    Err(Error::config(
+        "https needs a provider of cryptography: call install_default() of one, such as \
+         rustls::crypto::ring::default_provider(), before the first client is built, or turn on dealkit's feature \
+         `rustls`",
+    ))
+}

@@ -1,0 +1,256 @@
+//! Why a secure connection could not be made, where that is clear and permanent, and what to do about it.
+
+use chrono::{DateTime, Utc};
+use rustls::{
+    AlertDescription as Alert, CertificateError, Error, InvalidMessage, PeerIncompatible,
+    pki_types::UnixTime,
+};
+
+use crate::error::redact::{Redactor, short};
+use crate::http::connect::cause::{TransportError, find, was_not_begun};
+
+/// How many of the names in a certificate are shown.
+const NAMES_SHOWN: usize = 5;
+
+/// The alerts by which a service objects to the client's certificate, or to there being none.
+const OF_CLIENT_CERTIFICATE: [Alert; 9] = [
+    Alert::CertificateRequired,
+    Alert::BadCertificate,
+    Alert::UnsupportedCertificate,
+    Alert::CertificateRevoked,
+    Alert::CertificateExpired,
+    Alert::CertificateUnknown,
+    Alert::UnknownCA,
+    Alert::AccessDenied,
+    // In TLS 1.2.
+    Alert::HandshakeFailure,
+];
+
+/// What is known about a failed request.
+pub(crate) struct Circumstances<'a> {
+    /// Whether the service asked for a client certificate when the connection was made.
+    pub(crate) was_asked: bool,
+    /// Whether the client has one.
+    pub(crate) has_identity: bool,
+    pub(crate) redactor: &'a Redactor,
+}
+
+impl Circumstances<'_> {
+    /// The permanent reason why the request failed, if there is one: the service saw no part of the
+    /// request, and trying again would not help.
+    pub(crate) fn failure(&self, error: &reqwest::Error) -> Option<String> {
+        if error.is_connect() {
+            return self.of_handshake(find(error)?);
+        }
+        // In TLS 1.3 the service checks the client's certificate after the client has completed the handshake,
+        // and the client may already have begun to send. The service's alert about the certificate is the first
+        // and last thing it says: it has read nothing else.
+        match alert(error) {
+            Some(alert) if self.was_asked || alert == Alert::CertificateRequired => {
+                Some(self.of_client_certificate(alert))
+            }
+            // The service closed the connection before the client had begun to send; its alert is lost.
+            None if self.was_asked && was_not_begun(error) => Some(
+                if self.has_identity {
+                    CERTIFICATE_SEEN
+                } else {
+                    CERTIFICATE_MISSING
+                }
+                .to_owned(),
+            ),
+            _ => None,
+        }
+    }
+
+    /// The cause of a broken connection, and its possible reason: a client that is still sending may miss what
+    /// the service says about its certificate.
+    pub(crate) fn perhaps(&self, cause: TransportError) -> TransportError {
+        if self.was_asked {
+            cause.because(CERTIFICATE_PERHAPS)
+        } else {
+            cause
+        }
+    }
+
+    fn of_handshake(&self, error: &Error) -> Option<String> {
+        let text = match error {
+            Error::InvalidCertificate(error) => return Some(self.of_certificate(error)),
+            // The first byte is not one that TLS begins with.
+            Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+                "the port does not speak TLS; should its URL begin with http:// rather than https://?"
+            }
+            Error::AlertReceived(alert) => return self.of_alert(*alert),
+            Error::PeerIncompatible(PeerIncompatible::ServerDoesNotSupportTls12Or13) => NO_VERSION,
+            Error::PeerIncompatible(_) => {
+                return Some(format!("dealkit cannot speak the service's TLS: {error}"));
+            }
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+
+    fn of_certificate(&self, error: &CertificateError) -> String {
+        use CertificateError::{
+            BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
+            NotValidYet, NotValidYetContext, Other, Revoked, UnknownIssuer,
+        };
+
+        match error {
+            UnknownIssuer => "the issuer of the service's certificate is not trusted; if it is yours, add the issuer's \
+                 certificate with root_certificates (in Python ca_file) or to the file in SSL_CERT_FILE"
+                .to_owned(),
+            Expired => expired(""),
+            ExpiredContext { not_after, .. } => expired(&date(" on ", *not_after)),
+            NotValidYet => not_valid_yet(""),
+            NotValidYetContext { not_before, .. } => not_valid_yet(&date(" before ", *not_before)),
+            NotValidForName => {
+                "the service's certificate is not for the host in base_url; is that host right?".to_owned()
+            }
+            NotValidForNameContext { presented, .. } => format!(
+                "the service's certificate is for {}, not for the host in base_url; is that host right?",
+                self.names(presented)
+            ),
+            // An issuer with the same name but another key, such as one that was created anew.
+            BadSignature => {
+                "the service's certificate was not signed by the trusted issuer of that name; is root_certificates \
+                 (in Python ca_file) up to date?"
+                    .to_owned()
+            }
+            Revoked => "the service's certificate has been revoked; the service needs a new one".to_owned(),
+            // This is what `openssl req -x509` creates by default.
+            Other(other) if other.to_string() == "CaUsedAsEndEntity" => {
+                "the service's certificate is a CA certificate (CA:TRUE), which no service can use; have that CA \
+                 sign another for the service"
+                    .to_owned()
+            }
+            Other(other) => self.not_accepted(&other.to_string()),
+            other => self.not_accepted(&other.to_string()),
+        }
+    }
+
+    fn names(&self, names: &[String]) -> String {
+        if names.is_empty() {
+            return "no host (it has no subjectAltName)".to_owned();
+        }
+        let more = if names.len() > NAMES_SHOWN {
+            ", …"
+        } else {
+            ""
+        };
+        let names: Vec<_> = names
+            .iter()
+            .take(NAMES_SHOWN)
+            .map(|name| self.shown(bare(name)))
+            .collect();
+        format!("{}{more}", names.join(", "))
+    }
+
+    fn not_accepted(&self, why: &str) -> String {
+        format!(
+            "the service's certificate cannot be accepted: {}",
+            self.shown(why)
+        )
+    }
+
+    fn of_alert(&self, alert: Alert) -> Option<String> {
+        let text = match alert {
+            Alert::ProtocolVersion => NO_VERSION.to_owned(),
+            Alert::UnrecognisedName => {
+                "the service has no certificate for this name; is the host in base_url right?".to_owned()
+            }
+            Alert::NoApplicationProtocol => {
+                "the service speaks none of the HTTP versions that it was offered (ALPN); is it an HTTP service, and \
+                 does it speak HTTP/2 if http2_prior_knowledge is set?"
+                    .to_owned()
+            }
+            alert if self.was_asked && OF_CLIENT_CERTIFICATE.contains(&alert) => {
+                self.of_client_certificate(alert)
+            }
+            Alert::HandshakeFailure | Alert::InsufficientSecurity => format!(
+                "the service refuses the handshake ({alert:?}); is the host in base_url right, and do both sides \
+                 have a cipher in common?"
+            ),
+            _ => return None,
+        };
+        Some(text)
+    }
+
+    fn of_client_certificate(&self, alert: Alert) -> String {
+        if !self.has_identity {
+            return CERTIFICATE_MISSING.to_owned();
+        }
+        let why = match alert {
+            Alert::CertificateExpired => "has expired, or the service's clock is wrong".to_owned(),
+            Alert::CertificateRevoked => "has been revoked".to_owned(),
+            Alert::UnknownCA => {
+                "has an issuer that the service does not trust; is it the right one, and does it come with the \
+                 certificates that lead to its issuer?"
+                    .to_owned()
+            }
+            alert => format!("is not accepted by the service ({alert:?})"),
+        };
+        format!("the certificate in identity (in Python client_cert) {why}")
+    }
+
+    /// A text from the service, as shown in error texts.
+    fn shown(&self, text: &str) -> String {
+        short(&self.redactor.mask(text))
+    }
+}
+
+const CERTIFICATE_MISSING: &str =
+    "the service asks for a client certificate; set identity (in Python client_cert)";
+
+const CERTIFICATE_SEEN: &str = "the service closed the connection after it had seen the certificate in identity \
+    (in Python client_cert); is it the right one?";
+
+const CERTIFICATE_PERHAPS: &str = "the service had asked for a client certificate, and may have refused the one in \
+    identity (in Python client_cert), or refused because there is none";
+
+const NO_VERSION: &str = "the service speaks no secure version of TLS: dealkit speaks 1.2 and 1.3";
+
+/// The name in `DnsName("deals.example.com")`, which is how rustls writes it.
+fn bare(name: &str) -> &str {
+    let inner = name
+        .split_once('(')
+        .and_then(|(_, rest)| rest.strip_suffix(')'));
+    inner.unwrap_or(name).trim_matches('"')
+}
+
+fn expired(when: &str) -> String {
+    format!(
+        "the service's certificate expired{when}; the service has to renew it, unless this machine's clock is wrong"
+    )
+}
+
+fn not_valid_yet(when: &str) -> String {
+    format!(
+        "the service's certificate is not valid{}; is this machine's clock right?",
+        if when.is_empty() { " yet" } else { when }
+    )
+}
+
+/// A date, if the calendar has it.
+fn date(before: &str, time: UnixTime) -> String {
+    let seconds = i64::try_from(time.as_secs()).ok();
+    seconds
+        .and_then(|seconds| DateTime::<Utc>::from_timestamp(seconds, 0))
+        .map_or_else(String::new, |time| {
+            format!("{before}{}", time.format("%Y-%m-%d"))
+        })
+}
+
+/// The service's alert about the client's certificate, if that ended the connection.
+fn alert(error: &reqwest::Error) -> Option<Alert> {
+    let mut cause = Some(error as &dyn std::error::Error);
+    while let Some(error) = cause {
+        // Over HTTP/2 only the text is kept.
+        let text = error.to_string();
+        let said = |alert: &Alert| text == Error::AlertReceived(*alert).to_string();
+        if let Some(alert) = OF_CLIENT_CERTIFICATE.into_iter().find(said) {
+            return Some(alert);
+        }
+        cause = error.source();
+    }
+    None
+}

@@ -1,0 +1,6 @@
+//! What is sent again, when, and how often.
+
+pub(crate) mod attempts;
+mod backoff;
+pub(crate) mod quota;
+pub(crate) mod retry_after;

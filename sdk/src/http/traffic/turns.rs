@@ -1,0 +1,142 @@
+//! The state that a client's calls share: whose turn it is, how the service received earlier calls, and how
+//! many retries are left.
+
+use std::{
+    pin::pin,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures_util::future::select;
+use http::StatusCode;
+use tokio::task::yield_now;
+
+use crate::error::call::Error;
+use crate::http::{
+    clock::{Clock, SystemClock},
+    retry::{quota::RetryQuota, retry_after::retry_after},
+    traffic::{
+        pace::Times,
+        queue::{Queue, Ticket, TooLate, Turn},
+    },
+};
+
+/// The state that all calls of a client share, whatever runtime they are on.
+#[derive(Debug)]
+pub(crate) struct Traffic {
+    /// The clock for all times here.
+    pub(crate) clock: SystemClock,
+    /// The interval between two calls that the client's rate limit requires.
+    interval: Duration,
+    queue: Mutex<Queue>,
+    pub(crate) quota: Mutex<RetryQuota>,
+}
+
+impl Traffic {
+    /// The traffic of a client with this rate limit, in calls per second.
+    pub(crate) fn new(rate_limit: Option<f64>) -> Result<Self, Error> {
+        let interval = rate_limit.map_or(Some(Duration::ZERO), interval);
+        let interval = interval.ok_or_else(|| {
+            Error::config(
+                "rate_limit must be a number of calls a second, more than zero and finite",
+            )
+        })?;
+        Ok(Self {
+            clock: SystemClock::new(),
+            interval,
+            queue: Mutex::new(Queue::new(interval)),
+            quota: Mutex::default(),
+        })
+    }
+
+    /// Whether the two have the same rate limit.
+    pub(crate) fn is_limited_like(&self, other: &Self) -> bool {
+        self.interval == other.interval
+    }
+
+    /// Waits for the turn of a call that has this much time left. Waiting calls go in order of arrival; one
+    /// that is dropped leaves no gap.
+    pub(crate) async fn turn(&self, clock: &impl Clock, left: Duration) -> Result<Times, TooLate> {
+        let latest = clock.now().saturating_add(left);
+        let mut ahead = usize::MAX;
+        loop {
+            match self.wait(clock, latest).await {
+                // Calls ahead of this one may have been aborted, without their tasks having run since: until then,
+                // they keep their places. They leave a few dozen at a time.
+                Err(too_late) if too_late.ahead < ahead => {
+                    ahead = too_late.ahead;
+                    yield_now().await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Waits in the queue until it is this call's turn, or too late for it.
+    async fn wait(&self, clock: &impl Clock, latest: Duration) -> Result<Times, TooLate> {
+        let ticket = match self.queue().enter(clock.now()) {
+            Ok(departed) => return Ok(departed),
+            Err(ticket) => ticket,
+        };
+        let place = Place {
+            traffic: self,
+            ticket,
+        };
+        loop {
+            let now = clock.now();
+            let turn = self.queue().ask(&place.ticket, now, latest);
+            match turn {
+                Turn::Now(departed) => return Ok(departed),
+                Turn::TooLate(too_late) => return Err(too_late),
+                Turn::At(at) => {
+                    let wait = at.saturating_sub(now);
+                    let news = place.ticket.news.notified();
+                    select(pin!(clock.sleep(wait)), pin!(news)).await;
+                }
+            }
+        }
+    }
+
+    /// Records how the service received an attempt.
+    pub(crate) fn learn(&self, clock: &impl Clock, departed: Times, error: &Error) {
+        let asked = error
+            .headers()
+            .and_then(|headers| retry_after(headers, clock.time_of_day()));
+        if is_throttled(error.status(), asked) {
+            let pause = asked.unwrap_or_default();
+            self.queue().refused(clock.now(), pause, departed);
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a response says that the service is overloaded for now.
+pub(crate) fn is_throttled(status: Option<StatusCode>, asked: Option<Duration>) -> bool {
+    match status {
+        Some(StatusCode::TOO_MANY_REQUESTS) => true,
+        Some(StatusCode::SERVICE_UNAVAILABLE) => asked.is_some(),
+        _ => false,
+    }
+}
+
+/// The time between two calls at this rate.
+fn interval(rate: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(rate.recip())
+        .ok()
+        .filter(|_| rate > 0.0 && rate.is_finite())
+}
+
+/// A place in the queue, given up on drop.
+struct Place<'a> {
+    traffic: &'a Traffic,
+    ticket: Ticket,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.traffic.queue().leave(&self.ticket);
+    }
+}

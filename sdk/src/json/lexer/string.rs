@@ -1,0 +1,185 @@
+//! Strings, and the names of fields.
+
+use std::borrow::Cow;
+
+use crate::json::lexer::cursor::{Lexed, Lexer, Refused};
+
+/// A string of a document.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Text<'a> {
+    /// The string as it is in the document.
+    Plain(&'a str),
+    /// The string with its escapes decoded.
+    Escaped(String),
+}
+
+impl<'a> Text<'a> {
+    /// The string.
+    #[inline]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Plain(text) => text,
+            Self::Escaped(text) => text,
+        }
+    }
+
+    /// The string, borrowed if it is in the document as it is.
+    #[inline]
+    pub fn into_cow(self) -> Cow<'a, str> {
+        match self {
+            Self::Plain(text) => Cow::Borrowed(text),
+            Self::Escaped(text) => Cow::Owned(text),
+        }
+    }
+}
+
+impl std::fmt::Debug for Text<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The contents of a document may be personal data.
+        f.write_str("Text(<hidden>)")
+    }
+}
+
+impl<'a> Lexer<'a> {
+    /// Reads a string.
+    #[inline]
+    pub fn string(&mut self) -> Lexed<Text<'a>> {
+        match self.plain() {
+            Some(text) => Ok(Text::Plain(text)),
+            None => self.escaped(),
+        }
+    }
+
+    /// Reads a string that contains no escapes; reads nothing if the string is any other.
+    #[inline(always)]
+    pub fn plain(&mut self) -> Option<&'a str> {
+        match self.peek() {
+            b'"' => self.plain_here(),
+            _ => None,
+        }
+    }
+
+    /// The same, after white space. It is a separate function because it calls nothing, and so need not save registers.
+    #[inline(never)]
+    fn plain_here(&mut self) -> Option<&'a str> {
+        let start = self.at + 1;
+        let end = start + plain_length(self.text.as_bytes().get(start..)?)?;
+        let plain = self.text.get(start..end)?;
+        self.at = end + 1;
+        Some(plain)
+    }
+
+    /// Reads a string with escapes.
+    #[cold]
+    fn escaped(&mut self) -> Lexed<Text<'a>> {
+        self.expect(b'"')?;
+        let mut out = String::new();
+        let mut rest = self.text.get(self.at..).ok_or(Refused)?;
+        loop {
+            let special = rest.find(|c: char| matches!(c, '"' | '\\' | '\0'..' '));
+            let (plain, special) = rest
+                .split_at_checked(special.ok_or(Refused)?)
+                .ok_or(Refused)?;
+            out.push_str(plain);
+            if let Some(after) = special.strip_prefix('"') {
+                self.leave(after.as_bytes());
+                return Ok(Text::Escaped(out));
+            }
+            let escape = special.strip_prefix('\\').ok_or(Refused)?;
+            let (c, after) = unescape(escape).ok_or(Refused)?;
+            out.push(c);
+            rest = after;
+        }
+    }
+
+    /// Reads the name of a field, and skips the colon.
+    pub fn name(&mut self) -> Lexed<Cow<'a, str>> {
+        let name = self.string()?.into_cow();
+        self.expect(b':')?;
+        Ok(name)
+    }
+}
+
+/// Whether a string is written in a document as it is, without escapes.
+#[inline]
+pub fn is_plain(text: &str) -> bool {
+    let (words, rest) = text.as_bytes().as_chunks();
+    let is_plain = |word: &[u8; 8]| special_bytes(u64::from_le_bytes(*word)) == 0;
+    words.iter().all(is_plain)
+        && match text.as_bytes().last_chunk() {
+            // This last word overlaps the others unless the length is a multiple of a word's.
+            Some(last) => is_plain(last),
+            None => !rest.iter().any(is_special),
+        }
+}
+
+fn is_special(byte: &u8) -> bool {
+    matches!(byte, b'"' | b'\\' | 0..b' ')
+}
+
+/// A word in which every byte is one.
+const ONES: u64 = u64::MAX / 0xff;
+
+/// How many bytes of a string come before its closing quote, if nothing before it needs attention.
+#[inline(always)]
+fn plain_length(text: &[u8]) -> Option<usize> {
+    let mut rest = text;
+    while let Some((word, after)) = rest.split_first_chunk() {
+        let special = special_bytes(u64::from_le_bytes(*word));
+        if special != 0 {
+            let length = text.len() - rest.len() + (special.trailing_zeros() / 8) as usize;
+            return (text.get(length) == Some(&b'"')).then_some(length);
+        }
+        rest = after;
+    }
+    // The last seven bytes of the document.
+    let end = rest.iter().position(is_special)?;
+    (rest.get(end) == Some(&b'"')).then_some(text.len() - rest.len() + end)
+}
+
+/// Marks, by their highest bits, the bytes that end the plain part of a string: quotes, backslashes and control
+/// characters. Bytes above the lowest marked one may be marked too.
+#[inline(always)]
+fn special_bytes(word: u64) -> u64 {
+    let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit));
+    // With its second bit flipped, a quote comes right after the control characters, where the space would be.
+    let quotes_and_controls = below(word ^ (ONES * 0b10), b' ' + 1);
+    let backslashes = below(word ^ (ONES * u64::from(b'\\')), 1);
+    // Bytes whose highest bit was set before are not ASCII.
+    (quotes_and_controls | backslashes) & !word & (ONES * 0x80)
+}
+
+/// The character that the escape after a backslash stands for, and what follows it.
+fn unescape(escape: &str) -> Option<(char, &str)> {
+    let mut after = escape.chars();
+    let c = match after.next()? {
+        c @ ('"' | '\\' | '/') => c,
+        'b' => '\u{8}',
+        'f' => '\u{c}',
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'u' => return unescape_unicode(after.as_str()),
+        _ => return None,
+    };
+    Some((c, after.as_str()))
+}
+
+/// Four digits, or a pair of surrogates, but no unpaired one.
+fn unescape_unicode(digits: &str) -> Option<(char, &str)> {
+    let (first, after) = hex(digits)?;
+    if let Some(c) = char::from_u32(first) {
+        return Some((c, after));
+    }
+    let (second, after) = hex(after.strip_prefix("\\u")?)?;
+    let pair = [u16::try_from(first).ok()?, u16::try_from(second).ok()?];
+    let c = char::decode_utf16(pair).next()?.ok()?;
+    Some((c, after))
+}
+
+fn hex(text: &str) -> Option<(u32, &str)> {
+    let (digits, after) = text.split_at_checked(4)?;
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let code = u32::from_str_radix(digits, 16).ok().filter(|_| is_hex)?;
+    Some((code, after))
+}

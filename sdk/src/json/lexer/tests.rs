@@ -1,0 +1,392 @@
+//! Compares the lexer with serde and with the parsers of single values.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{borrow::Cow, fmt::Debug};
+
+use proptest::{prelude::*, sample::select};
+use serde_json::value::RawValue;
+
+use crate::json::lexer::*;
+use crate::value::{Decimal, scalar};
+
+/// Reads a whole document that consists of one value.
+fn whole<'a, T>(document: &'a str, read: impl FnOnce(&mut Lexer<'a>) -> Lexed<T>) -> Option<T> {
+    let mut lexer = Lexer::new(document);
+    let value = read(&mut lexer).ok()?;
+    lexer.end().ok()?;
+    Some(value)
+}
+
+fn string(document: &str) -> Option<String> {
+    whole(document, |lexer| lexer.string()).map(|text| text.into_cow().into_owned())
+}
+
+/// What serde_json reads from the same document.
+fn by_serde<T: serde::de::DeserializeOwned>(document: &str) -> Option<T> {
+    serde_json::from_str(document).ok()
+}
+
+#[track_caller]
+fn same<T: PartialEq + Debug>(document: &str, lexed: Option<T>, expected: Option<T>) {
+    assert_eq!(lexed, expected, "{document:?}");
+}
+
+#[test]
+fn strings() {
+    let bodies = [
+        "",
+        "a",
+        "seven b",
+        "eight by",
+        "nine byte",
+        "what is longer than two words of it",
+        "beyond \u{e9} and \u{e9}\u{e9}\u{e9}\u{e9}\u{e9}",
+        " !#$[]^\u{a2}\u{dc}",
+        "\u{7f}\u{80}\u{e9}",
+        "\u{1f600}\u{10ffff}",
+        "seven bé",
+        "a\nb",
+        "long before a \u{1f} control",
+        "\0",
+        r"\n\r\t\b\f\/\\\u0041",
+        r#"plain \" and \"#,
+        r"long before \u00e9 and long after",
+        r"\ud83d\ude00",
+        r"\uD83D\uDE00",
+        r"\ud83d",
+        r"\ude00",
+        r"\ud83d\ud83d",
+        r"\ud83d\n",
+        r"\ud83dA",
+        r"\ude00\ud83d",
+        r"\u00",
+        r"\u+041",
+        r"\u00é",
+        r"\u00g0",
+        r"\x",
+        r"\",
+        r"\é",
+    ];
+    for body in bodies {
+        // At every distance from the end of the document, including where no whole word of eight bytes is left.
+        for after in 0..10 {
+            let document = format!("\"{body}\"{}", " ".repeat(after));
+            same(&document, string(&document), by_serde(&document));
+            let (open, _) = document.split_at(document.trim_end().len() - 1);
+            same(open, string(open), None);
+        }
+    }
+}
+
+#[test]
+fn every_character_at_every_place_of_a_word() {
+    for c in ('\0'..='\u{ff}').chain(['\u{2022}', '\u{1f622}']) {
+        for before in [" ", "!", "#", "[", "]", "a", "\u{7f}", "\u{e9}"] {
+            for at in 0..8 {
+                let document = format!("\"{}{c}b!]#[\" ,", before.repeat(at));
+                let lexed = Lexer::new(&document).string().ok();
+                let mut values = serde_json::Deserializer::from_str(&document).into_iter();
+                let expected: Option<String> = values.next().and_then(Result::ok);
+                same(
+                    &document,
+                    lexed.map(|it| it.into_cow().into_owned()),
+                    expected,
+                );
+                let text = format!("{}{c}", before.repeat(at));
+                let written = serde_json::to_string(&text).unwrap();
+                assert_eq!(is_plain(&text), written.len() == text.len() + 2, "{text:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers() {
+    let numbers = [
+        "0",
+        "-0",
+        "-0.0",
+        "0.0",
+        "00",
+        "01",
+        "-",
+        "",
+        "+1",
+        ".5",
+        "1.",
+        "1.e5",
+        "1e",
+        "1e+",
+        "1e5",
+        "1E-5",
+        "1.50e1",
+        "10.10",
+        "450000.0",
+        "-7",
+        "- 7",
+        "1 2",
+        "0x1",
+        "1_000",
+        "999999999999999999",
+        "1000000000000000000",
+        "-999999999999999999",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "9223372036854775808",
+        "0.00000000000000001",
+        "0.000000000000000001",
+        "1e400",
+        "79228162514264337593543950335",
+        "79228162514264337593543950336",
+        "0.0000000000000000000000000001",
+        "1234567.89012345678901234567",
+    ];
+    for number in numbers {
+        same_numbers(number);
+        same_numbers(&format!(" {number}\n"));
+    }
+    same_numbers(&format!("0.{}", "0".repeat(2_000)));
+    same_numbers(&"9".repeat(2_000));
+}
+
+#[track_caller]
+fn same_numbers(document: &str) {
+    let is_json = by_serde::<Box<RawValue>>(document).is_some();
+    let lexed = whole(document, |lexer| lexer.number());
+    same(
+        document,
+        lexed.map(|it| it.text),
+        is_json.then(|| document.trim()),
+    );
+    let text = document.trim();
+    let expected = scalar::integer(text).filter(|_| is_json);
+    same(document, whole(document, |lexer| lexer.integer()), expected);
+    // Compares the texts: `10.10` and `10.1` are equal, and so are the two zeros.
+    let expected = scalar::decimal(text).filter(|_| is_json);
+    let lexed = whole(document, |lexer| lexer.decimal());
+    let exact = |it: Decimal| (it.to_string(), it.into_inner().is_sign_negative());
+    same(document, lexed.map(exact), expected.map(exact));
+}
+
+#[track_caller]
+fn same_days_and_moments(text: &str) {
+    for document in [format!("\"{text}\""), format!(" \"{text}\" ")] {
+        let lexed = whole(&document, |lexer| lexer.date()?.to_chrono());
+        same(&document, lexed, scalar::date(text));
+        let lexed = whole(&document, |lexer| lexer.timestamp()?.to_chrono());
+        same(&document, lexed, scalar::timestamp(text));
+    }
+}
+
+#[test]
+fn days_and_moments() {
+    let days = [
+        "2024-02-29",
+        "2023-02-29",
+        "1900-02-29",
+        "2000-02-29",
+        "0000-01-01",
+        "0001-01-01",
+        "9999-12-31",
+        "2024-00-10",
+        "2024-13-10",
+        "2024-04-31",
+        "2024-12-00",
+        "2024-1-10",
+        "2024-01-1",
+        "2024/01/01",
+        "+024-01-01",
+        "12024-01-01",
+        "2024-01-011",
+        "２024-01-0",
+        "",
+    ];
+    let times = [
+        "",
+        "Z",
+        "T00:00:00Z",
+        "t00:00:00z",
+        " 00:00:00Z",
+        "T23:59:59.999999999Z",
+        "T23:59:59.9999999999Z",
+        "T12:30:15.Z",
+        "T12:30:15.5Z",
+        "T12:30:15.05Z",
+        "T12:30:15",
+        "T12:30:15.25",
+        "T12:30:15+01:00",
+        "T23:59:60Z",
+        "T23:59:60.5Z",
+        "T12:30:60+05:30",
+        "T24:00:00Z",
+        "T12:60:00Z",
+        "T12:30:61Z",
+        "T1:30:15Z",
+        "T12:30:15ZZ",
+        "T12:30:15.1234567z",
+        "T00:30:15+23:59",
+        "T23:30:15-23:59",
+        "T12:30:15−01:00",
+        "T12:30Z",
+    ];
+    for day in days {
+        for time in times {
+            same_days_and_moments(&format!("{day}{time}"));
+        }
+    }
+    let escaped = whole(r#""2024\u002d02-29""#, |lexer| lexer.date()?.to_chrono());
+    assert_eq!(escaped, scalar::date("2024-02-29"));
+    assert_eq!(whole("\"2024-02-29", |lexer| lexer.date()), None);
+}
+
+#[test]
+fn words() {
+    for document in [
+        "true", " false ", "true1", "tru", "", "null", "\"true\"", "TRUE",
+    ] {
+        same(
+            document,
+            whole(document, |lexer| lexer.boolean()),
+            by_serde(document),
+        );
+    }
+    for document in ["null", " null\t", "nul", "nulll", "None", ""] {
+        same(
+            document,
+            whole(document, |lexer| lexer.null()),
+            by_serde(document),
+        );
+    }
+}
+
+#[test]
+fn only_white_space_may_follow() {
+    for after in ["", " ", "\t\r\n ", "\0", "\u{a0}", "\u{b}", ",", "1"] {
+        let document = format!("true{after}");
+        same(
+            &document,
+            whole(&document, |lexer| lexer.boolean()),
+            by_serde(&document),
+        );
+    }
+}
+
+#[test]
+fn objects_and_arrays() {
+    // A document of lists of numbers by name.
+    fn read<'a>(lexer: &mut Lexer<'a>) -> Lexed<Vec<(Cow<'a, str>, Vec<i64>)>> {
+        let mut fields = Vec::new();
+        let mut more = lexer.object()?;
+        while more {
+            let name = if lexer.named("\"a\":") {
+                Cow::Borrowed("a")
+            } else {
+                lexer.name()?
+            };
+            let mut items = Vec::new();
+            let mut more_items = lexer.array()?;
+            while more_items {
+                items.push(lexer.integer()?);
+                more_items = lexer.item()?;
+            }
+            fields.push((name, items));
+            more = lexer.field()?;
+        }
+        Ok(fields)
+    }
+    let documents = [
+        "{}",
+        " { } ",
+        r#"{"a":[]}"#,
+        r#"{"a": [1, 2],"b" :[ 3 ,4 ]}"#,
+        "{\n\t\"\\u0061\"\n:\n[\n]\n}",
+        r#"{"a":[1,]}"#,
+        r#"{"a":[1],}"#,
+        r#"{,"a":[1]}"#,
+        r#"{"a":[,1]}"#,
+        r#"{"a" [1]}"#,
+        r#"{"a":[1}"#,
+        r#"{"a":[1]"#,
+        r#"{"a":[1"#,
+        r#"{"a":["#,
+        r#"{"a":"#,
+        r#"{"a""#,
+        "{",
+        "",
+        r#"{"a":[1 2]}"#,
+        r#"{"a":[1]]"#,
+        r#"{"a":[1]"b":[]}"#,
+        r#"{"a"::[1]}"#,
+        r#"{a:[1]}"#,
+        "[]",
+    ];
+    for document in documents {
+        let lexed = whole(document, read);
+        let expected: Option<std::collections::BTreeMap<String, Vec<i64>>> = by_serde(document);
+        let expected = expected.map(|fields| {
+            fields
+                .into_iter()
+                .map(|(name, items)| (Cow::Owned(name), items))
+                .collect()
+        });
+        same(document, lexed, expected);
+    }
+}
+
+#[test]
+fn any_value_as_its_text() {
+    let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+    for value in [
+        "1",
+        "-0.0",
+        "1e400",
+        r#""\ud800""#,
+        "null",
+        r#"{"a": [1 , {}]}"#,
+        &deep,
+    ] {
+        for (before, after) in [("[", "]"), ("[ ", " ]"), ("[\n", "\n,1]")] {
+            let document = format!("{before}{value}{after}");
+            let mut lexer = Lexer::new(&document);
+            assert_eq!(lexer.array(), Ok(true));
+            assert_eq!(lexer.raw().map(RawValue::get), Ok(value));
+            assert_eq!(lexer.item(), Ok(after.contains(',')));
+        }
+    }
+    for value in ["", "]", "tru", "01", "\"", "\"\n\"", "[1,]", "{1:2}"] {
+        assert!(
+            Lexer::new(value).raw().is_err()
+                || whole(value, |lexer| lexer.raw().map(drop)).is_none(),
+            "{value}"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_string(text: String) {
+        let document = serde_json::to_string(&text).unwrap();
+        prop_assert_eq!(is_plain(&text), document.len() == text.len() + 2);
+        prop_assert_eq!(string(&document), Some(text));
+    }
+
+    #[test]
+    fn any_number(number in "-?[0-9]{1,22}([.][0-9]{0,22})?([eE][+-]?[0-9]{0,3})?") {
+        same_numbers(&number);
+    }
+
+    #[test]
+    fn any_day(day in "[0-9]{4}-[01][0-9]-[0-3][0-9]") {
+        same_days_and_moments(&day);
+    }
+
+    #[test]
+    fn any_moment(
+        day in "[0-9]{4}-(0[1-9]|1[0-2])-[0-2][0-9]",
+        separator in select(vec!['T', 't', ' ']),
+        time in "[0-2][0-9]:[0-6][0-9]:[0-6][0-9]([.][0-9]{0,11})?",
+        zone in "Z|z||[+-][0-2][0-9]:[0-6][0-9]",
+    ) {
+        same_days_and_moments(&format!("{day}{separator}{time}{zone}"));
+    }
+}

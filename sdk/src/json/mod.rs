@@ -1,0 +1,7 @@
+//! JSON: its tokens, documents, documents one a line, and where reading one failed. Knows values, and no model.
+
+pub(crate) mod decode;
+pub(crate) mod decode_error;
+pub mod document;
+pub mod lexer;
+pub(crate) mod lines;

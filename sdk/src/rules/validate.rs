@@ -1,0 +1,329 @@
+//! The rules for a create request, and the codes of their violations.
+//!
+//! The client checks them before a byte leaves, and the sandbox server when a body arrives: both share one set.
+
+use std::fmt;
+
+use email_address::{EmailAddress, Options};
+use serde::{Deserialize, Deserializer, Serialize};
+use url::Url;
+
+use crate::{
+    contract::names::{self, Known, pointer_token},
+    value::{Kind, Role, expected, open_set, parse_date},
+};
+
+/// The shortest first or last name, in Unicode code points (specification, "Limits").
+pub const NAME_MIN: usize = 1;
+
+/// The longest first or last name, in Unicode code points (specification, "Limits").
+pub const NAME_MAX: usize = 255;
+
+/// How many violations an error text shows. Only unknown fields can cause more.
+const SHOWN: usize = 100;
+
+/// One way in which a request breaks the rules.
+///
+/// No text in it repeats a value that was given. The pointer is exact; in place of names that are not in
+/// the specification, `Display` and `Debug` show `*`, because such names may be personal data.
+#[derive(Clone, PartialEq, Eq, Hash, Serialize)]
+#[non_exhaustive]
+pub struct Violation {
+    /// Where the violation is, as a JSON pointer (RFC 6901) into the request body; empty for the body
+    /// itself. It can contain names from the request.
+    pub pointer: String,
+    /// Which rule is broken.
+    pub code: ViolationCode,
+    /// What is wrong and what would be right, for human readers.
+    pub detail: String,
+}
+
+impl Violation {
+    /// A violation at `pointer`.
+    pub fn new(pointer: impl Into<String>, code: ViolationCode, detail: impl Into<String>) -> Self {
+        Self {
+            pointer: pointer.into(),
+            code,
+            detail: detail.into(),
+        }
+    }
+
+    /// The pointer as shown in texts: with `*` in place of each name that is not in the specification.
+    pub fn masked_pointer(&self) -> String {
+        names::masked_pointer(&self.pointer)
+    }
+
+    /// Where the violation is, for an error text: a pointer, or a name for the whole.
+    pub(crate) fn place(&self) -> String {
+        match (self.pointer.as_str(), &self.code) {
+            ("", ViolationCode::InvalidId) => "the identifier".to_owned(),
+            ("", _) => "the body".to_owned(),
+            _ => self.masked_pointer(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Violation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename = "Violation")]
+        struct Parts {
+            pointer: String,
+            code: ViolationCode,
+            detail: String,
+        }
+
+        let Parts {
+            pointer,
+            code,
+            detail,
+        } = Parts::deserialize(deserializer).map_err(expected(
+            "an object whose `pointer`, `code` and `detail` are strings",
+        ))?;
+        Ok(Self::new(pointer, code, detail))
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({})", self.place(), self.detail, self.code)
+    }
+}
+
+impl fmt::Debug for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Violation")
+            .field("pointer", &self.masked_pointer())
+            .field("code", &self.code)
+            .field("detail", &self.detail)
+            .finish()
+    }
+}
+
+open_set! {
+    /// Which rule a request breaks. The SDK and the sandbox server share one closed list; a code that another
+    /// service invents is kept in `Other`.
+    ViolationCode {
+        /// A required field is missing.
+        Required = "required",
+        /// The value does not have the field's JSON type.
+        WrongType = "wrong_type",
+        /// The field must not be null.
+        NullNotAllowed = "null_not_allowed",
+        /// The string has too few characters (Unicode code points).
+        TooShort = "too_short",
+        /// The string has too many characters (Unicode code points).
+        TooLong = "too_long",
+        /// The string is not a bare mailbox of RFC 5321.
+        InvalidEmail = "invalid_email",
+        /// The string is not a plus sign followed by digits.
+        InvalidPhone = "invalid_phone",
+        /// The string is not an absolute URL.
+        InvalidUrl = "invalid_url",
+        /// The string is not an existing day in the form `YYYY-MM-DD`.
+        InvalidDate = "invalid_date",
+        /// The string is not in the closed set.
+        UnknownValue = "unknown_value",
+        /// The field is undocumented; only reported where unknown fields are rejected.
+        UnknownField = "unknown_field",
+        /// The identifier cannot be sent as a path segment; only reported by the SDK.
+        InvalidId = "invalid_id",
+    }
+}
+
+/// A request breaks the rules: every violation, not only the first. `Display` shows the first 100.
+///
+/// ```
+/// use dealkit::{AgentProfile, CreateAgent};
+///
+/// let error = CreateAgent::builder()
+///     .email("not an address")
+///     .first_name("")
+///     .last_name("Lovelace")
+///     .profile(AgentProfile::new())
+///     .build()
+///     .unwrap_err();
+/// let places: Vec<&str> = error.violations().iter().map(|v| v.pointer.as_str()).collect();
+/// assert_eq!(places, ["/email", "/first_name"]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidationError {
+    violations: Vec<Violation>,
+}
+
+impl ValidationError {
+    /// What is wrong, in the order of the specification's tables; at least one.
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    /// Returns these violations as an error, if there are any; for rules that are checked elsewhere.
+    ///
+    /// # Errors
+    /// When `violations` is not empty.
+    pub fn check(violations: Vec<Violation>) -> Result<(), Self> {
+        if violations.is_empty() {
+            Ok(())
+        } else {
+            Err(Self { violations })
+        }
+    }
+
+    pub(crate) fn one(violation: Violation) -> Self {
+        Self {
+            violations: vec![violation],
+        }
+    }
+}
+
+impl fmt::Display for ValidationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the request breaks the rules: ")?;
+        for (at, violation) in self.violations.iter().take(SHOWN).enumerate() {
+            if at > 0 {
+                f.write_str("; ")?;
+            }
+            violation.fmt(f)?;
+        }
+        match self.violations.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
+        }
+    }
+}
+
+impl std::error::Error for ValidationError {}
+
+/// How to treat fields that are not in the specification.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownFields {
+    /// Ignore them.
+    #[default]
+    Ignore,
+    /// Report each as [`ViolationCode::UnknownField`], to catch typing mistakes.
+    Reject,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Null {
+    Allowed,
+    /// Null is not allowed, but the field may be omitted.
+    Forbidden,
+    /// Null is not allowed, and the field is required.
+    Required,
+}
+
+/// The code and the detail of a broken rule.
+pub(crate) type Broken = (ViolationCode, String);
+
+/// A field that is text, and the rule on it.
+pub(crate) struct Text {
+    pub(crate) field: Known,
+    pub(crate) rule: fn(&str) -> Result<(), Broken>,
+}
+
+impl Text {
+    /// Checks the rule on a field of the request itself, if the field is present.
+    pub(crate) fn check(&self, text: Option<&str>, out: &mut Vec<Violation>) {
+        if let Some(Err((code, detail))) = text.map(self.rule) {
+            out.push(Violation::new(pointer("", self.field.name), code, detail));
+        }
+    }
+}
+
+/// The pointer of a field of the object at `at`.
+pub(crate) fn pointer(at: &str, name: &str) -> String {
+    format!("{at}/{}", pointer_token(name))
+}
+
+/// Checks the type of a field.
+pub(crate) fn of_kind(found: Kind, kind: Kind, null: Null) -> Result<(), Broken> {
+    let expected = kind.name();
+    match found {
+        _ if found == kind => Ok(()),
+        Kind::Null if null == Null::Allowed => Ok(()),
+        Kind::Null => Err((
+            ViolationCode::NullNotAllowed,
+            match null {
+                Null::Required => format!("must be {expected}, got null"),
+                _ => format!("must be {expected}, got null; leave it out instead"),
+            },
+        )),
+        found => Err((
+            ViolationCode::WrongType,
+            format!("must be {expected}, got {}", found.name()),
+        )),
+    }
+}
+
+pub(crate) fn email(text: &str) -> Result<(), Broken> {
+    let bare_mailbox = Options::default()
+        .without_display_text()
+        .with_domain_literal()
+        .with_no_minimum_sub_domains();
+    match EmailAddress::parse_with_options(text, bare_mailbox) {
+        Ok(_) => Ok(()),
+        Err(_) => Err((
+            ViolationCode::InvalidEmail,
+            "must be a bare e-mail address such as ada@example.com".to_owned(),
+        )),
+    }
+}
+
+pub(crate) fn name(text: &str) -> Result<(), Broken> {
+    let length = text.chars().count();
+    let code = match length {
+        NAME_MIN..=NAME_MAX => return Ok(()),
+        0 => ViolationCode::TooShort,
+        _ => ViolationCode::TooLong,
+    };
+    let detail = format!("must be {NAME_MIN} to {NAME_MAX} characters, got {length}");
+    Err((code, detail))
+}
+
+pub(crate) fn role(text: &str) -> Result<(), Broken> {
+    match text.parse::<Role>() {
+        Ok(_) => Ok(()),
+        Err(_) => {
+            let roles = Role::ALL.map(Role::as_str).join(", ");
+            Err((
+                ViolationCode::UnknownValue,
+                format!("must be one of {roles}"),
+            ))
+        }
+    }
+}
+
+pub(crate) fn phone(text: &str) -> Result<(), Broken> {
+    let digits = text.strip_prefix('+').unwrap_or_default();
+    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(());
+    }
+    Err((
+        ViolationCode::InvalidPhone,
+        "must be a plus sign followed by digits only, such as +15550100".to_owned(),
+    ))
+}
+
+pub(crate) fn absolute_url(text: &str) -> Result<(), Broken> {
+    // A URL parser trims and drops white space, but a URL that contains any is still a mistake.
+    let clean = !text.contains(|c: char| c.is_whitespace() || c.is_control());
+    if clean && Url::parse(text).is_ok() {
+        return Ok(());
+    }
+    Err((
+        ViolationCode::InvalidUrl,
+        "must be an absolute URL without white space, such as https://example.com/ada.png"
+            .to_owned(),
+    ))
+}
+
+pub(crate) fn date(text: &str) -> Result<(), Broken> {
+    match parse_date(text) {
+        Some(_) => Ok(()),
+        None => Err((
+            ViolationCode::InvalidDate,
+            "must be an existing date, written YYYY-MM-DD, such as 1990-02-28".to_owned(),
+        )),
+    }
+}
