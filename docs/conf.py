@@ -51,7 +51,7 @@ nitpick_ignore_regex = [("py:.*", r"(?!dealkit).*"), ("py:class", r"dealkit\..*\
 
 html_theme = "pydata_sphinx_theme"
 html_title = "dealkit"
-html_favicon = "../server/src/sandbox_api/docs/icon.svg"
+html_favicon = "../server/src/sandbox/docs/icon.svg"
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 # Pages without subpages need no list of them.

@@ -13,11 +13,11 @@ use clap::{Parser, ValueEnum, builder::BoolishValueParser, value_parser};
 use tokio::{runtime, sync::oneshot};
 
 use crate::{
-    auth::ServiceKey,
     config::{Config, LogFormat},
-    sandbox::{Sandbox, SandboxBuilder, StartError},
-    sandbox_api::{Reading, UnknownReading},
-    seed::SeedError,
+    contract::auth::ServiceKey,
+    sandbox::{Reading, UnknownReading},
+    server::{Sandbox, SandboxBuilder, StartError},
+    state::seed::SeedError,
 };
 
 /// The exit code when a flag, a setting or a seed is wrong.

@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use crate::{auth::ServiceKey, sandbox_api::reading::Reading};
+use crate::{
+    contract::auth::ServiceKey,
+    sandbox::{Reading, access::Access},
+};
 
 /// What a server listens on, which key it asks for, and its limits. [`Config::default`] is what the binary does
 /// without flags.
@@ -64,6 +67,23 @@ pub struct Config {
 impl Config {
     /// The smallest [`Config::max_head_bytes`]: hyper needs that much.
     pub const MIN_HEAD_BYTES: usize = 8_192;
+
+    /// Who may use the interface under `/__sandbox/`.
+    pub(crate) fn access(&self) -> Access {
+        if !self.admin {
+            return Access::Off;
+        }
+        if let Some(token) = &self.admin_token {
+            return Access::Token(token.clone());
+        }
+        if !self.listen.ip().to_canonical().is_loopback() {
+            return Access::Closed;
+        }
+        match &self.service_key {
+            Some(key) if !key.is_default() => Access::Token(key.clone()),
+            _ => Access::Open,
+        }
+    }
 }
 
 impl Default for Config {

@@ -4,23 +4,20 @@ use std::{borrow::Cow, fmt, sync::Arc};
 
 use bytes::Bytes;
 use dealkit::{UnknownFields, wire};
-use http::{
-    HeaderValue, Method, Request, Response, StatusCode, Version, header,
-    request::Parts,
-    uri::{Authority, Scheme},
-};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 
 use crate::{
-    agent::CreatedAgent,
-    auth::{self, ServiceKey},
-    body::BodyError,
     config::Config,
-    media_type::is_json,
-    operations::{Input, Operations},
-    problem::{self, Kind, Refusal},
-    request_id::{self, RequestId},
-    route::{self, Endpoint, Path},
-    sandbox_api::{
+    contract::{
+        auth::{self, ServiceKey},
+        checks::{check_content, check_target},
+        operations::{Input, Operations},
+        problem::{self, Kind, Refusal},
+        request_id::{self, RequestId},
+        route::{self, Endpoint, Path},
+        shape::Shape,
+    },
+    sandbox::{
         Reading, UnknownReading,
         access::Access,
         admin::{self, Admin, AdminCall},
@@ -29,10 +26,12 @@ use crate::{
         faults::Faults,
         journal::Journal,
         reading::READING_HEADER,
-        shape::Shape,
     },
-    seed::{SeedDeal, SeedError, Seeds},
-    store::Store,
+    state::{
+        agent::CreatedAgent,
+        seed::{SeedDeal, SeedError, Seeds},
+        store::Store,
+    },
 };
 
 /// The contract as a function: [`handle`](Service::handle) takes a request and returns the response.
@@ -56,6 +55,16 @@ impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Service").finish_non_exhaustive()
     }
+}
+
+/// Why a request body could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyError {
+    TooLarge,
+    TimedOut,
+    Broken,
+    /// All bodies together would be too large.
+    NoRoom,
 }
 
 /// The result of the checks of a request's head.
@@ -119,7 +128,7 @@ impl Service {
         };
         Self(Arc::new(Inner {
             reading: config.reading,
-            access: Access::of(config),
+            access: config.access(),
             faults: Faults::default(),
             journal: Journal::default(),
             key: config.service_key.clone().unwrap_or_default(),
@@ -473,91 +482,4 @@ fn finish(mut response: Response<Bytes>, form: &Form, success: Option<&Shape>) -
 /// Whether a request is for the sandbox itself, not for the service that it plays.
 pub(crate) fn is_admin(head: &Parts) -> bool {
     head.uri.path().starts_with(admin::PREFIX)
-}
-
-/// Check 1: one host, a target that is a path on it, and a body on whose end everybody agrees.
-fn check_target(head: &Parts) -> Result<(), &'static str> {
-    let has_path = head.uri.path().starts_with('/');
-    if head.version >= Version::HTTP_2 {
-        return match head.uri.authority() {
-            Some(_) if has_path => Ok(()),
-            Some(_) => Err("The :path must begin with a slash."),
-            None => Err("Send the pseudo-header :authority."),
-        };
-    }
-    let is_origin_form = head.uri.authority().is_none();
-    let is_absolute_form = head.uri.scheme().is_some();
-    if !has_path || !(is_origin_form || is_absolute_form) {
-        return Err("The request target must be a path, or an absolute URL.");
-    }
-    if !is_web_scheme(head.uri.scheme()) {
-        return Err("An absolute request target must begin with http:// or https://.");
-    }
-    if !is_only_chunked(head) {
-        return Err("The only Transfer-Encoding that this server accepts is chunked, given once.");
-    }
-    let mut hosts = head.headers.get_all(header::HOST).iter();
-    let host = match (hosts.next(), hosts.next()) {
-        (Some(host), None) => host,
-        // HTTP/1.0 does not know the header.
-        (None, _) if head.version < Version::HTTP_11 => return Ok(()),
-        (None, _) => return Err("Send the header Host."),
-        (Some(_), Some(_)) => return Err("Send the header Host once."),
-    };
-    let Some(host) = host_of(host) else {
-        return Err("The header Host must be a host, with or without a port.");
-    };
-    match head.uri.authority() {
-        Some(authority) if !without_userinfo(authority).eq_ignore_ascii_case(host) => {
-            Err("The header Host must be the host of the request target.")
-        }
-        _ => Ok(()),
-    }
-}
-
-fn is_web_scheme(scheme: Option<&Scheme>) -> bool {
-    scheme.is_none_or(|scheme| *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS)
-}
-
-/// Whether the transfer coding, if there is one, is exactly `chunked`. hyper accepts anything that ends with it: it
-/// would let `gzip, chunked` pass for JSON, and let through codings that another server reads differently.
-fn is_only_chunked(head: &Parts) -> bool {
-    let mut codings = head.headers.get_all(header::TRANSFER_ENCODING).iter();
-    match (codings.next(), codings.next()) {
-        (None, _) => true,
-        (Some(coding), None) => coding.as_bytes().eq_ignore_ascii_case(b"chunked"),
-        (Some(_), Some(_)) => false,
-    }
-}
-
-/// The value of a Host header, if it is a host and perhaps a port. RFC 9112 allows an empty one.
-fn host_of(value: &HeaderValue) -> Option<&str> {
-    let text = value.to_str().ok()?.trim();
-    let is_host = text.is_empty() || (!text.contains('@') && text.parse::<Authority>().is_ok());
-    is_host.then_some(text)
-}
-
-/// A Host header never has the user and password that an absolute target may have.
-fn without_userinfo(authority: &Authority) -> &str {
-    let text = authority.as_str();
-    text.rsplit_once('@').map_or(text, |(_, host)| host)
-}
-
-/// Check 5: the body is declared as JSON, with no coding that has to be decoded first.
-fn check_content(head: &Parts) -> Result<(), Refusal> {
-    if !is_json(head) {
-        return Err(Refusal::new(
-            Kind::MEDIA_TYPE,
-            "Send the header Content-Type: application/json, once.",
-        ));
-    }
-    if head.headers.contains_key(header::CONTENT_ENCODING) {
-        let refusal = Refusal::new(
-            Kind::CONTENT_CODING,
-            "This server decodes no content codings. Send the body as it is, without the header Content-Encoding.",
-        );
-        // RFC 9110: this tells a caller that the refusal is not about the media type.
-        return Err(refusal.header(header::ACCEPT_ENCODING, "identity"));
-    }
-    Ok(())
 }

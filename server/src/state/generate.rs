@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use crate::split_mix::SplitMix64;
+use crate::state::split_mix::SplitMix64;
 
 /// Names, and how they are written in an e-mail address.
 const FIRST_NAMES: [(&str, &str); 16] = [

@@ -16,7 +16,7 @@ use std::{
 use http::{Method, StatusCode, request::Parts};
 use serde::Serialize;
 
-use crate::{config::LogFormat, route, sandbox_api::admin};
+use crate::{config::LogFormat, contract::route, sandbox::admin};
 
 /// How many lines may wait to be written.
 const MAX_WAITING_LINES: usize = 4096;

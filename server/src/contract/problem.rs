@@ -6,7 +6,7 @@ use bytes::Bytes;
 use dealkit::{Problem, Violation, wire};
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
-use crate::request_id::RequestId;
+use crate::contract::request_id::RequestId;
 
 /// A kind of error: what all errors of it have in common.
 #[derive(Debug)]

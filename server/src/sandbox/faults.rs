@@ -8,8 +8,8 @@ use std::sync::{
 use http::Method;
 use serde_json::{Map, Value};
 
-use super::fault::{Fault, InvalidFault, Play, Rule};
-use crate::split_mix::SplitMix64;
+use crate::sandbox::fault::{Fault, InvalidFault, Play, Rule};
+use crate::state::split_mix::SplitMix64;
 
 /// How many faults there may be at once.
 const MAX_FAULTS: usize = 1_000;
@@ -161,7 +161,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Cut, How, sandbox_api::fault::Effect};
+    use crate::{Cut, How, sandbox::fault::Effect};
 
     fn get(faults: &Faults, path: &str) -> Option<String> {
         let play = faults.pick(&Method::GET, path);

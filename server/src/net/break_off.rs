@@ -25,7 +25,7 @@ use tokio::{
     time::{Sleep, sleep, timeout},
 };
 
-use super::fault::{Cut, Effect, How};
+use crate::sandbox::fault::{Cut, Effect, How};
 
 /// Bytes that are neither an HTTP/1.1 response nor an HTTP/2 frame.
 const GARBAGE: &[u8] = b"\x00\xff\xfe\xfd this is not HTTP \r\n\r\n";

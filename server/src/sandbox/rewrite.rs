@@ -11,7 +11,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::shape::{Field, Kind, Shape};
+use crate::contract::shape::{Field, Kind, Shape};
 
 /// What is changed in a successful response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

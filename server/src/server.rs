@@ -16,18 +16,17 @@ use tokio::{
 };
 
 use crate::{
-    access_log::AccessLog,
-    agent::CreatedAgent,
-    auth::{InvalidServiceKey, ServiceKey},
-    body::Budget,
     config::Config,
-    conn::Shared,
-    crowd::Crowd,
-    listener,
-    sandbox_api::{Fault, InvalidFault, Reading, RecordedRequest},
-    seed::{SeedDeal, SeedError, Seeds},
+    contract::auth::{InvalidServiceKey, ServiceKey},
+    net::{
+        access_log::AccessLog, body::Budget, conn::Shared, crowd::Crowd, listener, worker::Worker,
+    },
+    sandbox::{Fault, InvalidFault, Reading, RecordedRequest},
     service::Service,
-    worker::Worker,
+    state::{
+        agent::CreatedAgent,
+        seed::{SeedDeal, SeedError, Seeds},
+    },
 };
 
 /// How many connections may wait in the system for the server to accept them.

@@ -6,9 +6,9 @@ use dealkit::wire;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use crate::{
+use crate::contract::{
     operations::{Operation, Operations},
-    sandbox_api::shape::{self, Shape},
+    shape::{self, Shape},
 };
 
 /// One operation: a method, the path that has it, and what carries it out.

@@ -12,19 +12,12 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    idle_timer::InFlight,
-    sandbox_api::break_off::{ResetStream, StreamEnd},
+    net::{
+        break_off::{ResetStream, StreamEnd},
+        idle_timer::InFlight,
+    },
+    service::BodyError,
 };
-
-/// Why a request body could not be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BodyError {
-    TooLarge,
-    TimedOut,
-    Broken,
-    /// All bodies together would be too large.
-    NoRoom,
-}
 
 /// How many bytes of request bodies a server holds at once. Without this limit, a thousand connections with a hundred
 /// streams each could hold a body of the maximum size in every stream.

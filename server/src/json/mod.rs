@@ -4,6 +4,8 @@
 //! text may hold lone surrogates. This reader refuses both, and a byte order mark. Of numbers, only the syntax is
 //! checked: how large one may be is up to the field that holds it.
 
+mod error;
+
 use std::{borrow::Cow, collections::HashSet};
 
 use dealkit::{
@@ -11,8 +13,8 @@ use dealkit::{
     lexer::{Lexer, Text},
 };
 
-use crate::json_error::Fault;
-pub use crate::json_error::JsonError;
+use error::Fault;
+pub use error::JsonError;
 
 /// How deeply arrays and objects may be nested.
 pub const MAX_DEPTH: usize = 128;

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use dealkit::wire;
 use http::{HeaderValue, Response, StatusCode, header};
 
-use super::{
-    rewrite::{self, Change},
-    shape::Shape,
+use crate::{
+    contract::shape::Shape,
+    sandbox::rewrite::{self, Change},
 };
 
 /// The header that selects another reading for one request.
@@ -211,8 +211,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        generate,
-        sandbox_api::shape::{AGENT, DEAL},
+        contract::shape::{AGENT, DEAL},
+        state::generate,
     };
 
     fn write(reading: Reading, body: &str, shape: &Shape) -> String {

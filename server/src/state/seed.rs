@@ -13,7 +13,10 @@ use bytes::Bytes;
 use dealkit::{Deal, DecodeError};
 use serde_json::value::RawValue;
 
-use crate::{generate, json, store::StoredDeal};
+use crate::{
+    json,
+    state::{generate, store::StoredDeal},
+};
 
 /// A JSON array.
 const SAMPLES: &str = include_str!("samples.json");

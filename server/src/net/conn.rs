@@ -24,19 +24,21 @@ use tokio::{
 };
 
 use crate::{
-    access_log::AccessLog,
-    body::{self, Budget, ResponseBody},
-    crowd::{Crowd, Place},
-    preface::{self, Protocol, Replay},
-    recording::Recording,
-    sandbox_api::{
-        Cut, How,
+    net::{
+        access_log::AccessLog,
+        body::{self, Budget, ResponseBody},
         break_off::{self, BreakOff, BreakSwitch, ResetStream, StreamEnd},
+        crowd::{Crowd, Place},
+        preface::{self, Protocol, Replay},
+        recording::Recording,
+        turns::{InTurns, Turns},
+    },
+    sandbox::{
+        Cut, How,
         fault::{Effect, Play},
         reading::InChunks,
     },
     service::{Admitted, HeadCheck, Service},
-    turns::{InTurns, Turns},
 };
 
 /// How much of an unwanted body is read, so that its sender gets to read the response.

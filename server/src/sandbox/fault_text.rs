@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use dealkit::Json;
 use serde_json::{Map, Value};
 
-use super::fault::{Cut, Fault, FaultBody, How, InvalidFault, Play, Times};
+use crate::sandbox::fault::{Cut, Fault, FaultBody, How, InvalidFault, Play, Times};
 
 /// The header that makes a fault happen to the request that carries it: `status=503; retry_after=1`.
 pub(crate) const FAULT_HEADER: &str = "x-sandbox-fault";

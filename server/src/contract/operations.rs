@@ -5,9 +5,12 @@ use dealkit::{CheckedAgent, UnknownFields};
 use http::StatusCode;
 
 use crate::{
-    agent, json,
-    problem::{Kind, Refusal},
-    store::{Full, Store},
+    contract::problem::{Kind, Refusal},
+    json,
+    state::{
+        agent,
+        store::{Full, Store},
+    },
 };
 
 /// An operation, as the table of routes names it.

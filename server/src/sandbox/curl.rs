@@ -2,8 +2,8 @@
 
 use dealkit::wire;
 
-use super::journal::RecordedRequest;
-use crate::auth::ServiceKey;
+use crate::contract::auth::ServiceKey;
+use crate::sandbox::journal::RecordedRequest;
 
 /// Headers that curl sends by itself, or that would not be true of the repeated request.
 const OWN: [&str; 7] = [

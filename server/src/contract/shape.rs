@@ -14,21 +14,21 @@ use dealkit::{
 /// The fields of a response type.
 #[derive(Debug)]
 pub(crate) struct Shape {
-    pub(super) fields: &'static [Field],
+    pub(crate) fields: &'static [Field],
 }
 
 #[derive(Debug)]
-pub(super) struct Field {
+pub(crate) struct Field {
     /// The name on the wire.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// Whether it must be present and not null.
-    pub(super) is_required: bool,
-    pub(super) kind: Kind,
+    pub(crate) is_required: bool,
+    pub(crate) kind: Kind,
 }
 
 /// What a field holds, as far as a reading changes it.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// A value that no reading changes.
     Other,
     /// A string of an open set.

@@ -16,7 +16,7 @@ use dealkit::wire;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
 use tokio::time::Instant;
 
-use super::{access::TOKEN_HEADER, fault::Play};
+use crate::sandbox::{access::TOKEN_HEADER, fault::Play};
 
 /// How many requests are kept.
 const MAX_ENTRIES: usize = 1_000;
@@ -69,7 +69,7 @@ pub struct RecordedRequest {
 impl RecordedRequest {
     /// The path with placeholders, such as `/v1/deals/{id}`, which names nobody. `(unknown)` where there is nothing.
     pub fn path_template(&self) -> &'static str {
-        crate::route::template(&self.path)
+        crate::contract::route::template(&self.path)
     }
 }
 

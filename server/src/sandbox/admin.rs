@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 
-use super::{
+use crate::sandbox::{
     access::Access,
     curl::curl,
     docs::File,
@@ -18,14 +18,18 @@ use super::{
     journal::{Journal, RecordedRequest},
 };
 use crate::{
-    agent::{CreatedAgent, agent_id},
-    auth::ServiceKey,
+    contract::{
+        auth::ServiceKey,
+        operations::no_room,
+        problem::{Kind, Refusal},
+        route::{self, Path, Route},
+    },
     json,
-    operations::no_room,
-    problem::{Kind, Refusal},
-    route::{self, Path, Route},
-    seed::SeedDeal,
-    store::Store,
+    state::{
+        agent::{CreatedAgent, agent_id},
+        seed::SeedDeal,
+        store::Store,
+    },
 };
 
 /// What every path of the interface begins with.

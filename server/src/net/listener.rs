@@ -10,7 +10,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{
+use crate::net::{
     conn::{self, Shared},
     crowd::{self, Place},
     turns::Turns,

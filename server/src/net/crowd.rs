@@ -14,7 +14,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::idle_timer::IdleTimer;
+use crate::net::idle_timer::IdleTimer;
 
 /// A connection that has been idle for less may be about to get its next request.
 pub(crate) const MIN_IDLE: Duration = Duration::from_millis(100);

@@ -3,7 +3,6 @@
 
 pub(crate) mod access;
 pub(crate) mod admin;
-pub(crate) mod break_off;
 mod curl;
 mod docs;
 pub(crate) mod fault;
@@ -12,7 +11,6 @@ pub(crate) mod faults;
 pub(crate) mod journal;
 pub(crate) mod reading;
 mod rewrite;
-pub(crate) mod shape;
 
 pub use fault::{Cut, Fault, How, InvalidFault};
 pub use journal::RecordedRequest;

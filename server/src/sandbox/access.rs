@@ -3,10 +3,9 @@
 
 use http::{Method, header, request::Parts, uri::Authority};
 
-use crate::{
+use crate::contract::{
     auth::ServiceKey,
-    config::Config,
-    media_type::{has_body, is_json},
+    checks::{has_body, is_json},
     problem::{Kind, Refusal},
 };
 
@@ -27,22 +26,6 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    pub(crate) fn of(config: &Config) -> Self {
-        if !config.admin {
-            return Self::Off;
-        }
-        if let Some(token) = &config.admin_token {
-            return Self::Token(token.clone());
-        }
-        if !config.listen.ip().to_canonical().is_loopback() {
-            return Self::Closed;
-        }
-        match &config.service_key {
-            Some(key) if !key.is_default() => Self::Token(key.clone()),
-            _ => Self::Open,
-        }
-    }
-
     /// Whether the interface was turned off, and with it the headers of the sandbox.
     pub(crate) fn is_off(&self) -> bool {
         matches!(self, Self::Off)

@@ -7,9 +7,9 @@ use http::{Method, Response, StatusCode, request::Parts};
 use tokio::time::Instant;
 
 use crate::{
-    access_log::AccessLog,
-    request_id,
-    sandbox_api::{fault::Play, journal::Seen},
+    contract::request_id,
+    net::access_log::AccessLog,
+    sandbox::{fault::Play, journal::Seen},
     service::{self, Service},
 };
 

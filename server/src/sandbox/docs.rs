@@ -5,8 +5,8 @@ use std::fmt::Write;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use super::reading::Reading;
-use crate::auth::ServiceKey;
+use crate::contract::auth::ServiceKey;
+use crate::sandbox::reading::Reading;
 
 /// Nothing from elsewhere, nothing inline, in nobody's frame, and no text of a request ever becomes markup.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \

@@ -1,0 +1,121 @@
+//! The checks of a request's head that need nothing but the head.
+
+use dealkit::wire;
+use http::{
+    HeaderValue, Version, header,
+    request::Parts,
+    uri::{Authority, Scheme},
+};
+
+use crate::contract::problem::{Kind, Refusal};
+
+/// Check 1: one host, a target that is a path on it, and a body on whose end everybody agrees.
+pub(crate) fn check_target(head: &Parts) -> Result<(), &'static str> {
+    let has_path = head.uri.path().starts_with('/');
+    if head.version >= Version::HTTP_2 {
+        return match head.uri.authority() {
+            Some(_) if has_path => Ok(()),
+            Some(_) => Err("The :path must begin with a slash."),
+            None => Err("Send the pseudo-header :authority."),
+        };
+    }
+    let is_origin_form = head.uri.authority().is_none();
+    let is_absolute_form = head.uri.scheme().is_some();
+    if !has_path || !(is_origin_form || is_absolute_form) {
+        return Err("The request target must be a path, or an absolute URL.");
+    }
+    if !is_web_scheme(head.uri.scheme()) {
+        return Err("An absolute request target must begin with http:// or https://.");
+    }
+    if !is_only_chunked(head) {
+        return Err("The only Transfer-Encoding that this server accepts is chunked, given once.");
+    }
+    let mut hosts = head.headers.get_all(header::HOST).iter();
+    let host = match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host,
+        // HTTP/1.0 does not know the header.
+        (None, _) if head.version < Version::HTTP_11 => return Ok(()),
+        (None, _) => return Err("Send the header Host."),
+        (Some(_), Some(_)) => return Err("Send the header Host once."),
+    };
+    let Some(host) = host_of(host) else {
+        return Err("The header Host must be a host, with or without a port.");
+    };
+    match head.uri.authority() {
+        Some(authority) if !without_userinfo(authority).eq_ignore_ascii_case(host) => {
+            Err("The header Host must be the host of the request target.")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_web_scheme(scheme: Option<&Scheme>) -> bool {
+    scheme.is_none_or(|scheme| *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS)
+}
+
+/// Whether the transfer coding, if there is one, is exactly `chunked`. hyper accepts anything that ends with it: it
+/// would let `gzip, chunked` pass for JSON, and let through codings that another server reads differently.
+fn is_only_chunked(head: &Parts) -> bool {
+    let mut codings = head.headers.get_all(header::TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => true,
+        (Some(coding), None) => coding.as_bytes().eq_ignore_ascii_case(b"chunked"),
+        (Some(_), Some(_)) => false,
+    }
+}
+
+/// The value of a Host header, if it is a host and perhaps a port. RFC 9112 allows an empty one.
+fn host_of(value: &HeaderValue) -> Option<&str> {
+    let text = value.to_str().ok()?.trim();
+    let is_host = text.is_empty() || (!text.contains('@') && text.parse::<Authority>().is_ok());
+    is_host.then_some(text)
+}
+
+/// A Host header never has the user and password that an absolute target may have.
+fn without_userinfo(authority: &Authority) -> &str {
+    let text = authority.as_str();
+    text.rsplit_once('@').map_or(text, |(_, host)| host)
+}
+
+/// Check 5: the body is declared as JSON, with no coding that has to be decoded first.
+pub(crate) fn check_content(head: &Parts) -> Result<(), Refusal> {
+    if !is_json(head) {
+        return Err(Refusal::new(
+            Kind::MEDIA_TYPE,
+            "Send the header Content-Type: application/json, once.",
+        ));
+    }
+    if head.headers.contains_key(header::CONTENT_ENCODING) {
+        let refusal = Refusal::new(
+            Kind::CONTENT_CODING,
+            "This server decodes no content codings. Send the body as it is, without the header Content-Encoding.",
+        );
+        // RFC 9110: this tells a caller that the refusal is not about the media type.
+        return Err(refusal.header(header::ACCEPT_ENCODING, "identity"));
+    }
+    Ok(())
+}
+
+/// Whether there is exactly one Content-Type, and it is `application/json` in any case, with or without parameters.
+pub(crate) fn is_json(head: &Parts) -> bool {
+    let mut types = head.headers.get_all(header::CONTENT_TYPE).iter();
+    let (Some(media_type), None) = (types.next(), types.next()) else {
+        return false;
+    };
+    let essence = media_type
+        .as_bytes()
+        .split(|byte| *byte == b';')
+        .next()
+        .unwrap_or_default();
+    essence
+        .trim_ascii()
+        .eq_ignore_ascii_case(wire::JSON.as_bytes())
+}
+
+/// Whether a body is announced.
+pub(crate) fn has_body(head: &Parts) -> bool {
+    let headers = &head.headers;
+    let is_empty = |length: &HeaderValue| length.as_bytes() == b"0";
+    headers.contains_key(header::TRANSFER_ENCODING)
+        || !headers.get_all(header::CONTENT_LENGTH).iter().all(is_empty)
+}
