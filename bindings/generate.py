@@ -1,4 +1,4 @@
-"""Writes `_derived.py` (the resources of `_resources.py` awaited, with the whole response, and both) and `params.py`
+"""Writes `_client/derived.py` (the resources of `_client/resources.py` awaited, with the whole response, and both) and `params.py`
 (the arguments of `create` as a type, and the names of the roles in `enums.py`).
 
     python bindings/generate.py            # writes the files
@@ -14,27 +14,27 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent / "python" / "dealkit"
-SOURCE = PACKAGE / "_resources.py"
-DERIVED = PACKAGE / "_derived.py"
+SOURCE = PACKAGE / "_client" / "resources.py"
+DERIVED = PACKAGE / "_client" / "derived.py"
 ROLES = PACKAGE / "enums.py"
 PARAMS = PACKAGE / "params.py"
 
 HEAD = '''"""The calls of each resource awaited, with the whole response, and both.
 
-Written by bindings/generate.py from _resources.py: do not change it here.
+Written by bindings/generate.py from _client/resources.py: do not change it here.
 """
 '''
 
 PARAMS_HEAD = '''"""The types of the parts of a request.
 
-Written by bindings/generate.py from _resources.py and enums.py: do not change it here.
+Written by bindings/generate.py from _client/resources.py and enums.py: do not change it here.
 """
 
 from datetime import date
 from typing import Literal, NotRequired, TypedDict
 
-from dealkit._profile import AgentProfileParams, untyped_profile
-from dealkit._typed_dict import known_to_pydantic
+from dealkit._models.profile import AgentProfileParams, untyped_profile
+from dealkit._models.typed_dict import known_to_pydantic
 from dealkit.enums import Role
 
 __all__ = ["AgentProfileParams", "CreateAgentParams", "RoleName", "untyped_profile"]
@@ -49,7 +49,7 @@ METHOD = re.compile(r"^    (?:@\w+(?:\(\w+\))?\n    )*def .*?(?=^    (?:@|def )|
 
 
 def derived(source: str, is_async: bool, is_raw: bool) -> str:
-    """A variant of one class of `_resources.py`."""
+    """A variant of one class of `_client/resources.py`."""
     name = re.match(r"class (\w+):", source)
     assert name is not None
     client = "AsyncClient" if is_async else "Client"

@@ -11,9 +11,10 @@ import sys
 import textwrap
 from pathlib import Path
 
-# Importing `_models` adds the methods that are Python code.
-from dealkit import _models, _native
-from dealkit._types import given_type, read_type
+# Importing `_models.classes` adds the methods that are Python code.
+from dealkit import _native
+from dealkit._models import classes
+from dealkit._models.types import given_type, read_type
 
 STUB = Path(__file__).parent / "python" / "dealkit" / "_native.pyi"
 
@@ -24,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Context, Decimal
 from typing import Any, Final, Generic, Self, TypeVar, final
 
-from dealkit._headers import Headers
+from dealkit._core.headers import Headers
 from dealkit.enums import Role
 from dealkit.exceptions import Outcome
 
@@ -425,7 +426,7 @@ def run_server(arguments: list[str]) -> int:
 
 def models() -> list[type]:
     """The models, in the order of their names."""
-    return sorted(_models.MODELS, key=lambda model: model.__name__)
+    return sorted(classes.MODELS, key=lambda model: model.__name__)
 
 
 def doc(of: object, indent: str) -> str:

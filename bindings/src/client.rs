@@ -6,16 +6,22 @@ use dealkit::{BASE_URL_VARIABLE, ClientBuilder, Error, RetryPolicy, SERVICE_KEY_
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
-    arguments::{Expected, Settings},
-    calls::{Call, Options},
-    deal_stream::{self, DealStream},
-    failure::{Failure, Outcome, entry},
-    gil,
-    many::{LedgerOptions, Many},
-    pending::{Mailbox, Pending},
-    runtime::{self, PerProcess},
-    waiting::Waiting,
-    watch::{self, Watch},
+    bulk::{
+        deal_stream::{self, DealStream},
+        many::{LedgerOptions, Many},
+    },
+    calls::{
+        call::{Call, Options},
+        pending::{Mailbox, Pending},
+        runtime::{self, PerProcess},
+        waiting::Waiting,
+        watch::{self, Watch},
+    },
+    python::{
+        arguments::{Expected, Settings},
+        failure::{Failure, Outcome, entry},
+        gil,
+    },
 };
 
 /// A client of one configuration.

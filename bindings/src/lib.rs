@@ -6,54 +6,20 @@
 //!
 //! # Where things are
 //!
-//! `schema` says what a field is, and `model` and `models` make a class for each response type; `read`, `reader`,
-//! `write`, `json`, `argument` and `builtin` convert from JSON to Python and back; `reused`, `words`, `decimals`,
-//! `kept` and `ascii` make that fast. `client` holds the connection pools and `calls` says what can be called;
-//! `waiting` drives calls for sync callers, `pending` for async ones, and `many` for many deals; `ledger` is for
-//! notes between two jobs, and `runtime` has what they all run on. `failure` returns what Python code raises, `watch`
-//! what it logs, and `texts` some texts that it asks for; `sandbox` and `cli` are the server.
+//! A folder for each layer, bottom to top: [`python`], the interpreter and its own types; [`json`], JSON text to these;
+//! [`models`], the response types and the request; [`calls`], one call; [`arrow`], tables; [`bulk`], many calls;
+//! [`testing`], the sandbox. `client` opens connection pools and stands above them.
 
 use pyo3::prelude::*;
 
-mod agent_body;
-mod argument;
-mod arguments;
-mod ascii;
-mod awaited;
-mod builtin;
+mod arrow;
+mod bulk;
 mod calls;
-mod cli;
 mod client;
-mod deal_stream;
-mod decimals;
-mod document;
-mod extra;
-mod failure;
-mod gil;
 mod json;
-mod kept;
-mod ledger;
-mod made_error;
-mod many;
-#[macro_use]
-mod model;
 mod models;
-mod pending;
-mod read;
-mod reader;
-mod response;
-mod reused;
-mod runtime;
-mod sandbox;
-mod schema;
-mod table;
-mod table_builder;
-mod texts;
-mod unsent_ids;
-mod waiting;
-mod watch;
-mod words;
-mod write;
+mod python;
+mod testing;
 
 /// Hands over what Python code has imported: the class Decimal, a context that fits every number in a document, the
 /// members of the enum Role by their values, and the module gc.
@@ -64,8 +30,8 @@ fn prepare(
     roles: Bound<'_, pyo3::types::PyDict>,
     gc: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    builtin::prepare(decimal, context, roles);
-    gil::prepare(gc.py(), gc)
+    python::builtin::prepare(decimal, context, roles);
+    python::gil::prepare(gc.py(), gc)
 }
 
 /// The native half of dealkit; its public names are those of the package `dealkit`.
@@ -73,29 +39,39 @@ fn prepare(
 mod _native {
     #[pymodule_export]
     use crate::{
-        calls::{Call, Options, call_options, create_agent, raw_request, retrieve_deal},
-        cli::run_server,
-        client::{Engine, open_engine},
-        deal_stream::DealStream,
-        failure::NativeFailure,
-        json::RawJson,
-        ledger::{look_up_in_ledger, move_ledger, settle_ledger},
-        made_error::made_error,
-        many::Many,
-        models::{
-            Address, Agent, AgentProfileResponse, Application, Contact, ContactField, Deal,
-            ListingAgent, ListingContract, Offer, Quote, RoleAssignment, Side,
+        arrow::{
+            table::{Schema, Table, deal_schema},
+            table_builder::{TableBuilder, open_table_builder},
         },
-        pending::{Mailbox, Pending, open_mailbox},
+        bulk::{
+            deal_stream::DealStream,
+            ledger::{look_up_in_ledger, move_ledger, settle_ledger},
+            many::Many,
+        },
+        calls::{
+            call::{Call, Options, call_options, create_agent, raw_request, retrieve_deal},
+            pending::{Mailbox, Pending, open_mailbox},
+            runtime::{after_fork, end},
+            waiting::Waiting,
+            watch::{Watch, watch},
+        },
+        client::{Engine, open_engine},
+        json::value::RawJson,
+        models::{
+            classes::{
+                Address, Agent, AgentProfileResponse, Application, Contact, ContactField, Deal,
+                ListingAgent, ListingContract, Offer, Quote, RoleAssignment, Side,
+            },
+            response::RawResponse,
+            texts::{json_text, raw_json, violation_texts},
+        },
         prepare,
-        response::RawResponse,
-        runtime::{after_fork, end},
-        sandbox::{NativeSandbox, start_sandbox},
-        table::{Schema, Table, deal_schema},
-        table_builder::{TableBuilder, open_table_builder},
-        texts::{json_text, raw_json, violation_texts},
-        waiting::Waiting,
-        watch::{Watch, watch},
+        python::failure::NativeFailure,
+        testing::{
+            cli::run_server,
+            made_error::made_error,
+            sandbox::{NativeSandbox, start_sandbox},
+        },
     };
 
     use pyo3::prelude::*;
@@ -103,12 +79,12 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-        module.add("READINGS", crate::sandbox::readings(module.py())?)?;
+        module.add("READINGS", crate::testing::sandbox::readings(module.py())?)?;
         module.add(
             "PROFILE_FIELDS",
-            crate::agent_body::profile_fields(module.py())?,
+            crate::models::agent_body::profile_fields(module.py())?,
         )?;
-        crate::watch::install();
+        crate::calls::watch::install();
         Ok(())
     }
 }

@@ -18,7 +18,7 @@ import pytest
 from processes import shut_down
 
 from dealkit import Agent, AsyncClient, Client, Deal, DecodeError
-from dealkit._failure import unwrap
+from dealkit._core.failure import unwrap
 from dealkit.testing import Sandbox
 
 # Ctrl-C may be ignored here, as in processes that a shell runs in the background, and child processes inherit that:

@@ -23,7 +23,8 @@ from typing import Any
 from weakref import ref
 
 import dealkit
-from dealkit import Client, Role, _async, _native
+from dealkit import Client, Role, _native
+from dealkit._calls import event_loop
 from dealkit.testing import Sandbox
 
 native: Any = _native
@@ -208,7 +209,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     call, missing = native.retrieve_deal("d_1"), native.retrieve_deal("nothing")
     response = client.with_raw_response.deals.retrieve("d_1")
     loop = asyncio.new_event_loop()
-    box, future = _async.mailbox(loop), loop.create_future()
+    box, future = event_loop.mailbox(loop), loop.create_future()
     watch = native.watch(20, [])
     many = engine.many(True, None, False)
     # These receive nothing and send nothing.

@@ -10,7 +10,8 @@ from typing import Any
 
 from processes import ended, python
 
-from dealkit import AsyncClient, Deal, _async
+from dealkit import AsyncClient, Deal
+from dealkit._calls import event_loop
 from dealkit.testing import Sandbox
 
 # How often 16 calls are made under a storm of signals; `make soak` repeats it more often.
@@ -48,7 +49,7 @@ def test_a_signal_handler_that_cancels_loses_no_other_call(dealkit_sandbox: Sand
 
 def test_delivery_goes_on_after_any_of_its_steps_fails(async_client: AsyncClient) -> None:
     """A handler raises at each line of the delivery in turn; a trace function stands in for it."""
-    code = {function.__code__ for function in (_async._deliver, _async._settle)}
+    code = {function.__code__ for function in (event_loop._deliver, event_loop._settle)}
 
     class Now(BaseException):
         pass

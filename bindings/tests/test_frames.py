@@ -13,7 +13,8 @@ import pytest
 from conftest import run, untyped
 from pydantic import TypeAdapter
 
-from dealkit import Agent, AgentProfileResponse, AsyncClient, Client, Deal, _client
+from dealkit import Agent, AgentProfileResponse, AsyncClient, Client, Deal
+from dealkit._client import client
 from dealkit.testing import Sandbox
 
 KEY = "sk-canary-0b5e1f"
@@ -76,7 +77,7 @@ FAILING: dict[str, Any] = {
     "with_options, a new key": lambda url: Client(base_url=url, service_key="k").with_options(service_key=KEY + " "),
     "with_options of a closed client": lambda url: closed(url).with_options(service_key=KEY),
     "a shared client": lambda url: Client.shared(base_url="ftp://x", service_key=KEY),
-    "unpickling": lambda url: _client._restore(Client, {"base_url": "ftp://x", "service_key": KEY}, False),
+    "unpickling": lambda url: client._restore(Client, {"base_url": "ftp://x", "service_key": KEY}, False),
     "an invalid create": lambda url: Client(base_url=url, service_key=KEY).agents.create(**WRONG),
     "an invalid create, raw": lambda url: Client(base_url=url, service_key=KEY).with_raw_response.agents.create(
         **WRONG

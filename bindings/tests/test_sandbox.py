@@ -366,7 +366,10 @@ def test_the_command_says_what_is_wrong() -> None:
     wrong = subprocess.run([str(COMMAND), "--nonsense"], capture_output=True, text=True, timeout=30)
     assert wrong.returncode == 2 and "--nonsense" in wrong.stderr
     version = subprocess.run(
-        [sys.executable, "-m", "dealkit._server_command", "--version"], capture_output=True, text=True, timeout=30
+        [sys.executable, "-m", "dealkit._testing.server_command", "--version"],
+        capture_output=True,
+        text=True,
+        timeout=30,
     )
     assert version.returncode == 0 and version.stdout.startswith("dealkit-server ")
     taken = subprocess.run([str(COMMAND), "--deals", os.devnull + "/nope"], capture_output=True, text=True, timeout=30)

@@ -22,11 +22,9 @@ from dealkit import (
     DealkitError,
     DecodeError,
     Timeout,
-    _made_errors,
-    _recorded,
-    _sandbox,
     testing,
 )
+from dealkit._testing import made_errors, recorded, sandbox
 from dealkit.testing import connection_error, decode_error, status_error, timeout_error
 
 ADA: dict[str, Any] = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
@@ -41,7 +39,7 @@ PROBLEM = {
 
 def test_the_examples() -> None:
     names = {name: getattr(testing, name) for name in testing.__all__}
-    for module in (testing, _made_errors, _recorded, _sandbox):
+    for module in (testing, made_errors, recorded, sandbox):
         result = doctest.testmod(module, extraglobs={**names, "Client": Client})
         assert result.failed == 0 and result.attempted > 0
 

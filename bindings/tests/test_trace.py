@@ -16,7 +16,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from processes import ended, python
 
-from dealkit import AsyncClient, Client, DealkitError, _trace
+from dealkit import AsyncClient, Client, DealkitError
+from dealkit._observe.trace import start
 from dealkit.testing import Sandbox
 
 KEY = "k-c4n4ry"
@@ -237,7 +238,7 @@ def test_without_a_provider_there_is_no_span(peer: Any) -> None:
     with Client(base_url=server.url, service_key=KEY) as client:
         client.deals.retrieve(ID)
     assert sent(server.requests[0], "traceparent") is None
-    assert _trace.start(("GET", "/", "h", 1)) == (None, [])
+    assert start(("GET", "/", "h", 1)) == (None, [])
 
 
 def test_nothing_of_it_is_imported(dealkit_sandbox: Sandbox) -> None:

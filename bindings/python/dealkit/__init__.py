@@ -16,13 +16,13 @@ from dealkit._native import __version__
 # For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dealkit._client import AsyncClient, Client
-    from dealkit._create_many import AsyncCreationIterator, CreationIterator
-    from dealkit._creation import Creation
-    from dealkit._fields import Field, fields
-    from dealkit._headers import Headers
-    from dealkit._many import AsyncDealIterator, DealIterator
-    from dealkit._models import (
+    from dealkit._bulk.create import AsyncCreationIterator, CreationIterator
+    from dealkit._bulk.creation import Creation
+    from dealkit._bulk.retrieve import AsyncDealIterator, DealIterator
+    from dealkit._client.client import AsyncClient, Client
+    from dealkit._core.headers import Headers
+    from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Omitted, Timeout
+    from dealkit._models.classes import (
         Address,
         Agent,
         AgentProfileResponse,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         RoleAssignment,
         Side,
     )
-    from dealkit._options import OMITTED, CallOptions, ClientOptions, Omitted, Timeout
+    from dealkit._models.fields import Field, fields
     from dealkit.enums import Role
     from dealkit.exceptions import (
         APIConnectionError,
@@ -124,13 +124,13 @@ __all__ = [
 
 # The module of each name that is imported lazily: importing dealkit must be fast.
 _MODULES = {
-    "_client": ("AsyncClient", "Client"),
-    "_create_many": ("AsyncCreationIterator", "CreationIterator"),
-    "_creation": ("Creation",),
-    "_fields": ("Field", "fields"),
-    "_headers": ("Headers",),
-    "_many": ("AsyncDealIterator", "DealIterator"),
-    "_models": (
+    "_client.client": ("AsyncClient", "Client"),
+    "_bulk.create": ("AsyncCreationIterator", "CreationIterator"),
+    "_bulk.creation": ("Creation",),
+    "_models.fields": ("Field", "fields"),
+    "_core.headers": ("Headers",),
+    "_bulk.retrieve": ("AsyncDealIterator", "DealIterator"),
+    "_models.classes": (
         "Address",
         "Agent",
         "AgentProfileResponse",
@@ -147,7 +147,7 @@ _MODULES = {
         "RoleAssignment",
         "Side",
     ),
-    "_options": ("OMITTED", "CallOptions", "ClientOptions", "Omitted", "Timeout"),
+    "_core.options": ("OMITTED", "CallOptions", "ClientOptions", "Omitted", "Timeout"),
     "enums": ("Role",),
     "params": ("AgentProfileParams", "CreateAgentParams"),
     "exceptions": (

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Context, Decimal
 from typing import Any, Final, Generic, Self, TypeVar, final
 
-from dealkit._headers import Headers
+from dealkit._core.headers import Headers
 from dealkit.enums import Role
 from dealkit.exceptions import Outcome
 

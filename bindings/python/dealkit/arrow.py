@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from itertools import islice
 
-from dealkit import _log, _native, _watch
-from dealkit._arguments import check_int, check_on_error
-from dealkit._failure import exception, unwrap
+from dealkit import _native
+from dealkit._core.arguments import check_int, check_on_error
+from dealkit._core.failure import exception, unwrap
 from dealkit._native import Deal, Schema, Table
+from dealkit._observe import log, watch
 
 # For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Literal, Self
 
-    from dealkit._progress import Display
-    from dealkit._service import Service
-    from dealkit._trace import Description
-    from dealkit._watch import Watched
+    from dealkit._bulk.progress import Display
+    from dealkit._calls.service import Service
+    from dealkit._observe.trace import Description
+    from dealkit._observe.watch import Watched
 
 __all__ = ["AsyncDealTable", "DealTable", "Schema", "Table", "deals_to_arrow", "schema"]
 
@@ -181,7 +182,7 @@ class Retrieval:
         """The watches of the first of these calls, up to one that is not watched: usually all of them, or none."""
         watches = []
         for index in indexes:
-            watched = _watch.begin(_watch.described, self._description)
+            watched = watch.begin(watch.described, self._description)
             if watched is None:
                 break
             self._watched[index] = watched
@@ -248,14 +249,14 @@ class _Log:
     @classmethod
     def begin(cls) -> _Log | None:
         """Begins, if anybody reads the log."""
-        level = _log.level()
-        return None if level == _log.NEVER else cls(level)
+        level = log.level()
+        return None if level == log.NEVER else cls(level)
 
     def flush(self) -> None:
         """Logs what has been traced since the last time."""
         for level, fields in unwrap(self.native.take()):
             if level >= self._level:
-                _log.write(level, fields)
+                log.write(level, fields)
 
 
 class _Deals:
@@ -389,7 +390,7 @@ class AsyncDealTable(_Deals):
         return self._batches()
 
     async def _batches(self) -> AsyncIterator[Table]:
-        from dealkit._async import news
+        from dealkit._calls.event_loop import news
 
         retrieval = self._begin()
         native = retrieval.native

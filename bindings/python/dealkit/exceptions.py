@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 from dealkit import _native
-from dealkit._headers import Headers
+from dealkit._core.headers import Headers
 
 __all__ = [
     "APIConnectionError",

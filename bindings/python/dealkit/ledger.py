@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from dealkit import _native
-from dealkit._arguments import file_path
-from dealkit._failure import unwrap
-from dealkit._private import private
+from dealkit._core.arguments import file_path
+from dealkit._core.failure import unwrap
+from dealkit._core.private import private
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,13 +1,13 @@
 """The types of the parts of a request.
 
-Written by bindings/generate.py from _resources.py and enums.py: do not change it here.
+Written by bindings/generate.py from _client/resources.py and enums.py: do not change it here.
 """
 
 from datetime import date
 from typing import Literal, NotRequired, TypedDict
 
-from dealkit._profile import AgentProfileParams, untyped_profile
-from dealkit._typed_dict import known_to_pydantic
+from dealkit._models.profile import AgentProfileParams, untyped_profile
+from dealkit._models.typed_dict import known_to_pydantic
 from dealkit.enums import Role
 
 __all__ = ["AgentProfileParams", "CreateAgentParams", "RoleName", "untyped_profile"]

@@ -27,9 +27,9 @@ To test what a program does with an error, make one by hand, the same as a call 
 True
 """
 
-from dealkit._made_errors import ErrorOptions, connection_error, decode_error, status_error, timeout_error
-from dealkit._recorded import CreatedAgent, RecordedRequest
-from dealkit._sandbox import READINGS, Sandbox
+from dealkit._testing.made_errors import ErrorOptions, connection_error, decode_error, status_error, timeout_error
+from dealkit._testing.recorded import CreatedAgent, RecordedRequest
+from dealkit._testing.sandbox import READINGS, Sandbox
 
 __all__ = [
     "READINGS",

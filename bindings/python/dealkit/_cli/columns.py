@@ -10,7 +10,7 @@ from dealkit import _native
 from dealkit._cli.exits import Failed
 from dealkit._cli.screen import safe
 from dealkit._cli.table_file import Row, letters
-from dealkit._keywords import close_match
+from dealkit._core.keywords import close_match
 from dealkit.params import AgentProfileParams, CreateAgentParams
 
 _PROFILE = "profile."

@@ -8,9 +8,9 @@ from argparse import Namespace
 
 from dealkit._cli.advice import NO_ADDRESS, NO_KEY
 from dealkit._cli.exits import Failed
-from dealkit._client import Client
+from dealkit._client.client import Client
+from dealkit._core.options import ClientOptions
 from dealkit._native import Deal, RawResponse
-from dealkit._options import ClientOptions
 from dealkit.exceptions import DealkitError
 
 

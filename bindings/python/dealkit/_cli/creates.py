@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from dealkit import ledger
+from dealkit._bulk.create import KeyOf
+from dealkit._bulk.creation import Creation
 from dealkit._cli.advice import in_words
 from dealkit._cli.plan import Plan
 from dealkit._cli.report import Result
 from dealkit._cli.screen import Progress, tell
-from dealkit._client import Client
-from dealkit._create_many import KeyOf
-from dealkit._creation import Creation
+from dealkit._client.client import Client
 from dealkit._native import Agent
 from dealkit.exceptions import (
     APIConnectionError,

@@ -16,8 +16,8 @@ from dealkit._cli.ids import STANDARD_INPUT, read_ids
 from dealkit._cli.part import Part, Position, failed_of, part_of
 from dealkit._cli.screen import Progress, command_line, counted, safe, say, tell
 from dealkit._cli.table_file import refuse_no_folder
-from dealkit._client import Client
-from dealkit._models import Deal
+from dealkit._client.client import Client
+from dealkit._models.classes import Deal
 from dealkit.exceptions import (
     APIConnectionError,
     APIStatusError,

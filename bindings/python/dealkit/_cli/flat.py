@@ -14,9 +14,9 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from dealkit import _native
-from dealkit._failure import unwrap
-from dealkit._models import MODELS, Deal
-from dealkit._plain import plain
+from dealkit._core.failure import unwrap
+from dealkit._core.plain import plain
+from dealkit._models.classes import MODELS, Deal
 
 _BY_NAME: dict[str, Any] = {model.__name__: model for model in MODELS}
 

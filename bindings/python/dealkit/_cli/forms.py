@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dealkit._cli import flat
 from dealkit._cli.exits import Failed
-from dealkit._models import Deal
+from dealkit._models.classes import Deal
 
 
 class Form(NamedTuple):

@@ -17,7 +17,7 @@ from dealkit._cli.plan import Plan, plan_of
 from dealkit._cli.report import Report, Result
 from dealkit._cli.screen import bold, command_line, counted, is_terminal, safe, say, table
 from dealkit._cli.table_file import Table, read_table
-from dealkit._client import Client
+from dealkit._client.client import Client
 from dealkit.exceptions import APIConnectionError, AuthenticationError, LedgerError
 
 _RUNNING = (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dealkit._cli.exits import Failed
-from dealkit._models import Deal
+from dealkit._models.classes import Deal
 from dealkit.arrow import deals_to_arrow, schema
 
 # How many deals are in memory at a time, and in a row group.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dealkit._calls import agent_violations
 from dealkit._cli.columns import Columns, Mistake
 from dealkit._cli.report import Result
 from dealkit._cli.screen import safe
 from dealkit._cli.table_file import Row, Table
+from dealkit._models.agent_request import agent_violations
 
 _NO_KEY = "is empty, but must tell the rows apart: fill it in, or name another column with --key"
 _SAME_KEY = (

@@ -10,10 +10,10 @@ from typing import Any
 
 from dealkit import _native
 from dealkit._cli.screen import bold, padded, safe, table, width
-from dealkit._failure import unwrap
-from dealkit._fields import fields
-from dealkit._models import Deal
-from dealkit._plain import plain
+from dealkit._core.failure import unwrap
+from dealkit._core.plain import plain
+from dealkit._models.classes import Deal
+from dealkit._models.fields import fields
 
 _INDENT = "  "
 

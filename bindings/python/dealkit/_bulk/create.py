@@ -1,0 +1,455 @@
+"""Many agents to create: the iterators of ``create_many``."""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from collections.abc import Mapping, Sized
+from os import getpid
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from dealkit import _native
+from dealkit._bulk.creation import Creation
+from dealkit._bulk.window import Window, check_arguments
+from dealkit._calls.service import native_options
+from dealkit._core.arguments import file_path
+from dealkit._core.failure import exception, unwrap
+from dealkit._core.keywords import close_match
+from dealkit._core.private import clear_frames
+from dealkit._models.agent_request import agent_row
+from dealkit._native import Failure
+from dealkit.exceptions import (
+    ConfigError,
+    DealkitError,
+    DuplicateKeyError,
+    RecordedError,
+    ValidationError,
+    Violation,
+)
+from dealkit.params import CreateAgentParams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from os import PathLike
+    from types import TracebackType
+
+    from dealkit._bulk.progress import Progress
+    from dealkit._calls.service import Service
+    from dealkit._core.options import CallOptions
+
+T = TypeVar("T")
+
+_FIELDS = frozenset(CreateAgentParams.__annotations__)
+
+
+class KeyOf:
+    """A function that returns the key of a row, and the name of such keys, for keys that are not in a field."""
+
+    __slots__ = ("_tell", "name")
+
+    def __init__(self, name: str, tell: Callable[[Any], str]) -> None:
+        self.name = name
+        self._tell = tell
+
+    def __call__(self, row: Any) -> str:
+        return self._tell(row)
+
+
+class _Creations(Window[Creation[T]]):
+    """What both iterators have in common."""
+
+    __slots__ = ("_key", "_key_name", "_left", "_refused", "_unrecorded", "_validate")
+
+    _key: Callable[[Any], object] | None
+
+    def __init__(
+        self,
+        service: Service,
+        given: dict[str, Any],
+        concurrency: int,
+        ordered: bool,
+        on_error: str,
+        progress: Progress,
+        validate: bool,
+        ledger: str | PathLike[str] | None,
+        key: str | Callable[[Any], str] | None,
+        resend_unknown: bool,
+        options: CallOptions,
+        *,
+        raw: bool,
+    ) -> None:
+        rows = given.pop("rows")
+        try:
+            kind = type(rows).__name__
+            if isinstance(rows, Mapping):
+                raise TypeError(f"rows must be an iterable of mappings, not a {kind}; for one agent use create()")
+            if isinstance(rows, str | bytes) or not hasattr(rows, "__iter__"):
+                raise TypeError(f"rows must be an iterable of mappings, not {kind}")
+            source, total = iter(rows), len(rows) if isinstance(rows, Sized) else None
+        finally:
+            # No frame may hold them when an exception leaves.
+            del rows
+        check_arguments(concurrency, ordered, on_error)
+        if not isinstance(validate, bool):
+            raise TypeError(f"validate must be a bool, not {type(validate).__name__}")
+        path = _checked_path(ledger, key, resend_unknown)
+        self._key, self._key_name = _named(key)
+        engine = service.open()
+        opened = None if path is None else (path, self._key_name, resend_unknown)
+        many = unwrap(engine.create_many(ordered, native_options(options), raw, opened))
+        call: Any = agent_row({}, False)
+        super().__init__(source, many, engine.describe(call), concurrency, on_error)
+        self._validate = validate
+        # Why the ledger lacks the result of some row.
+        self._unrecorded: DealkitError | None = None
+        # The errors of rows that are not sent, by index, until they are handed over.
+        self._refused: dict[int, DealkitError] = {}
+        # The results of `cancel`.
+        self._left: dict[int, Creation[T]] = {}
+        self._show(progress, total, "agent")
+
+    def _input(self, index: int, given: Any) -> Any:
+        call: Any = None
+        key: Any = None
+        try:
+            call = _call(given, self._validate)
+            if self._key is not None:
+                key = _key_of(self._key, self._key_name, given)
+            # An error of the row itself takes precedence.
+            if isinstance(key, DealkitError):
+                call = call if isinstance(call, DealkitError) else key
+                key = None
+            if isinstance(call, DealkitError):
+                self._refused[index] = call
+                return None, key
+            return call, key
+        finally:
+            # No frame may hold them when an exception leaves.
+            given = call = key = None
+
+    def _goes_out(self, input: Any) -> bool:
+        return input[0] is not None
+
+    def _result(self, index: int, id: str | None, value: Any, record: Any) -> Creation[T]:
+        agent: Any
+        error: Any
+        if isinstance(value, Failure):
+            agent, error = None, exception(value)
+        else:
+            agent, error = value, None
+        recorded, agent_id, unrecorded = (False, None, None) if record is None else record
+        refused = self._refused.get(index)
+        # The ledger may know the row's key, whatever is wrong with the row now.
+        if refused is not None and not isinstance(error, (RecordedError, DuplicateKeyError)):
+            if error is not None:
+                refused.outcome = error.outcome  # An earlier run may have created it.
+            error = refused
+        if error is not None:
+            error.index = index
+        self._unwatch(index, error)
+        if recorded and error is not None and error.outcome == "succeeded":
+            error = None
+        ledger_error: Any = None if unrecorded is None else exception(unrecorded)
+        if ledger_error is not None:
+            self._unrecorded = ledger_error
+        return Creation(
+            index=index,
+            agent=agent,
+            agent_id=agent_id,
+            error=error,
+            key=id,
+            recorded=recorded,
+            ledger_error=ledger_error,
+        )
+
+    def stop(self) -> None:
+        """Takes no further rows. Those in flight still finish: go on iterating. A signal handler may call it."""
+        self._source = None
+
+    def cancel(self) -> list[Creation[T]]:
+        """Gives up the rows in flight, ends the iterator, and returns the rows taken but not handed over, by index.
+
+        If the response had arrived, the result has the agent, or the error of the service. Otherwise ``outcome`` says
+        how far the create had got: ``not_sent`` or ``rejected`` if there is certainly no agent, ``unknown`` if the
+        service may have made one: find out before you send it again.
+
+        It can be called again, even after ``close``, and returns the same.
+        """
+        with self._lock:
+            many = self._many
+            if many is not None:
+                self._source = None
+                self._give_up(many)
+                self._close()
+            thread = get_ident()
+            if thread in self._handing:  # It was interrupted on its way to the caller.
+                creation = self._handing[thread]
+                self._left[creation.index] = creation
+                del self._handing[thread]
+            return [self._left[index] for index in sorted(self._left)]
+
+    def _give_up(self, many: _native.Many) -> None:
+        inputs = self._inputs(many, is_sent=False)
+        unwrap(many.cancel(inputs, self._first))
+        self._forget_pushed(many)
+        while True:
+            while self._ready:
+                creation = self._result(*self._ready[-1])
+                self._left[creation.index] = creation
+                del self._ready[-1]
+            if many.in_flight == 0:
+                return
+            unwrap(many.take(self._ready))
+            if not self._ready:
+                unwrap(many.wait())
+
+    def _hand_over(self) -> Creation[T]:
+        """Hands over the next creation, or raises its error instead."""
+        thread = get_ident()
+        creation = self._handing[thread]
+        is_raised = creation.error is not None and not self._returns_errors
+        if is_raised:
+            self._break_off()
+        # From here on nothing is called, so no signal handler can intervene before the caller has it.
+        del self._handing[thread]
+        if creation.index in self._refused:
+            del self._refused[creation.index]
+        if not is_raised:
+            return creation
+        try:
+            raise creation.error  # type: ignore[misc]
+        finally:
+            # The exception holds a reference to this frame, which must not hold one to the exception.
+            del creation
+
+    def _raise_unrecorded(self) -> None:
+        """At the end, if errors are raised, raises the reason why the ledger lacks a result."""
+        error, self._unrecorded = self._unrecorded, None
+        if error is not None and not self._returns_errors:
+            try:
+                raise error
+            finally:
+                # The exception holds a reference to this frame, which must not hold one to the exception.
+                del error
+
+    def _close(self) -> None:
+        many = self._many
+        super()._close()
+        # Waits until the ledger is closed, so that the next job can open it.
+        while many is not None and self._key is not None and not many.wait_for_end():
+            pass
+
+    def _end(self) -> None:
+        """Gives up the rows in flight, if they are this process's."""
+        if getpid() == self._process:
+            self.cancel()
+
+    def _break_off(self) -> None:
+        """Takes no further rows, because an exception is about to leave. Its text begins on a line of its own."""
+        self._source = None
+        self._hide_progress()
+
+
+class CreationIterator(_Creations[T]):
+    """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
+
+    An exception ends the sending: the first error with ``on_error="raise"``, Ctrl-C, or one of the iterable's own.
+    The rows then in flight are not lost: continuing to iterate waits for them, and ``cancel`` gives them up and
+    returns what is known of them. Leaving a ``with`` block gives them up too; ``cancel`` then returns what is known.
+    An iterator that is merely dropped also gives them up, and reports nothing.
+    """
+
+    __slots__ = ()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Creation[T]:
+        try:
+            while (many := self._next()) is not None:
+                # In short waits: signals are handled in between, and another thread may take the last one.
+                unwrap(many.wait())
+                self._flush()
+            if get_ident() in self._handing:
+                return self._hand_over()
+            self._raise_unrecorded()
+        except BaseException:
+            self._break_off()
+            raise
+        raise StopIteration
+
+    def close(self) -> None:
+        """Gives up the rows in flight; ``cancel`` then returns what is known of them. The iterator has ended."""
+        self._end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+
+class AsyncCreationIterator(_Creations[T]):
+    """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
+
+    An exception ends the sending: the first error with ``on_error="raise"``, the cancellation of the task, or one of
+    the iterable's own. The rows then in flight are not lost: continuing to iterate waits for them, and ``cancel``
+    gives them up and returns what is known of them. Leaving an ``async with`` block gives them up too; ``cancel``
+    then returns what is known. An iterator that is merely dropped also gives them up, and reports nothing.
+    """
+
+    __slots__ = ()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Creation[T]:
+        try:
+            while (many := self._next()) is not None:
+                await self._news(many)
+            if get_ident() in self._handing:
+                return self._hand_over()
+            self._raise_unrecorded()
+        except BaseException:
+            self._break_off()
+            raise
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Gives up the rows in flight; ``cancel`` then returns what is known of them. The iterator has ended."""
+        self._end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+
+def _checked_path(ledger: Any, key: Any, resend_unknown: Any) -> str | None:
+    """The ledger's path, once everything that a ledger needs is known to be given and valid."""
+    if not isinstance(resend_unknown, bool):
+        raise TypeError(f"resend_unknown must be a bool, not {type(resend_unknown).__name__}")
+    if ledger is None:
+        given = "key" if key is not None else "resend_unknown" if resend_unknown else None
+        if given is not None:
+            raise TypeError(f"{given} needs a ledger: name its file with ledger=")
+        return None
+    if key is None:
+        raise TypeError('with a ledger each row needs a key: name its field with key=, such as key="email"')
+    if not isinstance(key, str) and not callable(key):
+        raise TypeError(f"key must be the name of a field, or a function of a row, not {type(key).__name__}")
+    return file_path("ledger", ledger)
+
+
+def _named(key: str | Callable[[Any], object] | None) -> tuple[Callable[[Any], object] | None, str | None]:
+    """The function that returns the key of a row, and the name of the keys, if they have one."""
+    if isinstance(key, KeyOf):
+        return key, key.name
+    if not isinstance(key, str):
+        return key, None
+    field, *path = key.split(".")
+    if field not in _FIELDS or any("\ud800" <= character <= "\udfff" for character in key):
+        close = close_match(field, _FIELDS - {field})
+        hint = f"; did you mean {close!r}?" if close else ""
+        raise ValueError(f"key does not name a field of a row: {key!r}{hint}")
+
+    def value(row: Any) -> object:
+        try:
+            found = row[field]
+            for name in path:
+                found = found[name]
+            return found
+        finally:
+            # No frame may hold them when an exception leaves.
+            row = found = None
+
+    return value, str.__str__(key)
+
+
+def _key_of(key: Callable[[Any], object], name: str | None, row: Any) -> str | DealkitError:
+    """The key of a row, or why there is none."""
+    found: Any = None
+    try:
+        found = key(row)
+        if isinstance(found, str):
+            found = str.__str__(found)
+            found.encode()
+            return found  # type: ignore[no-any-return]
+        what = (
+            "key must return a str for each row" if name is None else f"{name} is the key of the row and must be a str"
+        )
+        return ConfigError(f"not sent: {what}, not {type(found).__name__}")
+    except Exception as error:
+        # Its text and its frames may be personal.
+        clear_frames(error)
+        what = "the key of the row cannot be determined" if name is None else f"the row has no {name} to use as its key"
+        refusal = ConfigError(f"not sent: {what}: {type(error).__name__}")
+        refusal.__cause__ = error
+        return refusal
+    finally:
+        # No frame may hold it when an exception leaves.
+        del row, found
+
+
+def _call(row: Any, validate: bool) -> _native.Call[Any] | DealkitError:
+    """The call that creates the agent of a row, or why the row cannot be sent."""
+    given: dict[str, Any] = {}
+    try:
+        # The same condition as for `create(**row)`.
+        if not hasattr(type(row), "keys"):
+            return _invalid([Violation("", "wrong_type", f"must be a mapping, not {type(row).__name__}")])
+        try:
+            given = {**row}
+        except Exception as error:
+            if type(row) is dict:
+                raise  # A dict runs no code of its own: a signal handler has raised this.
+            return _unreadable(error)
+        unknown = [_unknown(name) for name in given if name not in _FIELDS]
+        if unknown:
+            given = {name: value for name, value in given.items() if name in _FIELDS}
+        call = agent_row(given, validate)
+    finally:
+        # No frame may hold it when an exception leaves.
+        given.clear()
+        del row
+    if isinstance(call, Failure):
+        call = exception(call)
+        if isinstance(call, ValidationError):
+            return _invalid([*call.errors, *unknown]) if unknown else call
+        return _invalid([Violation("", "wrong_type", str(call)), *unknown])
+    if isinstance(call, Exception):
+        return _unreadable(call)
+    return _invalid(unknown) if unknown else call
+
+
+def _unreadable(error: Exception) -> ValidationError:
+    """The error for an exception that a row's own code has raised: its text and its frames may be personal."""
+    clear_frames(error)
+    refusal = _invalid([Violation("", "wrong_type", f"cannot be read: {type(error).__name__}")])
+    refusal.__cause__ = error
+    return refusal
+
+
+def _unknown(name: Any) -> Violation:
+    """The violation of an unknown field."""
+    if not isinstance(name, str):
+        return Violation("", "wrong_type", f"names of fields must be str, not {type(name).__name__}")
+    close = close_match(name, _FIELDS)
+    hint = f"; did you mean {close}?" if close else ""
+    pointer = name.replace("~", "~0").replace("/", "~1")
+    return Violation(f"/{pointer}", "unknown_field", f"there is no such field{hint}")
+
+
+def _invalid(violations: list[Violation]) -> ValidationError:
+    shown = "; ".join(str(violation) for violation in violations)
+    return ValidationError(f"the request breaks the rules: {shown}", errors=violations)

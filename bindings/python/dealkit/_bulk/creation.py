@@ -1,0 +1,92 @@
+"""What became of one row of ``create_many``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from dealkit._core.keywords import keywords
+
+if TYPE_CHECKING:
+    from dealkit.exceptions import DealkitError, LedgerError, Outcome
+
+T = TypeVar("T")
+
+
+class Creation(Generic[T]):
+    """What became of one row of ``client.agents.create_many``.
+
+    Its repr shows nothing personal. For tests, construct one by hand: ``Creation(index=0, agent=agent)``,
+    ``Creation(index=1, error=timeout_error())``.
+    """
+
+    __slots__ = ("agent", "agent_id", "error", "index", "key", "ledger_error", "outcome", "recorded")
+
+    @keywords
+    def __init__(
+        self,
+        *,
+        index: int,
+        agent: T | None = None,
+        agent_id: str | None = None,
+        error: DealkitError | None = None,
+        key: str | None = None,
+        recorded: bool = False,
+        ledger_error: LedgerError | None = None,
+    ) -> None:
+        self.index: Final = index
+        """The position of the row among those given, from 0."""
+        self.agent: Final = agent
+        """The agent, or None if there is none or it is not at hand. With ``with_raw_response``, the whole response."""
+        self.agent_id: Final[str | None] = agent_id if agent_id is not None else getattr(agent, "id", None)
+        """The identifier of the agent, if it is known. (For a whole response: ``agent.parse().id``.)"""
+        self.error: Final = error
+        """Why there is no agent, or none that is known, with its ``index``; None if it was created."""
+        self.outcome: Final[Outcome] = "succeeded" if error is None else error.outcome
+        """``"succeeded"`` if the agent was created, or the outcome of the error. ``"not_sent"`` and ``"rejected"``:
+        there is no agent. ``"unknown"``: there may be one. ``"succeeded"`` with an error: there is one, but the
+        response could not be read."""
+
+        self.key: Final = key
+        """The row's key, if the job has a ledger. It may be personal, and no text contains it."""
+        self.recorded: Final = recorded
+        """Whether this is the ledger's result from an earlier run, and nothing was sent. For an agent that was
+        created, only ``agent_id`` is then set; for a rejected or unknown row, ``error`` is a ``RecordedError``."""
+        self.ledger_error: Final = ledger_error
+        """Why the ledger lacks the result of the row, if it could not be written: a later run treats the row as
+        unknown."""
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (self.index, self.agent, self.agent_id, self.error, self.key, self.recorded, self.ledger_error)
+
+    def __eq__(self, other: object) -> bool:
+        return self._parts() == other._parts() if isinstance(other, Creation) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._parts())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_restored, self._parts())
+
+    def __repr__(self) -> str:
+        shown = f"index={self.index!r}, agent_id={self.agent_id!r}, outcome={self.outcome!r}"
+        return f"Creation({shown}{', recorded=True' if self.recorded else ''})"
+
+
+def _restored(
+    index: int,
+    agent: Any,
+    agent_id: str | None,
+    error: DealkitError | None,
+    key: str | None,
+    recorded: bool,
+    ledger_error: LedgerError | None,
+) -> Creation[Any]:
+    return Creation(
+        index=index,
+        agent=agent,
+        agent_id=agent_id,
+        error=error,
+        key=key,
+        recorded=recorded,
+        ledger_error=ledger_error,
+    )

@@ -1,0 +1,238 @@
+"""Many deals: the iterators of ``retrieve_many``."""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from collections.abc import Sized
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from dealkit import _native
+from dealkit._bulk.window import Window, check_arguments
+from dealkit._calls.service import native_options
+from dealkit._core.failure import exception, unwrap
+from dealkit._native import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+    from typing import Literal
+
+    from dealkit._bulk.progress import Progress
+    from dealkit._calls.service import Service
+    from dealkit._core.options import CallOptions
+    from dealkit.arrow import AsyncDealTable, DealTable, Retrieval
+
+T = TypeVar("T")
+
+
+class _Deals(Window[T]):
+    """What both iterators have in common."""
+
+    __slots__ = ("_options", "_ordered", "_service")
+
+    def __init__(
+        self,
+        service: Service,
+        ids: Iterable[str],
+        concurrency: int,
+        ordered: bool,
+        on_error: str,
+        progress: Progress,
+        options: CallOptions,
+        *,
+        raw: bool,
+    ) -> None:
+        if isinstance(ids, str | bytes):
+            raise TypeError(f"ids must be an iterable of str, not a {type(ids).__name__}; for one deal use retrieve()")
+        check_arguments(concurrency, ordered, on_error)
+        try:
+            source = iter(ids)
+        except TypeError:
+            raise TypeError(f"ids must be an iterable of str, not {type(ids).__name__}") from None
+        engine = service.open()
+        self._service = service
+        self._ordered = ordered
+        self._options = native_options(options)
+        many = unwrap(engine.many(ordered, self._options, raw))
+        description = engine.describe(unwrap(_native.retrieve_deal("id")))
+        super().__init__(source, many, description, concurrency, on_error)
+        self._show(progress, len(ids) if isinstance(ids, Sized) else None, "deal")
+
+    def _input(self, index: int, given: Any) -> Any:
+        return given
+
+    def _result(self, index: int, id: str | None, value: Any, record: object) -> T:
+        if isinstance(value, Failure):
+            value = exception(value, id)
+            value.index = index
+            self._unwatch(index, value)
+        else:
+            self._unwatch(index, None)
+        return value  # type: ignore[no-any-return]
+
+    def _hand_over(self) -> T:
+        """Hands over the next deal, or raises the error instead."""
+        result = self._handing.pop(get_ident())
+        if isinstance(result, Exception) and not self._returns_errors:
+            try:
+                raise result
+            finally:
+                # The exception holds a reference to this frame, which must not hold one to the exception.
+                del result
+        return result
+
+    def _hand_on(self) -> Retrieval:
+        """The work of the iterator, for a table to do instead. The iterator has then ended."""
+        from dealkit.arrow import Retrieval
+
+        with self._lock:
+            many, ids = self._many, self._source
+            if many is None or ids is None or self._taken or many.pushed:
+                raise RuntimeError("call to_arrow() before taking any deal from the iterator")
+            self._many = self._source = None
+        many.close()
+        return Retrieval(
+            self._service,
+            self._options,
+            ids,
+            self._concurrency,
+            self._ordered,
+            self._returns_errors,
+            self._progress,
+            self._description,
+        )
+
+    def _close(self) -> None:
+        super()._close()
+        # A deal that was interrupted on its way to the caller does not come either.
+        self._handing.pop(get_ident(), None)
+
+
+class DealIterator(_Deals[T]):
+    """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels the calls in flight."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T:
+        try:
+            while (many := self._next()) is not None:
+                # In short waits: signals are handled in between, and another thread may take the last deal.
+                unwrap(many.wait())
+                self._flush()
+            if get_ident() not in self._handing:
+                raise StopIteration
+            return self._hand_over()
+        except StopIteration:
+            raise
+        except BaseException:
+            self._close()
+            raise
+
+    def to_arrow(
+        self,
+        *,
+        decimals: Literal["decimal128", "string"] = "decimal128",
+        scale: int = 10,
+        batch_size: int | None = None,
+    ) -> DealTable:
+        """The deals as a table, for every library that reads Apache Arrow.
+
+        >>> ids = ["d_1", "d_2"]
+        >>> polars.DataFrame(client.deals.retrieve_many(ids).to_arrow())
+        >>> pyarrow.table(client.deals.retrieve_many(ids).to_arrow())
+        >>> pandas.DataFrame.from_arrow(client.deals.retrieve_many(ids).to_arrow())
+
+        The iterator itself yields no more deals. ``dealkit.arrow.schema()`` lists the columns, and ``DealTable`` says
+        when the deals are retrieved.
+
+        Args:
+            decimals: How decimal numbers are kept: as ``decimal128(38, scale)``, or as strings with the digits that
+                came. No number is rounded: a deal with a number that does not fit is an error.
+            scale: How many digits there are after the point, 0 to 38.
+            batch_size: How many deals make up a batch, for more deals than fit into memory. The deals are then
+                retrieved while the batches are taken; otherwise all at once.
+        """
+        from dealkit.arrow import DealTable
+
+        return DealTable(self._hand_on, decimals, scale, batch_size)
+
+    def close(self) -> None:
+        """Cancels the calls in flight. The iterator has then ended."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._close()
+
+
+class AsyncDealIterator(_Deals[T]):
+    """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels the calls in flight."""
+
+    __slots__ = ()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        try:
+            while (many := self._next()) is not None:
+                await self._news(many)
+            if get_ident() not in self._handing:
+                raise StopAsyncIteration
+            return self._hand_over()
+        except StopAsyncIteration:
+            raise
+        except BaseException:
+            self._close()
+            raise
+
+    def to_arrow(
+        self,
+        *,
+        decimals: Literal["decimal128", "string"] = "decimal128",
+        scale: int = 10,
+        batch_size: int | None = None,
+    ) -> AsyncDealTable:
+        """The deals as a table, for every library that reads Apache Arrow.
+
+        >>> ids = ["d_1", "d_2"]
+        >>> polars.DataFrame(await client.deals.retrieve_many(ids).to_arrow())
+        >>> async for batch in client.deals.retrieve_many(ids).to_arrow(batch_size=10_000):
+        ...     writer.write_table(pyarrow.table(batch))
+
+        The iterator itself yields no more deals. ``dealkit.arrow.schema()`` lists the columns.
+
+        Args:
+            decimals: How decimal numbers are kept: as ``decimal128(38, scale)``, or as strings with the digits that
+                came. No number is rounded: a deal with a number that does not fit is an error.
+            scale: How many digits there are after the point, 0 to 38.
+            batch_size: How many deals make up a batch.
+        """
+        from dealkit.arrow import AsyncDealTable
+
+        return AsyncDealTable(self._hand_on, decimals, scale, batch_size)
+
+    async def aclose(self) -> None:
+        """Cancels the calls in flight. The iterator has then ended."""
+        self._close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._close()

@@ -1,0 +1,234 @@
+"""Many calls, a bounded number at a time: the common part of the iterators of ``retrieve_many`` and ``create_many``."""
+
+from __future__ import annotations
+
+import sys
+from _thread import RLock, get_ident
+from itertools import islice
+from os import getpid
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from dealkit import _native
+from dealkit._bulk.progress import begin
+from dealkit._core.arguments import check_int, check_on_error
+from dealkit._core.failure import unwrap
+from dealkit._observe import watch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dealkit._bulk.progress import Display, Progress
+
+    # What the ledger says about a result; see Many.take.
+    _Record = tuple[bool, str | None, _native.Failure | None]
+
+R = TypeVar("R")
+
+# How many calls are sent at a time, or an eighth of those that may be in flight if that is fewer: sending one costs
+# as much as sending several.
+_AT_A_TIME = 32
+
+
+def check_arguments(concurrency: int, ordered: bool, on_error: str) -> None:
+    """Refuses arguments with which no job can begin."""
+    check_int("concurrency", concurrency, 1)
+    if not isinstance(ordered, bool):
+        raise TypeError(f"ordered must be a bool, not {type(ordered).__name__}")
+    check_on_error(on_error)
+
+
+class Window(Generic[R]):
+    """Inputs go in, results come out, with a bounded number in between.
+
+    A signal handler may run, and raise, wherever a function is called or has just returned. So that nothing is lost
+    then, whatever moves from one place to the next is in both until it has arrived: an input taken from the caller's
+    iterator stays in ``_taken`` until the native half has counted it, and a result stays in ``_ready`` or
+    ``_handing`` until the caller has it. No handler runs between two lines that call nothing.
+    """
+
+    __slots__ = (
+        "_at_a_time",
+        "_concurrency",
+        "_description",
+        "_first",
+        "_handing",
+        "_is_taking",
+        "_lock",
+        "_many",
+        "_process",
+        "_progress",
+        "_ready",
+        "_returns_errors",
+        "_source",
+        "_taken",
+        "_watched",
+    )
+
+    _source: Iterator[Any] | None
+    _many: _native.Many | None
+
+    def __init__(
+        self,
+        source: Iterator[Any],
+        many: _native.Many,
+        description: Any,
+        concurrency: int,
+        on_error: str,
+    ) -> None:
+        self._source = source
+        self._many = many
+        # Several threads may take results. The same thread may come here again, from the caller's iterator of inputs.
+        self._lock = RLock()
+        self._concurrency = concurrency
+        self._at_a_time = min(max(concurrency // 8, 1), _AT_A_TIME)
+        # The inputs that were taken from the iterator and are not in flight yet, and the index of the first.
+        self._taken: list[Any] = []
+        self._first = 0
+        # Whether an input is being taken: the iterator itself may come here.
+        self._is_taking = False
+        # The results that have come and were read, the next one last.
+        self._ready: list[tuple[int, str | None, Any, _Record | None]] = []
+        # The results on their way to the caller, by thread.
+        self._handing: dict[int, R] = {}
+        self._process = getpid()
+        self._returns_errors = on_error == "return"
+        self._progress: Display | None = None
+        self._description = description
+        # The watched calls in flight, by index.
+        self._watched: dict[int, watch.Watched] = {}
+
+    def _show(self, progress: Progress, total: int | None, unit: str) -> None:
+        self._progress = None if progress is False else begin(progress, total, unit)
+
+    def _input(self, index: int, given: Any) -> Any:
+        """The input of the native half for what the caller gave."""
+        raise NotImplementedError
+
+    def _goes_out(self, input: Any) -> bool:
+        """Whether a call is made for an input of the native half."""
+        return True
+
+    def _result(self, index: int, id: str | None, value: Any, record: _Record | None) -> R:
+        """The result for the caller."""
+        raise NotImplementedError
+
+    def _next(self) -> _native.Many | None:
+        """Sends the next inputs. Returns the calls to wait for, or None once this thread's next result is in
+        ``_handing``, or nothing is left.
+        """
+        thread = get_ident()
+        with self._lock:
+            many = self._many
+            # If there already is one, it was interrupted on its way to the caller.
+            if many is None or thread in self._handing:
+                return None
+            self._fill(many)
+            # In the child of a fork, the results that were read belong to the parent too: the native half refuses
+            # this.
+            if not self._ready or getpid() != self._process:
+                if many.in_flight == 0 and not self._ready:
+                    if not self._is_taking:
+                        self._close()
+                    return None
+                unwrap(many.take(self._ready))
+                if not self._ready:
+                    return many
+            result = self._result(*self._ready[-1])
+            self._handing[thread] = result
+            del self._ready[-1]
+            if self._progress is not None:
+                self._progress.advance()
+            return None
+
+    def _fill(self, many: _native.Many) -> None:
+        while True:
+            if self._taken:
+                self._push(many)
+            room = self._concurrency - many.in_flight - len(self._ready)
+            if self._source is None or room < self._at_a_time:
+                return
+            self._take(self._source)
+
+    def _take(self, source: Iterator[Any]) -> None:
+        count = 0
+        given = None
+        outer, self._is_taking = self._is_taking, True
+        try:
+            for given in islice(source, self._at_a_time):
+                self._taken.append(given)
+                count += 1
+        finally:
+            self._is_taking = outer
+            # No frame may hold on to it when an exception leaves.
+            given = None
+        if count < self._at_a_time:
+            self._source = None
+
+    def _push(self, many: _native.Many) -> None:
+        inputs = self._inputs(many)
+        unwrap(many.push(inputs, self._first))
+        self._forget_pushed(many)
+
+    def _inputs(self, many: _native.Many, *, is_sent: bool = True) -> list[tuple[Any, _native.Watch | None]]:
+        """The inputs that were taken but not pushed, in the form that the native half takes."""
+        while True:
+            self._forget_pushed(many)
+            first = self._first
+            inputs = []
+            given = None
+            try:
+                for index, given in enumerate(self._taken[:], first):
+                    input = self._input(index, given)
+                    inputs.append((input, self._watch(index) if is_sent and self._goes_out(input) else None))
+            finally:
+                # No frame may hold on to it when an exception leaves.
+                given = None
+            # Reading an input may run the caller's code, which may itself have come here.
+            if many.pushed == first:
+                return inputs
+
+    def _forget_pushed(self, many: _native.Many) -> None:
+        pushed = many.pushed
+        del self._taken[: pushed - self._first]
+        self._first = pushed
+
+    def _watch(self, index: int) -> _native.Watch | None:
+        watched = self._watched.get(index) or watch.begin(watch.described, self._description)
+        if watched is None:
+            return None
+        self._watched[index] = watched
+        return watched.native
+
+    def _unwatch(self, index: int, error: Exception | None) -> None:
+        if self._watched and (watched := self._watched.pop(index, None)) is not None:
+            watched.end(error)
+
+    def _flush(self) -> None:
+        for watched in [*self._watched.values()]:
+            watched.flush()
+
+    def _hide_progress(self) -> None:
+        progress, self._progress = self._progress, None
+        if progress is not None:
+            progress.end()
+
+    def _close(self) -> None:
+        with self._lock:
+            many, self._many, self._source = self._many, None, None
+            self._taken, self._ready = [], []
+        if many is not None:
+            many.close()
+            while self._watched:
+                self._watched.popitem()[1].end(None)
+            self._hide_progress()
+
+    async def _news(self, many: _native.Many) -> None:
+        """Waits on an event loop until a result has come."""
+        from dealkit._calls.event_loop import news
+
+        await news(many.tell, self._flush if self._watched else None)
+
+    def __del__(self) -> None:
+        # The attributes are missing if the arguments were refused.
+        if getattr(self, "_many", None) is not None and not sys.is_finalizing():
+            self._close()

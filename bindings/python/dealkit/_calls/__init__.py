@@ -1,0 +1,1 @@
+"""One call: what it sends, and what waits for it."""

@@ -1,0 +1,27 @@
+"""What the other calls send: values that the native half makes from arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dealkit import _native
+from dealkit._core.failure import exception, unwrap
+from dealkit._core.options import OMITTED, pairs
+from dealkit._core.plain import plain
+from dealkit._core.private import private
+
+
+def retrieve_deal(id: str) -> _native.Call[_native.Deal]:
+    """The call that retrieves a deal."""
+    call = _native.retrieve_deal(id)
+    if isinstance(call, _native.Failure):
+        raise exception(call)
+    return call
+
+
+@private
+def raw_request(given: dict[str, Any]) -> _native.Call[Any]:
+    """The call for the arguments of ``request``."""
+    body = None if given["json"] is OMITTED else (plain(given["json"]),)
+    query, headers = pairs("query", given["query"]), pairs("headers", given["headers"])
+    return unwrap(_native.raw_request(given["method"], given["segments"], body, query, headers))

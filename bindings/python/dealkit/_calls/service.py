@@ -1,0 +1,144 @@
+"""What a call needs: the connections of a client, for as long as it is open."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from dealkit import _native
+from dealkit._core.failure import exception, unwrap
+from dealkit._core.options import CallOptions, call_settings, client_settings, pairs
+from dealkit._core.private import private
+from dealkit._native import Failure, Waiting
+from dealkit._observe import watch
+
+# For type checkers only.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from dealkit._observe import trace
+
+T = TypeVar("T")
+
+
+class Service:
+    """The service as a client reaches it. The resources of a client hold this rather than the client."""
+
+    __slots__ = ("engine", "given")
+
+    def __init__(self, engine: _native.Engine, given: dict[str, Any]) -> None:
+        self.engine: _native.Engine | None = engine
+        # The client's options, for pickling and for `with_options`; never shown, because the key is one of them.
+        self.given: dict[str, Any] = given
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy of the options, since they are cleared once they are used.
+        return (restored_service, ({**self.given}, self.engine is None))
+
+    def open(self) -> _native.Engine:
+        """The connections. Raises ConfigError once the client is closed."""
+        if self.engine is None:
+            from dealkit.exceptions import ConfigError
+
+            raise ConfigError("the client is closed; create another one to make calls")
+        return self.engine
+
+    def send(self, call: _native.Call[T], options: CallOptions) -> T:
+        """Makes a call and waits for its end."""
+        return self._send(call, native_options(options), False)  # type: ignore[no-any-return]
+
+    def send_raw(self, call: _native.Call[T], options: CallOptions) -> _native.RawResponse[T]:
+        """The same, for the whole response."""
+        return self._send(call, native_options(options), True)  # type: ignore[no-any-return]
+
+    def send_async(self, call: _native.Call[T], options: CallOptions) -> Awaitable[T]:
+        """Makes a call, awaited."""
+        return _awaited_send()(self, call, native_options(options), False)  # type: ignore[no-any-return]
+
+    def send_raw_async(self, call: _native.Call[T], options: CallOptions) -> Awaitable[_native.RawResponse[T]]:
+        """The same, for the whole response."""
+        return _awaited_send()(self, call, native_options(options), True)  # type: ignore[no-any-return]
+
+    def describe(self, call: _native.Call[Any]) -> trace.Description | _native.Failure:
+        """The description of a call: its method, template, host and port."""
+        return self.open().describe(call)
+
+    def _send(self, call: _native.Call[Any], options: _native.Options | None, raw: bool) -> Any:
+        watched = watch.begin(self.describe, call)
+        if watched is None:
+            return self._outcome(call, options, raw, None)
+        with watched:
+            return self._outcome(call, options, raw, watched)
+
+    def _outcome(
+        self,
+        call: _native.Call[Any],
+        options: _native.Options | None,
+        raw: bool,
+        watched: watch.Watched | None,
+    ) -> Any:
+        # No variable may hold the connections: an exception would keep it alive longer than the client.
+        outcome = self.open().send(call, options, raw, None if watched is None else watched.native)
+        if isinstance(outcome, Waiting):
+            outcome = _wait(outcome, watched)
+        if isinstance(outcome, Failure):
+            raise exception(outcome, call.id)
+        return outcome
+
+
+class _Known:
+    """The function that makes awaited calls, imported with the first of them: asyncio takes long to import."""
+
+    send: Any = None
+
+
+def _awaited_send() -> Any:
+    if _Known.send is None:
+        from dealkit._calls.event_loop import send
+
+        _Known.send = send
+    return _Known.send
+
+
+@private
+def open_service(given: dict[str, Any], shared: _native.Engine | None) -> Service:
+    """The service of a client with these options, sharing another client's connections where possible."""
+    if given.get("headers") is not None:
+        given["headers"] = pairs("headers", given["headers"])
+    engine = unwrap(_native.open_engine(client_settings(given), shared))
+    # Settings from the environment must be the same where the client is unpickled.
+    return Service(engine, {**given, "base_url": engine.base_url, "service_key": engine.service_key})
+
+
+def restored_service(given: dict[str, Any], is_closed: bool) -> Service:
+    """The service of an unpickled client."""
+    service: Service = open_service(given, None)
+    if is_closed:
+        service.engine = None
+    return service
+
+
+def native_options(options: CallOptions) -> _native.Options | None:
+    """The options of a call, checked."""
+    given: Any = options
+    if not given:
+        return None
+    try:
+        return unwrap(_native.call_options(call_settings(given)))
+    finally:
+        # A header may be a secret, and the caller's frame holds the same dict.
+        given.clear()
+
+
+def _wait(waiting: _native.Waiting, watched: watch.Watched | None) -> Any:
+    """Waits for a call. Python checks for signals between two steps, and their handlers may raise."""
+    try:
+        while True:
+            outcome = waiting.wait()
+            if outcome is not waiting:
+                return outcome
+            if watched is not None:
+                watched.flush()
+    finally:
+        # Does nothing if the call has ended.
+        waiting.abort()

@@ -1,0 +1,325 @@
+"""The clients."""
+
+from __future__ import annotations
+
+from os import environ
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+import dealkit._models.classes  # noqa: F401 - completes the native classes, which calls come back with
+from dealkit import _native
+from dealkit._calls.requests import raw_request
+from dealkit._calls.service import Service, open_service, restored_service
+from dealkit._client.derived import AsyncAgents, AsyncDeals, AsyncRawAgents, AsyncRawDeals, RawAgents, RawDeals
+from dealkit._client.resources import Agents, Deals
+from dealkit._core.keywords import keywords
+from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Pairs, pairs
+from dealkit._core.private import private
+
+
+class BaseClient:
+    """What both clients have in common."""
+
+    __slots__ = ("_service",)
+
+    _service: Service
+
+    @keywords
+    def __init__(self, **options: Unpack[ClientOptions]) -> None:
+        """Sets up the client, and checks its options.
+
+        Args:
+            base_url: The service's address, without ``/v1``. Default: the environment variable
+                ``DEALKIT_BASE_URL``.
+            service_key: The key issued to the caller. Default: ``DEALKIT_SERVICE_KEY``.
+            timeout: The time limit of a call in seconds, all attempts included (60), or a ``Timeout``.
+            max_retries: How many times a request is retried after the first attempt (2).
+            rate_limit: The maximum number of requests per second, over all calls of the client and all their attempts
+                (no limit). Calls wait for their turn, first come, first served; a call whose turn would come too late
+                raises ``APITimeoutError`` at once.
+            headers: Headers to send on every request.
+            proxy: A proxy to use, such as ``http://proxy.example.com:3128``, instead of the one that the environment
+                names. A service on a loopback address is always called directly.
+            ca_file: A file of certificates (PEM) whose issuers are trusted, in addition to those that the system
+                trusts.
+            client_cert: The certificate to present to a service that asks for one (mutual TLS): a file that holds it
+                and its private key (PEM, without a password), or the two files ``(certificate, key)``.
+            max_idle_connections: How many idle connections are kept for the next call (64).
+            max_response_bytes: The largest response body that is read, in bytes (64 MiB).
+            allow_http: Allows plain ``http`` to a host other than this machine. Anyone on the network path can then
+                read the service key.
+            user_agent: The ``User-Agent`` header. Default: ``dealkit/`` and the version.
+            options: ``ClientOptions`` lists them all.
+
+        Raises:
+            ConfigError: An option is missing or invalid; the text says which one, and what it accepts.
+        """
+        given: Any = options
+        self._service = open_service(given, None)
+
+    @classmethod
+    @keywords
+    def shared(cls, **options: Unpack[ClientOptions]) -> Self:
+        """The one client of this process with these options: made when it is first requested, and kept.
+
+        For functions that an engine such as Dask, Spark or Ray sends to its worker processes. The service key then
+        comes from the environment of the worker and is never part of a task, and all tasks that a worker runs share
+        its connections and its rate limit:
+
+        >>> def statuses(ids: list[str]) -> list[str | None]:
+        ...     client = Client.shared(rate_limit=10)
+        ...     return [deal.status for deal in client.deals.retrieve_many(ids)]
+
+        It takes the same options as the constructor. Once the client is closed, or the environment names another
+        address or key, the next call makes a new client.
+        """
+        return _shared(options, cls)  # type: ignore[return-value, arg-type]
+
+    @property
+    def base_url(self) -> str:
+        """The service's address."""
+        base_url: str = self._service.given["base_url"]
+        return base_url
+
+    @property
+    def timeout(self) -> float:
+        """The time limit of a call in seconds, all attempts included."""
+        return self._service.open().timeout
+
+    @property
+    def max_retries(self) -> int:
+        """How many times a request is retried after the first attempt."""
+        return self._service.open().max_retries
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the client is closed."""
+        return self._service.engine is None
+
+    @keywords
+    def with_options(self, **options: Unpack[ClientOptions]) -> Self:
+        """Another client with the options of this one, except for those given here; None is the default.
+
+        It takes the same options as the constructor. The two clients share their connections unless an option that
+        concerns connections differs (``proxy``, ``ca_file``, ``client_cert``, ``max_idle_connections``, a ``Timeout``
+        with ``connect`` or ``attempt``, another host), so it is cheap to make:
+        ``client.with_options(timeout=5).deals.retrieve("d_1")``. With the same service, key and ``rate_limit`` they
+        also share that limit, the pauses that the service asks for, and the retry quota.
+        """
+        return _with_options(options, self)  # type: ignore[return-value, arg-type]
+
+    def _own_state(self) -> dict[str, Any]:
+        """The attributes that a subclass has added."""
+        state: Any = object.__getstate__(self)
+        by_dict, by_slots = state if isinstance(state, tuple) else (state, None)
+        attributes = {**(by_dict or {}), **(by_slots or {})}
+        return {name: value for name, value in attributes.items() if name not in BaseClient.__slots__}
+
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    def __repr__(self) -> str:
+        # Works also for a client that could not be set up: an error tracker may want to show it.
+        service = getattr(self, "_service", None)
+        given = {} if service is None else service.given
+        closed = ", closed" if service is None or service.engine is None else ""
+        return f"{type(self).__name__}(base_url={given.get('base_url')!r}{closed})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy of the options, since they are cleared once they are used.
+        return (_restore, (type(self), {**self._service.given}, self.is_closed), self._own_state())
+
+
+def _restore(of_class: type[BaseClient], given: dict[str, Any], is_closed: bool) -> BaseClient:
+    # Not by calling the class: the constructor of a subclass may take other arguments.
+    client = object.__new__(of_class)
+    client._service = restored_service(given, is_closed)
+    return client
+
+
+@private
+def _with_options(given: dict[str, Any], client: BaseClient) -> BaseClient:
+    service = client._service
+    other = object.__new__(type(client))
+    other._service = open_service({**service.given, **given}, service.open())
+    other.__setstate__(client._own_state())
+    return other
+
+
+# The shared clients of this process, and the options of each. No lock guards them: a fork could copy it locked.
+_SHARED: list[tuple[dict[str, Any], BaseClient]] = []
+
+
+@private
+def _shared(given: dict[str, Any], of_class: type[BaseClient]) -> BaseClient:
+    if given.get("headers") is not None:
+        given["headers"] = pairs("headers", given["headers"])
+    environment = {name: value for name, value in environ.items() if name.startswith("DEALKIT_")}
+    wanted = {"class": of_class, "environment": environment, **given}
+    client = _find(wanted)
+    if client is None:
+        _SHARED.append((wanted, of_class(**given)))
+        # Another thread may have been faster: all of them use the first client.
+        client = _find(wanted)
+    return client  # type: ignore[return-value]
+
+
+def _find(wanted: dict[str, Any]) -> BaseClient | None:
+    return next((client for asked, client in _SHARED if asked == wanted and not client.is_closed), None)
+
+
+class Client(BaseClient):
+    """A client of one service, with one key and one pool of connections.
+
+    >>> with Client(base_url="https://deals.example.com", service_key="my-key") as client:
+    ...     deal = client.deals.retrieve("d_1")
+
+    Safe to share between threads, and to use after a fork. It can be pickled, key included, and so be sent to a
+    worker process; ``Client.shared`` is for worker processes that have the key in their environment.
+    """
+
+    __slots__ = ()
+
+    @property
+    def agents(self) -> Agents:
+        """Calls on agents: ``create``."""
+        return Agents(self._service)
+
+    @property
+    def deals(self) -> Deals:
+        """Calls on deals: ``retrieve`` and ``retrieve_many``."""
+        return Deals(self._service)
+
+    @property
+    def with_raw_response(self) -> RawClient:
+        """The same calls, returning the whole response."""
+        return RawClient(self._service)
+
+    @keywords
+    def request(
+        self,
+        method: str,
+        *segments: str,
+        json: object = OMITTED,
+        query: Pairs | None = None,
+        headers: Pairs | None = None,
+        **options: Unpack[CallOptions],
+    ) -> _native.RawResponse[Any]:
+        """Calls an undocumented operation with the same key, limits and errors.
+
+        The segments follow ``/v1`` and are escaped as identifiers are:
+        ``client.request("PATCH", "agents", agent.id, json={"first_name": "Ada"}).json()``.
+        """
+        given = {**locals()}
+        del method, segments, json, query, headers
+        return self._service.send_raw(raw_request(given), options)
+
+    def close(self) -> None:
+        """Closes the client, and its connections unless a client made by ``with_options`` shares them."""
+        self._service.engine = None
+
+    def __enter__(self) -> Self:
+        self._service.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class AsyncClient(BaseClient):
+    """The client for asyncio: the same calls, awaited.
+
+    >>> async with AsyncClient(base_url="https://deals.example.com", service_key="my-key") as client:
+    ...     deal = await client.deals.retrieve("d_1")
+
+    One client can be used in several event loops, one after the other or at the same time. Cancelling a call aborts
+    its request.
+    """
+
+    __slots__ = ()
+
+    @property
+    def agents(self) -> AsyncAgents:
+        """Calls on agents: ``create``."""
+        return AsyncAgents(self._service)
+
+    @property
+    def deals(self) -> AsyncDeals:
+        """Calls on deals: ``retrieve`` and ``retrieve_many``."""
+        return AsyncDeals(self._service)
+
+    @property
+    def with_raw_response(self) -> AsyncRawClient:
+        """The same calls, returning the whole response."""
+        return AsyncRawClient(self._service)
+
+    @keywords
+    async def request(
+        self,
+        method: str,
+        *segments: str,
+        json: object = OMITTED,
+        query: Pairs | None = None,
+        headers: Pairs | None = None,
+        **options: Unpack[CallOptions],
+    ) -> _native.RawResponse[Any]:
+        """Calls an undocumented operation with the same key, limits and errors.
+
+        The segments follow ``/v1`` and are escaped as identifiers are:
+        ``await client.request("PATCH", "agents", agent.id, json={"first_name": "Ada"})``.
+        """
+        given = {**locals()}
+        del method, segments, json, query, headers
+        return await self._service.send_raw_async(raw_request(given), options)
+
+    async def aclose(self) -> None:
+        """Closes the client, and its connections unless a client made by ``with_options`` shares them."""
+        self._service.engine = None
+
+    async def __aenter__(self) -> Self:
+        self._service.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+class RawClient:
+    """The calls of a client, returning the whole response."""
+
+    __slots__ = ("agents", "deals")
+
+    agents: RawAgents
+    """Calls on agents."""
+    deals: RawDeals
+    """Calls on deals."""
+
+    def __init__(self, service: Service) -> None:
+        self.agents = RawAgents(service)
+        self.deals = RawDeals(service)
+
+
+class AsyncRawClient:
+    """The calls of an async client, returning the whole response."""
+
+    __slots__ = ("agents", "deals")
+
+    agents: AsyncRawAgents
+    """Calls on agents."""
+    deals: AsyncRawDeals
+    """Calls on deals."""
+
+    def __init__(self, service: Service) -> None:
+        self.agents = AsyncRawAgents(service)
+        self.deals = AsyncRawDeals(service)

@@ -1,0 +1,753 @@
+"""The calls of each resource awaited, with the whole response, and both.
+
+Written by bindings/generate.py from _client/resources.py: do not change it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import date
+from os import PathLike
+from typing import Any, Literal, Unpack, overload
+
+from dealkit._bulk.create import AsyncCreationIterator, CreationIterator
+from dealkit._bulk.progress import Progress
+from dealkit._bulk.retrieve import AsyncDealIterator, DealIterator
+from dealkit._calls.requests import retrieve_deal
+from dealkit._calls.service import Service
+from dealkit._core.keywords import keywords, keywords_of
+from dealkit._core.options import OMITTED, CallOptions, Omitted
+from dealkit._models.agent_request import agent_violations, create_agent
+from dealkit._native import Agent, Deal, RawResponse
+from dealkit.enums import Role
+from dealkit.exceptions import DealkitError, Violation
+from dealkit.params import AgentProfileParams, CreateAgentParams, RoleName
+
+
+class AsyncAgents:
+    """Calls on agents; see ``AsyncClient.agents``."""
+
+    __slots__ = ("_service",)
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    @keywords
+    async def create(
+        self,
+        *,
+        email: str,
+        first_name: str,
+        last_name: str,
+        profile: AgentProfileParams,
+        role: Role | RoleName | Omitted = OMITTED,
+        phone: str | Omitted = OMITTED,
+        image_url: str | None | Omitted = OMITTED,
+        date_of_birth: date | str | None | Omitted = OMITTED,
+        brokerage_id: str | None | Omitted = OMITTED,
+        office_id: str | None | Omitted = OMITTED,
+        collective_id: str | None | Omitted = OMITTED,
+        validate: bool = True,
+        **options: Unpack[CallOptions],
+    ) -> Agent:
+        """Creates an agent.
+
+        The specification has no idempotency key, so sending a create again can make a second agent. When a call
+        fails, the error's ``outcome`` says whether the agent may exist:
+
+        =============  ================================================  ==================================
+        outcome        when                                              may the agent exist?
+        =============  ================================================  ==================================
+        ``not_sent``   nothing reached the service: the request is not   no
+                       valid, or no connection was made
+        ``rejected``   the service responded that it did not act: a 4xx  no
+                       except 408, or a 307 or 308
+        ``unknown``    no whole response came, or a 408, a 5xx, or       perhaps: find out before you send
+                       another status                                    it again
+        ``succeeded``  a 2xx whose body could not be read, was too       yes: do not send it again
+                       large, or broke off
+        =============  ================================================  ==================================
+
+        Earlier attempts count too: if one of them may have made the service act, the outcome is never ``not_sent`` or
+        ``rejected``.
+
+        Args:
+            email: E-mail address: a bare mailbox such as ``ada@example.com``.
+            first_name: First name, 1 to 255 characters.
+            last_name: Last name, 1 to 255 characters.
+            profile: The profile, with keys in snake_case; it may be empty. ``dealkit.params.untyped_profile`` makes
+                type checkers accept any mapping.
+            role: The role; the service assumes ``Role.AGENT`` if none is sent.
+            phone: Phone number: a plus sign and digits.
+            image_url: URL of a picture. None is sent as null; if omitted, it is not sent.
+            date_of_birth: Date of birth: a date, or a string ``YYYY-MM-DD``.
+            brokerage_id: The brokerage that the agent belongs to.
+            office_id: The office that the agent belongs to.
+            collective_id: The collective that the agent belongs to.
+            validate: Whether the rules are checked before anything is sent. A real service may accept more than the
+                rules allow.
+
+            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``.
+
+        Raises:
+            ValidationError: The request breaks the rules; ``errors`` has every violation.
+            DealkitError: See its subclasses.
+        """
+        given = {**locals()}
+        del email, first_name, last_name, profile, role, phone, image_url, date_of_birth
+        del brokerage_id, office_id, collective_id, given["self"], given["options"]
+        return await self._service.send_async(create_agent(given), options)
+
+    @keywords
+    def create_many(
+        self,
+        rows: Iterable[CreateAgentParams],
+        *,
+        concurrency: int = 8,
+        ordered: bool = True,
+        on_error: Literal["raise", "return"] = "raise",
+        progress: Progress = False,
+        validate: bool = True,
+        ledger: str | PathLike[str] | None = None,
+        key: str | Callable[[CreateAgentParams], str] | None = None,
+        resend_unknown: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> AsyncCreationIterator[Agent]:
+        """Creates many agents, a bounded number at a time, as an async iterator of ``Creation``.
+
+        Every row yields exactly one result, with its ``index``. Each create follows the rules of ``create``: it is
+        retried only if it is certain that the service did not act, and the error's ``outcome`` says whether the agent
+        may exist. A row that breaks the rules, or is not a mapping, is never sent: its error is a ``ValidationError``
+        with the outcome ``not_sent``. Rows are taken only as fast as results are taken, so ``rows`` may be endless.
+
+        >>> async for creation in client.agents.create_many(rows, on_error="return"):
+        ...     print(creation.index, creation.outcome, creation.agent_id or creation.error)
+
+        To stop early, call ``stop()``, which takes no further rows and lets those in flight finish, or ``cancel()``,
+        which gives up those in flight and returns what is known of each. Both still work after an exception, Ctrl-C
+        included: keep the iterator in a variable.
+
+        With a ledger, a job survives a crash of its process or of the machine: run again over the same rows, it
+        sends those that are new or were not sent, and returns what the ledger says about the others.
+
+        >>> client.agents.create_many(rows, ledger="agents.ndjson", key="email", on_error="return")
+
+        A result that the ledger has from an earlier run is marked ``recorded``. An agent that was created comes back
+        with its ``agent_id``, and a rejected row with a ``RecordedError``, unless the rejection was not due to the
+        content of the row (401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect): then the row is sent again.
+        If it is unknown whether the agent was created, the error is also a ``RecordedError``, with the outcome
+        ``unknown``: find out and note the answer with ``dealkit.ledger.settle``, or resend the row. A row that breaks
+        the rules is not in the ledger, so it is sent once it is corrected; for a row that the service has rejected,
+        use ``settle`` to have it sent again.
+
+        The ledger notes on disk that a row is about to be sent before it is sent, and its result before you receive
+        it: a crash of the process loses nothing, and a crash of the machine loses at most outcomes, which are then
+        unknown. The file holds salted hashes of the keys, so that nobody reads an e-mail address from it by chance;
+        anyone who has the file can still find out whether a key that they guess is in it.
+
+        Args:
+            rows: The agents: any iterable of mappings that ``create(**row)`` accepts; ``CreateAgentParams`` lists the
+                fields.
+            concurrency: How many creates are in flight at the same time.
+            ordered: Whether the results come in the order of the rows, rather than as they arrive.
+            on_error: ``"raise"`` raises the first error, with its ``index``, and sends no further rows; ``"return"``
+                puts it in the ``Creation`` and goes on.
+            progress: True shows a tqdm bar, or a plain line on standard error if tqdm is not installed; a callable is
+                called with the number of results so far and the total, if that is known.
+            validate: Whether the rules are checked before a row is sent.
+            ledger: The file of the job's ledger; it is created if it does not exist. Only one job at a time can have
+                it open, until its iterator has come to the end or is closed.
+            key: How the ledger identifies a row: the field that holds its key, such as ``"email"`` or
+                ``"profile.external_id"``, or a function that returns the key of a row. A key is a str, the same in
+                every run, and different for each row. Name the field if you can: the ledger then refuses a job with
+                other keys, none of whose rows it would recognise, so that every agent would be created again.
+                Required with ``ledger``, and not allowed without.
+            resend_unknown: Whether to send again the rows whose outcome is unknown in the ledger. If an earlier run
+                did create the agent, there are then two.
+            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
+        """
+        given: dict[str, object] = {"rows": rows}
+        del rows
+        return AsyncCreationIterator(
+            self._service,
+            given,
+            concurrency,
+            ordered,
+            on_error,
+            progress,
+            validate,
+            ledger,
+            key,
+            resend_unknown,
+            options,
+            raw=False,
+        )
+
+    @keywords_of(agent_violations)
+    def validate(self, **arguments: Unpack[CreateAgentParams]) -> list[Violation]:
+        """Every way in which an agent's arguments break the rules, without sending anything.
+
+        It takes the agent's arguments as ``create`` does, and checks what ``create`` checks: an empty list means that
+        the request would be sent.
+
+        >>> client.agents.validate(email="no", first_name="Ada", last_name="", profile={})
+        [Violation(pointer='/email', code='invalid_email'), Violation(pointer='/last_name', code='too_short')]
+
+        Args:
+            arguments: ``CreateAgentParams`` lists them all. Leaving out a required one is a violation too.
+        """
+        raise NotImplementedError
+
+
+class AsyncDeals:
+    """Calls on deals; see ``AsyncClient.deals``."""
+
+    __slots__ = ("_service",)
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    @keywords
+    async def retrieve(self, id: str, **options: Unpack[CallOptions]) -> Deal:
+        """Retrieves a deal by its identifier.
+
+        Any string is an identifier, except the empty string, ``.`` and ``..``, which no HTTP client can send, and a
+        string that makes the URL longer than 65,534 characters.
+
+        Args:
+            id: The identifier.
+            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``.
+
+        Raises:
+            NotFoundError: The service knows no such deal.
+            DealkitError: See its subclasses.
+        """
+        return await self._service.send_async(retrieve_deal(id), options)
+
+    @overload
+    def retrieve_many(
+        self,
+        ids: Iterable[str],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        on_error: Literal["raise"] = "raise",
+        progress: Progress = False,
+        **options: Unpack[CallOptions],
+    ) -> AsyncDealIterator[Deal]: ...
+
+    @overload
+    def retrieve_many(
+        self,
+        ids: Iterable[str],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        on_error: Literal["return"],
+        progress: Progress = False,
+        **options: Unpack[CallOptions],
+    ) -> AsyncDealIterator[Deal | DealkitError]: ...
+
+    @keywords
+    def retrieve_many(
+        self,
+        ids: Iterable[str],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        on_error: Literal["raise", "return"] = "raise",
+        progress: Progress = False,
+        **options: Unpack[CallOptions],
+    ) -> AsyncDealIterator[Any]:
+        """Retrieves many deals, a bounded number at a time, as an async iterator.
+
+        Identifiers are taken only as fast as deals are taken, so ``ids`` may be endless. Leaving the loop early
+        cancels the calls in flight.
+
+        Args:
+            ids: The identifiers: any iterable, even an endless generator.
+            concurrency: How many retrievals are in flight at the same time.
+            ordered: Whether the deals come in the order of the identifiers, rather than as they arrive.
+            on_error: ``"raise"`` ends with the first error; ``"return"`` puts the exception in the deal's
+                place, with its ``id`` and ``index``, and goes on.
+            progress: True shows a tqdm bar, or a plain line on standard error if tqdm is not installed; a callable is
+                called with the number of deals so far and the total, if that is known.
+            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
+        """
+        return AsyncDealIterator(self._service, ids, concurrency, ordered, on_error, progress, options, raw=False)
+
+
+class RawAgents:
+    """Calls on agents; see ``Client.with_raw_response.agents``."""
+
+    __slots__ = ("_service",)
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    @keywords
+    def create(
+        self,
+        *,
+        email: str,
+        first_name: str,
+        last_name: str,
+        profile: AgentProfileParams,
+        role: Role | RoleName | Omitted = OMITTED,
+        phone: str | Omitted = OMITTED,
+        image_url: str | None | Omitted = OMITTED,
+        date_of_birth: date | str | None | Omitted = OMITTED,
+        brokerage_id: str | None | Omitted = OMITTED,
+        office_id: str | None | Omitted = OMITTED,
+        collective_id: str | None | Omitted = OMITTED,
+        validate: bool = True,
+        **options: Unpack[CallOptions],
+    ) -> RawResponse[Agent]:
+        """Creates an agent.
+
+        The specification has no idempotency key, so sending a create again can make a second agent. When a call
+        fails, the error's ``outcome`` says whether the agent may exist:
+
+        =============  ================================================  ==================================
+        outcome        when                                              may the agent exist?
+        =============  ================================================  ==================================
+        ``not_sent``   nothing reached the service: the request is not   no
+                       valid, or no connection was made
+        ``rejected``   the service responded that it did not act: a 4xx  no
+                       except 408, or a 307 or 308
+        ``unknown``    no whole response came, or a 408, a 5xx, or       perhaps: find out before you send
+                       another status                                    it again
+        ``succeeded``  a 2xx whose body could not be read, was too       yes: do not send it again
+                       large, or broke off
+        =============  ================================================  ==================================
+
+        Earlier attempts count too: if one of them may have made the service act, the outcome is never ``not_sent`` or
+        ``rejected``.
+
+        Args:
+            email: E-mail address: a bare mailbox such as ``ada@example.com``.
+            first_name: First name, 1 to 255 characters.
+            last_name: Last name, 1 to 255 characters.
+            profile: The profile, with keys in snake_case; it may be empty. ``dealkit.params.untyped_profile`` makes
+                type checkers accept any mapping.
+            role: The role; the service assumes ``Role.AGENT`` if none is sent.
+            phone: Phone number: a plus sign and digits.
+            image_url: URL of a picture. None is sent as null; if omitted, it is not sent.
+            date_of_birth: Date of birth: a date, or a string ``YYYY-MM-DD``.
+            brokerage_id: The brokerage that the agent belongs to.
+            office_id: The office that the agent belongs to.
+            collective_id: The collective that the agent belongs to.
+            validate: Whether the rules are checked before anything is sent. A real service may accept more than the
+                rules allow.
+
+            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``.
+
+        Raises:
+            ValidationError: The request breaks the rules; ``errors`` has every violation.
+            DealkitError: See its subclasses.
+        """
+        given = {**locals()}
+        del email, first_name, last_name, profile, role, phone, image_url, date_of_birth
+        del brokerage_id, office_id, collective_id, given["self"], given["options"]
+        return self._service.send_raw(create_agent(given), options)
+
+    @keywords
+    def create_many(
+        self,
+        rows: Iterable[CreateAgentParams],
+        *,
+        concurrency: int = 8,
+        ordered: bool = True,
+        on_error: Literal["raise", "return"] = "raise",
+        progress: Progress = False,
+        validate: bool = True,
+        ledger: str | PathLike[str] | None = None,
+        key: str | Callable[[CreateAgentParams], str] | None = None,
+        resend_unknown: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> CreationIterator[RawResponse[Agent]]:
+        """Creates many agents, a bounded number at a time, as an iterator of ``Creation``.
+
+        Every row yields exactly one result, with its ``index``. Each create follows the rules of ``create``: it is
+        retried only if it is certain that the service did not act, and the error's ``outcome`` says whether the agent
+        may exist. A row that breaks the rules, or is not a mapping, is never sent: its error is a ``ValidationError``
+        with the outcome ``not_sent``. Rows are taken only as fast as results are taken, so ``rows`` may be endless.
+
+        >>> for creation in client.agents.create_many(rows, on_error="return"):
+        ...     print(creation.index, creation.outcome, creation.agent_id or creation.error)
+
+        To stop early, call ``stop()``, which takes no further rows and lets those in flight finish, or ``cancel()``,
+        which gives up those in flight and returns what is known of each. Both still work after an exception, Ctrl-C
+        included: keep the iterator in a variable.
+
+        With a ledger, a job survives a crash of its process or of the machine: run again over the same rows, it
+        sends those that are new or were not sent, and returns what the ledger says about the others.
+
+        >>> client.agents.create_many(rows, ledger="agents.ndjson", key="email", on_error="return")
+
+        A result that the ledger has from an earlier run is marked ``recorded``. An agent that was created comes back
+        with its ``agent_id``, and a rejected row with a ``RecordedError``, unless the rejection was not due to the
+        content of the row (401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect): then the row is sent again.
+        If it is unknown whether the agent was created, the error is also a ``RecordedError``, with the outcome
+        ``unknown``: find out and note the answer with ``dealkit.ledger.settle``, or resend the row. A row that breaks
+        the rules is not in the ledger, so it is sent once it is corrected; for a row that the service has rejected,
+        use ``settle`` to have it sent again.
+
+        The ledger notes on disk that a row is about to be sent before it is sent, and its result before you receive
+        it: a crash of the process loses nothing, and a crash of the machine loses at most outcomes, which are then
+        unknown. The file holds salted hashes of the keys, so that nobody reads an e-mail address from it by chance;
+        anyone who has the file can still find out whether a key that they guess is in it.
+
+        Args:
+            rows: The agents: any iterable of mappings that ``create(**row)`` accepts; ``CreateAgentParams`` lists the
+                fields.
+            concurrency: How many creates are in flight at the same time.
+            ordered: Whether the results come in the order of the rows, rather than as they arrive.
+            on_error: ``"raise"`` raises the first error, with its ``index``, and sends no further rows; ``"return"``
+                puts it in the ``Creation`` and goes on.
+            progress: True shows a tqdm bar, or a plain line on standard error if tqdm is not installed; a callable is
+                called with the number of results so far and the total, if that is known.
+            validate: Whether the rules are checked before a row is sent.
+            ledger: The file of the job's ledger; it is created if it does not exist. Only one job at a time can have
+                it open, until its iterator has come to the end or is closed.
+            key: How the ledger identifies a row: the field that holds its key, such as ``"email"`` or
+                ``"profile.external_id"``, or a function that returns the key of a row. A key is a str, the same in
+                every run, and different for each row. Name the field if you can: the ledger then refuses a job with
+                other keys, none of whose rows it would recognise, so that every agent would be created again.
+                Required with ``ledger``, and not allowed without.
+            resend_unknown: Whether to send again the rows whose outcome is unknown in the ledger. If an earlier run
+                did create the agent, there are then two.
+            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
+        """
+        given: dict[str, object] = {"rows": rows}
+        del rows
+        return CreationIterator(
+            self._service,
+            given,
+            concurrency,
+            ordered,
+            on_error,
+            progress,
+            validate,
+            ledger,
+            key,
+            resend_unknown,
+            options,
+            raw=True,
+        )
+
+
+class RawDeals:
+    """Calls on deals; see ``Client.with_raw_response.deals``."""
+
+    __slots__ = ("_service",)
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    @keywords
+    def retrieve(self, id: str, **options: Unpack[CallOptions]) -> RawResponse[Deal]:
+        """Retrieves a deal by its identifier.
+
+        Any string is an identifier, except the empty string, ``.`` and ``..``, which no HTTP client can send, and a
+        string that makes the URL longer than 65,534 characters.
+
+        Args:
+            id: The identifier.
+            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``.
+
+        Raises:
+            NotFoundError: The service knows no such deal.
+            DealkitError: See its subclasses.
+        """
+        return self._service.send_raw(retrieve_deal(id), options)
+
+    @overload
+    def retrieve_many(
+        self,
+        ids: Iterable[str],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        on_error: Literal["raise"] = "raise",
+        progress: Progress = False,
+        **options: Unpack[CallOptions],
+    ) -> DealIterator[RawResponse[Deal]]: ...
+
+    @overload
+    def retrieve_many(
+        self,
+        ids: Iterable[str],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        on_error: Literal["return"],
+        progress: Progress = False,
+        **options: Unpack[CallOptions],
+    ) -> DealIterator[RawResponse[Deal] | DealkitError]: ...
+
+    @keywords
+    def retrieve_many(
+        self,
+        ids: Iterable[str],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        on_error: Literal["raise", "return"] = "raise",
+        progress: Progress = False,
+        **options: Unpack[CallOptions],
+    ) -> DealIterator[Any]:
+        """Retrieves many deals, a bounded number at a time, as an iterator.
+
+        Identifiers are taken only as fast as deals are taken, so ``ids`` may be endless. Leaving the loop early
+        cancels the calls in flight.
+
+        Args:
+            ids: The identifiers: any iterable, even an endless generator.
+            concurrency: How many retrievals are in flight at the same time.
+            ordered: Whether the deals come in the order of the identifiers, rather than as they arrive.
+            on_error: ``"raise"`` ends with the first error; ``"return"`` puts the exception in the deal's
+                place, with its ``id`` and ``index``, and goes on.
+            progress: True shows a tqdm bar, or a plain line on standard error if tqdm is not installed; a callable is
+                called with the number of deals so far and the total, if that is known.
+            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
+        """
+        return DealIterator(self._service, ids, concurrency, ordered, on_error, progress, options, raw=True)
+
+
+class AsyncRawAgents:
+    """Calls on agents; see ``AsyncClient.with_raw_response.agents``."""
+
+    __slots__ = ("_service",)
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    @keywords
+    async def create(
+        self,
+        *,
+        email: str,
+        first_name: str,
+        last_name: str,
+        profile: AgentProfileParams,
+        role: Role | RoleName | Omitted = OMITTED,
+        phone: str | Omitted = OMITTED,
+        image_url: str | None | Omitted = OMITTED,
+        date_of_birth: date | str | None | Omitted = OMITTED,
+        brokerage_id: str | None | Omitted = OMITTED,
+        office_id: str | None | Omitted = OMITTED,
+        collective_id: str | None | Omitted = OMITTED,
+        validate: bool = True,
+        **options: Unpack[CallOptions],
+    ) -> RawResponse[Agent]:
+        """Creates an agent.
+
+        The specification has no idempotency key, so sending a create again can make a second agent. When a call
+        fails, the error's ``outcome`` says whether the agent may exist:
+
+        =============  ================================================  ==================================
+        outcome        when                                              may the agent exist?
+        =============  ================================================  ==================================
+        ``not_sent``   nothing reached the service: the request is not   no
+                       valid, or no connection was made
+        ``rejected``   the service responded that it did not act: a 4xx  no
+                       except 408, or a 307 or 308
+        ``unknown``    no whole response came, or a 408, a 5xx, or       perhaps: find out before you send
+                       another status                                    it again
+        ``succeeded``  a 2xx whose body could not be read, was too       yes: do not send it again
+                       large, or broke off
+        =============  ================================================  ==================================
+
+        Earlier attempts count too: if one of them may have made the service act, the outcome is never ``not_sent`` or
+        ``rejected``.
+
+        Args:
+            email: E-mail address: a bare mailbox such as ``ada@example.com``.
+            first_name: First name, 1 to 255 characters.
+            last_name: Last name, 1 to 255 characters.
+            profile: The profile, with keys in snake_case; it may be empty. ``dealkit.params.untyped_profile`` makes
+                type checkers accept any mapping.
+            role: The role; the service assumes ``Role.AGENT`` if none is sent.
+            phone: Phone number: a plus sign and digits.
+            image_url: URL of a picture. None is sent as null; if omitted, it is not sent.
+            date_of_birth: Date of birth: a date, or a string ``YYYY-MM-DD``.
+            brokerage_id: The brokerage that the agent belongs to.
+            office_id: The office that the agent belongs to.
+            collective_id: The collective that the agent belongs to.
+            validate: Whether the rules are checked before anything is sent. A real service may accept more than the
+                rules allow.
+
+            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``.
+
+        Raises:
+            ValidationError: The request breaks the rules; ``errors`` has every violation.
+            DealkitError: See its subclasses.
+        """
+        given = {**locals()}
+        del email, first_name, last_name, profile, role, phone, image_url, date_of_birth
+        del brokerage_id, office_id, collective_id, given["self"], given["options"]
+        return await self._service.send_raw_async(create_agent(given), options)
+
+    @keywords
+    def create_many(
+        self,
+        rows: Iterable[CreateAgentParams],
+        *,
+        concurrency: int = 8,
+        ordered: bool = True,
+        on_error: Literal["raise", "return"] = "raise",
+        progress: Progress = False,
+        validate: bool = True,
+        ledger: str | PathLike[str] | None = None,
+        key: str | Callable[[CreateAgentParams], str] | None = None,
+        resend_unknown: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> AsyncCreationIterator[RawResponse[Agent]]:
+        """Creates many agents, a bounded number at a time, as an async iterator of ``Creation``.
+
+        Every row yields exactly one result, with its ``index``. Each create follows the rules of ``create``: it is
+        retried only if it is certain that the service did not act, and the error's ``outcome`` says whether the agent
+        may exist. A row that breaks the rules, or is not a mapping, is never sent: its error is a ``ValidationError``
+        with the outcome ``not_sent``. Rows are taken only as fast as results are taken, so ``rows`` may be endless.
+
+        >>> async for creation in client.agents.create_many(rows, on_error="return"):
+        ...     print(creation.index, creation.outcome, creation.agent_id or creation.error)
+
+        To stop early, call ``stop()``, which takes no further rows and lets those in flight finish, or ``cancel()``,
+        which gives up those in flight and returns what is known of each. Both still work after an exception, Ctrl-C
+        included: keep the iterator in a variable.
+
+        With a ledger, a job survives a crash of its process or of the machine: run again over the same rows, it
+        sends those that are new or were not sent, and returns what the ledger says about the others.
+
+        >>> client.agents.create_many(rows, ledger="agents.ndjson", key="email", on_error="return")
+
+        A result that the ledger has from an earlier run is marked ``recorded``. An agent that was created comes back
+        with its ``agent_id``, and a rejected row with a ``RecordedError``, unless the rejection was not due to the
+        content of the row (401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect): then the row is sent again.
+        If it is unknown whether the agent was created, the error is also a ``RecordedError``, with the outcome
+        ``unknown``: find out and note the answer with ``dealkit.ledger.settle``, or resend the row. A row that breaks
+        the rules is not in the ledger, so it is sent once it is corrected; for a row that the service has rejected,
+        use ``settle`` to have it sent again.
+
+        The ledger notes on disk that a row is about to be sent before it is sent, and its result before you receive
+        it: a crash of the process loses nothing, and a crash of the machine loses at most outcomes, which are then
+        unknown. The file holds salted hashes of the keys, so that nobody reads an e-mail address from it by chance;
+        anyone who has the file can still find out whether a key that they guess is in it.
+
+        Args:
+            rows: The agents: any iterable of mappings that ``create(**row)`` accepts; ``CreateAgentParams`` lists the
+                fields.
+            concurrency: How many creates are in flight at the same time.
+            ordered: Whether the results come in the order of the rows, rather than as they arrive.
+            on_error: ``"raise"`` raises the first error, with its ``index``, and sends no further rows; ``"return"``
+                puts it in the ``Creation`` and goes on.
+            progress: True shows a tqdm bar, or a plain line on standard error if tqdm is not installed; a callable is
+                called with the number of results so far and the total, if that is known.
+            validate: Whether the rules are checked before a row is sent.
+            ledger: The file of the job's ledger; it is created if it does not exist. Only one job at a time can have
+                it open, until its iterator has come to the end or is closed.
+            key: How the ledger identifies a row: the field that holds its key, such as ``"email"`` or
+                ``"profile.external_id"``, or a function that returns the key of a row. A key is a str, the same in
+                every run, and different for each row. Name the field if you can: the ledger then refuses a job with
+                other keys, none of whose rows it would recognise, so that every agent would be created again.
+                Required with ``ledger``, and not allowed without.
+            resend_unknown: Whether to send again the rows whose outcome is unknown in the ledger. If an earlier run
+                did create the agent, there are then two.
+            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
+        """
+        given: dict[str, object] = {"rows": rows}
+        del rows
+        return AsyncCreationIterator(
+            self._service,
+            given,
+            concurrency,
+            ordered,
+            on_error,
+            progress,
+            validate,
+            ledger,
+            key,
+            resend_unknown,
+            options,
+            raw=True,
+        )
+
+
+class AsyncRawDeals:
+    """Calls on deals; see ``AsyncClient.with_raw_response.deals``."""
+
+    __slots__ = ("_service",)
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    @keywords
+    async def retrieve(self, id: str, **options: Unpack[CallOptions]) -> RawResponse[Deal]:
+        """Retrieves a deal by its identifier.
+
+        Any string is an identifier, except the empty string, ``.`` and ``..``, which no HTTP client can send, and a
+        string that makes the URL longer than 65,534 characters.
+
+        Args:
+            id: The identifier.
+            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``.
+
+        Raises:
+            NotFoundError: The service knows no such deal.
+            DealkitError: See its subclasses.
+        """
+        return await self._service.send_raw_async(retrieve_deal(id), options)
+
+    @overload
+    def retrieve_many(
+        self,
+        ids: Iterable[str],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        on_error: Literal["raise"] = "raise",
+        progress: Progress = False,
+        **options: Unpack[CallOptions],
+    ) -> AsyncDealIterator[RawResponse[Deal]]: ...
+
+    @overload
+    def retrieve_many(
+        self,
+        ids: Iterable[str],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        on_error: Literal["return"],
+        progress: Progress = False,
+        **options: Unpack[CallOptions],
+    ) -> AsyncDealIterator[RawResponse[Deal] | DealkitError]: ...
+
+    @keywords
+    def retrieve_many(
+        self,
+        ids: Iterable[str],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        on_error: Literal["raise", "return"] = "raise",
+        progress: Progress = False,
+        **options: Unpack[CallOptions],
+    ) -> AsyncDealIterator[Any]:
+        """Retrieves many deals, a bounded number at a time, as an async iterator.
+
+        Identifiers are taken only as fast as deals are taken, so ``ids`` may be endless. Leaving the loop early
+        cancels the calls in flight.
+
+        Args:
+            ids: The identifiers: any iterable, even an endless generator.
+            concurrency: How many retrievals are in flight at the same time.
+            ordered: Whether the deals come in the order of the identifiers, rather than as they arrive.
+            on_error: ``"raise"`` ends with the first error; ``"return"`` puts the exception in the deal's
+                place, with its ``id`` and ``index``, and goes on.
+            progress: True shows a tqdm bar, or a plain line on standard error if tqdm is not installed; a callable is
+                called with the number of deals so far and the total, if that is known.
+            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
+        """
+        return AsyncDealIterator(self._service, ids, concurrency, ordered, on_error, progress, options, raw=True)

@@ -1,0 +1,1 @@
+"""What everything here is made of: arguments, options, failures, and what no frame may hold."""

@@ -1,0 +1,188 @@
+"""The options of a client and of a call; each is stated here once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from typing import Any, Final, TypedDict
+
+from dealkit._core.arguments import file_path
+from dealkit._core.keywords import keywords
+
+Pairs = Mapping[str, str] | Iterable[tuple[str, str]]
+"""Names and values: a mapping, or pairs where a name comes more than once."""
+
+Path = str | PathLike[str]
+"""The path of a file."""
+
+
+class Timeout:
+    """The time limits, in seconds. A limit that is not given keeps its default.
+
+    ``connect`` bounds making a connection (5), ``attempt`` one attempt, connecting included (30), and
+    ``total`` the whole call, all attempts included (60).
+    """
+
+    __slots__ = ("attempt", "connect", "total")
+
+    @keywords
+    def __init__(
+        self,
+        *,
+        connect: float | None = None,
+        attempt: float | None = None,
+        total: float | None = None,
+    ) -> None:
+        self.connect: Final = connect
+        self.attempt: Final = attempt
+        self.total: Final = total
+
+    def _key(self) -> tuple[float | None, float | None, float | None]:
+        return (self.connect, self.attempt, self.total)
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Timeout) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_timeout, self._key())
+
+    def __repr__(self) -> str:
+        return f"Timeout(connect={self.connect}, attempt={self.attempt}, total={self.total})"
+
+
+def _timeout(connect: float | None, attempt: float | None, total: float | None) -> Timeout:
+    return Timeout(connect=connect, attempt=attempt, total=total)
+
+
+class ClientOptions(TypedDict, total=False):
+    """The options of a client, all keywords of its constructor and of ``with_options``. None is the default."""
+
+    base_url: str | None
+    """The service's address, without ``/v1``. Default: the environment variable ``DEALKIT_BASE_URL``."""
+    service_key: str | None
+    """The key issued to the caller. Default: ``DEALKIT_SERVICE_KEY``."""
+    timeout: float | Timeout | None
+    """The time limit of a call in seconds, all attempts included (60), or a ``Timeout``."""
+    max_retries: int | None
+    """How many times a request is retried after the first attempt (2)."""
+    rate_limit: float | None
+    """The maximum number of requests per second, over all calls of the client and all their attempts; 0.5 is one
+    every two seconds. Calls wait for their turn, first come, first served, within their time limit. Default: no
+    limit."""
+    headers: Pairs | None
+    """Headers to send on every request."""
+    proxy: str | None
+    """A proxy to use, such as ``http://proxy.example.com:3128``, instead of the one that the environment names. A
+    service on a loopback address is always called directly."""
+    ca_file: Path | None
+    """A file of certificates (PEM) whose issuers are trusted, in addition to those that the system trusts."""
+    client_cert: Path | tuple[Path, Path] | None
+    """The certificate to present to a service that asks for one (mutual TLS): a file that holds it and its private
+    key (PEM, without a password), or the two files ``(certificate, key)``."""
+    max_idle_connections: int | None
+    """How many idle connections are kept for the next call (64)."""
+    max_response_bytes: int | None
+    """The largest response body that is read, in bytes (64 MiB)."""
+    allow_http: bool | None
+    """Allows plain ``http`` to a host other than this machine. Anyone on the network path can then read the service
+    key."""
+    user_agent: str | None
+    """The ``User-Agent`` header. Default: ``dealkit/`` and the version."""
+
+
+class CallOptions(TypedDict, total=False):
+    """The options of a call: keywords that every call takes, and that override the client's own. None keeps the
+    client's."""
+
+    extra_headers: Pairs | None
+    """Headers to send in addition to the client's; they replace those of the same name."""
+    timeout: float | None
+    """The time limit of the call in seconds, all attempts included."""
+    max_retries: int | None
+    """How many times the request is retried after the first attempt."""
+
+
+class Omitted:
+    """The type of ``OMITTED``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "OMITTED"
+
+    def __reduce__(self) -> str:
+        return "OMITTED"
+
+
+OMITTED: Final = Omitted()
+"""The default of an argument that is not sent. Omitting an argument is not the same as None, which is sent as null."""
+
+
+def check_names(what: str, options: Mapping[str, Any], known: type[Any]) -> None:
+    """Refuses an unknown option, in Python's own words."""
+    for name in options:
+        if name not in known.__annotations__:
+            raise TypeError(f"{what} got an unexpected keyword argument {name!r}")
+
+
+def client_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a client as the native half takes them."""
+    settings = {name: value for name, value in options.items() if value is not None}
+    timeout = settings.pop("timeout", None)
+    if isinstance(timeout, Timeout):
+        settings.update(connect=timeout.connect, attempt=timeout.attempt, timeout=timeout.total)
+    elif timeout is not None:
+        settings["timeout"] = timeout
+    for name in ("connect", "attempt", "timeout", "rate_limit"):
+        if name in settings:
+            settings[name] = _float(settings[name])
+    if "headers" in settings:
+        settings["headers"] = pairs("headers", settings["headers"])
+    if "ca_file" in settings:
+        settings["ca_file"] = [file_path("ca_file", settings["ca_file"])]
+    if "client_cert" in settings:
+        given = settings["client_cert"]
+        if isinstance(given, tuple | list) and len(given) == 2:
+            certificate, key = given
+            # The key first: if the certificate's file holds a key too, that is not the one that is meant.
+            settings["client_cert"] = [file_path("client_cert", key), file_path("client_cert", certificate)]
+        else:
+            settings["client_cert"] = [file_path("client_cert", given, " or a pair of them")]
+    return settings
+
+
+def call_settings(options: CallOptions) -> dict[str, Any]:
+    """The options of a call as the native half takes them."""
+    settings: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    if "timeout" in settings:
+        settings["timeout"] = _float(settings["timeout"])
+    if "extra_headers" in settings:
+        settings["extra_headers"] = pairs("extra_headers", settings["extra_headers"])
+    return settings
+
+
+def _float(value: Any) -> Any:
+    """A number of any class as a float; the native half refuses anything else."""
+    is_other_number = not isinstance(value, bool | int | float | str) and hasattr(type(value), "__float__")
+    return float(value) if is_other_number else value
+
+
+def pairs(what: str, value: Any) -> list[tuple[Any, Any]]:
+    """The items of a mapping, or the pairs that an iterable holds."""
+    if value is None:
+        return []
+    if hasattr(value, "items"):
+        return list(value.items())
+    wrong = f"{what} must be a mapping or an iterable of pairs, not"
+    if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
+        raise TypeError(f"{wrong} {type(value).__name__}")
+    found = list(value)
+    for pair in found:
+        if not isinstance(pair, tuple | list):
+            raise TypeError(f"{wrong} a {type(value).__name__} that holds a {type(pair).__name__}")
+        if len(pair) != 2:
+            raise TypeError(f"{wrong} a {type(value).__name__} that holds a {type(pair).__name__} of {len(pair)}")
+    return [(name, value) for name, value in found]

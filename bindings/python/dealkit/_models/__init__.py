@@ -1,0 +1,1 @@
+"""The response types and the request."""

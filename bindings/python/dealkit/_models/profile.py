@@ -1,0 +1,46 @@
+"""The profile of an agent to create."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypedDict, cast
+
+from dealkit._models.typed_dict import known_to_pydantic
+
+__all__ = ["AgentProfileParams", "untyped_profile"]
+
+
+class AgentProfileParams(TypedDict, total=False):
+    """The profile of an agent to create: every documented field, each optional.
+
+    The keys are the specification's names in snake_case: ``external_id`` is sent as ``externalId``. A key
+    that is not listed here is sent as it is; ``dealkit.params.untyped_profile`` lets it pass type checkers.
+    """
+
+    tier: str
+    id: str
+    user_id: str
+    partner_uuid: str
+    partner_office_id: str
+    partner_mls_agent_id: str
+    partner_mls_id: str
+    partner_status: str
+    mls_id: str
+    onboarding_complete: bool
+    processor_connected_account_id: str
+    processor_onboarding_complete: bool
+    client_metadata: Mapping[str, object]
+    external_id: str
+
+
+def untyped_profile(fields: Mapping[str, object], /) -> AgentProfileParams:
+    """A profile whose fields type checkers do not check, for undocumented fields and for mappings of any kind.
+
+    >>> profile = untyped_profile({"tier": "A", "something_new": 5})
+
+    Nothing is converted or checked here: that is done when the agent is created.
+    """
+    return cast(AgentProfileParams, fields)
+
+
+known_to_pydantic(AgentProfileParams, is_request=False)

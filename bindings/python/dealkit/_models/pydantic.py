@@ -1,0 +1,293 @@
+"""The hooks that pydantic calls on the models and on the arguments of requests. Imported when pydantic calls one.
+
+The core decides how a document is read and what a request may hold: the pydantic schemas here only describe that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import partial, update_wrapper
+from math import isfinite
+from typing import Any, get_type_hints
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
+
+from dealkit import _native
+from dealkit._core.plain import plain
+from dealkit._models.agent_request import agent_violations
+from dealkit.exceptions import Violation
+
+Location = tuple[str | int, ...]
+
+_EXACTLY = "the text of to_json(), which is exact"
+
+# The number of digits up to which any decimal number survives conversion to a binary float and back.
+_CERTAIN_DIGITS = 15
+
+_DESCRIBED: dict[str, Callable[[], CoreSchema]] = {
+    "text": core_schema.str_schema,
+    "role": core_schema.str_schema,
+    "boolean": core_schema.bool_schema,
+    "integer": core_schema.int_schema,
+    "decimal": core_schema.decimal_schema,
+    "date": core_schema.date_schema,
+    "timestamp": core_schema.datetime_schema,
+    "object": lambda: core_schema.dict_schema(core_schema.str_schema()),
+    "strings": lambda: core_schema.dict_schema(core_schema.str_schema(), core_schema.str_schema()),
+}
+
+
+def model_schema(model: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    """The schema of a model: an instance or a document as a mapping, written to JSON as the service writes it."""
+    fields = {}
+    for _, wire, kind, need, _, _ in model.__dealkit_fields__:
+        schema = _described(kind, handler)
+        fields[wire] = core_schema.typed_dict_field(
+            schema if need == "required" else core_schema.nullable_schema(schema), required=need == "required"
+        )
+    return core_schema.no_info_wrap_validator_function(
+        _named(_validated, model),
+        core_schema.typed_dict_schema(fields, cls=model, extra_behavior="allow"),
+        ref=_reference(model),
+        serialization=core_schema.plain_serializer_function_ser_schema(_serialized, info_arg=True),
+    )
+
+
+def _named(validate: Callable[..., Any], of_class: Any) -> Callable[..., Any]:
+    """The validator of a class, with the class's name, which pydantic shows in its texts."""
+    return update_wrapper(partial(validate, of_class), of_class, ("__name__", "__qualname__"), ())
+
+
+def _described(kind: str, handler: GetCoreSchemaHandler) -> CoreSchema:
+    if kind.startswith("["):
+        return core_schema.list_schema(_described(kind[1:-1], handler))
+    of = _DESCRIBED.get(kind)
+    return handler.generate_schema(getattr(_native, kind)) if of is None else of()
+
+
+def _reference(of_class: Any) -> str:
+    # It begins with the name that the definition has in a JSON schema.
+    return f"dealkit.{of_class.__name__}:{id(of_class)}"
+
+
+def describe_model(model: Any, schema: JsonSchemaValue, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    """The JSON schema of a model, with the description of each field from the table of its fields."""
+    described = handler.resolve_ref_schema(schema)
+    properties = described["properties"]
+    for _, wire, kind, need, _, doc in model.__dealkit_fields__:
+        field = properties[wire]
+        if handler.mode == "serialization" and need == "optional":
+            # A missing value is not written, and a written value is never null.
+            field |= _without_null(field)
+        if handler.mode == "serialization" and (need == "nullable" or kind.startswith("[") or kind == "strings"):
+            described.setdefault("required", []).append(wire)
+        field.pop("title", None)
+        field["description"] = doc
+    return schema
+
+
+def _without_null(schema: JsonSchemaValue) -> JsonSchemaValue:
+    options = [option for option in schema.pop("anyOf") if option != {"type": "null"}]
+    return options[0] if len(options) == 1 else {"anyOf": options}
+
+
+def _validated(model: Any, value: Any, _: object) -> Any:
+    if isinstance(value, model):
+        return value
+    if not isinstance(value, Mapping):
+        raise _refused(model, [("model_type", f"Input should be a {model.__name__} or an object", ())])
+    json_text = _native.json_text(model.__name__, _document(model, value, ()))
+    if isinstance(json_text, _native.Failure):
+        raise _refused(model, [("dealkit_decode", "Input contains a value that cannot be written as JSON", ())])
+    outcome = model._read(json_text)
+    if not isinstance(outcome, _native.Failure):
+        return outcome
+    _, text, place = outcome.parts()
+    path: str = place["path"]
+    location = tuple(int(name) if name.isdecimal() else name for name in re.findall(r"[^.\[\]]+", path))
+    raise _refused(model, [("dealkit_decode", text.removeprefix(f"at {path}: "), location)])
+
+
+def _refused(of_class: Any, problems: Iterable[tuple[str, str, Location]]) -> ValidationError:
+    """The error that says what is wrong, and where. The input, which pydantic shows in its texts, may be personal."""
+    details: list[Any] = [
+        InitErrorDetails(type=_custom(kind, text), loc=location, input="<hidden>") for kind, text, location in problems
+    ]
+    return ValidationError.from_exception_data(of_class.__name__, details)
+
+
+def _custom(kind: Any, text: Any) -> PydanticCustomError:
+    # pydantic asks for literals so that they can be translated; there are no translations.
+    return PydanticCustomError(kind, text)
+
+
+def _document(model: Any, given: Mapping[Any, Any], at: Location) -> dict[Any, Any]:
+    """The JSON document of a mapping."""
+    kinds = {wire: kind for _, wire, kind, *_ in model.__dealkit_fields__}
+    return {
+        wire: _json_value(model, kinds.get(wire, "object"), value, (*at, wire if wire in kinds else "*"))
+        for wire, value in given.items()
+    }
+
+
+def _json_value(model: Any, kind: str, value: Any, at: Location) -> Any:
+    if kind.startswith("[") and isinstance(value, list | tuple):
+        return [_json_value(model, kind[1:-1], item, (*at, index)) for index, item in enumerate(value)]
+    if kind[0].isupper():
+        of_class = getattr(_native, kind)
+        if isinstance(value, of_class):
+            return _native.RawJson(value.to_json())
+        return _document(of_class, value, at) if isinstance(value, Mapping) else plain(value)
+    if kind == "decimal" and isinstance(value, str):
+        return _number(value)
+    if kind == "timestamp" and isinstance(value, datetime):
+        return _moment(model, value, at)
+    if kind == "date" and isinstance(value, date) and not isinstance(value, datetime):
+        return value.isoformat()
+    value = plain(value)
+    if _has_lost_digits(value):
+        text = "A number has lost digits as a float: send a string, or read the JSON with from_json"
+        raise _refused(model, [("dealkit_inexact", text, at)])
+    return value
+
+
+def _moment(model: Any, value: datetime, at: Location) -> str:
+    if value.utcoffset() is None:
+        raise _refused(model, [("timezone_aware", "Input should have a time zone", at)])
+    try:
+        return value.astimezone(UTC).isoformat()
+    except OverflowError:
+        raise _refused(model, [("dealkit_decode", "Input should be in the years 1 to 9999 in UTC", at)]) from None
+
+
+def _number(text: str) -> Any:
+    """The number in a text; any other text is returned as it is, and the reader refuses it."""
+    try:
+        return _native.RawJson(text) if text[:1] in tuple("-0123456789") else text
+    except ValueError:
+        return text
+
+
+def _has_lost_digits(value: Any) -> bool:
+    """Whether a value holds a float from which the original number cannot be recovered."""
+    seen = set()
+    rest = [value]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, float) and not _is_certain(value):
+            return True
+        if isinstance(value, dict | list) and id(value) not in seen:
+            seen.add(id(value))
+            rest.extend(value.values() if isinstance(value, dict) else value)
+    return False
+
+
+def _is_certain(number: float) -> bool:
+    digits = Decimal(repr(number)).normalize().as_tuple().digits
+    return isfinite(number) and len(digits) <= _CERTAIN_DIGITS
+
+
+def _serialized(model: Any, info: core_schema.SerializationInfo[Any]) -> dict[str, Any]:
+    if not info.mode_is_json():
+        return _python_form(model)
+    try:
+        return _json_form(model, json.loads(model.to_json(), parse_float=_Digits))
+    except RecursionError:
+        reason = f"an undocumented field is nested too deep for pydantic: send {_EXACTLY}"
+    except ValueError as error:
+        reason = str(error)
+    # Raised here, so that no frame that the error leaves holds the document in a variable.
+    raise ValueError(reason)
+
+
+def _python_form(model: Any) -> dict[str, Any]:
+    """The document with Python's values: undocumented fields next to the others, as in pydantic's own models."""
+    form = dict(model.extra)
+    for name, wire, kind, *_ in model.__dealkit_fields__:
+        value = getattr(model, name)
+        if kind.startswith("["):
+            form[wire] = [_python_form(item) for item in value]
+        elif isinstance(value, Mapping):
+            form[wire] = dict(value)
+        else:
+            form[wire] = _python_form(value) if kind[0].isupper() and value is not None else value
+    return form
+
+
+class _Digits(str):
+    """The text of a number that is not an integer."""
+
+
+def _json_form(model: Any, document: dict[str, Any]) -> dict[str, Any]:
+    """The document with its decimal numbers as strings, which no reader rounds."""
+    kinds = {wire: kind for _, wire, kind, *_ in model.__dealkit_fields__}
+    return {wire: _json_safe(kinds.get(wire, "object"), value) for wire, value in document.items()}
+
+
+def _json_safe(kind: str, value: Any) -> Any:
+    if kind == "decimal":
+        return str(value)
+    if kind.startswith("["):
+        return [_json_safe(kind[1:-1], item) for item in value]
+    if kind[0].isupper():
+        return _json_form(getattr(_native, kind), value)
+    return _undocumented(value)
+
+
+def _undocumented(value: Any) -> Any:
+    """A value with its numbers as numbers, as the service has them. A number that no float can represent is refused."""
+    if isinstance(value, dict):
+        return {name: _undocumented(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_undocumented(item) for item in value]
+    if not isinstance(value, _Digits):
+        return value
+    number = float(value)
+    if not isfinite(number) or Decimal(repr(number)) != Decimal(value):
+        raise ValueError(f"an undocumented number has more digits than pydantic writes: send {_EXACTLY}")
+    return number
+
+
+def params_schema(typed_dict: Any, is_request: bool, handler: GetCoreSchemaHandler) -> CoreSchema:
+    """The schema of the arguments of a request, checked by the core, or of a part of them, checked by their types."""
+    fields = {
+        name: core_schema.typed_dict_field(handler.generate_schema(hint), required=name in typed_dict.__required_keys__)
+        for name, hint in get_type_hints(typed_dict).items()
+    }
+    if not is_request:
+        return core_schema.typed_dict_schema(fields, cls=typed_dict, extra_behavior="allow", ref=_reference(typed_dict))
+    return core_schema.no_info_wrap_validator_function(
+        _named(_checked, typed_dict),
+        core_schema.typed_dict_schema(fields, cls=typed_dict, extra_behavior="forbid"),
+        ref=_reference(typed_dict),
+    )
+
+
+def _checked(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:
+    """The arguments, if they follow every rule of the core."""
+    if not isinstance(value, Mapping):
+        raise _refused(typed_dict, [("dict_type", "Input should be an object", ())])
+    known = {name: item for name, item in value.items() if name in typed_dict.__annotations__}
+    problems: list[tuple[str, str, Location]] = [
+        ("extra_forbidden", "Extra inputs are not permitted", (str(name),)) for name in value if name not in known
+    ]
+    try:
+        violations = agent_violations({**known})
+    except (TypeError, ValueError) as error:
+        problems.append(("dealkit_invalid", str(error), ()))
+    else:
+        problems += [(violation.code, violation.detail, _location(violation)) for violation in violations]
+    if problems:
+        raise _refused(typed_dict, problems)
+    return known
+
+
+def _location(violation: Violation) -> Location:
+    masked = _native.violation_texts(*violation)[0]
+    return tuple(int(name) if name.isdecimal() else name for name in masked.split("/")[1:])

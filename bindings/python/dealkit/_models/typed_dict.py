@@ -1,0 +1,22 @@
+"""Makes a TypedDict of dealkit known to pydantic, since such a class cannot have methods."""
+
+from __future__ import annotations
+
+# For type checkers only: importing typing takes longer than importing all of dealkit.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def known_to_pydantic(typed_dict: Any, is_request: bool) -> None:
+    """Makes pydantic ask dealkit how to validate it: as the arguments of a request, or as a part of them.
+
+    On its own, pydantic refuses `typing.TypedDict` before Python 3.12.
+    """
+
+    def schema(cls: Any, source: Any, handler: Any, /) -> Any:
+        from dealkit._models.pydantic import params_schema
+
+        return params_schema(cls, is_request, handler)
+
+    typed_dict.__get_pydantic_core_schema__ = classmethod(schema)

@@ -1,0 +1,83 @@
+"""OpenTelemetry, if the program uses it: a client span for each call, and the headers that propagate its trace.
+
+No part of it is imported before the program imports it: until then, nobody can have set a provider or a span.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from dealkit import __version__
+from dealkit._observe.log import report
+
+# For type checkers only: importing typing takes longer than importing all of dealkit.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    # A call's method, template, host and port.
+    Description = tuple[str, str, str, int]
+
+
+class _Known:
+    """The tracer, cached with the provider that it came from."""
+
+    provider: Any = None
+    tracer: Any = None
+
+
+def _tracer(trace: Any) -> Any:
+    provider = trace.get_tracer_provider()
+    if _Known.provider is not provider:
+        _Known.tracer = provider.get_tracer("dealkit", __version__)
+        _Known.provider = provider
+    return _Known.tracer
+
+
+def is_used() -> bool:
+    """Whether the program has imported it."""
+    return "opentelemetry.trace" in sys.modules
+
+
+def start(description: Description) -> tuple[Any, list[tuple[str, str]]]:
+    """A span for a call, and the headers that identify it; None if nobody traces."""
+    trace: Any = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return None, []
+    method, template, address, port = description
+    try:
+        attributes = {
+            "http.request.method": method,
+            "url.template": template,
+            "server.address": address,
+            "server.port": port,
+        }
+        kind = trace.SpanKind.CLIENT
+        span = _tracer(trace).start_span(f"{method} {template}", kind=kind, attributes=attributes)
+        if not span.get_span_context().is_valid:
+            return None, []
+        from opentelemetry.propagate import inject
+
+        headers: dict[str, str] = {}
+        inject(headers, trace.set_span_in_context(span))
+        return span, [*headers.items()]
+    except Exception:
+        # If a sampler or processor of the program raises, the call must not fail.
+        report()
+        return None, []
+
+
+def end(span: Any, fields: dict[str, Any]) -> None:
+    """Ends the span of a call with the fields that were traced when the call ended."""
+    try:
+        attempts, error = fields["dealkit.attempts"] or 1, fields["error.type"]
+        if (status := fields["http.response.status_code"]) is not None:
+            span.set_attribute("http.response.status_code", status)
+        if attempts > 1:
+            span.set_attribute("http.request.resend_count", attempts - 1)
+        if error is not None:
+            span.set_attribute("error.type", error)
+            span.set_status(sys.modules["opentelemetry.trace"].StatusCode.ERROR)
+        span.end()
+    except Exception:
+        report()

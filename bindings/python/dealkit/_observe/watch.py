@@ -1,0 +1,117 @@
+"""Calls that are watched: by the log of the program, by OpenTelemetry, or by both.
+
+Each call is logged, and its span ended, where it was made: that is where the program's own context is the right one.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from dealkit import _native
+from dealkit._core.failure import unwrap
+from dealkit._observe import log, trace
+
+# For type checkers only: importing typing takes longer than importing all of dealkit.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+    from typing import Any, Self
+
+    from dealkit._observe.trace import Description
+
+# How often the log of an awaited call is flushed while it is in flight, in seconds.
+_INTERVAL = 0.25
+
+
+class Watched:
+    """A call that is watched."""
+
+    __slots__ = ("_began", "_description", "_end", "_level", "_span", "native")
+
+    def __init__(self, level: int, description: Description | None, span: Any, headers: list[tuple[str, str]]) -> None:
+        self.native = unwrap(_native.watch(level if span is None else log.INFO, headers))
+        self._level, self._description, self._span = level, description, span
+        self._began = monotonic()
+        # What was traced when the call ended.
+        self._end: dict[str, Any] | None = None
+
+    def flush(self) -> None:
+        """Logs what has been traced since the last time."""
+        for level, fields in unwrap(self.native.take()):
+            if "dealkit.duration" in fields:
+                # Not logged yet: reading the response, which comes afterwards, may fail.
+                self._end = fields
+            elif level >= self._level:
+                log.write(level, fields)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        self.end(error)
+
+    def end(self, error: BaseException | None) -> None:
+        """The call has ended, with this exception if there is one."""
+        self.flush()
+        if self._description is None:
+            return  # Only retries are of interest.
+        fields = self._end or self._cancelled(self._description, error)
+        if error is not None and fields["error.type"] is None:
+            from dealkit.exceptions import DecodeError
+
+            if isinstance(error, DecodeError):
+                fields |= {"error.type": "decode", "dealkit.outcome": error.outcome}
+        if self._level <= log.INFO:
+            log.write(log.INFO, fields)
+        if self._span is not None:
+            trace.end(self._span, fields)
+
+    def _cancelled(self, description: Description, error: BaseException | None) -> dict[str, Any]:
+        """What the native half would trace for a cancelled call, if it has not done so yet."""
+        method, template, *_ = description
+        return {
+            "http.request.method": method,
+            "url.template": template,
+            "http.response.status_code": None,
+            "error.type": "cancelled",
+            # For a create that was given up, it is known how far it had got.
+            "dealkit.outcome": getattr(error, "outcome", "unknown"),
+            "dealkit.request_id": None,
+            "dealkit.attempts": getattr(error, "attempts", None),
+            "dealkit.duration": monotonic() - self._began,
+        }
+
+
+def begin(describe: Callable[..., Any], *given: Any) -> Watched | None:
+    """Begins to watch a call, if anybody is watching; ``describe`` gives its method, template, host and port."""
+    level = log.level()
+    is_traced = trace.is_used()
+    if level == log.NEVER and not is_traced:
+        return None
+    description = unwrap(describe(*given)) if level <= log.INFO or is_traced else None
+    span, headers = trace.start(description) if description is not None else (None, [])
+    if span is None and level == log.NEVER:
+        return None
+    return Watched(level, description, span, headers)
+
+
+def described(description: Description) -> Description:
+    """A ``describe`` for a call whose description is known."""
+    return description
+
+
+class Flushing:
+    """Flushes on an event loop, again and again, in the context of the waiting task."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, flush: Callable[[], None]) -> None:
+        self._loop, self._flush = loop, flush
+        self._timer = loop.call_later(_INTERVAL, self._run)
+
+    def _run(self) -> None:
+        self._flush()
+        self._timer = self._loop.call_later(_INTERVAL, self._run)
+
+    def close(self) -> None:
+        """Stops flushing."""
+        self._timer.cancel()

@@ -1,0 +1,1 @@
+"""The sandbox, and errors made for tests."""

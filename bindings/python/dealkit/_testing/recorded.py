@@ -1,0 +1,106 @@
+"""What a sandbox recorded: the requests, and the agents that were created."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+from dealkit import Agent
+from dealkit._core.headers import Headers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedRequest:
+    """A request that a sandbox received. Its ``repr`` leaves out what may be personal."""
+
+    number: int
+    """The number of the request, from 1, counting all requests."""
+    at: datetime = field(repr=False)
+    """When it arrived, in UTC."""
+    method: str
+    """The method, such as ``POST``."""
+    path_template: str
+    """The path with placeholders, such as ``/v1/deals/{id}``; ``(unknown)`` if there is no such path."""
+    path: str = field(repr=False)
+    """The path as it was sent, such as ``/v1/deals/d_1``."""
+    query: str | None = field(repr=False)
+    """The part after the question mark."""
+    headers: Headers = field(repr=False, hash=False)
+    """The headers, with case-insensitive names. Those that hold secrets (``x-service-key``, ``authorization``,
+    ``cookie`` and the like) are ``<redacted>``."""
+    body: bytes = field(repr=False)
+    """The body, or the first MiB of a very long one. Empty if the server responded without reading it."""
+    body_bytes: int = field(repr=False)
+    """How long the body was, in bytes."""
+    status: int | None
+    """The status of the response, or None if none was sent: not yet, or because the connection was cut first."""
+    duration: float
+    """The seconds from receiving the request's head until the response was ready to be sent."""
+    request_id: str
+    """The id of the request, which the response carried in ``x-request-id``."""
+    fault: str | None
+    """The fault that was applied to it, such as ``status=503; retry_after=1``."""
+
+
+def recorded(fields: dict[str, Any]) -> RecordedRequest:
+    """A request, from the fields that the native half reports."""
+    at, headers = datetime.fromtimestamp(fields.pop("at"), UTC), Headers(fields.pop("headers"))
+    return RecordedRequest(at=at, headers=headers, **fields)
+
+
+class CreatedAgent:
+    """An agent that was created. It has the attributes of the ``Agent`` in the response, and compares equal to it.
+
+    >>> from dealkit import Client
+    >>> from dealkit.testing import Sandbox
+    >>> with Sandbox() as sandbox, Client(base_url=sandbox.url, service_key=sandbox.service_key) as client:
+    ...     ada = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
+    ...     agent = client.agents.create(**ada, phone="+15555550100")
+    ...     assert sandbox.agents == [agent]
+    ...     created = sandbox.agents[0]
+    >>> created.first_name
+    'Ada'
+    >>> created.sent["phone"]  # no response shows it
+    '+15555550100'
+    """
+
+    __slots__ = ("_agent", "_sent")
+
+    def __init__(self, agent: Agent, sent: Mapping[str, Any]) -> None:
+        self._agent = agent
+        self._sent = MappingProxyType({**sent})
+
+    @property
+    def agent(self) -> Agent:
+        """The agent, as the response showed it."""
+        return self._agent
+
+    @property
+    def sent(self) -> Mapping[str, Any]:
+        """What was sent, with the service's names; also what no response shows, such as ``phone`` and ``image_url``."""
+        return self._sent
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # Not there yet while it is unpickled.
+            raise AttributeError(name)
+        return getattr(self._agent, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self._agent)})
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, CreatedAgent):
+            return self._agent == other._agent and self._sent == other._sent
+        return self._agent == other if isinstance(other, Agent) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._agent)
+
+    def __reduce__(self) -> tuple[type[CreatedAgent], tuple[Agent, dict[str, Any]]]:
+        return (CreatedAgent, (self._agent, {**self._sent}))
+
+    def __repr__(self) -> str:
+        return f"CreatedAgent({self._agent!r}, sent=<{len(self._sent)} hidden>)"

@@ -1,0 +1,242 @@
+"""The server to test against, inside this process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from dealkit import Deal, _native
+from dealkit._core.failure import unwrap
+from dealkit._core.keywords import keywords
+from dealkit._core.plain import plain
+from dealkit._core.private import private
+from dealkit._testing.recorded import CreatedAgent, RecordedRequest, recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from types import TracebackType
+    from typing import Literal
+
+    DealLike = Mapping[str, object] | str | bytes | Deal
+
+READINGS: tuple[str, ...] = _native.READINGS
+"""The names of the readings that a ``Sandbox`` can have: other ways in which a service may interpret the
+specification where it leaves something open, such as ``"sparse"`` or ``"errors-html"``."""
+
+
+def _text(name: str, deal: DealLike) -> str:
+    """The JSON text of a deal."""
+    if isinstance(deal, Deal):
+        return deal.to_json()
+    if isinstance(deal, str):
+        return deal
+    if isinstance(deal, bytes | bytearray):
+        text = deal.decode("utf-8", "surrogateescape")
+        if text.isascii() or text.encode("utf-8", "replace").decode() == text:
+            return text
+        from dealkit import ConfigError
+
+        raise ConfigError(f"{name} is not UTF-8")
+    if not hasattr(deal, "keys"):
+        raise TypeError(f"{name} must be a mapping, a JSON text or a Deal, not {type(deal).__name__}")
+    return unwrap(_native.json_text(name, plain(deal)))
+
+
+@private
+def _start(given: dict[str, Any]) -> _native.NativeSandbox:
+    deals = given.pop("deals")
+    kind = type(deals).__name__
+    if isinstance(deals, str | bytes) or hasattr(deals, "items"):
+        raise TypeError(f"deals must be an iterable of deals, not one {kind}")
+    if deals is not None and not hasattr(deals, "__iter__"):
+        raise TypeError(f"deals must be an iterable of deals, not {kind}")
+    texts = None if deals is None else [_text(f"deals[{at}]", deal) for at, deal in enumerate(deals)]
+    return unwrap(_native.start_sandbox(texts, given))
+
+
+@private
+def _insert(given: dict[str, Any], sandbox: _native.NativeSandbox) -> None:
+    unwrap(sandbox.insert_deal(_text("deal", given["deal"])))
+
+
+class Sandbox:
+    """A running server that enforces every rule of the contract and stores everything in memory.
+
+    It listens on a loopback address as soon as it is created, on a thread of its own, and stops when it is closed or
+    when its ``with`` or ``async with`` block is left.
+    """
+
+    __slots__ = ("_native",)
+
+    @keywords
+    def __init__(
+        self,
+        deals: Iterable[DealLike] | None = None,
+        *,
+        generate: int | None = None,
+        seed: int = 0,
+        service_key: str | None = None,
+        strict: bool = False,
+        reading: str = "reference",
+        max_agents: int | None = None,
+        max_store_bytes: int | None = None,
+        admin: bool = True,
+        admin_token: str | None = None,
+        port: int = 0,
+    ) -> None:
+        """Starts the server.
+
+        Args:
+            deals: The deals to serve: mappings, JSON texts (served byte for byte) or ``Deal`` objects. Without this
+                and ``generate``, it serves three samples, ``d_1``, ``d_2`` and ``d_3``.
+            generate: How many generated deals to serve, ``g_0``, ``g_1`` and so on; at most a million.
+            seed: The seed for the generated deals; the same seed makes the same deals.
+            service_key: The key that requests must carry. Default: ``sandbox-key``.
+            strict: Whether undocumented fields are violations.
+            reading: How the specification is interpreted where it leaves something open: one of ``READINGS``.
+            max_agents: How many agents can be created. Default: 1,000,000. A create beyond the limit gets a 507.
+            max_store_bytes: How many bytes of JSON are kept for agents, and for deals other than those that it starts
+                with. Default: 1 GiB. A create beyond the limit gets a 507.
+            admin: Whether the interface under ``/__sandbox/`` exists and the headers ``x-sandbox-fault`` and
+                ``x-sandbox-reading`` have an effect.
+            admin_token: The token that the interface requires in ``x-sandbox-token``.
+            port: The port to listen on; 0 asks for a free one.
+
+        Raises:
+            ConfigError: A deal or a setting is wrong, or the port is taken.
+        """
+        given = {**locals()}
+        del deals, service_key, admin_token
+        del given["self"]
+        self._native = _start(given)
+
+    @property
+    def url(self) -> str:
+        """The base URL for a client, such as ``http://127.0.0.1:40123``."""
+        return self._native.url
+
+    @property
+    def service_key(self) -> str:
+        """The key that requests must carry."""
+        return self._native.service_key
+
+    @property
+    def agents(self) -> list[CreatedAgent]:
+        """The agents created so far, in the order of creation: as the response showed them, and what was ``sent``."""
+        return [CreatedAgent(agent, sent) for agent, sent in unwrap(self._native.agents())]
+
+    @property
+    def requests(self) -> tuple[RecordedRequest, ...]:
+        """The latest requests to /v1, in the order in which they were responded to: up to 1,000, and 16 MiB.
+
+        A request is listed by the time its caller has the response. ``clear_requests`` forgets them.
+        """
+        return tuple(map(recorded, unwrap(self._native.requests())))
+
+    def clear_requests(self) -> None:
+        """Forgets the requests so far."""
+        unwrap(self._native.clear_requests())
+
+    @keywords
+    def fail_next(
+        self,
+        *,
+        status: int | None = None,
+        retry_after: float | str | None = None,
+        body: str | Mapping[str, object] | Sequence[object] | None = None,
+        delay: float | None = None,
+        cut: str | None = None,
+        how: Literal["reset", "eof", "stall"] | None = None,
+        garbage: bool = False,
+        act_then_reset: bool = False,
+        method: str | None = None,
+        path: str | None = None,
+        after: int | None = None,
+        times: int | None = 1,
+        probability: float | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """Makes something go wrong with the next request to /v1, or with the requests that the arguments select.
+
+        >>> with Sandbox() as sandbox:
+        ...     sandbox.fail_next(status=503, times=2, retry_after=1)
+        ...     sandbox.fail_next(delay=0.5, path="/v1/deals/{id}")
+        ...     sandbox.fail_next(cut="after-bytes:10", how="eof", times=None, probability=0.1, seed=7)
+        ...     sandbox.fail_next(act_then_reset=True, method="POST", after=3)
+
+        If several faults apply to a request, the first one happens; a fault that has happened as often as it should
+        is removed.
+
+        Args:
+            status: Respond with this status (200 to 599) instead of the real response; the request is not acted on.
+            retry_after: The ``Retry-After`` of that response: a number of seconds, or any text.
+            body: The body of that response: a str, or a mapping or list, which is sent as JSON. Default: problem
+                details.
+            delay: Delay the response by this many seconds, at most 3600; by itself, or with one of the others.
+            cut: Where the response breaks off: ``"before-head"`` (the request is not acted on), ``"in-head"``
+                (after the status line and four bytes) or ``"after-bytes:N"`` (after N bytes of the body).
+            how: What happens to the connection at that point: ``"reset"`` (the default), ``"eof"`` (an orderly close)
+                or ``"stall"`` (nothing more comes).
+            garbage: Send bytes that are not HTTP and close the connection; the request is not acted on.
+            act_then_reset: Act on the request (the agent is created), and reset the connection without a response.
+            method: Only requests with this method.
+            path: Only requests with this path; a segment in braces, as in ``/v1/deals/{id}``, stands for any segment.
+            after: Only after this many of those requests.
+            times: How often it happens; None for no limit.
+            probability: How likely it is to happen, from 0 to 1. Default: it always happens.
+            seed: The seed for ``probability``: the same seed affects the same requests. Default: 0.
+
+        Raises:
+            ValueError: The fault is invalid. The text says what is wrong, and what is allowed.
+        """
+        given = {**locals()}
+        del given["self"]
+        # For `times`, None means no limit; for the others, it means not given.
+        fault = {name: value for name, value in given.items() if value is not None or name == "times"}
+        unwrap(self._native.fail_next(unwrap(_native.json_text("the fault", plain(fault)))))
+
+    def clear_faults(self) -> None:
+        """Removes every fault that has not happened as often as it should."""
+        unwrap(self._native.clear_faults())
+
+    def insert_deal(self, deal: DealLike) -> None:
+        """Adds a deal; one with the same id is replaced."""
+        given: dict[str, Any] = {"deal": deal}
+        del deal
+        _insert(given, self._native)
+
+    def reset(self) -> None:
+        """Drops all agents, faults and recorded requests, and all deals except those that the server started with.
+
+        Ids begin at ``a_1`` again.
+        """
+        unwrap(self._native.reset())
+
+    def close(self) -> None:
+        """Stops the server at once."""
+        self._native.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        # Works also for one that could not be started: an error tracker may want to show it.
+        return f"Sandbox(url={self.url!r})" if hasattr(self, "_native") else "Sandbox()"

@@ -1,0 +1,167 @@
+//! Tables in memory, shared through Arrow's PyCapsule interface, which needs no library on either side.
+
+use arrow_array::{
+    RecordBatch, RecordBatchIterator, RecordBatchReader, ffi_stream::FFI_ArrowArrayStream,
+};
+use arrow_schema::{ArrowError, SchemaRef, ffi::FFI_ArrowSchema};
+use dealkit::arrow::{self, Decimals};
+use pyo3::{
+    prelude::*,
+    types::{PyCapsule, PyList},
+};
+
+use crate::python::failure::{Failure, Outcome, entry};
+
+/// The columns of a table of deals. Its text form lists them.
+#[pyclass(frozen, module = "dealkit.arrow")]
+pub(crate) struct Schema(SchemaRef);
+
+/// Deals, or errors of deals, as a table in memory.
+///
+/// It has Arrow's PyCapsule interface: ``polars.DataFrame(table)``, ``pyarrow.table(table)``,
+/// ``pandas.DataFrame.from_arrow(table)`` and others take it, as often as they like, without a copy. ``len(table)`` is
+/// the number of rows.
+#[pyclass(frozen, module = "dealkit.arrow")]
+pub(crate) struct Table {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    errors: Option<Py<Table>>,
+}
+
+impl Table {
+    pub(crate) fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
+        Self {
+            schema,
+            batches,
+            errors: None,
+        }
+    }
+
+    pub(crate) fn with_errors(self, errors: Option<Py<Table>>) -> Self {
+        Self { errors, ..self }
+    }
+
+    /// The batches of all tables, one after the other. They are shared, not copied.
+    pub(crate) fn batches_of(tables: &Bound<'_, PyList>) -> Outcome<Vec<RecordBatch>> {
+        let mut batches = Vec::new();
+        for table in tables.iter() {
+            let table = table.cast::<Table>().map_err(PyErr::from)?;
+            batches.extend(table.get().batches.iter().cloned());
+        }
+        Ok(batches)
+    }
+}
+
+/// An Arrow error, which nothing is known to cause.
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+pub(crate) fn failed(error: ArrowError) -> Failure {
+    Failure::Runtime(format!("the table cannot be made: {error}"))
+}
+
+/// How decimals are represented in a table: with this many digits after the point, or as text.
+pub(crate) fn decimals(scale: Option<u8>) -> Outcome<Decimals> {
+    let Some(scale) = scale else {
+        return Ok(Decimals::STRINGS);
+    };
+    Decimals::with_scale(scale).ok_or_else(|| {
+        let most = Decimals::PRECISION;
+        Failure::Value(format!("scale must be from 0 to {most}, not {scale}"))
+    })
+}
+
+/// A capsule with a schema.
+fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> Outcome<Bound<'py, PyCapsule>> {
+    let schema = FFI_ArrowSchema::try_from(&**schema).map_err(failed)?;
+    Ok(PyCapsule::new_with_value(py, schema, c"arrow_schema")?)
+}
+
+/// A capsule with a stream.
+pub(crate) fn stream_capsule(
+    py: Python<'_>,
+    reader: impl RecordBatchReader + Send + 'static,
+) -> Outcome<Bound<'_, PyCapsule>> {
+    let stream = FFI_ArrowArrayStream::new(Box::new(reader));
+    Ok(PyCapsule::new_with_value(
+        py,
+        stream,
+        c"arrow_array_stream",
+    )?)
+}
+
+/// The columns of a table of deals.
+#[pyfunction]
+#[pyo3(signature = (scale))]
+pub(crate) fn deal_schema(py: Python<'_>, scale: Option<u8>) -> PyResult<Bound<'_, PyAny>> {
+    entry(py, || Ok(Schema(arrow::schema(decimals(scale)?))))
+}
+
+#[pymethods]
+impl Schema {
+    /// The names of the columns.
+    #[getter]
+    fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let fields = self.0.fields().iter();
+        let names = fields.map(|field| field.name().as_str());
+        entry(py, || Ok(names.collect::<Vec<_>>()))
+    }
+
+    /// The schema for another library, as Arrow's PyCapsule interface has it.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || schema_capsule(py, &self.0))
+    }
+
+    fn __repr__(&self) -> String {
+        let lines = self.0.fields().iter().map(|field| {
+            let null = if field.is_nullable() { "" } else { " not null" };
+            format!("{}: {}{null}", field.name(), field.data_type())
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[pymethods]
+impl Table {
+    /// The errors of the deals that failed, as a table, if they were to be returned; otherwise None.
+    #[getter]
+    fn errors(&self, py: Python<'_>) -> Option<Py<Table>> {
+        self.errors.as_ref().map(|errors| errors.clone_ref(py))
+    }
+
+    /// The columns.
+    #[getter]
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || Ok(Schema(self.schema.clone())))
+    }
+
+    /// The schema for another library, as Arrow's PyCapsule interface has it.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || schema_capsule(py, &self.schema))
+    }
+
+    /// The rows for another library, as Arrow's PyCapsule interface has it. A requested schema is not applied:
+    /// casting to it is up to the caller.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let _ = requested_schema;
+        entry(py, || {
+            let batches = self.batches.clone().into_iter().map(Ok);
+            stream_capsule(py, RecordBatchIterator::new(batches, self.schema.clone()))
+        })
+    }
+
+    fn __len__(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "Table({} rows, {} columns)",
+            self.__len__(),
+            self.schema.fields().len()
+        )
+    }
+}

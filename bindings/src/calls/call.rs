@@ -1,0 +1,233 @@
+//! The calls that can be made: each knows how to make its request and how to read its response.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use dealkit::{CreateMany, Json, Method, RawResponse, RetrieveMany, RetryPolicy, ValidationError};
+use pyo3::{
+    prelude::*,
+    types::{PyDict, PyList, PyTuple},
+};
+
+use crate::{
+    models::{
+        agent_body,
+        response::ReadAs,
+        write::{Place, Writer},
+    },
+    python::{
+        arguments::{Expected, Settings, pairs, text},
+        failure::{Failure, Outcome, entry},
+    },
+};
+
+/// Makes a call on a client.
+type Make = Box<dyn Fn(&dealkit::Client) -> dealkit::Call<RawResponse> + Send + Sync>;
+
+/// A call, which can be made with an Engine as often as needed.
+#[pyclass(frozen, module = "dealkit._native")]
+pub(crate) struct Call {
+    make: Make,
+    pub(crate) read_as: ReadAs,
+    /// The identifier that is requested, if the call has one.
+    id: Option<String>,
+    /// The body, if the call creates an agent.
+    pub(crate) body: Option<Bytes>,
+}
+
+#[pymethods]
+impl Call {
+    /// The identifier that is requested, if there is one; errors keep it.
+    #[getter]
+    fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+}
+
+impl Call {
+    /// A call, from the function that makes it on a client.
+    fn new(
+        read_as: ReadAs,
+        make: impl Fn(&dealkit::Client) -> dealkit::Call<RawResponse> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            make: Box::new(make),
+            read_as,
+            id: None,
+            body: None,
+        }
+    }
+
+    /// The call on a client.
+    pub(crate) fn on(
+        &self,
+        client: &dealkit::Client,
+        options: Option<&Options>,
+    ) -> dealkit::Call<RawResponse> {
+        let mut call = (self.make)(client);
+        let Some(options) = options else {
+            return call;
+        };
+        if let Some(timeout) = options.timeout {
+            call = call.timeout(timeout);
+        }
+        if let Some(policy) = options.retry() {
+            call = call.retry(policy);
+        }
+        for (name, value) in &options.headers {
+            call = call.header(name, value);
+        }
+        call
+    }
+}
+
+/// The options of a call, which override the client's own.
+#[pyclass(frozen, module = "dealkit._native")]
+pub(crate) struct Options {
+    timeout: Option<Duration>,
+    max_retries: Option<u32>,
+    headers: Vec<(String, String)>,
+}
+
+impl Options {
+    /// Many retrievals with these options.
+    pub(crate) fn on_retrieve_many<I, T: 'static>(
+        &self,
+        mut many: RetrieveMany<I, T>,
+    ) -> RetrieveMany<I, T> {
+        if let Some(timeout) = self.timeout {
+            many = many.timeout(timeout);
+        }
+        if let Some(policy) = self.retry() {
+            many = many.retry(policy);
+        }
+        for (name, value) in &self.headers {
+            many = many.header(name, value);
+        }
+        many
+    }
+
+    /// Many creates with these options.
+    pub(crate) fn on_create_many<I, T: 'static>(
+        &self,
+        mut many: CreateMany<I, T>,
+    ) -> CreateMany<I, T> {
+        if let Some(timeout) = self.timeout {
+            many = many.timeout(timeout);
+        }
+        if let Some(policy) = self.retry() {
+            many = many.retry(policy);
+        }
+        for (name, value) in &self.headers {
+            many = many.header(name, value);
+        }
+        many
+    }
+
+    fn retry(&self) -> Option<RetryPolicy> {
+        let retries = self.max_retries?;
+        Some(RetryPolicy::new().max_retries(retries))
+    }
+}
+
+/// The options of a call, by name.
+#[pyfunction]
+pub(crate) fn call_options<'py>(settings: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+    entry(settings.py(), || {
+        let settings = Settings(settings);
+        Ok(Options {
+            timeout: settings.duration("timeout")?,
+            max_retries: settings.number("max_retries", Expected::Count)?,
+            headers: settings.pairs("extra_headers")?,
+        })
+    })
+}
+
+/// The call that retrieves a deal.
+#[pyfunction]
+pub(crate) fn retrieve_deal<'py>(id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    entry(id.py(), || {
+        let id = text("id", id)?;
+        let given = id.clone();
+        let call = Call::new(ReadAs::Deal, move |client| {
+            client.deals().retrieve(&given).raw_response()
+        });
+        Ok(Call {
+            id: Some(id),
+            ..call
+        })
+    })
+}
+
+/// The call that creates an agent from the fields of the request, by name; those that are `omitted` are not sent.
+/// None if Python code has to convert something first and has not done so yet.
+#[pyfunction]
+pub(crate) fn create_agent<'py>(
+    py: Python<'py>,
+    given: &Bound<'py, PyDict>,
+    omitted: &Bound<'py, PyAny>,
+    validate: bool,
+    is_converted: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    entry(py, || {
+        let body = agent_body::written(given, omitted, validate, is_converted)?;
+        Ok(body.map(|body| {
+            let body = Bytes::from(body);
+            let sent = body.clone();
+            let call = Call::new(ReadAs::Agent, move |client| {
+                client.agents().create_written(sent.clone()).raw_response()
+            });
+            Call {
+                body: Some(body),
+                ..call
+            }
+        }))
+    })
+}
+
+/// A call of an undocumented operation; `json` is a tuple of one value, or None for no body.
+#[pyfunction]
+#[pyo3(signature = (method, segments, json, query, headers))]
+pub(crate) fn raw_request<'py>(
+    py: Python<'py>,
+    method: &Bound<'py, PyAny>,
+    segments: &Bound<'py, PyTuple>,
+    json: Option<&Bound<'py, PyTuple>>,
+    query: &Bound<'py, PyList>,
+    headers: &Bound<'py, PyList>,
+) -> PyResult<Bound<'py, PyAny>> {
+    entry(py, || {
+        let name = text("method", method)?;
+        let method = Method::from_bytes(name.to_ascii_uppercase().as_bytes()).map_err(|_| {
+            Failure::Config("method must be an HTTP method such as PATCH".to_owned())
+        })?;
+        let segments = segments.iter().enumerate();
+        let segments = segments
+            .map(|(at, segment)| text(format_args!("segments[{at}]"), &segment))
+            .collect::<Outcome<Vec<_>>>()?;
+        let json = json.map(|json| written(&json.get_item(0)?)).transpose()?;
+        let (query, headers) = (pairs("query", query)?, pairs("headers", headers)?);
+        Ok(Call::new(ReadAs::Json, move |client| {
+            let mut call = client.request(method.clone(), &segments);
+            if let Some(json) = &json {
+                call = call.json(json);
+            }
+            for (name, value) in &query {
+                call = call.query(name, value);
+            }
+            for (name, value) in &headers {
+                call = call.header(name, value);
+            }
+            call
+        }))
+    })
+}
+
+/// A value as JSON, or every place where it cannot be.
+fn written(value: &Bound<'_, PyAny>) -> Outcome<Json> {
+    let mut writer = Writer::default();
+    writer.value(value, Place::Whole);
+    let (text, wrong) = writer.finish()?;
+    ValidationError::check(wrong)?;
+    Json::parse(text).map_err(|_| Failure::Value("json cannot be written as JSON".to_owned()))
+}

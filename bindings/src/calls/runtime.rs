@@ -1,0 +1,254 @@
+//! What drives the calls of this process: the calling thread itself for sync calls, one background thread for async
+//! ones.
+//!
+//! Both belong to one process. After a fork, the child makes its own, and leaves alone what it inherited: the sockets
+//! are the parent's, the threads do not exist, and the locks may be held with no owner left.
+
+use std::{
+    future::Future,
+    io,
+    pin::Pin,
+    process,
+    sync::{Arc, Mutex, PoisonError},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use pyo3::prelude::*;
+use tokio::{
+    runtime::{Builder, Handle, Runtime},
+    sync::{
+        Notify,
+        mpsc::{self, UnboundedReceiver, UnboundedSender},
+        oneshot,
+    },
+    task::yield_now,
+    time::{MissedTickBehavior, interval},
+};
+
+use crate::python::{
+    failure::{Failure, Outcome},
+    gil,
+};
+
+/// A value that belongs to one process, and is made anew after a fork.
+///
+/// Its lock is held only for moments, and never while waiting for the GIL.
+pub(crate) struct PerProcess<T>(Mutex<Option<(u32, T)>>);
+
+impl<T: Clone> PerProcess<T> {
+    pub(crate) const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    /// The value of this process.
+    pub(crate) fn get_or_make<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let process = process::id();
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*slot {
+            Some((of, value)) if *of == process => Ok(value.clone()),
+            _ => {
+                let value = make()?;
+                let inherited = slot.replace((process, value.clone()));
+                // Dropping it would use the parent's sockets and wait for threads that do not exist.
+                std::mem::forget(inherited);
+                Ok(value)
+            }
+        }
+    }
+
+    /// The value of this process, if it has one.
+    pub(crate) fn get(&self) -> Option<T> {
+        self.get_or_make(|| Err(())).ok()
+    }
+}
+
+impl<T> PerProcess<T> {
+    /// Takes the value of this process out.
+    pub(crate) fn take(&mut self) -> Option<T> {
+        let slot = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        match slot.take() {
+            Some((of, value)) if of == process::id() => Some(value),
+            inherited => {
+                std::mem::forget(inherited);
+                None
+            }
+        }
+    }
+}
+
+impl<T> Drop for PerProcess<T> {
+    fn drop(&mut self) {
+        let slot = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if slot.as_ref().is_some_and(|(of, _)| *of != process::id()) {
+            std::mem::forget(slot.take());
+        }
+    }
+}
+
+/// The longest time that a waiting call leaves signals such as Ctrl-C unattended: Python checks for them whenever its
+/// code runs.
+pub(crate) const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// What calling threads drive.
+pub(crate) struct Callers {
+    pub(crate) runtime: Runtime,
+    /// Notified twice in each [`SIGNAL_POLL_INTERVAL`], as long as somebody drives the runtime.
+    ticks: Arc<Notify>,
+}
+
+impl Callers {
+    fn new() -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let ticks = Arc::<Notify>::default();
+        runtime.spawn(tick(Arc::clone(&ticks)));
+        Ok(Self { runtime, ticks })
+    }
+
+    /// Waits until it is time to check for signals.
+    ///
+    /// All calls share one timer. If each call had its own, it would be the next to expire whenever a call begins,
+    /// and the runtime would have to tell the system.
+    pub(crate) async fn signals_are_due(&self) {
+        // The first one may come at once, since the timer kept running while nobody drove the runtime.
+        self.ticks.notified().await;
+        self.ticks.notified().await;
+    }
+}
+
+async fn tick(ticks: Arc<Notify>) {
+    let mut interval = interval(SIGNAL_POLL_INTERVAL / 2);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        ticks.notify_waiters();
+    }
+}
+
+static CALLERS: PerProcess<&'static Callers> = PerProcess::new();
+
+/// The runtime that calling threads drive. It is never dropped: there is one per process.
+pub(crate) fn of_callers() -> Outcome<&'static Callers> {
+    let callers = CALLERS.get_or_make(|| Ok(&*Box::leak(Box::new(Callers::new()?))));
+    callers.map_err(cannot_start)
+}
+
+/// Drops what calling threads have used, and lets its connections close now: later, nobody may be there to do so.
+/// That takes microseconds, so the GIL is kept.
+pub(crate) fn drop_of_callers<T>(value: T) {
+    let is_on_runtime = Handle::try_current().is_ok();
+    let Some(Callers { runtime, .. }) = CALLERS.get().filter(|_| !is_on_runtime) else {
+        return;
+    };
+    let entered = runtime.enter();
+    drop(value);
+    drop(entered);
+    // The runtime works on at most 61 tasks between two checks of the sockets.
+    let rounds = 8 + runtime.metrics().num_alive_tasks() / 16;
+    runtime.block_on(async {
+        for _ in 0..rounds {
+            yield_now().await;
+        }
+    });
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+fn cannot_start(error: io::Error) -> Failure {
+    Failure::Config(format!("the runtime cannot be started: {error}"))
+}
+
+/// A call that is made on the background thread.
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The background thread.
+struct Background {
+    handle: Handle,
+    tasks: UnboundedSender<Task>,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+/// `None` once the interpreter is ending.
+type Slot = Arc<Mutex<Option<Background>>>;
+
+static BACKGROUND: PerProcess<Slot> = PerProcess::new();
+
+/// The runtime in the background, started when it is first needed.
+pub(crate) fn background() -> Outcome<Handle> {
+    of_background(|background| background.handle.clone())
+}
+
+/// Makes the background thread work on the task that `make` makes, given a handle to its runtime.
+///
+/// The thread has to be woken, which takes longer than everything else here, but only for the first of several tasks
+/// that come together: it finds the others along with it.
+pub(crate) fn spawn(make: impl FnOnce(Handle) -> Task) -> Outcome<()> {
+    let (handle, tasks) =
+        of_background(|background| (background.handle.clone(), background.tasks.clone()))?;
+    // A task that the thread no longer takes, because it is ending, is dropped like those it has.
+    let _ = tasks.send(make(handle));
+    Ok(())
+}
+
+fn of_background<T>(take: impl FnOnce(&Background) -> T) -> Outcome<T> {
+    let slot = BACKGROUND
+        .get_or_make(|| Ok(Arc::new(Mutex::new(Some(start()?)))))
+        .map_err(cannot_start)?;
+    match &*slot.lock().unwrap_or_else(PoisonError::into_inner) {
+        Some(background) => Ok(take(background)),
+        None => Err(Failure::Runtime(
+            "the interpreter is ending: no further calls can be made".to_owned(),
+        )),
+    }
+}
+
+async fn spawn_all(mut tasks: UnboundedReceiver<Task>) {
+    while let Some(task) = tasks.recv().await {
+        tokio::spawn(task);
+    }
+}
+
+fn start() -> io::Result<Background> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let handle = runtime.handle().clone();
+    let (stop, stopped) = oneshot::channel();
+    let (tasks, sent) = mpsc::unbounded_channel();
+    runtime.spawn(spawn_all(sent));
+    let thread = thread::Builder::new()
+        .name("dealkit".to_owned())
+        .spawn(move || {
+            // Whether it was sent or dropped, this is the end.
+            let _ = runtime.block_on(stopped);
+            // A name look-up that is in progress is not waited for.
+            runtime.shutdown_background();
+        })?;
+    Ok(Background {
+        handle,
+        tasks,
+        stop,
+        thread,
+    })
+}
+
+/// Ends the background thread and every call on it, and keeps every other thread out of the interpreter. For
+/// `atexit`: Python must not be touched once the interpreter has ended.
+#[pyfunction]
+pub(crate) fn end(py: Python<'_>) {
+    gil::end(py);
+    let background = BACKGROUND
+        .get()
+        .and_then(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).take());
+    if let Some(Background { stop, thread, .. }) = background {
+        gil::release(py, || {
+            let _ = stop.send(());
+            // It may be waiting for the GIL, which is free now. There is nobody to report a panic to.
+            let _ = thread.join();
+        });
+    }
+}
+
+/// For the child of a fork: the threads that wait for the GIL are the parent's.
+#[pyfunction]
+pub(crate) fn after_fork() {
+    gil::forget_threads();
+}

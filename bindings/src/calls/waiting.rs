@@ -1,0 +1,131 @@
+//! Calls that are waited for, on the calling thread.
+
+use std::{
+    pin::pin,
+    process,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use futures_util::future::{Either, select};
+use pyo3::prelude::*;
+use tokio::{runtime::Handle, task::yield_now};
+
+use crate::{
+    calls::{runtime, watch::InFlight},
+    models::response::{self, CallResult, ReadAs},
+    python::{
+        failure::{Failure, Outcome, entry},
+        gil,
+    },
+};
+
+/// A call that has taken longer than a moment, and makes progress while it is waited for.
+#[pyclass(frozen, module = "dealkit._native")]
+pub(crate) struct Waiting {
+    /// `None` once it has ended, and while a thread waits for it.
+    call: Mutex<Option<InFlight>>,
+    read_as: ReadAs,
+    raw: bool,
+    process: u32,
+}
+
+impl Waiting {
+    /// Begins a call and waits briefly. Returns its result, or a Waiting while it is still in flight.
+    pub(crate) fn begin<'py>(
+        py: Python<'py>,
+        call: Outcome<InFlight>,
+        read_as: ReadAs,
+        raw: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let progress = call.and_then(|call| {
+            if Handle::try_current().is_ok() {
+                return Err(Failure::Config(
+                    "a blocking call was made on a thread of a Rust async runtime, which it would stall"
+                        .to_owned(),
+                ));
+            }
+            drive(py, call, true)
+        });
+        entry(py, || match progress? {
+            Ok(result) => response::result(py, &result, read_as, raw),
+            Err(call) => {
+                let waiting = Self {
+                    call: Mutex::new(Some(call)),
+                    read_as,
+                    raw,
+                    process: process::id(),
+                };
+                Ok(Bound::new(py, waiting)?.into_any())
+            }
+        })
+    }
+
+    fn take(&self) -> Option<InFlight> {
+        self.call
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
+    /// Waits briefly; returns the result of the call, if it has ended.
+    fn poll(&self, py: Python<'_>) -> Outcome<Option<CallResult>> {
+        let call = match self.take() {
+            Some(call) if self.process == process::id() => call,
+            inherited => {
+                std::mem::forget(inherited);
+                return Err(Failure::Runtime(
+                    "this call was made by another thread or process".to_owned(),
+                ));
+            }
+        };
+        match drive(py, call, false)? {
+            Ok(result) => Ok(Some(result)),
+            Err(call) => {
+                *self.call.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Drives a call for as long as signals may be left unattended: returns its result, or the call again if it is still
+/// in flight.
+fn drive(py: Python<'_>, call: InFlight, is_first: bool) -> Outcome<Result<CallResult, InFlight>> {
+    let callers = runtime::of_callers()?;
+    Ok(gil::release(py, move || {
+        callers.runtime.block_on(async {
+            if is_first {
+                // Between calls, nobody looks after the idle connections. Letting the runtime check once finds those
+                // that the service has closed, before a request goes out on one.
+                yield_now().await;
+            }
+            match select(call, pin!(callers.signals_are_due())).await {
+                Either::Left((result, _)) => Ok(result.map_err(Arc::new)),
+                Either::Right(((), call)) => Err(call),
+            }
+        })
+    }))
+}
+
+#[pymethods]
+impl Waiting {
+    /// Waits briefly. Returns the result of the call, or this object while it is still in flight.
+    fn wait<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = this.py();
+        let waiting = this.get();
+        let polled = waiting.poll(py);
+        entry(py, || match polled? {
+            Some(result) => response::result(py, &result, waiting.read_as, waiting.raw),
+            None => Ok(this.clone().into_any()),
+        })
+    }
+
+    /// Aborts the call, if it is still in flight, and closes its connection.
+    fn abort(&self) {
+        if self.process == process::id()
+            && let Some(call) = self.take()
+        {
+            runtime::drop_of_callers(call);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! A call that is watched: what the core traces for it, for the logger `dealkit` and for OpenTelemetry, and the
+//! headers that propagate its trace.
+//!
+//! Traces belong to their call, so that Python code logs them where the call was made: a filter of the program may
+//! look at its context. Nothing is kept for a call that nobody watches. The core never traces an identifier, a header
+//! or a body.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use dealkit::{Call, CallDescription, Error, HeaderMap, RawResponse};
+use http::{HeaderName, HeaderValue};
+use pyo3::{
+    prelude::*,
+    types::{PyDict, PyList},
+};
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    subscriber::{Interest, set_global_default},
+};
+use tracing_subscriber::{
+    layer::{Context, Layer, SubscriberExt},
+    registry::Registry,
+};
+
+use crate::python::{arguments::pairs, failure::entry};
+
+tokio::task_local! {
+    /// Set while a watched call is polled.
+    static WATCHED: Arc<Records>;
+}
+
+/// Hands what the core traces to the call that is being polled.
+pub(crate) fn install() {
+    // Done once: if the module is created a second time, the first bridge stays.
+    let _ = set_global_default(Registry::default().with(Bridge));
+}
+
+/// A watch on one call.
+#[pyclass(frozen, module = "dealkit._native")]
+pub(crate) struct Watch {
+    records: Arc<Records>,
+    trace: HeaderMap,
+}
+
+struct Records {
+    /// The lowest level that is read, as Python numbers levels.
+    level: u8,
+    records: Mutex<Vec<Record>>,
+}
+
+/// One traced event: its level, and its fields by name.
+struct Record {
+    level: u8,
+    fields: Fields,
+}
+
+/// The fields of an event: every field that it can have.
+struct Fields(Vec<(&'static str, Option<Value>)>);
+
+#[derive(IntoPyObject)]
+enum Value {
+    Text(String),
+    Integer(u64),
+    Float(f64),
+}
+
+impl Records {
+    fn lock(&self) -> MutexGuard<'_, Vec<Record>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Begins to watch a call: traces from this level up, as Python numbers levels, are kept, and the headers are sent
+/// with the call. Headers that cannot be sent are left out: a call does not fail because of them.
+#[pyfunction]
+pub(crate) fn watch<'py>(level: u8, headers: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
+    entry(headers.py(), || {
+        let mut trace = HeaderMap::new();
+        for (name, value) in pairs("headers", headers)? {
+            if let (Ok(name), Ok(value)) =
+                (HeaderName::try_from(name), HeaderValue::try_from(value))
+            {
+                trace.append(name, value);
+            }
+        }
+        let records = Mutex::default();
+        Ok(Watch {
+            records: Arc::new(Records { level, records }),
+            trace,
+        })
+    })
+}
+
+#[pymethods]
+impl Watch {
+    /// Takes out what has been traced: the level of each record, and its fields by name.
+    fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let taken = std::mem::take(&mut *self.records.lock());
+        entry(py, || {
+            let records = taken.into_iter().map(|Record { level, fields }| {
+                let named = PyDict::new(py);
+                for (name, value) in fields.0 {
+                    named.set_item(name, value)?;
+                }
+                Ok((level, named))
+            });
+            Ok(records.collect::<PyResult<Vec<_>>>()?)
+        })
+    }
+}
+
+impl Watch {
+    /// The watch of a call, if there is one, in a form that holds no Python objects.
+    pub(crate) fn told(watch: Option<&Bound<'_, Self>>) -> Told {
+        let watch = watch.map(|watch| watch.get());
+        Told(watch.map(|watch| (Arc::clone(&watch.records), watch.trace.clone())))
+    }
+}
+
+/// Who is told about a call, if anybody, and the headers that propagate its trace.
+#[derive(Clone, Default)]
+pub(crate) struct Told(Option<(Arc<Records>, HeaderMap)>);
+
+/// A call in flight. It takes kilobytes, so it is created where it stays: every move would copy them.
+pub(crate) type InFlight = Pin<Box<dyn Future<Output = Result<RawResponse, Error>> + Send>>;
+
+impl Told {
+    /// Makes a call, and reports on it.
+    pub(crate) fn send(self, call: Call<RawResponse>) -> InFlight {
+        match self.0 {
+            None => Box::pin(call.send()),
+            Some((records, trace)) => {
+                Box::pin(WATCHED.scope(records, call.propagate(trace).send()))
+            }
+        }
+    }
+}
+
+/// A call's method, template, host and port, for Python.
+pub(crate) fn description(call: CallDescription) -> (String, String, String, u16) {
+    let CallDescription {
+        method,
+        template,
+        server_address,
+        server_port,
+        ..
+    } = call;
+    (method.to_string(), template, server_address, server_port)
+}
+
+struct Bridge;
+
+impl Bridge {
+    /// Python's number for a level, if the call that is being polled is watched at that level.
+    fn level(metadata: &Metadata<'_>) -> Option<u8> {
+        let level = match *metadata.level() {
+            Level::ERROR => 40,
+            Level::WARN => 30,
+            Level::INFO => 20,
+            _ => 10,
+        };
+        WATCHED
+            .try_with(|records| level >= records.level)
+            .ok()?
+            .then_some(level)
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Bridge {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if metadata.target() == "dealkit" && metadata.is_event() {
+            Interest::sometimes()
+        } else {
+            Interest::never()
+        }
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        metadata.target() == "dealkit" && metadata.is_event() && Self::level(metadata).is_some()
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if let Some(level) = Self::level(event.metadata()) {
+            let names = event.metadata().fields().iter();
+            let mut fields = Fields(names.map(|field| (field.name(), None)).collect());
+            event.record(&mut fields);
+            // It is set: the level was read from it.
+            let _ = WATCHED.try_with(|records| records.lock().push(Record { level, fields }));
+        }
+    }
+}
+
+impl Fields {
+    fn set(&mut self, field: &Field, value: Value) {
+        if let Some((_, slot)) = self.0.get_mut(field.index()) {
+            *slot = Some(value);
+        }
+    }
+}
+
+impl Visit for Fields {
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.set(field, Value::Integer(value));
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.set(field, Value::Float(value));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.set(field, Value::Text(value.to_owned()));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.record_str(field, &format!("{value:?}"));
+    }
+}

@@ -1,0 +1,212 @@
+//! The values of a JSON document as Python objects, made while the document is read.
+//!
+//! The core decides what a value is and what is accepted: its lexer does the reading. This code does not determine
+//! what is wrong with a document: reading merely stops.
+
+use dealkit::{
+    Json, Role,
+    lexer::{Lexer, Refused},
+    scalar,
+};
+use pyo3::{
+    prelude::*,
+    types::{PyBool, PyDict, PyMappingProxy, PyTuple},
+};
+
+use crate::{
+    json::{extra::Extra, reused::Reused, value as json},
+    python::{ascii, builtin},
+};
+
+/// Reading stops here: the document is not what it should be, or Python could not make an object.
+pub(crate) struct Stopped;
+
+impl From<Refused> for Stopped {
+    fn from(_: Refused) -> Self {
+        Stopped
+    }
+}
+
+/// What a value was read as.
+pub(crate) type Read<T = Py<PyAny>> = Result<T, Stopped>;
+
+/// Reads a model, which is an object.
+pub(crate) type ReadModel = fn(&mut Reader<'_, '_>) -> Read;
+
+/// Reads one document, value by value.
+pub(crate) struct Reader<'j, 'py> {
+    pub(crate) py: Python<'py>,
+    pub(crate) lexer: Lexer<'j>,
+    reused: Box<Reused>,
+    /// Why Python could not make an object, if that happened.
+    raised: Option<PyErr>,
+}
+
+impl<'j, 'py> Reader<'j, 'py> {
+    /// Reads a whole document. `None` if it is not what `read` reads.
+    pub(crate) fn whole(
+        py: Python<'py>,
+        document: &'j str,
+        read: impl FnOnce(&mut Self) -> Read,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let mut reader = Self {
+            py,
+            lexer: Lexer::new(document.strip_prefix('\u{feff}').unwrap_or(document)),
+            reused: Reused::take(),
+            raised: None,
+        };
+        let value = read(&mut reader).and_then(|value| {
+            reader.lexer.end()?;
+            Ok(value.into_bound(py))
+        });
+        reader.reused.keep();
+        match reader.raised {
+            Some(error) => Err(error),
+            None => Ok(value.ok()),
+        }
+    }
+
+    /// What Python has made.
+    #[inline]
+    pub(crate) fn made<T>(&mut self, made: PyResult<T>) -> Read<T> {
+        made.map_err(|error| {
+            self.raised = Some(error);
+            Stopped
+        })
+    }
+
+    /// A string.
+    #[inline(never)]
+    pub(crate) fn text(&mut self) -> Read {
+        let text = self.lexer.string()?;
+        Ok(ascii::string(self.py, text.as_str()).into_any().unbind())
+    }
+
+    /// A string that comes again and again.
+    #[inline(never)]
+    pub(crate) fn word(&mut self) -> Read {
+        let text = self.lexer.string()?;
+        Ok(self.reused.words.get(self.py, text.as_str()).into_any())
+    }
+
+    /// A role: a member of the enum, or a string if it is undocumented.
+    #[inline(never)]
+    pub(crate) fn role(&mut self) -> Read {
+        let text = self.lexer.string()?;
+        match text.as_str().parse::<Role>() {
+            Ok(role) => {
+                let role = builtin::role(self.py, role);
+                Ok(self.made(role)?.unbind())
+            }
+            Err(_) => Ok(ascii::string(self.py, text.as_str()).into_any().unbind()),
+        }
+    }
+
+    /// True or false.
+    #[inline(never)]
+    pub(crate) fn boolean(&mut self) -> Read {
+        let is_true = self.lexer.boolean()?;
+        Ok(PyBool::new(self.py, is_true).to_owned().into_any().unbind())
+    }
+
+    /// An integer of 64 bits.
+    #[inline(never)]
+    pub(crate) fn integer(&mut self) -> Read {
+        let integer = self.lexer.integer()?;
+        Ok(builtin::small_int(self.py, integer).into_any().unbind())
+    }
+
+    /// An exact decimal number.
+    #[inline(never)]
+    pub(crate) fn decimal(&mut self) -> Read {
+        let number = self.lexer.number()?;
+        let decimal = match number.digits {
+            Some(digits) => self.reused.decimals.get(self.py, digits, number.text),
+            None => {
+                let decimal = scalar::decimal(number.text).ok_or(Stopped)?;
+                self.reused.decimals.make(self.py, &decimal.to_string())
+            }
+        };
+        self.made(decimal)
+    }
+
+    /// A day.
+    #[inline(never)]
+    pub(crate) fn date(&mut self) -> Read {
+        let date = self.lexer.date()?;
+        let date = builtin::date(self.py, date);
+        Ok(self.made(date)?.into_any().unbind())
+    }
+
+    /// A moment, the value of the field at a position: the part that a datetime cannot hold is kept in `extra`.
+    #[inline(never)]
+    pub(crate) fn timestamp(&mut self, position: usize, extra: &mut Option<Box<Extra>>) -> Read {
+        let moment = self.lexer.timestamp()?;
+        let made = builtin::timestamp(self.py, moment);
+        let value = self.made(made)?;
+        if !builtin::is_exact(moment) {
+            let exact = scalar::timestamp_text(&moment.to_chrono()?);
+            let extra = extra.get_or_insert_default();
+            extra.exact.push((position, Json::from(exact)));
+        }
+        Ok(value.into_any().unbind())
+    }
+
+    /// A free-form object, as its text.
+    #[inline(never)]
+    pub(crate) fn object(&mut self) -> Read {
+        if self.lexer.peek() != b'{' {
+            return Err(Stopped);
+        }
+        let object = json::raw(self.py, self.raw()?);
+        Ok(self.made(object)?.unbind())
+    }
+
+    /// Any value, as its text.
+    pub(crate) fn raw(&mut self) -> Read<Json> {
+        Json::from_serialize(self.lexer.raw()?).map_err(|_| Stopped)
+    }
+
+    /// Strings by name, as a read-only mapping.
+    #[inline(never)]
+    pub(crate) fn strings(&mut self) -> Read {
+        let strings = PyDict::new(self.py);
+        let mut has_more = self.lexer.object()?;
+        while has_more {
+            let name = self.lexer.name()?;
+            let name = self.reused.words.get(self.py, &name);
+            let value = self.text()?;
+            let added = strings.set_item(name, value);
+            self.made(added)?;
+            has_more = self.lexer.field()?;
+        }
+        let mapping = PyMappingProxy::new(self.py, strings.as_mapping());
+        Ok(mapping.into_any().unbind())
+    }
+
+    /// An array of models, as a tuple.
+    #[inline]
+    pub(crate) fn many(&mut self, read: ReadModel) -> Read {
+        let first = self.reused.items.len();
+        match self.items(read) {
+            Ok(()) => {
+                let items = PyTuple::new(self.py, self.reused.items.drain(first..));
+                Ok(self.made(items)?.into_any().unbind())
+            }
+            Err(stopped) => {
+                self.reused.items.truncate(first);
+                Err(stopped)
+            }
+        }
+    }
+
+    fn items(&mut self, read: ReadModel) -> Read<()> {
+        let mut has_more = self.lexer.array()?;
+        while has_more {
+            let item = read(self)?;
+            self.reused.items.push(item);
+            has_more = self.lexer.item()?;
+        }
+        Ok(())
+    }
+}

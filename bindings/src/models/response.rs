@@ -1,0 +1,139 @@
+//! A whole response, and how its body becomes a Python object.
+
+use std::sync::Arc;
+
+use dealkit::Json;
+use pyo3::{
+    prelude::*,
+    types::{PyBytes, PyString},
+};
+
+use crate::{
+    json::value as json,
+    models::{
+        classes::{Agent, Deal},
+        model::{method, read_document},
+    },
+    python::{
+        builtin,
+        document::Document,
+        failure::{Failure, Outcome, entry, header_pairs, version_text},
+    },
+};
+
+/// What the body of a response is.
+#[derive(Clone, Copy)]
+pub(crate) enum ReadAs {
+    /// A deal.
+    Deal,
+    /// An agent.
+    Agent,
+    /// Any JSON.
+    Json,
+}
+
+/// The result of a call.
+pub(crate) type CallResult = Result<dealkit::RawResponse, Arc<dealkit::Error>>;
+
+/// The result of a call, for Python: the value, or the whole response.
+pub(crate) fn result<'py>(
+    py: Python<'py>,
+    result: &CallResult,
+    read_as: ReadAs,
+    raw: bool,
+) -> Outcome<Bound<'py, PyAny>> {
+    match result {
+        Ok(response) if raw => {
+            let response = RawResponse {
+                response: response.clone(),
+                read_as,
+            };
+            Ok(Bound::new(py, response)?.into_any())
+        }
+        Ok(response) => read(py, response, read_as),
+        Err(error) => Err(Failure::Error(Arc::clone(error))),
+    }
+}
+
+/// Reads the body of a response.
+pub(crate) fn read<'py>(
+    py: Python<'py>,
+    response: &dealkit::RawResponse,
+    read_as: ReadAs,
+) -> Outcome<Bound<'py, PyAny>> {
+    let fail = |error| response.clone().into_decode_error(error).into();
+    let body = Document::from(&**response.body());
+    match read_as {
+        ReadAs::Deal => read_document::<Deal>(py, &body, fail).map(Bound::into_any),
+        ReadAs::Agent => read_document::<Agent>(py, &body, fail).map(Bound::into_any),
+        ReadAs::Json => Ok(json::value(py, &response.json::<Json>()?)?),
+    }
+}
+
+/// A whole response: status, headers and raw body, along with the value.
+#[pyclass(frozen, module = "dealkit")]
+pub(crate) struct RawResponse {
+    response: dealkit::RawResponse,
+    read_as: ReadAs,
+}
+
+#[pymethods]
+impl RawResponse {
+    /// The status, a 2xx.
+    #[getter]
+    fn status_code(&self) -> u16 {
+        self.response.status().as_u16()
+    }
+
+    /// The HTTP version: `HTTP/1.1` or `HTTP/2`.
+    #[getter]
+    fn http_version(&self) -> String {
+        version_text(self.response.version())
+    }
+
+    /// The request's id in the service's logs, if the service sent one.
+    #[getter]
+    fn request_id(&self) -> Option<&str> {
+        self.response.request_id()
+    }
+
+    /// How many times the request was sent, at least 1.
+    #[getter]
+    fn attempts(&self) -> u32 {
+        self.response.attempts()
+    }
+
+    /// The raw body.
+    #[getter]
+    fn body<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.response.body())
+    }
+
+    /// The headers, as pairs.
+    fn _headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        method(py, || Ok(header_pairs(self.response.headers())))
+    }
+
+    /// The body as the model that the call returns.
+    fn _parse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || read(py, &self.response, self.read_as))
+    }
+
+    /// The body as any JSON.
+    fn _json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || read(py, &self.response, ReadAs::Json))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let request_id = match self.request_id() {
+            Some(id) => builtin::quoted(&PyString::new(py, id))?,
+            None => "None".to_owned(),
+        };
+        Ok(format!(
+            "RawResponse(status_code={}, request_id={request_id}, attempts={}, body=<{} bytes>)",
+            self.status_code(),
+            self.attempts(),
+            self.response.body().len()
+        ))
+    }
+}

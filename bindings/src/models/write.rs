@@ -1,0 +1,446 @@
+//! Writing Python objects as JSON: models with their wire names, and anything that a request may hold.
+
+use std::ops::Range;
+
+use dealkit::{
+    Json, Violation, ViolationCode, document::MAX_VALUES, fields, lexer::is_plain, scalar,
+};
+use pyo3::{
+    exceptions::PyRuntimeError,
+    prelude::*,
+    types::{PyBool, PyDate, PyDateTime, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple},
+};
+
+use crate::{
+    json::value as json,
+    models::schema::{Class, Field, Kind, Presence},
+    python::builtin,
+};
+
+/// How deep containers may be nested: the reference server reads no deeper.
+const DEEPEST: usize = 128;
+
+/// How long the JSON of one value may be, in bytes. The number of values is limited as well, to what dealkit reads: a
+/// few lists that contain each other many times exceed any memory.
+const LONGEST: usize = 64 * 1024 * 1024;
+
+/// Writes a model of this class.
+pub(crate) fn model(this: &Bound<'_, PyAny>, class: &Class, out: &mut String) -> PyResult<()> {
+    let py = this.py();
+    let (values, extra) = (class.parts)(this)?;
+    let mut separator = '{';
+    let mut begin = |out: &mut String, name: &str| {
+        out.push(separator);
+        separator = ',';
+        text(name, out);
+        out.push(':');
+    };
+    for (at, (field, value)) in class.fields.iter().zip(values).enumerate() {
+        let value = value.bind(py);
+        if value.is_none() {
+            if field.presence == Presence::Nullable {
+                begin(out, field.wire);
+                out.push_str("null");
+            }
+            continue;
+        }
+        begin(out, field.wire);
+        match extra.and_then(|extra| extra.exact(at)) {
+            Some(exact) => out.push_str(exact.as_str()),
+            None => self::value(field, value, out)?,
+        }
+    }
+    for (name, value) in extra.into_iter().flat_map(|extra| &extra.unknown) {
+        begin(out, name);
+        out.push_str(value.as_str());
+    }
+    if separator == '{' {
+        out.push('{');
+    }
+    out.push('}');
+    Ok(())
+}
+
+/// Writes the value of a field, which is not None.
+fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<()> {
+    match field.kind {
+        Kind::Text | Kind::Interned | Kind::Role => {
+            text(value.cast::<PyString>()?.to_str()?, out);
+        }
+        Kind::Boolean => {
+            let is_true = value.cast::<PyBool>()?.is_true();
+            out.push_str(if is_true { "true" } else { "false" });
+        }
+        Kind::Integer => out.push_str(&value.extract::<i64>()?.to_string()),
+        Kind::Decimal => {
+            let digits = builtin::decimal_text(value)?;
+            // Python writes some numbers with an exponent that the core writes without one.
+            let decimal = scalar::decimal(&digits).ok_or_else(internal)?;
+            out.push_str(&decimal.to_string());
+        }
+        Kind::Date => {
+            let day = builtin::day(value.cast::<PyDate>()?).ok_or_else(internal)?;
+            text(&scalar::date_text(day), out);
+        }
+        Kind::Timestamp => {
+            let moment = builtin::moment(value.cast::<PyDateTime>()?).ok_or_else(internal)?;
+            text(&scalar::timestamp_text(&moment), out);
+        }
+        Kind::Object => out.push_str(json::raw_text(value)?),
+        Kind::Strings => {
+            out.push('{');
+            for (at, (name, value)) in builtin::mapping(value)?.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                text(name.cast::<PyString>()?.to_str()?, out);
+                out.push(':');
+                text(value.cast::<PyString>()?.to_str()?, out);
+            }
+            out.push('}');
+        }
+        Kind::One(class) => model(value, class, out)?,
+        Kind::Many(class) => {
+            out.push('[');
+            for (at, item) in value.cast::<PyTuple>()?.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                model(&item, class, out)?;
+            }
+            out.push(']');
+        }
+    }
+    Ok(())
+}
+
+/// For errors that cannot occur: the content of a model was checked when it was made.
+fn internal() -> PyErr {
+    PyRuntimeError::new_err(
+        "a model contains a value that cannot be written: this is a bug in dealkit",
+    )
+}
+
+/// Writes a string.
+fn text(text: &str, out: &mut String) {
+    if !is_plain(text) {
+        // A string always has a JSON text.
+        out.push_str(&serde_json::to_string(text).unwrap_or_default());
+    } else {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+    }
+}
+
+/// Objects of Python's own types as JSON, or the first place where that is impossible.
+pub(crate) fn any(value: &Bound<'_, PyAny>) -> PyResult<Result<Json, Violation>> {
+    let mut writer = Writer::default();
+    writer.value(value, Place::Whole);
+    let (text, wrong) = writer.finish()?;
+    Ok(match (wrong.into_iter().next(), Json::parse(text).ok()) {
+        (None, Some(json)) => Ok(json),
+        (Some(violation), _) => Err(violation),
+        (None, None) => Err(Violation::new(
+            "",
+            ViolationCode::WrongType,
+            "must be a JSON value",
+        )),
+    })
+}
+
+/// Where in a request a value stands: a pointer is made from it only if something is wrong.
+#[derive(Clone, Copy)]
+pub(crate) enum Place<'p> {
+    /// The request as a whole.
+    Whole,
+    Field(&'p Place<'p>, &'p str),
+    Item(&'p Place<'p>, usize),
+}
+
+impl Place<'_> {
+    fn pointer(&self) -> String {
+        match self {
+            Self::Whole => String::new(),
+            Self::Field(outer, name) => {
+                let name = name.replace('~', "~0").replace('/', "~1");
+                format!("{}/{name}", outer.pointer())
+            }
+            Self::Item(outer, at) => format!("{}/{at}", outer.pointer()),
+        }
+    }
+}
+
+/// Writes the parts of a request, and notes values that cannot be written, with their places. Python code first has
+/// to convert mappings other than dicts, and the like.
+pub(crate) struct Writer {
+    out: String,
+    /// The containers around the value that is being written.
+    containers: Vec<*mut pyo3::ffi::PyObject>,
+    /// How many values were written.
+    values: usize,
+    /// Whether the limits of what may be written are exceeded.
+    is_full: bool,
+    is_foreign: bool,
+    wrong: Vec<Violation>,
+    /// What a signal handler raised while Python wrote a long number.
+    raised: Option<PyErr>,
+}
+
+impl Default for Writer {
+    fn default() -> Self {
+        Self {
+            // An agent needs no more.
+            out: String::with_capacity(512),
+            containers: Vec::with_capacity(8),
+            values: 0,
+            is_full: false,
+            is_foreign: false,
+            wrong: Vec::new(),
+            raised: None,
+        }
+    }
+}
+
+impl Writer {
+    /// What was written, and the violations of what could not be and was replaced by null.
+    pub(crate) fn finish(self) -> PyResult<(String, Vec<Violation>)> {
+        match self.raised {
+            Some(error) => Err(error),
+            None => Ok((self.out, self.wrong)),
+        }
+    }
+
+    /// Whether there is something that Python code has to convert before it can be written or refused.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.is_foreign
+    }
+
+    fn refuse(&mut self, place: Place<'_>, detail: String) {
+        self.null();
+        self.note(place, detail);
+    }
+
+    fn note(&mut self, place: Place<'_>, detail: String) {
+        let violation = Violation::new(place.pointer(), ViolationCode::WrongType, detail);
+        self.wrong.push(violation);
+    }
+
+    pub(crate) fn null(&mut self) {
+        self.out.push_str("null");
+    }
+
+    pub(crate) fn text(&mut self, text: &str) {
+        self::text(text, &mut self.out);
+    }
+
+    pub(crate) fn begin(&mut self, bracket: char) {
+        self.out.push(bracket);
+    }
+
+    pub(crate) fn end(&mut self, bracket: char) {
+        self.out.push(bracket);
+    }
+
+    /// The name of a field of the object at this place, if it is one.
+    pub(crate) fn name<'a>(
+        &mut self,
+        name: &'a Bound<'_, PyAny>,
+        object: Place<'_>,
+    ) -> Option<&'a str> {
+        // Two names of a class of the caller's can have the same text.
+        self.is_foreign |= !name.is_exact_instance_of::<PyString>();
+        let text = name.cast::<PyString>().ok();
+        let text = text.and_then(|name| name.to_str().ok());
+        if text.is_none() {
+            let found = builtin::type_name(name);
+            self.note(
+                object,
+                format!("must have names that are Unicode text, got {found}"),
+            );
+        }
+        text
+    }
+
+    /// Writes a field of the object that was begun, and says where its value stands in the text.
+    pub(crate) fn field(&mut self, name: &str, write: impl FnOnce(&mut Self)) -> Range<usize> {
+        self.name_field(name);
+        let start = self.out.len();
+        write(self);
+        start..self.out.len()
+    }
+
+    fn name_field(&mut self, name: &str) {
+        // No value ends with this.
+        if !self.out.ends_with('{') {
+            self.out.push(',');
+        }
+        self.text(name);
+        self.out.push(':');
+    }
+
+    fn object(&mut self, dict: &Bound<'_, PyDict>, place: Place<'_>) {
+        // A copy, since another thread may change the caller's dict.
+        match dict.copy() {
+            Ok(copy) => {
+                self.begin('{');
+                for (name, value) in copy {
+                    if let Some(name) = self.name(&name, place) {
+                        let place = Place::Field(&place, name);
+                        self.field(name, |writer| writer.value(&value, place));
+                    }
+                }
+                self.end('}');
+            }
+            Err(error) => self.raised = Some(error),
+        }
+    }
+
+    fn items<'py>(&mut self, items: impl Iterator<Item = Bound<'py, PyAny>>, place: Place<'_>) {
+        self.begin('[');
+        for (at, item) in items.enumerate() {
+            if at > 0 {
+                self.out.push(',');
+            }
+            self.value(&item, Place::Item(&place, at));
+        }
+        self.end(']');
+    }
+
+    /// Writes any value.
+    pub(crate) fn value(&mut self, value: &Bound<'_, PyAny>, place: Place<'_>) {
+        self.container(value, place, |writer| writer.value_here(value, place));
+    }
+
+    /// Writes a field that is text, and returns what stands there: null if there is no room for it.
+    pub(crate) fn text_field<'t>(
+        &mut self,
+        name: &str,
+        text: &'t str,
+        place: Place<'_>,
+    ) -> fields::Value<'t> {
+        self.name_field(name);
+        if self.has_room(place) {
+            self.text(text);
+            fields::Value::Text(text)
+        } else {
+            fields::Value::Json("null")
+        }
+    }
+
+    /// Writes a value that may hold others, if there is room for it.
+    pub(crate) fn container(
+        &mut self,
+        value: &Bound<'_, PyAny>,
+        place: Place<'_>,
+        write: impl FnOnce(&mut Self),
+    ) {
+        if !self.has_room(place) {
+            return;
+        }
+        if self.containers.contains(&value.as_ptr()) {
+            self.refuse(place, "must not contain itself".to_owned());
+        } else {
+            self.containers.push(value.as_ptr());
+            write(self);
+            self.containers.pop();
+        }
+    }
+
+    /// Whether there is room for one more value; a value without room is replaced by null.
+    fn has_room(&mut self, place: Place<'_>) -> bool {
+        self.values += 1;
+        if self.is_full || self.raised.is_some() {
+            self.null();
+        } else if self.out.len() > LONGEST {
+            self.is_full = true;
+            self.refuse(
+                place,
+                format!("must not be longer than {LONGEST} bytes as JSON"),
+            );
+        } else if self.values > MAX_VALUES {
+            self.is_full = true;
+            self.refuse(
+                place,
+                format!("must not hold more than {MAX_VALUES} values"),
+            );
+        } else if self.containers.len() == DEEPEST {
+            self.refuse(
+                place,
+                format!("must not be nested deeper than {DEEPEST} levels"),
+            );
+        } else {
+            return true;
+        }
+        false
+    }
+
+    fn value_here(&mut self, value: &Bound<'_, PyAny>, place: Place<'_>) {
+        if value.is_none() {
+            self.null();
+        } else if let Ok(text) = value.cast::<PyString>() {
+            match text.to_str() {
+                Ok(text) => self.text(text),
+                Err(_) => self.refuse(
+                    place,
+                    "must be Unicode text, got an unpaired surrogate".to_owned(),
+                ),
+            }
+        } else if let Ok(truth) = value.cast::<PyBool>() {
+            self.out
+                .push_str(if truth.is_true() { "true" } else { "false" });
+        } else if let Ok(int) = value.cast::<PyInt>() {
+            self.number(builtin::int_text(int), place);
+        } else if builtin::is_decimal(value) {
+            self.number(builtin::decimal_text(value).map(Some), place);
+        } else if let Ok(text) = json::raw_text(value) {
+            self.out.push_str(text);
+        } else if let Ok(float) = value.cast::<PyFloat>() {
+            match float.value() {
+                number if number.is_finite() => {
+                    let digits = serde_json::to_string(&number);
+                    self.out.push_str(&digits.unwrap_or_default());
+                }
+                _ => self.refuse(place, "must be a finite number".to_owned()),
+            }
+        } else if let Ok(dict) = value.cast_exact::<PyDict>() {
+            self.object(dict, place);
+        } else if let Ok(list) = value.cast_exact::<PyList>() {
+            self.items(list.iter(), place);
+        } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
+            self.items(tuple.iter(), place);
+        } else {
+            self.is_foreign = true;
+            let found = builtin::type_name(value);
+            let hint = if value.is_instance_of::<PyDateTime>() || value.is_instance_of::<PyDate>() {
+                "; write it as text with isoformat()"
+            } else {
+                ""
+            };
+            self.refuse(place, format!(
+                "must be None, a bool, int, float, Decimal, str, list, tuple or mapping, got {found}{hint}"
+            ));
+        }
+    }
+
+    /// Writes a number digit for digit.
+    fn number(&mut self, digits: PyResult<Option<String>>, place: Place<'_>) {
+        let digits = digits.unwrap_or_else(|error| {
+            self.raised = Some(error);
+            None
+        });
+        // Python can also write NaN, which may carry digits, and infinities, which are not JSON.
+        let is_number = |digits: &String| {
+            let whole = digits.strip_prefix('-').unwrap_or(digits);
+            whole.starts_with(|first: char| first.is_ascii_digit())
+                && whole.ends_with(|last: char| last.is_ascii_digit())
+        };
+        match digits.filter(is_number) {
+            Some(digits) => self.out.push_str(&digits),
+            None => self.refuse(
+                place,
+                "must be a finite number with at most 4,300 digits".to_owned(),
+            ),
+        }
+    }
+}

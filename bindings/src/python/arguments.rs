@@ -1,0 +1,149 @@
+//! Arguments that Python code hands over, with error texts that name the one that is wrong.
+//!
+//! Arguments with conversions of their own in Python (`__float__`, a mapping's methods) have been converted there.
+
+use std::{fmt, time::Duration};
+
+use pyo3::{
+    prelude::*,
+    types::{PyBool, PyDict, PyInt, PyList, PyString},
+};
+
+use crate::python::{
+    builtin::type_name,
+    failure::{Failure, Outcome},
+};
+
+/// What a number or a bool must be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expected {
+    Seconds,
+    PerSecond,
+    Count,
+    Port,
+    Bool,
+}
+
+impl Expected {
+    fn name(self) -> &'static str {
+        match self {
+            Expected::Seconds => "a number of seconds",
+            Expected::PerSecond => "a number of calls a second",
+            Expected::Count => "a whole number, 0 or more",
+            Expected::Port => "a whole number from 0 to 65535",
+            Expected::Bool => "a bool",
+        }
+    }
+}
+
+/// A str.
+pub(crate) fn text(name: impl fmt::Display, value: &Bound<'_, PyAny>) -> Outcome<String> {
+    let text = value.cast::<PyString>().map_err(|_| {
+        let found = type_name(value);
+        Failure::Type(format!("{name} must be a str, not {found}"))
+    })?;
+    let text = text.to_str().map_err(|_| {
+        Failure::Value(format!(
+            "{name} contains an unpaired surrogate, which cannot be sent"
+        ))
+    })?;
+    Ok(text.to_owned())
+}
+
+/// Names and values, all of which are text.
+pub(crate) fn pairs(what: &str, pairs: &Bound<'_, PyList>) -> Outcome<Vec<(String, String)>> {
+    let pairs = pairs.iter().map(|pair| {
+        let (name, value) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+        let name = text(format_args!("a name in {what}"), &name)?;
+        let value = text(format_args!("the value of {name} in {what}"), &value)?;
+        Ok((name, value))
+    });
+    pairs.collect()
+}
+
+/// A number of seconds.
+pub(crate) fn duration(name: &str, seconds: f64) -> Outcome<Duration> {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        _ => Err(Failure::Config(format!(
+            "{name} must be a number of seconds, more than zero and finite"
+        ))),
+    }
+}
+
+/// Settings by name; None asks for the default.
+pub(crate) struct Settings<'a, 'py>(pub(crate) &'a Bound<'py, PyDict>);
+
+impl<'py> Settings<'_, 'py> {
+    fn get(&self, name: &str) -> Outcome<Option<Bound<'py, PyAny>>> {
+        Ok(self.0.get_item(name)?.filter(|value| !value.is_none()))
+    }
+
+    /// A setting that is a text.
+    pub(crate) fn text(&self, name: &str) -> Outcome<Option<String>> {
+        self.get(name)?
+            .map(|value| self::text(name, &value))
+            .transpose()
+    }
+
+    /// A setting that is a list of paths; none where it is not set.
+    pub(crate) fn paths(&self, name: &str) -> Outcome<Vec<String>> {
+        let Some(value) = self.get(name)? else {
+            return Ok(Vec::new());
+        };
+        let paths = value.cast::<PyList>().map_err(PyErr::from)?;
+        paths.iter().map(|path| text(name, &path)).collect()
+    }
+
+    /// A setting that is a list of names and values.
+    pub(crate) fn pairs(&self, name: &str) -> Outcome<Vec<(String, String)>> {
+        match self.get(name)? {
+            Some(value) => pairs(name, value.cast::<PyList>().map_err(PyErr::from)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// A setting that is a number of seconds.
+    pub(crate) fn duration(&self, name: &str) -> Outcome<Option<Duration>> {
+        self.number(name, Expected::Seconds)?
+            .map(|seconds| duration(name, seconds))
+            .transpose()
+    }
+
+    /// A setting that is a number or a bool.
+    pub(crate) fn number<T>(&self, name: &str, expected: Expected) -> Outcome<Option<T>>
+    where
+        T: for<'a> FromPyObject<'a, 'py>,
+    {
+        let Some(value) = self.get(name)? else {
+            return Ok(None);
+        };
+        // A bool is an int in Python, but never meant as a number here.
+        let is_bool = value.is_instance_of::<PyBool>();
+        let is_right_type = match expected {
+            Expected::Count | Expected::Port => !is_bool && value.is_instance_of::<PyInt>(),
+            Expected::Seconds | Expected::PerSecond => {
+                !is_bool && !value.is_instance_of::<PyString>()
+            }
+            Expected::Bool => is_bool,
+        };
+        let wrong = |found: &str| format!("{name} must be {}, not {found}", expected.name());
+        if !is_right_type {
+            return Err(Failure::Type(wrong(&type_name(&value))));
+        }
+        match value.extract() {
+            Ok(setting) => Ok(Some(setting)),
+            Err(_) if value.is_instance_of::<PyInt>() => {
+                // The value itself is never repeated; saying which bound it exceeds is enough.
+                let is_negative = value.extract::<i128>().is_ok_and(|value| value < 0);
+                let found = if is_negative {
+                    "a negative one"
+                } else {
+                    "one so large"
+                };
+                Err(Failure::Config(wrong(found)))
+            }
+            Err(_) => Err(Failure::Type(wrong(&type_name(&value)))),
+        }
+    }
+}

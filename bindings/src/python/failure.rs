@@ -1,0 +1,259 @@
+//! Failures for Python: returned as values, and raised by Python code.
+//!
+//! Making an exception runs Python code, which native code does not do (see [`gil`](crate::python::gil)).
+
+use std::{error::Error as _, sync::Arc};
+
+use dealkit::{
+    DecodeError, Error, ErrorKind, LedgerError, LineError, Problem, ValidationError, Violation,
+};
+use pyo3::{
+    IntoPyObjectExt, intern,
+    prelude::*,
+    types::{PyBytes, PyDict},
+};
+
+use crate::{json::value as json, python::gil};
+
+/// The result of an entry point of the module.
+pub(crate) type Outcome<T> = Result<T, Failure>;
+
+/// Why an entry point of the module has failed.
+pub(crate) enum Failure {
+    /// An error of the core.
+    Error(Arc<Error>),
+    /// A ledger in which something could not be noted, outside any call.
+    Note(LedgerError),
+    /// A document that could not be read, outside any call.
+    Decode(DecodeError),
+    /// The same for one of many documents, one per line.
+    Line(LineError),
+    /// A setting that cannot work: a ConfigError.
+    Config(String),
+    /// An argument of the wrong type: a TypeError.
+    Type(String),
+    /// An argument with an invalid value: a ValueError.
+    Value(String),
+    /// Something that cannot be done now, or a bug: a RuntimeError.
+    Runtime(String),
+    /// Python could not make an object: it is out of memory.
+    Python(PyErr),
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Self {
+        Failure::Python(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Error(Arc::new(error))
+    }
+}
+
+impl From<LedgerError> for Failure {
+    fn from(error: LedgerError) -> Self {
+        Error::from(error).into()
+    }
+}
+
+impl From<ValidationError> for Failure {
+    fn from(error: ValidationError) -> Self {
+        Error::from(error).into()
+    }
+}
+
+/// What an entry point of the module returns: a value, or a failure as a value.
+pub(crate) fn into_python<'py, T: IntoPyObject<'py>>(
+    py: Python<'py>,
+    outcome: Outcome<T>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match outcome {
+        Ok(value) => value.into_bound_py_any(py),
+        Err(Failure::Python(error)) => Err(error),
+        Err(failure) => NativeFailure(failure).into_bound_py_any(py),
+    }
+}
+
+/// Does the work of an entry point of the module: returns what it makes, or the failure for Python code to raise.
+pub(crate) fn entry<'py, T: IntoPyObject<'py>>(
+    py: Python<'py>,
+    work: impl FnOnce() -> Outcome<T>,
+) -> PyResult<Bound<'py, PyAny>> {
+    gil::uncollected(py, || into_python(py, work()))
+}
+
+/// A failure that Python code has yet to raise.
+#[pyclass(frozen, name = "Failure", module = "dealkit._native")]
+pub(crate) struct NativeFailure(Failure);
+
+impl From<Failure> for NativeFailure {
+    fn from(failure: Failure) -> Self {
+        Self(failure)
+    }
+}
+
+#[pymethods]
+impl NativeFailure {
+    /// The parts of the exception: its kind, its text, and its attributes by name.
+    fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || Ok(self.0.parts(py)?))
+    }
+}
+
+impl Failure {
+    fn parts<'py>(&self, py: Python<'py>) -> PyResult<(&'static str, String, Bound<'py, PyDict>)> {
+        let attributes = PyDict::new(py);
+        Ok(match self {
+            Failure::Error(error) => {
+                tell_call(&attributes, error)?;
+                (error.kind().as_str(), text(error), attributes)
+            }
+            Failure::Note(error) => {
+                tell_ledger(&attributes, error)?;
+                ("ledger", error.to_string(), attributes)
+            }
+            Failure::Decode(error) => {
+                tell_place(&attributes, error)?;
+                attributes.set_item(intern!(py, "body"), PyBytes::new(py, error.body()))?;
+                (ErrorKind::Decode.as_str(), error.to_string(), attributes)
+            }
+            Failure::Line(error) => {
+                attributes.set_item(intern!(py, "line"), error.line())?;
+                if let LineError::Decode { error, .. } = error {
+                    tell_place(&attributes, error)?;
+                    attributes.set_item(intern!(py, "body"), PyBytes::new(py, error.body()))?;
+                }
+                (ErrorKind::Decode.as_str(), error.to_string(), attributes)
+            }
+            Failure::Config(text) => (ErrorKind::Config.as_str(), text.clone(), attributes),
+            Failure::Type(text) => ("type", text.clone(), attributes),
+            Failure::Value(text) => ("value", text.clone(), attributes),
+            Failure::Runtime(text) => ("runtime", text.clone(), attributes),
+            Failure::Python(error) => ("runtime", error.to_string(), attributes),
+        })
+    }
+}
+
+/// The error in one line, with its reason: Python has no chain of sources.
+pub(crate) fn text(error: &Error) -> String {
+    let mut text = error.to_string();
+    if matches!(error.kind(), ErrorKind::Connect | ErrorKind::Interrupted) {
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            if !text.contains(&cause_text) {
+                text.push_str(": ");
+                text.push_str(&cause_text);
+            }
+            source = cause.source();
+        }
+    }
+    // The text of a service is left as it is.
+    if error.status().is_none() {
+        text = in_python(&text);
+    }
+    text
+}
+
+/// Reduces a text in which the core names settings in both languages to Python's names: `identity (in Python
+/// client_cert)` becomes `client_cert`.
+fn in_python(text: &str) -> String {
+    let mut parts = text.split(" (in Python ");
+    let mut own = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        own.truncate(own.rfind(' ').map_or(0, |space| space + 1));
+        own.push_str(&part.replacen(')', "", 1));
+    }
+    own
+}
+
+fn tell_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {
+    let py = attributes.py();
+    attributes.set_item(intern!(py, "outcome"), error.outcome().as_str())?;
+    attributes.set_item(intern!(py, "attempts"), error.attempts())?;
+    attributes.set_item(intern!(py, "request_id"), error.request_id())?;
+    let retry_after = error.retry_after().map(|wait| wait.as_secs_f64());
+    attributes.set_item(intern!(py, "retry_after"), retry_after)?;
+    attributes.set_item(intern!(py, "errors"), violations(error.violations()))?;
+    if let Some(body) = error.body() {
+        attributes.set_item(intern!(py, "body"), PyBytes::new(py, body))?;
+    }
+    if let Some(status) = error.status() {
+        attributes.set_item(intern!(py, "status_code"), status.as_u16())?;
+    }
+    if let Some(version) = error.version() {
+        attributes.set_item(intern!(py, "http_version"), version_text(version))?;
+    }
+    if let Some(headers) = error.headers() {
+        attributes.set_item(intern!(py, "headers"), header_pairs(headers))?;
+    }
+    if let Some(problem) = error.problem() {
+        attributes.set_item(intern!(py, "problem"), problem_fields(py, problem)?)?;
+    }
+    if let Some(decode) = error.decode_error() {
+        tell_place(attributes, decode)?;
+    }
+    if let Some(ledger) = error.ledger_error() {
+        tell_ledger(attributes, ledger)?;
+    }
+    if let Some(index) = error.first_index() {
+        attributes.set_item(intern!(py, "first_index"), index)?;
+    }
+    Ok(())
+}
+
+fn tell_ledger(attributes: &Bound<'_, PyDict>, error: &LedgerError) -> PyResult<()> {
+    attributes.set_item("reason", error.kind().as_str())?;
+    attributes.set_item("line", error.line())?;
+    attributes.set_item("index", error.index())
+}
+
+fn tell_place(attributes: &Bound<'_, PyDict>, error: &DecodeError) -> PyResult<()> {
+    attributes.set_item("path", error.path())?;
+    attributes.set_item("pointer", error.pointer())?;
+    attributes.set_item("found", error.found())
+}
+
+fn problem_fields<'py>(py: Python<'py>, problem: &Problem) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("type", &problem.problem_type)?;
+    fields.set_item("title", &problem.title)?;
+    fields.set_item("status", problem.status)?;
+    fields.set_item("detail", &problem.detail)?;
+    fields.set_item("request_id", &problem.request_id)?;
+    fields.set_item("errors", violations(&problem.errors))?;
+    fields.set_item("omitted_errors", problem.omitted_errors)?;
+    fields.set_item("extra", json::fields(py, &problem.extra)?)?;
+    Ok(fields)
+}
+
+fn violations(violations: &[Violation]) -> Vec<(&str, &str, &str)> {
+    violations
+        .iter()
+        .map(|violation| {
+            (
+                violation.pointer.as_str(),
+                violation.code.as_str(),
+                violation.detail.as_str(),
+            )
+        })
+        .collect()
+}
+
+/// `HTTP/1.1`, `HTTP/2`.
+pub(crate) fn version_text(version: dealkit::Version) -> String {
+    format!("{version:?}").replace("/2.0", "/2")
+}
+
+/// Headers as pairs; bytes that are not text are kept as Latin-1, as HTTP has them.
+pub(crate) fn header_pairs(headers: &dealkit::HeaderMap) -> Vec<(String, String)> {
+    headers
+        .iter()
+        .map(|(name, value)| {
+            let value = value.as_bytes().iter().map(|byte| char::from(*byte));
+            (name.as_str().to_owned(), value.collect())
+        })
+        .collect()
+}

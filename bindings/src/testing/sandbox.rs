@@ -1,0 +1,236 @@
+//! The embedded server, for `dealkit.testing`.
+
+use std::{
+    process,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::UNIX_EPOCH,
+};
+
+use dealkit::Json;
+use dealkit_server::{CreatedAgent, Fault, Reading, RecordedRequest, Sandbox};
+use pyo3::{
+    prelude::*,
+    types::{PyBytes, PyDict, PyList, PyTuple},
+};
+
+use crate::{
+    json::value as json,
+    models::{classes::Agent, model},
+    python::{
+        arguments::{Expected, Settings},
+        document::Document,
+        failure::{Failure, Outcome, entry, header_pairs},
+        gil,
+    },
+};
+
+/// The names of the readings of the specification.
+pub(crate) fn readings(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
+    PyTuple::new(py, Reading::ALL.map(Reading::name))
+}
+
+/// A running server.
+#[pyclass(frozen, module = "dealkit._native")]
+pub(crate) struct NativeSandbox {
+    sandbox: Mutex<Option<Sandbox>>,
+    url: String,
+    service_key: String,
+    process: u32,
+}
+
+/// Starts a server with these deals, each a JSON text.
+#[pyfunction]
+pub(crate) fn start_sandbox<'py>(
+    py: Python<'py>,
+    deals: Option<&Bound<'py, PyList>>,
+    settings: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let configure = || {
+        let settings = Settings(settings);
+        let port: u16 = settings.number("port", Expected::Port)?.unwrap_or_default();
+        let strict = settings.number("strict", Expected::Bool)?;
+        let mut builder = Sandbox::builder()
+            .strict(strict.unwrap_or_default())
+            .listen(([127, 0, 0, 1], port));
+        if let Some(deals) = deals {
+            let texts = deals.iter().map(|deal| Ok(deal.extract::<String>()?));
+            builder = builder.deals(texts.collect::<Outcome<Vec<_>>>()?);
+        }
+        let seed = settings
+            .number("seed", Expected::Count)?
+            .unwrap_or_default();
+        if let Some(count) = settings.number("generate", Expected::Count)? {
+            builder = builder.generate(count, seed);
+        }
+        if let Some(agents) = settings.number("max_agents", Expected::Count)? {
+            builder = builder.max_agents(agents);
+        }
+        if let Some(bytes) = settings.number("max_store_bytes", Expected::Count)? {
+            builder = builder.max_store_bytes(bytes);
+        }
+        if let Some(key) = settings.text("service_key")? {
+            builder = builder.service_key(key);
+        }
+        if let Some(name) = settings.text("reading")? {
+            let reading = name.parse::<Reading>();
+            builder = builder
+                .reading(reading.map_err(|error| Failure::Config(format!("reading: {error}")))?);
+        }
+        if let Some(admin) = settings.number("admin", Expected::Bool)? {
+            builder = builder.admin(admin);
+        }
+        if let Some(token) = settings.text("admin_token")? {
+            builder = builder.admin_token(token);
+        }
+        Ok(builder)
+    };
+    let configured = gil::uncollected(py, || Ok(configure()))?;
+    let started = configured.and_then(|builder| {
+        let started = gil::release(py, || builder.start());
+        started.map_err(|error| Failure::Config(error.to_string()))
+    });
+    entry(py, || {
+        let sandbox = started?;
+        Ok(NativeSandbox {
+            url: sandbox.url(),
+            service_key: sandbox.service_key().to_owned(),
+            sandbox: Mutex::new(Some(sandbox)),
+            process: process::id(),
+        })
+    })
+}
+
+#[pymethods]
+impl NativeSandbox {
+    /// The base URL for a client.
+    #[getter]
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The key that requests must carry.
+    #[getter]
+    fn service_key(&self) -> &str {
+        &self.service_key
+    }
+
+    /// The agents created so far, in the order of creation: each as the response showed it, and what was sent.
+    fn agents<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || {
+            let agents = self.with(Sandbox::agents)?;
+            let agents = agents.iter().map(|agent| created(py, agent));
+            Ok(PyList::new(py, agents.collect::<Outcome<Vec<_>>>()?)?)
+        })
+    }
+
+    /// The latest requests to /v1, in the order in which they were responded to, each by attribute; `at` in seconds
+    /// since 1970.
+    fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || {
+            let requests = self.with(Sandbox::requests)?;
+            let requests = requests.iter().map(|request| recorded(py, request));
+            Ok(PyList::new(py, requests.collect::<PyResult<Vec<_>>>()?)?)
+        })
+    }
+
+    /// Forgets the requests so far.
+    fn clear_requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || self.with(Sandbox::clear_requests))
+    }
+
+    /// Makes something go wrong with future requests: a fault, as JSON.
+    fn fail_next<'py>(&self, py: Python<'py>, fault: &str) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || {
+            self.with(|sandbox| Fault::from_json(fault).and_then(|fault| sandbox.fail_next(fault)))?
+                .map_err(|error| Failure::Value(error.to_string()))
+        })
+    }
+
+    /// Removes every fault that has not happened as often as it should.
+    fn clear_faults<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || self.with(Sandbox::clear_faults))
+    }
+
+    /// Adds a deal, a JSON text; one with the same id is replaced.
+    fn insert_deal<'py>(&self, py: Python<'py>, json: String) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || {
+            self.with(|sandbox| sandbox.insert_deal(json))?
+                .map_err(|error| Failure::Config(error.to_string()))
+        })
+    }
+
+    /// Restores the initial state: no agents, the deals that the server started with, no faults and no requests.
+    fn reset<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || self.with(Sandbox::reset))
+    }
+
+    /// Stops the server at once.
+    fn close(&self, py: Python<'_>) {
+        if self.process == process::id() {
+            let sandbox = self.lock().take();
+            gil::release(py, || drop(sandbox));
+        }
+    }
+}
+
+impl NativeSandbox {
+    fn lock(&self) -> MutexGuard<'_, Option<Sandbox>> {
+        self.sandbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&Sandbox) -> T) -> Outcome<T> {
+        if self.process != process::id() {
+            return Err(Failure::Runtime(
+                "this sandbox runs in another process, which this one was forked from".to_owned(),
+            ));
+        }
+        match &*self.lock() {
+            Some(sandbox) => Ok(look(sandbox)),
+            None => Err(Failure::Runtime("this sandbox is closed".to_owned())),
+        }
+    }
+}
+
+/// An agent as the response showed it, and what was sent.
+fn created<'py>(
+    py: Python<'py>,
+    created: &CreatedAgent,
+) -> Outcome<(Bound<'py, Agent>, Bound<'py, PyAny>)> {
+    let internal = |error: serde_json::Error| Failure::Runtime(error.to_string());
+    let agent = serde_json::to_string(&created.agent).map_err(internal)?;
+    let sent = serde_json::to_string(&created.sent).map_err(internal)?;
+    let sent = Json::parse(sent).map_err(|error| Failure::Runtime(error.to_string()))?;
+    Ok((
+        model::read_document::<Agent>(py, &Document::Text(&agent), Failure::Decode)?,
+        json::value(py, &sent)?,
+    ))
+}
+
+fn recorded<'py>(py: Python<'py>, request: &RecordedRequest) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("number", request.number)?;
+    // Nothing was recorded before 1970.
+    let at = request.at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    fields.set_item("at", at.as_secs_f64())?;
+    fields.set_item("method", request.method.as_str())?;
+    fields.set_item("path_template", request.path_template())?;
+    fields.set_item("path", &request.path)?;
+    fields.set_item("query", &request.query)?;
+    fields.set_item("headers", header_pairs(&request.headers))?;
+    fields.set_item("body", PyBytes::new(py, &request.body))?;
+    fields.set_item("body_bytes", request.body_bytes)?;
+    fields.set_item("status", request.status.map(|status| status.as_u16()))?;
+    fields.set_item("duration", request.duration.as_secs_f64())?;
+    fields.set_item("request_id", &request.request_id)?;
+    fields.set_item("fault", &request.fault)?;
+    Ok(fields)
+}
+
+impl Drop for NativeSandbox {
+    fn drop(&mut self) {
+        if self.process != process::id() {
+            // Its thread is the parent's: waiting for it to end would take for ever.
+            std::mem::forget(self.lock().take());
+        }
+    }
+}
