@@ -9,6 +9,7 @@ Nothing is sent.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from dealkit import _native
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from dealkit.exceptions import Outcome
 
-__all__ = ["Recorded", "look_up", "move", "settle"]
+__all__ = ["Recorded", "in_folder", "look_up", "move", "settle"]
 
 
 class Recorded(NamedTuple):
@@ -57,6 +58,38 @@ def look_up(path: str | PathLike[str], keys: Iterable[str], *, key: str | None =
     given = {"path": path, "keys": keys, "key": key}
     del path, keys
     return _look_up(given)
+
+
+def in_folder(folder: str | PathLike[str]) -> list[Path]:
+    """The ledgers in a folder, whatever they are called, by name. Subfolders are not searched.
+
+    Two ledgers do not know of each other's rows. So before an import begins a new ledger, look its keys up in those
+    that are there.
+
+    >>> for path in ledger.in_folder("."):
+    ...     print(path, ledger.look_up(path, ["ada@example.com"]))
+
+    Args:
+        folder: The folder. One that does not exist has no ledgers.
+
+    Raises:
+        OSError: The folder cannot be read.
+    """
+    where = Path(folder)
+    if not where.exists():
+        return []
+    return sorted(path for path in where.iterdir() if path.is_file() and _is_ledger(path))
+
+
+def _is_ledger(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_BEGINNING)) == _BEGINNING
+    except OSError:
+        return False
+
+
+_BEGINNING = b'{"format":"dealkit-ledger",'
 
 
 @private
