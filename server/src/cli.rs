@@ -49,7 +49,7 @@ struct Arguments {
 
     /// Key that requests must carry in x-service-key: 1 to 1,024 visible ASCII characters [default: sandbox-key]
     ///
-    /// An address that other machines can reach needs a key of its own. Other users of this machine can
+    /// An address that other machines can reach needs a key other than that. Other users of this machine can
     /// see flags, but not environment variables.
     #[arg(
         long,
@@ -361,7 +361,9 @@ fn fail(error: &StartError) -> ExitCode {
     let hint = match error {
         StartError::KeyRequired { .. } => " (--service-key or DEALKIT_SERVER_SERVICE_KEY)",
         StartError::ServiceKey(_) => " (from --service-key or DEALKIT_SERVER_SERVICE_KEY)",
-        StartError::AdminToken => " (from --admin-token or DEALKIT_SERVER_ADMIN_TOKEN)",
+        StartError::AdminToken | StartError::TokenRequired { .. } => {
+            " (from --admin-token or DEALKIT_SERVER_ADMIN_TOKEN)"
+        }
         StartError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
             " (choose another port with --listen 127.0.0.1:PORT; port 0 asks for a free one)"
         }

@@ -241,7 +241,8 @@ impl SandboxBuilder {
         self
     }
 
-    /// The address to listen on; port 0 asks for a free one. One that is not loopback needs a key of its own.
+    /// The address to listen on; port 0 asks for a free one. One that is not loopback needs a key other than
+    /// [`ServiceKey::DEFAULT`].
     pub fn listen(mut self, address: impl Into<SocketAddr>) -> Self {
         self.config.listen = address.into();
         self
@@ -337,11 +338,22 @@ impl SandboxBuilder {
         if let Some(token) = self.admin_token {
             config.admin_token = Some(ServiceKey::new(token).map_err(|_| StartError::AdminToken)?);
         }
-        let is_loopback = config.listen.ip().to_canonical().is_loopback();
-        if config.service_key.is_none() && !is_loopback {
-            return Err(StartError::KeyRequired {
-                address: config.listen,
-            });
+        let address = config.listen;
+        if !address.ip().to_canonical().is_loopback() {
+            if config
+                .service_key
+                .as_ref()
+                .is_none_or(ServiceKey::is_default)
+            {
+                return Err(StartError::KeyRequired { address });
+            }
+            if config
+                .admin_token
+                .as_ref()
+                .is_some_and(ServiceKey::is_default)
+            {
+                return Err(StartError::TokenRequired { address });
+            }
         }
         if config.max_head_bytes < Config::MIN_HEAD_BYTES {
             return Err(StartError::MaxHeadBytes);
@@ -382,12 +394,21 @@ pub enum StartError {
     /// The token is not valid.
     #[error("the sandbox token must be 1 to 1,024 visible ASCII characters, without spaces")]
     AdminToken,
-    /// The address is not a loopback address, and no service key was chosen: everybody knows the default.
+    /// The address is not a loopback address, and the service key is the default, which everybody knows.
     #[error(
         "{address} can be reached from other machines, and the default service key is not a secret: choose a service \
          key, or listen on 127.0.0.1"
     )]
     KeyRequired {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The address is not a loopback address, and the token is the default service key, which everybody knows.
+    #[error(
+        "{address} can be reached from other machines, and the default service key is not a secret: choose another \
+         sandbox token"
+    )]
+    TokenRequired {
         /// The address.
         address: SocketAddr,
     },

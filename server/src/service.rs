@@ -29,6 +29,7 @@ use crate::{
     },
     state::{
         agent::CreatedAgent,
+        page::Room,
         seed::{SeedDeal, SeedError, Seeds},
         store::Store,
     },
@@ -164,7 +165,11 @@ impl Service {
 
     /// The agents created so far, in the order of creation.
     pub fn agents(&self) -> Vec<CreatedAgent> {
-        let agents = self.store().agents();
+        let all = Room {
+            entries: usize::MAX,
+            bytes: usize::MAX,
+        };
+        let (agents, _) = self.store().agents_after(0, all);
         agents
             .iter()
             .filter_map(|(number, sent)| CreatedAgent::read(*number, sent))
@@ -227,7 +232,7 @@ impl Service {
         let status = made_up.status;
         let mut response = match made_up.body() {
             Some((body, media_type)) => {
-                let mut response = Response::new(Bytes::copy_from_slice(body.as_bytes()));
+                let mut response = Response::new(body);
                 let media_type = HeaderValue::from_static(media_type);
                 let headers = response.headers_mut();
                 headers.insert(header::CONTENT_TYPE, media_type);
@@ -269,12 +274,15 @@ impl Service {
 
     /// The fault that the header of a request asks for.
     fn asked_fault(&self, head: &Parts) -> Result<Option<Play>, Refusal> {
-        let fault = self.sandbox_header(head, FAULT_HEADER);
-        let fault = fault.map(|fault| Play::from_header(fault.as_bytes()));
-        fault.transpose().map_err(|error| {
+        let Some(fault) = self.sandbox_header(head, FAULT_HEADER) else {
+            return Ok(None);
+        };
+        self.0.access.check_fault(head)?;
+        let fault = Play::from_header(fault.as_bytes()).map_err(|error| {
             let detail = format!("The header {FAULT_HEADER}: {error}.");
             Refusal::new(Kind::INVALID_FAULT, detail)
-        })
+        })?;
+        Ok(Some(fault))
     }
 
     fn store(&self) -> &Store {

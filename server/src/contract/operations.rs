@@ -49,9 +49,8 @@ impl Operations {
             };
             Refusal::new(Kind::INVALID_AGENT, detail).violations(violations)
         })?;
-        let slot = self.store.take_slot().map_err(no_room)?;
-        let response = agent::response(&request, slot.number());
-        slot.put(input.body).map_err(no_room)?;
+        let number = self.store.add_agent(input.body).map_err(no_room)?;
+        let response = agent::response(&request, number);
         Ok((StatusCode::CREATED, Bytes::from(response)))
     }
 

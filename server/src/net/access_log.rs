@@ -79,7 +79,7 @@ impl AccessLog {
         &self,
         head: &Parts,
         status: Option<StatusCode>,
-        request_id: &[u8],
+        request_id: &str,
         took: Duration,
     ) {
         let Some(lines) = &self.lines else { return };
@@ -89,7 +89,7 @@ impl AccessLog {
             path: admin::template(path).unwrap_or_else(|| route::template(path)),
             status: status.map(|status| status.as_u16()),
             ms: (took.as_secs_f64() * 1e5).round() / 1e2,
-            request_id: std::str::from_utf8(request_id).unwrap_or_default(),
+            request_id,
         };
         let text = match self.format {
             LogFormat::Json => serde_json::to_string(&line).unwrap_or_default() + "\n",

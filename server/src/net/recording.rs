@@ -1,15 +1,15 @@
 //! One request on its way into the journal and the access log, where it is recorded once, whatever becomes of it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 
 use bytes::Bytes;
-use http::{Method, Response, StatusCode, request::Parts};
+use http::{HeaderValue, Method, Response, StatusCode, request::Parts};
 use tokio::time::Instant;
 
 use crate::{
     contract::request_id,
     net::access_log::AccessLog,
-    sandbox::{fault::Play, journal::Seen},
+    sandbox::{fault::Play, journal::RecordedRequest},
     service::{self, Service},
 };
 
@@ -46,44 +46,55 @@ impl<'s> Recording<'s> {
     /// Makes the journal show the request although there is no response yet.
     pub(crate) fn announce(&mut self) {
         if !service::is_admin(&self.head) {
-            let request_id = self.head.headers.get(&request_id::HEADER);
-            let request_id = request_id.map_or(&b""[..], |id| id.as_bytes());
-            self.number = Some(self.service.journal().record(&self.seen(None, request_id)));
+            let mut request = self.request();
+            request.request_id = text(self.head.headers.get(&request_id::HEADER));
+            self.number = Some(self.service.journal().record(request));
         }
     }
 
     /// Records that this is the response.
     pub(crate) fn responded(&mut self, response: &Response<Bytes>) {
-        self.record(
-            Some(response.status()),
-            response.headers().get(&request_id::HEADER),
-        );
+        let id = response.headers().get(&request_id::HEADER);
+        self.record(Some(response.status()), id);
     }
 
     /// Records that there is no response. `lost` is the one that there would have been, if any.
     pub(crate) fn lost(&mut self, lost: Option<&Response<Bytes>>) {
-        let request_id = lost.and_then(|lost| lost.headers().get(&request_id::HEADER));
-        self.record(None, request_id);
+        let id = lost.and_then(|lost| lost.headers().get(&request_id::HEADER));
+        self.record(None, id);
     }
 
-    fn record(&mut self, status: Option<StatusCode>, request_id: Option<&http::HeaderValue>) {
+    fn record(&mut self, status: Option<StatusCode>, request_id: Option<&HeaderValue>) {
         self.is_done = true;
-        let request_id = request_id
-            .or_else(|| self.head.headers.get(&request_id::HEADER))
-            .map_or(&b""[..], |id| id.as_bytes());
+        let request_id = text(request_id.or(self.head.headers.get(&request_id::HEADER)));
+        let duration = self.began.elapsed();
         if !self.is_look(status) {
-            self.log
-                .record(&self.head, status, request_id, self.began.elapsed());
+            self.log.record(&self.head, status, &request_id, duration);
         }
+        if service::is_admin(&self.head) {
+            return;
+        }
+        let finish = |request: &mut RecordedRequest| {
+            request.status = status;
+            request.request_id = request_id;
+            request.duration = duration;
+        };
+        let journal = self.service.journal();
         match self.number {
-            Some(number) => self.service.journal().amend(number, status, request_id),
-            None if service::is_admin(&self.head) => {}
+            Some(number) => journal.amend(number, finish),
             None => {
-                self.service
-                    .journal()
-                    .record(&self.seen(status, request_id));
+                let mut request = self.request();
+                finish(&mut request);
+                journal.record(request);
             }
         }
+    }
+
+    fn request(&self) -> RecordedRequest {
+        let at = SystemTime::now() - self.began.elapsed();
+        let mut request = RecordedRequest::new(at, &self.head, &self.body);
+        request.fault = self.fault.as_ref().map(|fault| fault.to_string());
+        request
     }
 
     /// Whether somebody merely looked at the sandbox: its page does so all the time, and what programs do would be
@@ -93,17 +104,11 @@ impl<'s> Recording<'s> {
             && matches!(self.head.method, Method::GET | Method::HEAD)
             && status == Some(StatusCode::OK)
     }
+}
 
-    fn seen<'r>(&'r self, status: Option<StatusCode>, request_id: &'r [u8]) -> Seen<'r> {
-        Seen {
-            began: self.began,
-            head: &self.head,
-            body: &self.body,
-            status,
-            request_id,
-            fault: self.fault.as_ref(),
-        }
-    }
+fn text(request_id: Option<&HeaderValue>) -> String {
+    let id = request_id.and_then(|id| id.to_str().ok());
+    id.unwrap_or_default().to_owned()
 }
 
 impl Drop for Recording<'_> {

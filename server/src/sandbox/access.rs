@@ -1,6 +1,9 @@
 //! Who may use the interface under /__sandbox/: no web page of another origin, and not everybody who can reach the
 //! server.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use dealkit::wire;
 use http::{Method, header, request::Parts, uri::Authority};
 
 use crate::contract::{
@@ -29,6 +32,17 @@ impl Access {
     /// Whether the interface was turned off, and with it the headers of the sandbox.
     pub(crate) fn is_off(&self) -> bool {
         matches!(self, Self::Off)
+    }
+
+    /// Whether a request of /v1 may make something go wrong. Where the token is the service key, the request has it
+    /// already.
+    pub(crate) fn check_fault(&self, head: &Parts) -> Result<(), Refusal> {
+        match self {
+            Self::Token(token) if has_token(token, head, wire::SERVICE_KEY_HEADER) => {
+                check_origin(head)
+            }
+            _ => self.check_caller(head),
+        }
     }
 
     /// Whether there is an interface at all: the check for a page that has no token yet.
@@ -72,35 +86,31 @@ impl Access {
     /// Whether the request comes from somebody who may be here.
     fn check_caller(&self, head: &Parts) -> Result<(), Refusal> {
         self.check_page()?;
-        let refuse = |detail: &'static str| Err(Refusal::new(Kind::ADMIN_REFUSED, detail));
         match self {
-            Self::Token(token) => check_token(token, head)?,
+            Self::Token(token) if !has_token(token, head, TOKEN_HEADER) => {
+                let refusal = Refusal::new(
+                    Kind::ADMIN_TOKEN,
+                    "Send the token in the header x-sandbox-token, once: the value of --admin-token, or the service \
+                     key of this server if there is none.",
+                );
+                Err(refusal.header(header::WWW_AUTHENTICATE, "SandboxToken realm=\"dealkit\""))
+            }
             // A page whose own host name resolves to this machine is stopped by that name.
             Self::Open if !host(head).is_some_and(|host| is_this_machine(&host)) => {
-                return refuse(
+                Err(Refusal::new(
+                    Kind::ADMIN_REFUSED,
                     "Use the host localhost, 127.0.0.1 or [::1], or start the server with --admin-token.",
-                );
+                ))
             }
-            Self::Open | Self::Closed | Self::Off => {}
+            _ => check_origin(head),
         }
-        if !is_same_origin(head) {
-            return refuse("The request comes from a web page with another origin.");
-        }
-        Ok(())
     }
 }
 
-fn check_token(token: &ServiceKey, head: &Parts) -> Result<(), Refusal> {
-    let mut sent = head.headers.get_all(TOKEN_HEADER).iter();
-    match (sent.next(), sent.next()) {
-        (Some(sent), None) if token.matches(sent.as_bytes()) => Ok(()),
-        _ => Err(Refusal::new(
-            Kind::ADMIN_TOKEN,
-            "Send the token in the header x-sandbox-token, once: the value of --admin-token, or the service key of \
-             this server if there is none.",
-        )
-        .header(header::WWW_AUTHENTICATE, "SandboxToken realm=\"dealkit\"")),
-    }
+/// Whether the request has the token in this header, which it has once.
+fn has_token(token: &ServiceKey, head: &Parts, name: &str) -> bool {
+    let mut sent = head.headers.get_all(name).iter();
+    matches!((sent.next(), sent.next()), (Some(sent), None) if token.matches(sent.as_bytes()))
 }
 
 /// The host that the request was sent to.
@@ -111,13 +121,34 @@ fn host(head: &Parts) -> Option<Authority> {
     }
 }
 
+/// Whether the host is localhost or a loopback address, with or without a port, and nothing else: `[::1].example` is
+/// somebody's name.
 fn is_this_machine(authority: &Authority) -> bool {
-    let host = authority.host();
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost")
-        || address
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
+    let text = authority.as_str();
+    let host = match text.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => text,
+    };
+    match host.strip_prefix('[') {
+        Some(address) => address
+            .strip_suffix(']')
+            .and_then(|address| address.parse::<Ipv6Addr>().ok())
+            .is_some_and(|address| address.to_canonical().is_loopback()),
+        None => {
+            host.eq_ignore_ascii_case("localhost")
+                || host
+                    .parse::<Ipv4Addr>()
+                    .is_ok_and(|address| address.is_loopback())
+        }
+    }
+}
+
+fn check_origin(head: &Parts) -> Result<(), Refusal> {
+    if is_same_origin(head) {
+        return Ok(());
+    }
+    let detail = "The request comes from a web page with another origin.";
+    Err(Refusal::new(Kind::ADMIN_REFUSED, detail))
 }
 
 /// Whether the request comes from no page, or from one of this server.

@@ -14,7 +14,7 @@ use crate::sandbox::{
     curl::curl,
     docs::File,
     fault::Fault,
-    faults::Faults,
+    faults::{Faults, PendingFault},
     journal::{Journal, RecordedRequest},
 };
 use crate::{
@@ -27,6 +27,7 @@ use crate::{
     json,
     state::{
         agent::{CreatedAgent, agent_id},
+        page::Room,
         seed::SeedDeal,
         store::Store,
     },
@@ -39,10 +40,13 @@ pub(crate) const PREFIX: &str = "/__sandbox/";
 const PAGE: usize = 100;
 const MAX_PAGE: usize = 1_000;
 
+/// How many bytes the entries of a page have, unless it is a single one that has more.
+const MAX_PAGE_BYTES: usize = 1024 * 1024;
+
 /// What the operations work on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admin<'a> {
-    /// The service key, which the page shows if everybody knows it.
+    /// The service key, which is shown if everybody knows it.
     pub(crate) key: &'a ServiceKey,
     pub(crate) store: &'a Store,
     pub(crate) faults: &'a Faults,
@@ -128,7 +132,7 @@ routes! {
         admin.journal.clear();
         Ok(Reply::Nothing)
     });
-    GET "/__sandbox/faults" guarded(|admin, _| Ok(Reply::json(&json!({"faults": admin.faults.list()}))));
+    GET "/__sandbox/faults" guarded(faults);
     POST "/__sandbox/faults" guarded(add_fault);
     DELETE "/__sandbox/faults" guarded(|admin, _| {
         admin.faults.clear();
@@ -251,14 +255,29 @@ fn requests(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
     let after = query.number("after")?.unwrap_or_default();
     let status = query.number("status")?;
     let (method, path) = (query.get("method"), query.get("path"));
-    let (page, next) = admin.journal.page(after, query.limit()?, |of, at, with| {
-        method.is_none_or(|method| method.eq_ignore_ascii_case(of.as_str()))
-            && path.is_none_or(|path| path == at)
-            && status
-                .is_none_or(|status| with.is_some_and(|with| u64::from(with.as_u16()) == status))
+    let (page, next) = admin.journal.page(after, query.room(PAGE)?, |request| {
+        let found = request.status.map(|status| u64::from(status.as_u16()));
+        method.is_none_or(|method| method.eq_ignore_ascii_case(request.method.as_str()))
+            && path.is_none_or(|path| path == request.path)
+            && status.is_none_or(|status| found == Some(status))
     });
-    let requests: Vec<Value> = page.iter().map(described).collect();
+    let requests = page.iter().map(|request| described(request, admin.key));
+    let requests: Vec<Value> = requests.collect();
     Ok(Reply::json(&json!({"requests": requests, "next": next})))
+}
+
+fn faults(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
+    let query = Query::parse(input.query, &["after", "limit"])?;
+    let after = query.number("after")?.unwrap_or_default();
+    // There are seldom many, and whoever looks at them wants to see them all.
+    let (faults, is_more) = admin.faults.page(after, query.room(MAX_PAGE)?);
+    #[derive(Serialize)]
+    struct Page {
+        next: Option<u64>,
+        faults: Vec<PendingFault>,
+    }
+    let next = faults.last().filter(|_| is_more).map(|last| last.id);
+    Ok(Reply::json(&Page { next, faults }))
 }
 
 fn add_fault(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
@@ -292,7 +311,7 @@ fn agents(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
             .and_then(|number| number.parse().ok())
             .ok_or_else(|| invalid_query("after: expected the id of an agent, such as a_100"))?,
     };
-    let (page, is_more) = admin.store.agents_after(after, query.limit()?);
+    let (page, is_more) = admin.store.agents_after(after, query.room(PAGE)?);
     let next = page
         .last()
         .filter(|_| is_more)
@@ -322,7 +341,9 @@ fn agents(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
 
 fn deals(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
     let query = Query::parse(input.query, &["after", "limit"])?;
-    let (page, is_more) = admin.store.deals_after(query.get("after"), query.limit()?);
+    let (page, is_more) = admin
+        .store
+        .deals_after(query.get("after"), query.room(PAGE)?);
     let next = page.last().filter(|_| is_more).map(|(id, _)| &**id);
     // Byte for byte as they are stored.
     let deals: Vec<&RawValue> = page
@@ -380,7 +401,7 @@ fn unknown_deal() -> Refusal {
     )
 }
 
-fn described(request: &RecordedRequest) -> Value {
+fn described(request: &RecordedRequest, key: &ServiceKey) -> Value {
     let headers: Vec<_> = request
         .headers
         .iter()
@@ -400,7 +421,7 @@ fn described(request: &RecordedRequest) -> Value {
         "duration": request.duration.as_secs_f64(),
         "request_id": request.request_id,
         "fault": request.fault,
-        "curl": curl(request),
+        "curl": curl(request, key),
     })
 }
 
@@ -446,16 +467,20 @@ impl Query {
             .map_err(|_| invalid_query(format!("{name}: expected a whole number")))
     }
 
-    fn limit(&self) -> Result<usize, Refusal> {
-        match self.number("limit")? {
-            None => Ok(PAGE),
-            Some(limit) => usize::try_from(limit)
-                .ok()
-                .filter(|limit| (1..=MAX_PAGE).contains(limit))
-                .ok_or_else(|| {
-                    invalid_query(format!("limit: expected a number from 1 to {MAX_PAGE}"))
-                }),
-        }
+    /// How long a page is: as long as the query says, or `otherwise`.
+    fn room(&self, otherwise: usize) -> Result<Room, Refusal> {
+        let limit = match self.number("limit")? {
+            None => Some(otherwise),
+            Some(limit) => usize::try_from(limit).ok(),
+        };
+        let limit = limit.filter(|limit| (1..=MAX_PAGE).contains(limit));
+        let entries = limit.ok_or_else(|| {
+            invalid_query(format!("limit: expected a number from 1 to {MAX_PAGE}"))
+        })?;
+        Ok(Room {
+            entries,
+            bytes: MAX_PAGE_BYTES,
+        })
     }
 }
 

@@ -18,8 +18,9 @@ const OWN: [&str; 7] = [
 
 /// A one-line command for a POSIX shell; `None` if the body is not text, or is not kept whole.
 ///
-/// The journal keeps no secrets. Of these, the command has only a service key: the one that everybody knows.
-pub(super) fn curl(request: &RecordedRequest) -> Option<String> {
+/// The journal keeps no secrets. Of these, the command has only the service key: `key` if that is the one that everybody
+/// knows, or else the variable in which a shell keeps it.
+pub(super) fn curl(request: &RecordedRequest, key: &ServiceKey) -> Option<String> {
     let host = request
         .headers
         .get("host")
@@ -42,12 +43,15 @@ pub(super) fn curl(request: &RecordedRequest) -> Option<String> {
         if OWN.contains(&name.as_str()) || name.as_str().starts_with("sec-") {
             continue;
         }
-        let value = match (name.as_str(), value.to_str().ok()?) {
-            (wire::SERVICE_KEY_HEADER, _) => ServiceKey::DEFAULT,
+        let header = match (name.as_str(), value.to_str().ok()?) {
+            (wire::SERVICE_KEY_HEADER, _) if key.is_default() => {
+                quoted(&format!("{name}: {}", ServiceKey::DEFAULT))
+            }
+            (wire::SERVICE_KEY_HEADER, _) => format!("\"{name}: $DEALKIT_SERVICE_KEY\""),
             (_, "<redacted>") => continue,
-            (_, value) => value,
+            (_, value) => quoted(&format!("{name}: {value}")),
         };
-        command += &format!(" -H {}", quoted(&format!("{name}: {value}")));
+        command += &format!(" -H {header}");
     }
     if request.body_bytes > 0 {
         let body = std::str::from_utf8(&request.body).ok()?;
@@ -92,6 +96,18 @@ mod tests {
         }
     }
 
+    fn shown(request: &RecordedRequest) -> Option<String> {
+        curl(request, &ServiceKey::default())
+    }
+
+    #[test]
+    fn a_key_that_was_chosen_is_not_shown_and_not_replaced() {
+        let request = seen(Method::GET, &[("x-service-key", "<redacted>")], b"");
+        let command = curl(&request, &ServiceKey::new("own").unwrap()).unwrap();
+        let key = r#" -H "x-service-key: $DEALKIT_SERVICE_KEY""#;
+        assert!(command.ends_with(key), "{command}");
+    }
+
     #[test]
     fn it_is_quoted_for_a_shell() {
         let headers = [
@@ -102,15 +118,15 @@ mod tests {
             ("x-a", "'$b'"),
         ];
         assert_eq!(
-            curl(&seen(Method::POST, &headers, br#"{"a": "it's"}"#)).unwrap(),
+            shown(&seen(Method::POST, &headers, br#"{"a": "it's"}"#)).unwrap(),
             concat!(
                 r"curl --path-as-is -i -X 'POST' 'http://h:1/v1/deals/it'\''s?a=b' ",
                 r"-H 'x-service-key: sandbox-key' -H 'x-a: '\''$b'\''' ",
                 r#"--data-raw '{"a": "it'\''s"}'"#
             )
         );
-        assert_eq!(curl(&seen(Method::POST, &[], b"\xff")), None);
-        let head = curl(&seen(Method::HEAD, &[], b"")).unwrap();
+        assert_eq!(shown(&seen(Method::POST, &[], b"\xff")), None);
+        let head = shown(&seen(Method::HEAD, &[], b"")).unwrap();
         assert!(
             head.starts_with("curl --path-as-is --head 'http://127.0.0.1:8080/v1/"),
             "{head}"

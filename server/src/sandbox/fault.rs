@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use dealkit::Json;
 use http::{Method, StatusCode};
 
@@ -78,11 +79,11 @@ pub enum How {
     Stall,
 }
 
-/// The body of a response that a fault makes up.
+/// The body of a response that a fault makes up. Clones share the text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum FaultBody {
-    Text(String),
-    Json(Json),
+    Text(Bytes),
+    Json(Bytes),
 }
 
 /// The fault is invalid. The message says which of its fields is wrong and why, and what is allowed.
@@ -144,13 +145,13 @@ impl Fault {
 
     /// The body of a [`status`](Self::status), as `text/plain`.
     pub fn body(mut self, text: impl Into<String>) -> Self {
-        self.body = Some(FaultBody::Text(text.into()));
+        self.body = Some(FaultBody::Text(text.into().into()));
         self
     }
 
     /// The body of a [`status`](Self::status), as JSON: as problem details if the status is that of an error.
     pub fn json(mut self, body: impl Into<Json>) -> Self {
-        self.body = Some(FaultBody::Json(body.into()));
+        self.body = Some(FaultBody::Json(body.into().as_str().to_owned().into()));
         self
     }
 
@@ -209,6 +210,16 @@ impl Fault {
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
+    }
+
+    /// How many bytes of memory its texts take.
+    pub(super) fn bytes(&self) -> usize {
+        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let body = match &self.body {
+            Some(FaultBody::Text(body) | FaultBody::Json(body)) => body.len(),
+            None => 0,
+        };
+        length(&self.retry_after) + length(&self.method) + length(&self.path) + body
     }
 
     /// The rule that it comes to, if it makes sense.
@@ -349,12 +360,12 @@ pub(crate) struct MadeUp {
 
 impl MadeUp {
     /// The body and its media type; `None` where the fault names none.
-    pub(crate) fn body(&self) -> Option<(&str, &'static str)> {
+    pub(crate) fn body(&self) -> Option<(Bytes, &'static str)> {
         let is_error = self.status.as_u16() >= 400;
-        Some(match self.body.as_ref()? {
+        Some(match self.body.clone()? {
             FaultBody::Text(text) => (text, "text/plain; charset=utf-8"),
-            FaultBody::Json(json) if is_error => (json.as_str(), dealkit::wire::PROBLEM_JSON),
-            FaultBody::Json(json) => (json.as_str(), dealkit::wire::JSON),
+            FaultBody::Json(json) if is_error => (json, dealkit::wire::PROBLEM_JSON),
+            FaultBody::Json(json) => (json, dealkit::wire::JSON),
         })
     }
 }

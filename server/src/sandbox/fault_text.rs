@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use dealkit::Json;
-use serde_json::{Map, Value};
+use serde::ser::{Error as _, Serialize, SerializeMap};
+use serde_json::{Value, value::RawValue};
 
 use crate::sandbox::fault::{Cut, Fault, FaultBody, How, InvalidFault, Play, Times};
 
@@ -68,44 +69,43 @@ impl Fault {
         Ok(fault)
     }
 
-    /// The fault as the JSON that [`from_json`](Self::from_json) reads.
-    pub(super) fn to_json(&self) -> Map<String, Value> {
-        let mut fields = Map::new();
-        let mut put = |name: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                fields.insert(name.to_owned(), value);
+    /// Writes the fields that [`from_json`](Self::from_json) reads.
+    pub(super) fn write<M: SerializeMap>(&self, to: &mut M) -> Result<(), M::Error> {
+        fn put<M: SerializeMap>(
+            to: &mut M,
+            name: &str,
+            value: Option<impl Serialize>,
+        ) -> Result<(), M::Error> {
+            value.map_or(Ok(()), |value| to.serialize_entry(name, &value))
+        }
+        put(to, "status", self.status)?;
+        put(to, "retry_after", self.retry_after.as_ref())?;
+        match &self.body {
+            Some(FaultBody::Text(text)) => {
+                to.serialize_entry("body", &String::from_utf8_lossy(text))?
             }
+            // As it was given, digit for digit.
+            Some(FaultBody::Json(json)) => {
+                let json: &RawValue = serde_json::from_slice(json).map_err(M::Error::custom)?;
+                to.serialize_entry("body", json)?;
+            }
+            None => {}
+        }
+        put(to, "delay", self.delay.map(|delay| delay.as_secs_f64()))?;
+        put(to, "cut", self.cut.map(|cut| cut.to_string()))?;
+        put(to, "how", self.how.map(|how| how.to_string()))?;
+        put(to, "garbage", self.garbage.then_some(true))?;
+        put(to, "act_then_reset", self.act_then_reset.then_some(true))?;
+        put(to, "method", self.method.as_ref())?;
+        put(to, "path", self.path.as_ref())?;
+        put(to, "after", self.after)?;
+        let times = match self.times {
+            Times::Exactly(times) => Some(times),
+            Times::Forever => None,
         };
-        put("status", self.status.map(Value::from));
-        put("retry_after", self.retry_after.clone().map(Value::from));
-        put(
-            "body",
-            self.body.as_ref().map(|body| match body {
-                FaultBody::Text(text) => text.as_str().into(),
-                FaultBody::Json(json) => json.deserialize().unwrap_or_default(),
-            }),
-        );
-        put("delay", self.delay.map(|delay| delay.as_secs_f64().into()));
-        put("cut", self.cut.map(|cut| cut.to_string().into()));
-        put("how", self.how.map(|how| how.to_string().into()));
-        put("garbage", self.garbage.then_some(Value::Bool(true)));
-        put(
-            "act_then_reset",
-            self.act_then_reset.then_some(Value::Bool(true)),
-        );
-        put("method", self.method.clone().map(Value::from));
-        put("path", self.path.clone().map(Value::from));
-        put("after", self.after.map(Value::from));
-        put(
-            "times",
-            Some(match self.times {
-                Times::Exactly(times) => times.into(),
-                Times::Forever => Value::Null,
-            }),
-        );
-        put("probability", self.probability.map(Value::from));
-        put("seed", self.seed.map(Value::from));
-        fields
+        to.serialize_entry("times", &times)?;
+        put(to, "probability", self.probability)?;
+        put(to, "seed", self.seed)
     }
 
     fn set(&mut self, name: &str, value: &Json) -> Result<(), InvalidFault> {
@@ -151,8 +151,11 @@ impl Fault {
             "body" => {
                 let read = || expected("a string, or an object or array, which is sent as JSON");
                 self.body = match value.as_str().as_bytes().first() {
-                    Some(b'"') => Some(FaultBody::Text(value.deserialize().map_err(|_| read())?)),
-                    Some(b'{' | b'[') => Some(FaultBody::Json(value.clone())),
+                    Some(b'"') => {
+                        let text: String = value.deserialize().map_err(|_| read())?;
+                        Some(FaultBody::Text(text.into()))
+                    }
+                    Some(b'{' | b'[') => Some(FaultBody::Json(value.as_str().to_owned().into())),
                     Some(b'n') => None,
                     _ => return Err(read()),
                 };

@@ -6,13 +6,18 @@ use std::sync::{
 };
 
 use http::Method;
-use serde_json::{Map, Value};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::sandbox::fault::{Fault, InvalidFault, Play, Rule};
-use crate::state::split_mix::SplitMix64;
+use crate::{
+    sandbox::fault::{Fault, InvalidFault, Play, Rule},
+    state::{page::Room, split_mix::SplitMix64},
+};
 
 /// How many faults there may be at once.
 const MAX_FAULTS: usize = 1_000;
+
+/// How many bytes their texts may have, bodies above all.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// A list of faults, in the order in which they were added.
 #[derive(Debug, Default)]
@@ -25,12 +30,13 @@ pub(crate) struct Faults {
 #[derive(Debug, Default)]
 struct List {
     added: u64,
-    entries: Vec<Entry>,
+    entries: Vec<PendingFault>,
 }
 
-#[derive(Debug)]
-struct Entry {
-    id: u64,
+/// A fault, its number, and how often it has `matched` and been `played`.
+#[derive(Clone, Debug)]
+pub(super) struct PendingFault {
+    pub(super) id: u64,
     fault: Fault,
     rule: Rule,
     /// How many of the requests that it was asked about fit it.
@@ -38,7 +44,7 @@ struct Entry {
     played: u64,
 }
 
-impl Entry {
+impl PendingFault {
     /// Whether it happens to the request.
     fn happens_to(&mut self, method: &Method, path: &str) -> bool {
         let Rule {
@@ -66,6 +72,17 @@ impl Entry {
     }
 }
 
+impl Serialize for PendingFault {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &self.id)?;
+        self.fault.write(&mut map)?;
+        map.serialize_entry("matched", &self.matched)?;
+        map.serialize_entry("played", &self.played)?;
+        map.end()
+    }
+}
+
 impl Faults {
     /// Adds a fault, and returns its number.
     pub(crate) fn add(&self, fault: Fault) -> Result<u64, InvalidFault> {
@@ -76,9 +93,15 @@ impl Faults {
                 "there are 1000 faults already: remove some first",
             ));
         }
+        let bytes: usize = list.entries.iter().map(|entry| entry.fault.bytes()).sum();
+        if bytes + fault.bytes() > MAX_BYTES {
+            return Err(InvalidFault::new(
+                "all faults together may have bodies of 64 MiB: remove some first",
+            ));
+        }
         list.added += 1;
         let id = list.added;
-        list.entries.push(Entry {
+        list.entries.push(PendingFault {
             id,
             fault,
             rule,
@@ -109,18 +132,11 @@ impl Faults {
         Some(play)
     }
 
-    /// Each fault as JSON, with its number and how often it has `matched` and been `played`.
-    pub(crate) fn list(&self) -> Vec<Map<String, Value>> {
+    /// The faults after the one of this number, as many as there is room for, and whether there are more.
+    pub(super) fn page(&self, after: u64, room: Room) -> (Vec<PendingFault>, bool) {
         let list = self.lock();
-        let described = list.entries.iter().map(|entry| {
-            let mut described = Map::new();
-            described.insert("id".to_owned(), entry.id.into());
-            described.extend(entry.fault.to_json());
-            described.insert("matched".to_owned(), entry.matched.into());
-            described.insert("played".to_owned(), entry.played.into());
-            described
-        });
-        described.collect()
+        let later = list.entries.iter().filter(|entry| entry.id > after);
+        room.fill(later.cloned(), |entry| entry.fault.bytes())
     }
 
     /// Removes the fault with this number; false when there is none.
@@ -159,13 +175,26 @@ mod tests {
     use std::time::Duration;
 
     use proptest::prelude::*;
+    use serde_json::{Value, json};
 
     use super::*;
-    use crate::{Cut, How, sandbox::fault::Effect};
+    use crate::{
+        Cut, How,
+        sandbox::fault::{Effect, FaultBody},
+    };
 
     fn get(faults: &Faults, path: &str) -> Option<String> {
         let play = faults.pick(&Method::GET, path);
         play.map(|play| play.to_string())
+    }
+
+    const ALL: Room = Room {
+        entries: usize::MAX,
+        bytes: usize::MAX,
+    };
+
+    fn listed(faults: &Faults) -> Value {
+        serde_json::to_value(faults.page(0, ALL).0).unwrap()
     }
 
     #[test]
@@ -192,12 +221,9 @@ mod tests {
             let play = faults.pick(&Method::POST, "/v1/agents").unwrap();
             assert_eq!(play.effect, Effect::Garbage);
         }
-        let listed = faults.list();
-        assert_eq!(listed.len(), 1);
-        assert_eq!(listed[0]["times"], Value::Null);
         assert_eq!(
-            (&listed[0]["id"], &listed[0]["played"]),
-            (&3.into(), &3.into())
+            listed(&faults),
+            json!([{"id": 3, "garbage": true, "method": "POST", "times": null, "matched": 3, "played": 3}])
         );
         assert!(faults.remove(3) && !faults.remove(3));
         assert!(!faults.any.load(Ordering::Relaxed));
@@ -228,7 +254,42 @@ mod tests {
         let error = faults.add(Fault::garbage()).unwrap_err();
         assert!(error.to_string().contains("remove some"), "{error}");
         faults.clear();
-        assert!(faults.list().is_empty() && get(&faults, "/").is_none());
+        assert!(listed(&faults) == json!([]) && get(&faults, "/").is_none());
+    }
+
+    #[test]
+    fn bodies_are_bounded_together_and_listed_in_pages() {
+        let faults = Faults::default();
+        let large = Fault::status(500).body("x".repeat(MAX_BYTES / 4));
+        for _ in 0..4 {
+            faults.add(large.clone()).unwrap();
+        }
+        let error = faults.add(Fault::status(500).body("x")).unwrap_err();
+        assert!(error.to_string().contains("remove some"), "{error}");
+        let small = Room { bytes: 1, ..ALL };
+        let (page, is_more) = faults.page(1, small);
+        assert_eq!((page.len(), page[0].id, is_more), (1, 2, true));
+        assert!(faults.remove(1));
+        faults.add(large).unwrap();
+        // What is pending and what happens share the text.
+        let list = faults.lock();
+        let (Some(FaultBody::Text(pending)), Effect::Respond(made_up)) = (
+            &list.entries[0].fault.body,
+            &list.entries[0].rule.play.effect,
+        ) else {
+            panic!("no body");
+        };
+        assert_eq!(pending.as_ptr(), made_up.body().unwrap().0.as_ptr());
+    }
+
+    /// Digit for digit, whatever the numbers.
+    #[test]
+    fn a_body_of_json_is_listed_as_it_was_given() {
+        let faults = Faults::default();
+        let json = r#"{"status":500,"body":{"a":1.10e400}}"#;
+        faults.add(Fault::from_json(json).unwrap()).unwrap();
+        let listed = serde_json::to_string(&faults.page(0, ALL).0).unwrap();
+        assert!(listed.contains(r#""body":{"a":1.10e400}"#), "{listed}");
     }
 
     fn faults() -> impl Strategy<Value = Fault> {
@@ -299,8 +360,13 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_listed_can_be_added_again(fault in faults()) {
-            let json = Value::from(fault.to_json()).to_string();
-            prop_assert_eq!(Fault::from_json(&json).unwrap(), fault);
+            let faults = Faults::default();
+            faults.add(fault.clone()).unwrap();
+            let mut listed = listed(&faults)[0].take();
+            for counter in ["id", "matched", "played"] {
+                listed.as_object_mut().unwrap().remove(counter).unwrap();
+            }
+            prop_assert_eq!(Fault::from_json(&listed.to_string()).unwrap(), fault);
         }
 
         #[test]
@@ -342,7 +408,7 @@ mod tests {
                 let expected = (after..after + times).contains(&index);
                 prop_assert_eq!(get(&faults, "/").is_some(), expected);
             }
-            prop_assert!(faults.list().is_empty());
+            prop_assert_eq!(listed(&faults), json!([]));
         }
     }
 

@@ -1,7 +1,7 @@
 //! The interface under /__sandbox/: what it shows, what it changes, and whom it refuses.
 
 use crate::support::{self, AGENT, KEY, Received, create_agent, get_deal, send};
-use dealkit_server::{Sandbox, SandboxBuilder};
+use dealkit_server::{Fault, Sandbox, SandboxBuilder};
 use http::{Method, Request};
 use serde_json::{Value, json};
 
@@ -150,7 +150,7 @@ fn faults_are_added_listed_and_removed() {
     assert_eq!(ask(&sandbox, "DELETE", "faults/1", "", "").status, 404);
     assert_eq!(ask(&sandbox, "DELETE", "faults/x", "", "").status, 404);
     assert_eq!(ask(&sandbox, "DELETE", "faults", "", "").status, 204);
-    assert_eq!(get(&sandbox, "faults"), json!({"faults": []}));
+    assert_eq!(get(&sandbox, "faults"), json!({"faults": [], "next": null}));
     for (body, detail) in [
         (
             r#"{"status": 5}"#,
@@ -365,6 +365,10 @@ fn pages_of_others_are_refused() {
         "host: localhost.evil.example\r\n",
         "host: 192.0.2.1\r\n",
         "host: 127.0.0.1.evil.example:8080\r\n",
+        "host: [::1].evil.example\r\n",
+        "host: [::1].evil.example:8080\r\n",
+        "host: [2001:db8::1]\r\n",
+        "host: [localhost]:8080\r\n",
         // A page of another origin, of another port of this machine, and of none.
         "origin: https://evil.example\r\n",
         "origin: http://localhost:3000\r\n",
@@ -378,6 +382,8 @@ fn pages_of_others_are_refused() {
     for headers in [
         "",
         "host: 127.0.0.1:9\r\n",
+        "host: 127.0.0.2\r\n",
+        "host: [::1]\r\n",
         "host: [::1]:9\r\n",
         "host: LOCALHOST:9\r\norigin: http://localhost:9\r\nsec-fetch-site: same-origin\r\n",
         "sec-fetch-site: none\r\n",
@@ -532,6 +538,40 @@ fn it_can_be_turned_off() {
     assert_eq!(send(server.address, request).status, 404);
     let server = support::process::Running::quiet(&["--admin-token", "t"]);
     assert_eq!(send(server.address, request).status, 401);
+}
+
+/// Large entries make short pages; nobody waits for a page of gigabytes.
+#[test]
+fn pages_are_bounded_in_bytes() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let large = "x".repeat(700_000);
+    let agent = AGENT.replace("{}", &format!(r#"{{"tier":"{large}"}}"#));
+    for number in 0..3 {
+        let created = send(sandbox.address(), create_agent(&agent).as_bytes());
+        assert_eq!(created.status, 201);
+        let deal = format!(r#"{{"id":"e_{number}","status":"{large}"}}"#);
+        sandbox.insert_deal(deal).unwrap();
+        let fault = Fault::status(500).body(large.clone());
+        sandbox.fail_next(fault.after(100)).unwrap();
+    }
+    for (list, length) in [("agents", 3), ("deals", 6), ("requests", 3), ("faults", 3)] {
+        let mut after = String::new();
+        let mut seen = 0;
+        for page in 1.. {
+            let query = format!("{list}?limit=1000{after}");
+            let response = get(&sandbox, &query);
+            seen += response[list].as_array().unwrap().len();
+            after = match &response["next"] {
+                Value::Null => {
+                    assert!(page >= 3, "{list}: {page}");
+                    break;
+                }
+                Value::String(next) => format!("&after={next}"),
+                next => format!("&after={next}"),
+            };
+        }
+        assert_eq!(seen, length, "{list}");
+    }
 }
 
 #[test]

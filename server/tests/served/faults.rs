@@ -54,7 +54,7 @@ fn exchange(sandbox: &Sandbox, request: &str) -> (String, End) {
 fn with_fault(request: &str, fault: &str) -> String {
     request.replacen(
         "host: h\r\n",
-        &format!("host: h\r\nx-sandbox-fault: {fault}\r\n"),
+        &format!("host: localhost\r\nx-sandbox-fault: {fault}\r\n"),
         1,
     )
 }
@@ -366,6 +366,80 @@ fn without_the_interface_the_header_means_nothing() {
     assert_eq!(
         send(sandbox.address(), get_deal("d_1").as_bytes()).status,
         503
+    );
+}
+
+/// The header counts from those whom the interface lets in, and from nobody else.
+#[test]
+fn the_header_counts_from_callers_who_are_let_in() {
+    let try_all = |sandbox: &Sandbox, key: &str, expected: &[(&str, u16)]| {
+        for (headers, status) in expected {
+            let request = get_deal("d_1").replace(
+                "x-service-key: sandbox-key\r\n",
+                &format!("x-sandbox-fault: status=503\r\n{key}{headers}"),
+            );
+            let request = if headers.contains("host") {
+                request.replace("host: h\r\n", "")
+            } else {
+                request
+            };
+            let response = send(sandbox.address(), request.as_bytes());
+            assert_eq!(response.status, *status, "{headers}");
+        }
+        assert!(sandbox.requests().iter().all(|request| {
+            request.fault.is_some() == (request.status.unwrap().as_u16() == 503)
+        }));
+    };
+    let open = Sandbox::builder().start().unwrap();
+    let key = "x-service-key: sandbox-key\r\n";
+    try_all(
+        &open,
+        key,
+        &[
+            ("host: localhost\r\n", 503),
+            ("host: evil.example\r\n", 403),
+            ("host: localhost\r\norigin: https://evil.example\r\n", 403),
+        ],
+    );
+    let own = "x-service-key: own\r\n";
+    let chosen = Sandbox::builder().service_key("own").start().unwrap();
+    try_all(
+        &chosen,
+        own,
+        &[
+            ("", 503),
+            ("x-sandbox-token: own\r\n", 503),
+            ("origin: https://evil.example\r\n", 403),
+        ],
+    );
+    try_all(
+        &chosen,
+        "",
+        &[
+            ("", 401),
+            ("x-service-key: sandbox-key\r\n", 401),
+            ("x-sandbox-token: own\r\n", 503),
+        ],
+    );
+    let everywhere = || {
+        Sandbox::builder()
+            .listen(([0, 0, 0, 0], 0))
+            .service_key("own")
+    };
+    try_all(
+        &everywhere().start().unwrap(),
+        own,
+        &[("", 403), ("x-sandbox-token: own\r\n", 403)],
+    );
+    let token = everywhere().admin_token("token").start().unwrap();
+    try_all(
+        &token,
+        own,
+        &[
+            ("", 401),
+            ("x-sandbox-token: own\r\n", 401),
+            ("x-sandbox-token: token\r\n", 503),
+        ],
     );
 }
 

@@ -9,7 +9,7 @@ use std::{
 use crate::support::{
     AGENT, assert_closed, connect, create_agent, get_deal, post_head, read_response, send,
 };
-use dealkit_server::{Config, Sandbox, SandboxBuilder, SeedDeal, StartError};
+use dealkit_server::{Config, Sandbox, SandboxBuilder, SeedDeal, ServiceKey, StartError};
 
 fn create(sandbox: &Sandbox, first_name: &str) {
     let request = create_agent(&AGENT.replace("Ada", first_name));
@@ -233,9 +233,19 @@ fn a_sandbox_can_be_empty() {
 #[test]
 fn wrong_settings_start_nothing_and_show_no_key() {
     let everywhere = SocketAddr::from(([0, 0, 0, 0], 0));
+    for builder in [
+        Sandbox::builder(),
+        Sandbox::builder().service_key(ServiceKey::DEFAULT),
+    ] {
+        assert!(matches!(
+            builder.listen(everywhere).start(),
+            Err(StartError::KeyRequired { .. })
+        ));
+    }
+    let own = Sandbox::builder().listen(everywhere).service_key("own");
     assert!(matches!(
-        Sandbox::builder().listen(everywhere).start(),
-        Err(StartError::KeyRequired { .. })
+        own.admin_token(ServiceKey::DEFAULT).start(),
+        Err(StartError::TokenRequired { .. })
     ));
     assert!(
         Sandbox::builder()
