@@ -30,8 +30,31 @@ CONTRACT = Path(__file__).parents[2] / "sdk" / "contract"
 
 def vectors(name: str) -> list[Any]:
     """The cases of a vector file, for parametrize."""
-    cases = json.loads((CONTRACT / "vectors" / f"{name}.json").read_text())["cases"]
-    return [pytest.param(case, id=case["name"]) for case in cases]
+    file = json.loads((CONTRACT / "vectors" / f"{name}.json").read_text())
+    return [pytest.param(complete(case, file.get("base", {})), id=case["name"]) for case in file["cases"]]
+
+
+def complete(case: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
+    """A case with what it takes from its file's ``base``."""
+    if "patch" in case:
+        case["json"] = merge(base["json"], case.pop("patch"))
+    if "agent" in case["expect"]:
+        case["expect"]["agent"] = merge(base["agent"], case["expect"]["agent"])
+    if "headers" in base:
+        case.setdefault("headers", base["headers"])
+    return case
+
+
+def merge(document: Any, patch: Any) -> Any:
+    """A document with a JSON merge patch (RFC 7396)."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(document) if isinstance(document, dict) else {}
+    for name, change in patch.items():
+        value = merged.pop(name, None)
+        if change is not None:
+            merged[name] = merge(value, change)
+    return merged
 
 
 def case_bytes(case: dict[str, Any]) -> bytes:
@@ -41,7 +64,7 @@ def case_bytes(case: dict[str, Any]) -> bytes:
     if "text" in case:
         text: str = case["text"]
         return text.encode()
-    value = copy.deepcopy(case["json"] if "json" in case else case["body"])
+    value = copy.deepcopy(case["json"])
     if "repeat" in case:
         steps = case["repeat"]["pointer"].split("/")[1:]
         parent = value

@@ -56,7 +56,7 @@ fn judged(outcome: Result<Agent, Error>) -> Result<(), Value> {
     assert_eq!(error.outcome(), Outcome::Rejected, "{error}");
     let violations = error.violations().iter();
     Err(violations
-        .map(|violation| json!({"pointer": violation.pointer, "code": violation.code.as_str()}))
+        .map(|violation| json!([violation.pointer, violation.code.as_str()]))
         .collect())
 }
 

@@ -66,7 +66,7 @@ fn requests_and_responses_match_the_schema() {
 fn schema_can_judge(expect: &Value) -> bool {
     expect["errors"].as_array().unwrap().iter().any(|error| {
         !matches!(
-            error["code"].as_str().unwrap(),
+            error[1].as_str().unwrap(),
             "invalid_email" | "invalid_url" | "invalid_date" | "unknown_field"
         )
     })
@@ -78,7 +78,7 @@ fn deals_that_are_read_match_the_schema() {
     let schema = schema("Deal");
     let mut checked = 0;
     for case in vectors::<Value>("deals.json", 45) {
-        let Some(document) = document(&case).filter(|_| case["expect"].get("values").is_some())
+        let Some(document) = document(&case).filter(|_| case["expect"].get("error").is_none())
         else {
             continue;
         };
@@ -101,7 +101,7 @@ fn agents_that_match_the_schema_are_read() {
         // The schema cannot say whether a day exists.
         let no_such_day = case["expect"]["error"]["path"] == "date_of_birth";
         if !no_such_day && document(&case).is_some_and(|document| schema.is_valid(&document)) {
-            assert!(case["expect"].get("values").is_some(), "{}", name(&case));
+            assert!(case["expect"].get("error").is_none(), "{}", name(&case));
             checked += 1;
         }
     }

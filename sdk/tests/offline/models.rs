@@ -17,12 +17,11 @@ where
         let document = bytes(&case);
         let outcome = read(&document);
         let expect = &case["expect"];
-        let problem = match (outcome, expect.get("values"), expect.get("error")) {
-            (Ok(value), Some(values), None) => written_back(&value, values),
-            (Err(error), None, Some(expected)) => refused(&error, expected, &document),
-            (Ok(_), _, Some(expected)) => Some(format!("was read, expected {expected}")),
-            (Err(error), _, _) => Some(format!("was refused: {error}")),
-            _ => Some("the case expects nothing".to_owned()),
+        let problem = match (outcome, expect.get("error")) {
+            (Ok(value), None) => written_back(&value, expect),
+            (Err(error), Some(expected)) => refused(&error, expected, &document),
+            (Ok(_), Some(expected)) => Some(format!("was read, expected {expected}")),
+            (Err(error), None) => Some(format!("was refused: {error}")),
         };
         wrong.extend(problem.map(|problem| format!("{}: {problem}", name(&case))));
     }
@@ -38,14 +37,25 @@ where
     if again != *value {
         return Some("does not survive writing and reading".to_owned());
     }
-    for (pointer, text) in expected.as_object().unwrap() {
-        let expected = text.as_str().map(exact);
-        let found = at(&json, pointer);
+    let expected = at_pointers(expected);
+    assert!(!expected.is_empty(), "a case expects something");
+    for (pointer, expected) in expected {
+        let found = at(&json, &pointer);
         if found != expected {
             return Some(format!("{pointer} is {found:?}, expected {expected:?}"));
         }
     }
     None
+}
+
+/// The exact text that a case expects at each pointer, or `None` where it expects nothing.
+fn at_pointers(expect: &Value) -> Vec<(String, Option<String>)> {
+    let members = |name: &str| expect[name].as_object().into_iter().flatten();
+    let values = members("values").map(|(at, value)| (at.clone(), Some(exact(&value.to_string()))));
+    let texts = members("exact").map(|(at, text)| (at.clone(), text.as_str().map(exact)));
+    let absent = expect["absent"].as_array().into_iter().flatten();
+    let absent = absent.map(|at| (at.as_str().unwrap().to_owned(), None));
+    values.chain(texts).chain(absent).collect()
 }
 
 fn refused(error: &DecodeError, expected: &Value, document: &[u8]) -> Option<String> {

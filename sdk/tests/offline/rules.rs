@@ -13,7 +13,7 @@ fn found(error: &ValidationError) -> Value {
     error
         .violations()
         .iter()
-        .map(|violation| json!({"pointer": violation.pointer, "code": violation.code.as_str()}))
+        .map(|violation| json!([violation.pointer, violation.code.as_str()]))
         .collect()
 }
 
@@ -70,14 +70,14 @@ fn the_builder_finds_every_violation_at_once() {
     assert_eq!(
         found(&error),
         json!([
-            {"pointer": "/email", "code": "invalid_email"},
-            {"pointer": "/first_name", "code": "too_short"},
-            {"pointer": "/last_name", "code": "too_long"},
-            {"pointer": "/profile/tier", "code": "wrong_type"},
-            {"pointer": "/profile/clientMetadata", "code": "wrong_type"},
-            {"pointer": "/phone", "code": "invalid_phone"},
-            {"pointer": "/image_url", "code": "invalid_url"},
-            {"pointer": "/date_of_birth", "code": "invalid_date"},
+            ["/email", "invalid_email"],
+            ["/first_name", "too_short"],
+            ["/last_name", "too_long"],
+            ["/profile/tier", "wrong_type"],
+            ["/profile/clientMetadata", "wrong_type"],
+            ["/phone", "invalid_phone"],
+            ["/image_url", "invalid_url"],
+            ["/date_of_birth", "invalid_date"],
         ])
     );
     let text = error.to_string();
@@ -168,9 +168,9 @@ fn a_role_may_be_given_as_a_string() {
     assert_eq!(
         found(&error),
         json!([
-            {"pointer": "/last_name", "code": "too_short"},
-            {"pointer": "/role", "code": "unknown_value"},
-            {"pointer": "/phone", "code": "invalid_phone"},
+            ["/last_name", "too_short"],
+            ["/role", "unknown_value"],
+            ["/phone", "invalid_phone"],
         ])
     );
     assert!(!error.to_string().contains("AGNT"), "{error}");
@@ -252,9 +252,9 @@ fn a_profile_is_read_by_serde_and_checked() {
     assert_eq!(
         found(&error),
         json!([
-            {"pointer": "/tier", "code": "wrong_type"},
-            {"pointer": "/onboardingComplete", "code": "null_not_allowed"},
-            {"pointer": "/teir", "code": "unknown_field"},
+            ["/tier", "wrong_type"],
+            ["/onboardingComplete", "null_not_allowed"],
+            ["/teir", "unknown_field"],
         ])
     );
     let text = wrong.deserialize::<AgentProfile>().unwrap_err().to_string();
@@ -288,9 +288,9 @@ fn fields_come_in_any_order_and_the_last_of_one_name_counts() {
     assert_eq!(
         found(&error),
         json!([
-            {"pointer": "/profile/badge", "code": "unknown_field"},
-            {"pointer": "/phone", "code": "wrong_type"},
-            {"pointer": "/badge", "code": "unknown_field"},
+            ["/profile/badge", "unknown_field"],
+            ["/phone", "wrong_type"],
+            ["/badge", "unknown_field"],
         ])
     );
 }

@@ -49,10 +49,12 @@ pub(crate) fn contract(name: &str) -> &'static str {
 /// The cases in a vector file; `at_least` keeps a truncated file from passing.
 pub(crate) fn vectors<T: DeserializeOwned>(file: &str, at_least: usize) -> Vec<T> {
     #[derive(Deserialize)]
-    struct File<T> {
-        cases: Vec<T>,
+    struct File {
+        #[serde(default)]
+        base: Value,
+        cases: Vec<Value>,
     }
-    let File { cases } =
+    let File { base, cases } =
         serde_json::from_str(contract(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
     assert!(
         cases.len() >= at_least,
@@ -60,6 +62,49 @@ pub(crate) fn vectors<T: DeserializeOwned>(file: &str, at_least: usize) -> Vec<T
         cases.len()
     );
     cases
+        .into_iter()
+        .map(|mut case| {
+            complete(&mut case, &base);
+            serde_json::from_value(case).unwrap_or_else(|error| panic!("{file}: {error}"))
+        })
+        .collect()
+}
+
+/// Puts into a case what it takes from its file's `base`.
+fn complete(case: &mut Value, base: &Value) {
+    if let Some(patch) = take(case, "patch") {
+        case["json"] = merge(&base["json"], &patch);
+    }
+    for name in ["create", "retrieve"] {
+        if let Some(patch) = take(case, name) {
+            case["request"] = merge(&base[name], &patch);
+        }
+    }
+    if let Some(agent) = case["expect"].get_mut("agent") {
+        *agent = merge(&base["agent"], agent);
+    }
+    if let (Some(headers), None) = (base.get("headers"), case.get("headers")) {
+        case["headers"] = headers.clone();
+    }
+}
+
+fn take(case: &mut Value, member: &str) -> Option<Value> {
+    case.as_object_mut().unwrap().remove(member)
+}
+
+/// A document with a JSON merge patch (RFC 7396).
+fn merge(document: &Value, patch: &Value) -> Value {
+    let Value::Object(patch) = patch else {
+        return patch.clone();
+    };
+    let mut merged = document.as_object().cloned().unwrap_or_default();
+    for (name, change) in patch {
+        let value = merged.remove(name).unwrap_or_default();
+        if !change.is_null() {
+            merged.insert(name.clone(), merge(&value, change));
+        }
+    }
+    merged.into()
 }
 
 /// The name of a case.
@@ -72,7 +117,7 @@ pub(crate) fn bytes(case: &Value) -> Vec<u8> {
     let Some(repeat) = case.get("repeat") else {
         return given_in(case).expect("a case has bytes");
     };
-    let mut json = json(case).unwrap().clone();
+    let mut json = case["json"].clone();
     let items = json
         .pointer_mut(repeat["pointer"].as_str().unwrap())
         .unwrap();
@@ -89,11 +134,7 @@ pub(crate) fn bytes(case: &Value) -> Vec<u8> {
 /// The bytes that a case or its request gives; what is to be repeated is included once.
 pub(crate) fn given_in(case: &Value) -> Option<Vec<u8>> {
     let text = |member| case.get(member).map(|value| value.as_str().unwrap());
-    given(json(case), text("text"), text("base64"))
-}
-
-fn json(case: &Value) -> Option<&Value> {
-    case.get("json").or_else(|| case.get("body"))
+    given(case.get("json"), text("text"), text("base64"))
 }
 
 /// Bytes in any of the ways in which the vectors give them: as JSON, as text, or encoded.
@@ -107,6 +148,6 @@ pub(crate) fn given(
         (Some(json), None, None) => Some(serde_json::to_vec(json).unwrap()),
         (None, Some(text), None) => Some(text.as_bytes().to_vec()),
         (None, None, Some(base64)) => Some(BASE64_STANDARD.decode(base64).unwrap()),
-        _ => panic!("at most one of json or body, text, and base64"),
+        _ => panic!("at most one of json, text, and base64"),
     }
 }
