@@ -330,7 +330,7 @@ BUILD_BENCHES := cargo build --profile bench --package dealkit-benches --bins
 # Extra arguments for every benchmark: "--rounds 1 --seconds 1" tries them all in a few minutes.
 BENCH_OPTIONS ?=
 
-## Measures everything beside its peers; tables, plots and the data that the site shows go to target/bench.
+## Measures everything beside its peers; tables and the figures that the site shows go to target/bench.
 bench:
 	@echo "bench: half an hour after building, if the machine has nothing else to do; what is measured is kept at once"
 	$(MAKE) bench-rust bench-python bench-server

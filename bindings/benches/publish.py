@@ -1,4 +1,4 @@
-"""Puts the results of `make bench` into the site and README.md: figures with their date and machine, and plots.
+"""Puts the results of `make bench` into the site and README.md: figures with their date and machine.
 
 Usage: python publish.py FOLDER, where report.py has written
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-SITE = ROOT / "docs" / "speed"
+SITE = ROOT / "docs" / "speed" / "measured.json"
 README = ROOT / "README.md"
 # The tables that README.md shows, each compared with its first peer.
 HEADLINES = [
@@ -56,10 +56,7 @@ def main() -> None:
     arguments.add_argument("folder", type=Path, help="where report.py has written, such as target/bench")
     folder = arguments.parse_args().folder
     measured = json.loads((folder / "measured.json").read_text("utf-8"))
-    for old in SITE.glob("*.svg"):
-        old.unlink()
-    for name in ["measured.json", *(curve["plot"] for curve in measured["curves"])]:
-        shutil.copyfile(folder / name, SITE / name)
+    shutil.copyfile(folder / "measured.json", SITE)
     README.write_text(marked(README.read_text("utf-8"), measured), encoding="utf-8")
     print(f"publish: {SITE.relative_to(ROOT)} and {README.name} show what was measured on {measured['measured']}")
 

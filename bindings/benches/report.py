@@ -1,4 +1,4 @@
-"""Turns measurements into reports: tables in Markdown, everything in JSON, curves as SVG, and what the site shows.
+"""Turns measurements into reports: tables in Markdown, everything in JSON, and what the site shows.
 
 Usage: python report.py FOLDER; the results are in FOLDER/results, as the benchmarks in Rust and Python wrote them.
 """
@@ -13,6 +13,7 @@ import platform
 import statistics
 import subprocess
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +78,6 @@ FIGURES = {
     "resident memory": "server memory",
     "a stored agent of 589 bytes": "server bytes per stored agent: 100000",
 }
-COLOURS = ["#1f77b4", "#d95f02", "#2a9d5c", "#9467bd", "#c2498f"]
-# Between black and white, so that it is readable on both; the site replaces it with its text colour.
-INK = "#808080"
 
 
 def machine() -> str:
@@ -94,7 +92,7 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, {system}, {rust}, CPython {platform.python_version()}"
 
 
-def site(tables: dict[str, Any], day: str, curves: dict[str, str]) -> dict[str, Any]:
+def site(tables: dict[str, Any], day: str) -> dict[str, Any]:
     """The content of docs/speed/measured.json."""
     rows = []
     for language, what, name, peers in SHOWN:
@@ -115,57 +113,46 @@ def site(tables: dict[str, Any], day: str, curves: dict[str, str]) -> dict[str, 
         for what, name in FIGURES.items()
         if name in tables
     }
-    plots = [{"title": curve, "plot": plot} for curve, plot in curves.items()]
-    return {"measured": day, "machine": machine(), "rows": rows, "sandbox": figures, "curves": plots}
+    return {"measured": day, "machine": machine(), "rows": rows, "sandbox": figures, "curves": curves(tables.values())}
 
 
-def plot(curve: str, points: list[dict[str, Any]], path: Path) -> None:
-    """One curve as SVG, with the median and the quartiles of each point, without a background of its own."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    inked = ["text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"]
-    style: Any = {**dict.fromkeys(inked, INK), "svg.fonttype": "none", "svg.hashsalt": "dealkit"}
-    with pyplot.rc_context(style):
-        _draw(curve, points, path)
+def curves(tables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The tables that are points of a curve, put together: for each contender the place, quartile, median and quartile of
+    each point."""
+    found = defaultdict(list)
+    for table in tables:
+        if table["point"]:
+            found[table["point"]["curve"]].append(table)
+    return [curve(title, sorted(points, key=lambda table: table["point"]["value"])) for title, points in found.items()]
 
 
-def _draw(curve: str, points: list[dict[str, Any]], path: Path) -> None:
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(5, 3.3), layout="constrained")
-    points = sorted(points, key=lambda table: table["point"]["value"])
-    for colour, contender in zip(COLOURS, [row["name"] for row in points[0]["rows"]], strict=False):
-        values = {
-            table["point"]["value"]: quartiles(row["values"])
+def curve(title: str, points: list[dict[str, Any]]) -> dict[str, Any]:
+    series = []
+    for contender in [row["name"] for row in points[0]["rows"]]:
+        places = [
+            [table["point"]["value"], *(float(f"{value:.3g}") for value in quartiles(row["values"]))]
             for table in points
             for row in table["rows"]
             if row["name"] == contender
-        }
-        low, middle, high = zip(*values.values(), strict=True)
-        axes.plot(list(values), middle, marker="o", markersize=4, color=colour, label=contender)
-        axes.fill_between(list(values), low, high, color=colour, alpha=0.2, linewidth=0)
-    axes.set(
-        xscale="log", title=curve[0].upper() + curve[1:], xlabel=points[0]["point"]["along"], ylabel=points[0]["unit"]
-    )
-    every = [value for table in points for row in table["rows"] for value in row["values"]]
-    if max(every) > 20 * min(every):
-        axes.set_yscale("log")
-    else:
-        axes.set_ylim(0, 1.15 * max(every))
-    at = sorted({table["point"]["value"] for table in points})
-    axes.set_xticks(at, [f"{value:,}" for value in at])
-    axes.set_xticks([], minor=True)
-    axes.grid(alpha=0.25, color=INK)
-    axes.legend(frameon=False)
-    figure.savefig(path, transparent=True, metadata={"Date": None})
-    pyplot.close(figure)
+        ]
+        series.append({"name": contender, "points": places})
+    return {"title": title, "along": points[0]["point"]["along"], "unit": points[0]["unit"], "series": series}
+
+
+def lines(document: dict[str, Any]) -> str:
+    """JSON with each member on a line, and each element of a list."""
+    members = []
+    for name, value in document.items():
+        if isinstance(value, list):
+            elements = ",\n".join("  " + json.dumps(element, ensure_ascii=False) for element in value)
+            members.append(f' "{name}": [\n{elements}\n ]')
+        else:
+            members.append(f' "{name}": {json.dumps(value, ensure_ascii=False)}')
+    return "{\n" + ",\n".join(members) + "\n}\n"
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description="Write the tables and plots of what was measured.")
+    arguments = argparse.ArgumentParser(description="Write the tables of what was measured.")
     arguments.add_argument("folder", type=Path)
     folder = arguments.parse_args().folder
     results = [
@@ -177,16 +164,8 @@ def main() -> None:
     (folder / "tables.md").write_text("\n\n".join([head, *map(markdown, results)]) + "\n", encoding="utf-8")
     document = {"measured": day, "machine": machine(), "tables": results}
     (folder / "tables.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    curves = defaultdict(list)
-    for table in results:
-        if table["point"]:
-            curves[table["point"]["curve"]].append(table)
-    plots = {curve: f"{curve.replace(' ', '-').replace(',', '')}.svg" for curve in curves}
-    for curve, points in curves.items():
-        plot(curve, points, folder / plots[curve])
-    measured = json.dumps(site(tables, day, plots), indent=1, ensure_ascii=False) + "\n"
-    (folder / "measured.json").write_text(measured, encoding="utf-8")
-    print(f"{folder}: tables.md, tables.json, measured.json and {len(curves)} plots")
+    (folder / "measured.json").write_text(lines(site(tables, day)), encoding="utf-8")
+    print(f"{folder}: tables.md, tables.json and measured.json")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,19 @@
 """The directives `measured` and `curves`: the figures of `docs/speed/measured.json`, which `make bench-docs` puts there,
-with a bar for each ratio, and the plots next to that file."""
+with a bar for each ratio, and its curves drawn."""
 
 from __future__ import annotations
 
 import html
 import json
 import re
+from io import StringIO
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from matplotlib import rc_context
+from matplotlib.figure import Figure
 from sphinx.util.docutils import SphinxDirective
 
 FIGURES = Path(__file__).parents[1] / "speed" / "measured.json"
@@ -55,27 +58,56 @@ class Measured(SphinxDirective):
         return [nodes.raw("", "\n".join(lines), format="html")]
 
 
-# The colour in which bindings/benches/report.py draws everything that is neither line nor marker.
+COLOURS = ["#1f77b4", "#d95f02", "#2a9d5c", "#9467bd", "#c2498f"]
+# What is neither line nor marker is drawn in this colour, and has the page's text colour in the end.
 INK = "#808080"
 
 
-def plot(title: str, file: Path) -> str:
+def drawn(curve: dict[str, Any]) -> str:
+    """A curve as SVG, with the median and the quartiles of each point, without a background of its own."""
+    inked = ["text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"]
+    style: Any = {**dict.fromkeys(inked, INK), "svg.fonttype": "none", "svg.hashsalt": curve["title"]}
+    title = curve["title"][0].upper() + curve["title"][1:]
+    with rc_context(style):
+        figure = Figure(figsize=(5, 3.3), layout="constrained")
+        axes = figure.subplots()
+        for colour, series in zip(COLOURS, curve["series"], strict=False):
+            at, low, middle, high = zip(*series["points"], strict=True)
+            axes.plot(at, middle, marker="o", markersize=4, color=colour, label=series["name"])
+            axes.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
+        axes.set(xscale="log", title=title, xlabel=curve["along"], ylabel=curve["unit"])
+        every = [value for series in curve["series"] for point in series["points"] for value in point[1:]]
+        if max(every) > 20 * min(every):
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(0, 1.15 * max(every))
+        at = sorted({point[0] for series in curve["series"] for point in series["points"]})
+        axes.set_xticks(at, [f"{value:,}" for value in at])
+        axes.set_xticks([], minor=True)
+        axes.grid(alpha=0.25, color=INK)
+        axes.legend(frameon=False)
+        file = StringIO()
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    return file.getvalue()
+
+
+def plot(curve: dict[str, Any]) -> str:
     """A plot as part of the page: in its text colour, and without anything meant for the rest of the page."""
-    drawn = file.read_text("utf-8")
-    drawn = drawn[drawn.index("<svg") :].replace(INK, "currentColor")
-    drawn = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", "", drawn, flags=re.DOTALL)
-    drawn = re.sub(r'<g id="[^"]*"', "<g", drawn)
-    drawn = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", drawn, count=1)
-    drawn = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", drawn, count=1)
-    label = html.escape(title[0].upper() + title[1:])
-    return drawn.replace("<svg", f'<svg class="plot" role="img" aria-label="{label}"', 1)
+    svg = drawn(curve)
+    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
+    svg = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    label = html.escape(curve["title"][0].upper() + curve["title"][1:])
+    return svg.replace("<svg", f'<svg class="plot" role="img" aria-label="{label}"', 1)
 
 
 class Curves(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         self.env.note_dependency(str(FIGURES))
         curves = json.loads(FIGURES.read_text("utf-8")).get("curves", [])
-        plots = [plot(curve["title"], FIGURES.with_name(curve["plot"])) for curve in curves]
+        plots = [plot(curve) for curve in curves]
         return [nodes.raw("", f'<div class="plots">{"".join(plots)}</div>', format="html")] if plots else []
 
 
