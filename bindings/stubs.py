@@ -279,6 +279,10 @@ class Many:
         """{Many.pushed}"""
 
     @property
+    def has_stopped(self) -> bool:
+        """Whether an input was not sent because the service refuses the key, so that there is no use in pushing more."""
+
+    @property
     def in_flight(self) -> int:
         """{Many.in_flight}"""
 

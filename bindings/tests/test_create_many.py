@@ -22,13 +22,16 @@ from dealkit import (
     OMITTED,
     Agent,
     AsyncClient,
+    AuthenticationError,
     Client,
     ConfigError,
     CreateAgentParams,
     Creation,
     DealkitError,
     DecodeError,
+    PermissionDeniedError,
     RawResponse,
+    StoppedError,
     UnprocessableEntityError,
     ValidationError,
 )
@@ -288,6 +291,68 @@ def test_stop_takes_no_further_row(client: Client, sandbox: Sandbox) -> None:
     assert came == list(range(len(came))) and 10 <= len(came) <= 14
     assert len(created(sandbox)) == len(came)
     assert creations.cancel() == []
+
+
+REFUSING = [AuthenticationError, PermissionDeniedError]
+
+
+def stopped_by(creations: list[Creation[Agent]], refusal: type[DealkitError]) -> None:
+    """Every row that was taken comes back, and the first that was not sent says why."""
+    assert [creation.index for creation in creations] == list(range(len(creations)))
+    kinds = [type(creation.error) for creation in creations]
+    sent = kinds.index(StoppedError)
+    assert {*kinds[:sent]} == {refusal} and {*kinds[sent:]} == {StoppedError}
+    error = creations[sent].error
+    assert isinstance(error, StoppedError) and error.outcome == creations[sent].outcome == "not_sent"
+    assert error.first_index is not None and error.first_index < sent
+    assert error.status_code == (401 if refusal is AuthenticationError else 403)
+    assert (
+        "no further rows are taken" in str(error) and pickle.loads(pickle.dumps(error)).first_index == error.first_index
+    )
+
+
+@pytest.mark.parametrize("refusal", REFUSING)
+@pytest.mark.parametrize("concurrency", [1, 8, 300])
+def test_a_401_or_403_stops_it(client: Client, sandbox: Sandbox, refusal: Any, concurrency: int) -> None:
+    sandbox.fail_next(status=401 if refusal is AuthenticationError else 403, times=None)
+    taken = 0
+
+    def endless() -> Iterator[CreateAgentParams]:
+        nonlocal taken
+        for number in itertools.count():
+            taken += 1
+            yield row(number)
+
+    creations = [*client.agents.create_many(endless(), concurrency=concurrency, on_error="return")]
+    stopped_by(creations, refusal)
+    assert taken == len(creations) <= 3 * concurrency
+    assert len(sandbox.requests) <= 2 * concurrency and sandbox.agents == []
+
+
+def test_a_401_stops_it_awaited(sandbox: Sandbox) -> None:
+    sandbox.fail_next(status=401, times=None)
+
+    async def main() -> list[Creation[Agent]]:
+        async with AsyncClient(base_url=sandbox.url, service_key=sandbox.service_key) as client:
+            endless = (row(number) for number in itertools.count())
+            return [creation async for creation in client.agents.create_many(endless, on_error="return")]
+
+    stopped_by(run(main()), AuthenticationError)
+
+
+def test_a_401_is_raised_and_what_was_in_flight_still_comes(client: Client, sandbox: Sandbox) -> None:
+    sandbox.fail_next(status=401, times=1)
+    creations = client.agents.create_many((row(number) for number in itertools.count()), concurrency=4)
+    came = []
+    with pytest.raises((AuthenticationError, StoppedError)):
+        came.extend(creations)
+    assert len(created(sandbox)) <= 3
+    for _ in range(8):
+        try:
+            came.extend(creations)
+        except (AuthenticationError, StoppedError):
+            continue
+    assert sorted(creation.agent_id or "" for creation in came) == sorted(agent.id for agent in sandbox.agents)
 
 
 @pytest.mark.parametrize("concurrency", [1, 5, 8, 100])

@@ -163,6 +163,9 @@ pub use value::{
 };
 
 #[cfg(feature = "client")]
+#[doc(hidden)]
+pub use bulk::create::Refusal;
+#[cfg(feature = "client")]
 pub use {
     // Types of the `http` crate that are part of the public API.
     ::http::{HeaderMap, Method, StatusCode, Version},

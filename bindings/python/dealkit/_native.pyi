@@ -1748,6 +1748,10 @@ class Many:
         """How many were pushed in total."""
 
     @property
+    def has_stopped(self) -> bool:
+        """Whether an input was not sent because the service refuses the key, so that there is no use in pushing more."""
+
+    @property
     def in_flight(self) -> int:
         """How many were pushed and not taken."""
 

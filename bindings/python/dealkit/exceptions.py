@@ -32,6 +32,7 @@ __all__ = [
     "Problem",
     "RateLimitError",
     "RecordedError",
+    "StoppedError",
     "UnprocessableEntityError",
     "ValidationError",
     "Violation",
@@ -100,8 +101,8 @@ class DealkitError(Exception):
     kind: str
     """The kind of failure, in one word, as in the column ``kind`` of a table of errors: ``config``, ``validation``,
     ``connect`` (no connection could be made), ``interrupted`` (it broke), ``too_large`` (the response is larger than
-    the client's limit), ``timeout``, ``decode``, ``status``, ``cancelled``, ``ledger``, ``recorded`` or
-    ``duplicate_key``. More may be added."""
+    the client's limit), ``timeout``, ``decode``, ``status``, ``cancelled``, ``ledger``, ``recorded``,
+    ``duplicate_key`` or ``stopped``. More may be added."""
     outcome: Outcome
     """What the call may have done at the service. ``not_sent``: nothing, because nothing reached it; this is the
     outcome of every error that is found before sending. ``rejected``: nothing; it responded that it did not act (a
@@ -370,6 +371,30 @@ class DuplicateKeyError(DealkitError, ValueError):
         self.first_index = first_index
 
 
+class StoppedError(DealkitError):
+    """The service refused an earlier row of the job with a 401 or 403, which concerns the key more than the row. So this
+    row was not sent, and no further rows are taken: once the key is right, go on from this row."""
+
+    first_index: int | None
+    """The index of the row that the service refused."""
+    status_code: int | None
+    """The status of that response: 401 or 403."""
+
+    _kind_unsaid = "stopped"
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        first_index: int | None = None,
+        status_code: int | None = None,
+        **told: Unpack[_Told],
+    ) -> None:
+        super().__init__(message, **told)
+        self.first_index = first_index
+        self.status_code = status_code
+
+
 def _by_status(*classes: type[APIStatusError]) -> dict[int, type[APIStatusError]]:
     """The classes of one status each; for one made by hand, too, the outcome is that the service did not act."""
     for of_class in classes:
@@ -402,6 +427,7 @@ _BY_KIND = _by_kind(
     LedgerError,
     RecordedError,
     DuplicateKeyError,
+    StoppedError,
 )
 _BY_KIND["connect"] = _BY_KIND["too_large"] = APIConnectionError
 
@@ -413,6 +439,7 @@ _OWN_ATTRIBUTES: dict[type[DealkitError], frozenset[str]] = {
     LedgerError: frozenset({"reason", "line", "index"}),
     RecordedError: frozenset({"status_code"}),
     DuplicateKeyError: frozenset({"first_index"}),
+    StoppedError: frozenset({"first_index", "status_code"}),
 }
 _SHARED_ATTRIBUTES = frozenset({"outcome", "attempts", "request_id", "retry_after"})
 

@@ -17,7 +17,8 @@ use std::{
 
 use bytes::Bytes;
 use dealkit::{
-    CreateRow, Creation, Error, LedgerError, Retrieved, ValidationError, Violation, ViolationCode,
+    CreateRow, Creation, Error, LedgerError, Refusal, Retrieved, ValidationError, Violation,
+    ViolationCode,
 };
 use futures_util::{Stream, StreamExt as _};
 use pyo3::{prelude::*, types::PyList};
@@ -59,6 +60,8 @@ pub(crate) struct Many {
     process: u32,
     read_as: ReadAs,
     raw: bool,
+    /// For creates: whether the service refuses the key.
+    refusal: Arc<Refusal>,
 }
 
 /// The channel to the background thread.
@@ -228,7 +231,8 @@ impl Many {
         if let Some(options) = options {
             many = options.on_retrieve_many(many);
         }
-        Self::start(many.into_parts().1, Inputs::Ids, ReadAs::Deal, raw)
+        let (calls, inputs) = (many.into_parts().1, Inputs::Ids);
+        Self::start(calls, inputs, ReadAs::Deal, raw, Arc::default())
     }
 
     /// Begins to create agents, with none in flight.
@@ -253,7 +257,9 @@ impl Many {
         if let Some(options) = options {
             many = options.on_create_many(many);
         }
-        Self::start(many.into_parts().1, Inputs::Rows, ReadAs::Agent, raw)
+        let (calls, inputs) = (many.into_parts().1, Inputs::Rows);
+        let refusal = Arc::clone(calls.refusal());
+        Self::start(calls, inputs, ReadAs::Agent, raw, refusal)
     }
 
     fn start<C: Calls>(
@@ -261,6 +267,7 @@ impl Many {
         inputs: fn(Way<C::Input>) -> Inputs,
         read_as: ReadAs,
         raw: bool,
+        refusal: Arc<Refusal>,
     ) -> Outcome<Self> {
         let runtime = runtime::background()?;
         let buffer = Arc::new(Buffer {
@@ -282,6 +289,7 @@ impl Many {
             process: process::id(),
             read_as,
             raw,
+            refusal,
         })
     }
 
@@ -456,6 +464,12 @@ impl Many {
     #[getter]
     fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Whether an input was not sent because the service refuses the key, so that there is no use in pushing more.
+    #[getter]
+    fn has_stopped(&self) -> bool {
+        self.refusal.has_stopped()
     }
 
     /// Takes out the results that have come, each as (index, identifier or key or None, value or failure, record or

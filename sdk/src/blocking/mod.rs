@@ -42,7 +42,7 @@ use tokio::{
 use crate::{
     CreateAgent, CreateRow, Creation, CreationsInFlight, Error, InFlight, LedgerError, Method,
     RawResponse, Response, Retrieved, RetryPolicy,
-    bulk::window::Source,
+    bulk::{create::Refusal, window::Source},
     model::{Agent, Deal},
 };
 
@@ -536,6 +536,7 @@ where
         let (rows, in_flight) = self.many.into_source();
         Creations {
             rows,
+            refusal: Arc::clone(in_flight.refusal()),
             worker: Worker::new(in_flight, self.driver),
         }
     }
@@ -546,6 +547,7 @@ where
 #[derive(Debug)]
 pub struct Creations<I> {
     rows: Source<I>,
+    refusal: Arc<Refusal>,
     worker: Worker<CreationsInFlight>,
 }
 
@@ -569,7 +571,13 @@ where
     type Item = Creation;
 
     fn next(&mut self) -> Option<Creation> {
-        while let Some(row) = self.rows.next(self.worker.out) {
+        loop {
+            if self.refusal.has_stopped() {
+                self.rows.end();
+            }
+            let Some(row) = self.rows.next(self.worker.out) else {
+                break;
+            };
             self.worker.push(row.into());
         }
         self.worker.next()

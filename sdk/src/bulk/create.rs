@@ -4,7 +4,10 @@ use std::{
     fmt,
     path::Path,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -14,6 +17,7 @@ use futures_util::{
     FutureExt as _, Stream, StreamExt,
     future::{BoxFuture, ready as done},
 };
+use http::StatusCode;
 use tokio::runtime::Handle;
 use url::Url;
 
@@ -72,6 +76,12 @@ const CONCURRENCY: usize = 8;
 /// service did not act, and it obeys the client's rate limit.
 ///
 #[doc = include_str!("../calls/create_outcomes.md")]
+///
+/// # When the service refuses the key
+///
+/// A 401 or 403 would most likely be the answer to every row, so it stops the job: the rows in flight are finished and handed
+/// over, the next row that would be sent comes back with an error of kind [`Stopped`](crate::ErrorKind::Stopped) and the outcome
+/// `NotSent`, and the stream ends. The rows after that one have not been taken from the iterator: go on from there.
 ///
 /// # Stopping early
 ///
@@ -413,6 +423,7 @@ impl<I, T> CreateMany<I, T> {
             options: self.plan.options,
             call: self.call,
             window: Window::new(self.plan.as_completed),
+            refusal: Arc::default(),
             recorder: self.recorder,
             agent_id: self.agent_id,
         };
@@ -473,6 +484,9 @@ where
         let this = &mut *self;
         while let Some(row) = this.rows.next(this.in_flight.len()) {
             this.in_flight.push(row);
+            if this.in_flight.refusal().has_stopped() {
+                this.rows.end();
+            }
         }
         this.in_flight.poll_next_unpin(context)
     }
@@ -495,6 +509,7 @@ pub struct CreationsInFlight<T = Agent> {
     options: CallOptions,
     call: MakeCall<T>,
     window: Window<Creating<T>>,
+    refusal: Arc<Refusal>,
     /// Declared after the creates in flight, because these record their outcomes when they are dropped.
     recorder: Option<Recorder>,
     agent_id: AgentIdOf<T>,
@@ -537,6 +552,11 @@ impl<T: Send + 'static> CreationsInFlight<T> {
             }
             Decision::Refused(error) => Err(error),
         };
+        // What the ledger knows of the row is not forgotten, and its own error takes precedence.
+        let to_send = to_send.and_then(|to_send| match self.refusal.refuse() {
+            Some(error) => Err(error),
+            None => Ok(to_send),
+        });
         let (progress, call): (_, BoxFuture<'static, _>) = match to_send {
             Ok((body, recording)) => {
                 let call = (self.call)(body).options(self.options);
@@ -563,6 +583,7 @@ impl<T: Send + 'static> CreationsInFlight<T> {
             row,
             progress,
             call,
+            refusal: Arc::clone(&self.refusal),
         });
     }
 
@@ -590,6 +611,12 @@ impl<T: Send + 'static> CreationsInFlight<T> {
 }
 
 impl<T> CreationsInFlight<T> {
+    /// Whether the service has refused the key, so that rows are no longer sent.
+    #[doc(hidden)]
+    pub fn refusal(&self) -> &Arc<Refusal> {
+        &self.refusal
+    }
+
     /// How many rows were pushed but not yet handed over.
     pub fn len(&self) -> usize {
         self.window.len()
@@ -617,11 +644,46 @@ impl<T> fmt::Debug for CreationsInFlight<T> {
     }
 }
 
+/// Whether the service has refused the key of a job, after which no row is sent.
+#[derive(Debug, Default)]
+pub struct Refusal {
+    /// The first row that was refused, and the status.
+    first: OnceLock<(usize, StatusCode)>,
+    /// Whether a row was not sent because of it.
+    has_stopped: AtomicBool,
+}
+
+impl Refusal {
+    /// Whether a row was not sent for this reason, so that there is no use in taking another.
+    pub fn has_stopped(&self) -> bool {
+        self.has_stopped.load(Ordering::Acquire)
+    }
+
+    /// The error of a row that would be sent now, if it must not be.
+    fn refuse(&self) -> Option<Error> {
+        let first = *self.first.get()?;
+        self.has_stopped.store(true, Ordering::Release);
+        Some(Error::stopped(first))
+    }
+
+    /// Learns from the result of the row with this index.
+    fn learn<T>(&self, index: usize, result: &Result<T, Error>) {
+        let Err(error) = result else { return };
+        if let Some(status) = error.status()
+            && (error.is_authentication() || error.is_permission_denied())
+        {
+            // Later ones change nothing.
+            let _ = self.first.set((index, status));
+        }
+    }
+}
+
 /// A row in flight, which tracks how far it has come.
 struct Creating<T> {
     row: Row,
     progress: Arc<CallProgress>,
     call: BoxFuture<'static, Settled<T>>,
+    refusal: Arc<Refusal>,
 }
 
 /// What is known of a row before it is sent.
@@ -672,6 +734,7 @@ impl<T> Future for Creating<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Creation<T>> {
         let settled = ready!(self.call.as_mut().poll(context));
+        self.refusal.learn(self.row.index, &settled.0);
         Poll::Ready(self.row.settled(settled))
     }
 }

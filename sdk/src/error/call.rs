@@ -138,6 +138,11 @@ enum Cause {
         "not sent: the row at index {0} in this job has the same key; with a ledger, each row needs a key of its own"
     )]
     DuplicateKey(usize),
+    #[error(
+        "not sent: the service refused the row at index {index} with {status}, and would refuse this one as well; no \
+         further rows are taken"
+    )]
+    Stopped { index: usize, status: StatusCode },
 }
 
 type Source = Box<dyn StdError + Send + Sync>;
@@ -215,11 +220,15 @@ pub enum ErrorKind {
     Recorded,
     /// Another row of the job has the same key, so this one was not sent. [`Error::first_index`] says which row.
     DuplicateKey,
+    /// The service refused an earlier row of the job with a 401 or 403, which concerns the key more than the row. So
+    /// this row was not sent, and no further rows are taken. Troubleshooting: [`Error::first_index`] says which row was
+    /// refused, and [`Error::status`] with which status; once the key is right, go on from this row.
+    Stopped,
 }
 
 impl ErrorKind {
     /// The kind as a word: `config`, `validation`, `connect`, `timeout`, `interrupted`, `too_large`, `decode`,
-    /// `status`, `cancelled`, `ledger`, `recorded` or `duplicate_key`. Python's exceptions and tables of errors use it.
+    /// `status`, `cancelled`, `ledger`, `recorded`, `duplicate_key` or `stopped`. Python's exceptions and tables of errors use it.
     pub const fn as_str(self) -> &'static str {
         match self {
             ErrorKind::Config => "config",
@@ -234,6 +243,7 @@ impl ErrorKind {
             ErrorKind::Ledger => "ledger",
             ErrorKind::Recorded => "recorded",
             ErrorKind::DuplicateKey => "duplicate_key",
+            ErrorKind::Stopped => "stopped",
         }
     }
 }
@@ -340,6 +350,11 @@ impl Error {
     /// The row with this index has the same key.
     pub(crate) fn duplicate_key(first: usize) -> Self {
         Self::new(Cause::DuplicateKey(first))
+    }
+
+    /// The service has refused the row with this index, with this status, and no more rows are sent.
+    pub(crate) fn stopped((index, status): (usize, StatusCode)) -> Self {
+        Self::new(Cause::Stopped { index, status })
     }
 
     /// Records whether an earlier run may have made the service act.
@@ -498,14 +513,17 @@ impl Error {
             Cause::Ledger(_) => ErrorKind::Ledger,
             Cause::Recorded { .. } => ErrorKind::Recorded,
             Cause::DuplicateKey(_) => ErrorKind::DuplicateKey,
+            Cause::Stopped { .. } => ErrorKind::Stopped,
         }
     }
 
     /// The status of the response, if there was one. Like the body, the headers and the request id, it is that
-    /// of the last attempt; if that attempt got no response, the text reports the last one before it.
+    /// of the last attempt; if that attempt got no response, the text reports the last one before it. Of a row that was not
+    /// sent, it is the status because of which it was not.
     pub fn status(&self) -> Option<StatusCode> {
         match &self.0.cause {
             Cause::Recorded { status, .. } => *status,
+            Cause::Stopped { status, .. } => Some(*status),
             _ => self.response().map(|response| response.status),
         }
     }
@@ -572,6 +590,7 @@ impl Error {
         }
         let of_last = match (&self.0.cause, self.status()) {
             (Cause::Recorded { outcome, .. }, _) => *outcome,
+            (Cause::Stopped { .. }, _) => Outcome::NotSent,
             // The head of the response determines the outcome, however much of the body followed.
             (_, Some(status)) => Outcome::of_status(status),
             (Cause::Config(_) | Cause::Validation(_) | Cause::NotTaken(_), None)
@@ -623,10 +642,11 @@ impl Error {
         }
     }
 
-    /// The index of the first row of the job with the same key, if that is why this row was not sent.
+    /// The index of the earlier row of the job because of which this one was not sent: the first with the same key, or the
+    /// one that the service refused.
     pub fn first_index(&self) -> Option<usize> {
         match self.0.cause {
-            Cause::DuplicateKey(first) => Some(first),
+            Cause::DuplicateKey(first) | Cause::Stopped { index: first, .. } => Some(first),
             _ => None,
         }
     }

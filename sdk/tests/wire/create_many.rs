@@ -333,6 +333,139 @@ async fn after_stop_what_is_in_flight_still_comes() {
     assert!(peer.waiting().is_none());
 }
 
+/// Serves creates, and refuses the row with this number.
+async fn refuse(peer: &mut Peer, refused: usize, status: u16) {
+    loop {
+        let heard = peer.next().await;
+        match number(&heard) {
+            row if row == refused => heard.answer(status, ""),
+            _ => create(heard),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_401_or_403_stops_it_and_the_first_row_not_sent_says_so() {
+    use Outcome::{NotSent, Rejected, Succeeded};
+    for (status, as_completed) in [(401, false), (401, true), (403, false), (403, true)] {
+        let mut peer = Peer::by_hand();
+        let client = client(peer.url.as_str());
+        let taken = Cell::new(0);
+        let endless = (0..).map(|number| {
+            taken.set(number + 1);
+            row(number)
+        });
+        let mut many = client.agents().create_many(endless).concurrency(3);
+        if as_completed {
+            many = many.as_completed();
+        }
+        let mut creations = many.stream();
+        // All three are in flight when the second is refused, and those beside it are finished.
+        let serve = async {
+            let mut held = hear(&mut peer, 3).await;
+            held.remove(1).answer(status, "");
+            settle().await;
+            held.into_iter().for_each(create);
+            settle().await;
+        };
+        let read = async {
+            let mut came = Vec::new();
+            while let Some(creation) = creations.next().await {
+                came.push(creation);
+            }
+            came
+        };
+        let ((), mut came) = tokio::join!(serve, read);
+        came.sort_by_key(|creation| creation.index);
+        let expected = [(0, Succeeded), (1, Rejected), (2, Succeeded), (3, NotSent)];
+        assert_eq!(outcomes(&came), expected);
+        assert_eq!(taken.get(), 4, "it takes no row that it does not hand over");
+        let error = came.pop().unwrap().result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Stopped);
+        assert_eq!((error.first_index(), error.attempts()), (Some(1), 0));
+        assert_eq!(error.status().unwrap().as_u16(), status);
+        assert!(!error.is_authentication() && !error.may_have_acted());
+        assert!(peer.waiting().is_none(), "more was sent");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_last_row_leaves_nothing_to_say() {
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    let many = client.agents().create_many(rows(0..3)).concurrency(2);
+    let mut creations = many.stream();
+    let read = async {
+        let mut came = Vec::new();
+        while let Some(creation) = creations.next().await {
+            came.push(creation);
+        }
+        came
+    };
+    let came = tokio::select! {
+        came = read => came,
+        () = refuse(&mut peer, 2, 401) => unreachable!("it serves for ever"),
+    };
+    use Outcome::{Rejected, Succeeded};
+    let expected = [(0, Succeeded), (1, Succeeded), (2, Rejected)];
+    assert_eq!(outcomes(&came), expected);
+}
+
+#[tokio::test]
+async fn a_stopped_job_gives_invalid_rows_their_own_error_and_goes_on_to_one_it_would_send() {
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    let rows = [row(0), broken_row(), broken_row(), row(3), row(4)];
+    let mut creations = client.agents().create_many(rows).concurrency(1).stream();
+    let read = async {
+        let mut came = Vec::new();
+        while let Some(creation) = creations.next().await {
+            came.push(creation.result.unwrap_err().kind());
+        }
+        came
+    };
+    let came = tokio::select! {
+        came = read => came,
+        () = refuse(&mut peer, 0, 403) => unreachable!("it serves for ever"),
+    };
+    use ErrorKind::{Status, Stopped, Validation};
+    assert_eq!(came, [Status, Validation, Validation, Stopped]);
+}
+
+#[test]
+fn a_401_stops_the_blocking_iterator() {
+    let service = Service::answering_blocking(401, "");
+    let client = blocking::Client::new(service.client()).unwrap();
+    let taken = Cell::new(0);
+    let endless = (0..).map(|number| {
+        taken.set(number + 1);
+        row(number)
+    });
+    let came: Vec<_> = client
+        .agents()
+        .create_many(endless)
+        .concurrency(3)
+        .into_iter()
+        .collect();
+    assert_eq!(
+        came.len(),
+        taken.get(),
+        "every row that was taken comes back"
+    );
+    let refused = service.arrived().len();
+    assert!(
+        refused <= 6 && taken.get() <= 9,
+        "{refused} {}",
+        taken.get()
+    );
+    let kinds: Vec<_> = came
+        .into_iter()
+        .map(|creation| creation.result.unwrap_err().kind())
+        .collect();
+    assert_eq!(kinds.first(), Some(&ErrorKind::Status));
+    assert_eq!(kinds.last(), Some(&ErrorKind::Stopped));
+}
+
 #[tokio::test]
 async fn cancelling_hands_over_every_row_with_what_is_known_of_it() {
     let mut peer = Peer::by_hand();

@@ -144,6 +144,8 @@ class Window(Generic[R]):
         while True:
             if self._taken:
                 self._push(many)
+            if many.has_stopped:
+                self._source = None
             room = self._concurrency - many.in_flight - len(self._ready)
             if self._source is None or room < self._at_a_time:
                 return

@@ -24,6 +24,7 @@ from dealkit.exceptions import (
     LedgerError,
     PermissionDeniedError,
     RateLimitError,
+    StoppedError,
 )
 
 # After this many consecutive failures that would be the same for any row, nothing more is sent: each may leave behind
@@ -31,6 +32,7 @@ from dealkit.exceptions import (
 _IN_A_ROW = 5
 
 
+_NOT_REACHED = "stopped before its turn"
 _WORDS = {"succeeded": "created", "rejected": "rejected", "unknown": "unknown", "not_sent": "not sent"}
 
 
@@ -120,7 +122,7 @@ class Creates:
             # Ctrl-C came at the same moment as the response.
             message = "stopped as its response arrived: run the command again; the ledger has recorded its outcome"
             return Result(row, key, "unknown", message=message)
-        return Result(row, key, "not sent", message="stopped before its turn")
+        return Result(row, key, "not sent", message=_NOT_REACHED)
 
     def _take(self, progress: Progress) -> None:
         for creation in self._creations:
@@ -128,7 +130,8 @@ class Creates:
             progress.advance(failed=creation.error is not None)
             if self.stopped_by is None:
                 self.stopped_by = self._reason_to_stop(creation)
-                if self.stopped_by is not None:
+                # After a refusal, create_many stops by itself and says which row was the first not to be sent.
+                if not isinstance(self.stopped_by, AuthenticationError | PermissionDeniedError | None):
                     self._creations.stop()
 
     def _reason_to_stop(self, creation: Creation[Agent]) -> DealkitError | None:
@@ -146,12 +149,13 @@ class Creates:
 
     def _note(self, creation: Creation[Agent]) -> None:
         error = creation.error
+        message = _NOT_REACHED if isinstance(error, StoppedError) else "" if error is None else in_words(error)
         self._came_to[creation.index] = Result(
             row=self._lines[creation.index].number,
             key=self._lines[creation.index].key,
             came_to=_WORDS[creation.outcome],
             agent_id=creation.agent_id or "",
-            status=str(getattr(error, "status_code", None) or ""),
-            message="" if error is None else in_words(error),
+            status="" if isinstance(error, StoppedError) else str(getattr(error, "status_code", None) or ""),
+            message=message,
             was_earlier=creation.recorded,
         )

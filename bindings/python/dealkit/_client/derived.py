@@ -120,6 +120,9 @@ class AsyncAgents:
         may exist. A row that breaks the rules, or is not a mapping, is never sent: its error is a ``ValidationError``
         with the outcome ``not_sent``. Rows are taken only as fast as results are taken, so ``rows`` may be endless.
 
+        A 401 or 403 stops the job, as most likely every row would get the same: those in flight still come back, the next
+        one is a ``StoppedError`` with the outcome ``not_sent``, and no further rows are taken. Go on from there.
+
         >>> async for creation in client.agents.create_many(rows, on_error="return"):
         ...     print(creation.index, creation.outcome, creation.agent_id or creation.error)
 
@@ -151,7 +154,7 @@ class AsyncAgents:
             concurrency: How many creates are in flight at the same time.
             ordered: Whether the results come in the order of the rows, rather than as they arrive.
             on_error: ``"raise"`` raises the first error, with its ``index``, and sends no further rows; ``"return"``
-                puts it in the ``Creation`` and goes on.
+                puts it in the ``Creation`` and goes on, except after a 401 or 403.
             progress: True shows a tqdm bar, or a plain line on standard error if tqdm is not installed; a callable is
                 called with the number of results so far and the total, if that is known.
             validate: Whether the rules are checked before a row is sent.
@@ -373,6 +376,9 @@ class RawAgents:
         may exist. A row that breaks the rules, or is not a mapping, is never sent: its error is a ``ValidationError``
         with the outcome ``not_sent``. Rows are taken only as fast as results are taken, so ``rows`` may be endless.
 
+        A 401 or 403 stops the job, as most likely every row would get the same: those in flight still come back, the next
+        one is a ``StoppedError`` with the outcome ``not_sent``, and no further rows are taken. Go on from there.
+
         >>> for creation in client.agents.create_many(rows, on_error="return"):
         ...     print(creation.index, creation.outcome, creation.agent_id or creation.error)
 
@@ -404,7 +410,7 @@ class RawAgents:
             concurrency: How many creates are in flight at the same time.
             ordered: Whether the results come in the order of the rows, rather than as they arrive.
             on_error: ``"raise"`` raises the first error, with its ``index``, and sends no further rows; ``"return"``
-                puts it in the ``Creation`` and goes on.
+                puts it in the ``Creation`` and goes on, except after a 401 or 403.
             progress: True shows a tqdm bar, or a plain line on standard error if tqdm is not installed; a callable is
                 called with the number of results so far and the total, if that is known.
             validate: Whether the rules are checked before a row is sent.
@@ -611,6 +617,9 @@ class AsyncRawAgents:
         may exist. A row that breaks the rules, or is not a mapping, is never sent: its error is a ``ValidationError``
         with the outcome ``not_sent``. Rows are taken only as fast as results are taken, so ``rows`` may be endless.
 
+        A 401 or 403 stops the job, as most likely every row would get the same: those in flight still come back, the next
+        one is a ``StoppedError`` with the outcome ``not_sent``, and no further rows are taken. Go on from there.
+
         >>> async for creation in client.agents.create_many(rows, on_error="return"):
         ...     print(creation.index, creation.outcome, creation.agent_id or creation.error)
 
@@ -642,7 +651,7 @@ class AsyncRawAgents:
             concurrency: How many creates are in flight at the same time.
             ordered: Whether the results come in the order of the rows, rather than as they arrive.
             on_error: ``"raise"`` raises the first error, with its ``index``, and sends no further rows; ``"return"``
-                puts it in the ``Creation`` and goes on.
+                puts it in the ``Creation`` and goes on, except after a 401 or 403.
             progress: True shows a tqdm bar, or a plain line on standard error if tqdm is not installed; a callable is
                 called with the number of results so far and the total, if that is known.
             validate: Whether the rules are checked before a row is sent.
