@@ -27,10 +27,11 @@ from dealkit import (
     LedgerError,
     RecordedError,
     StoppedError,
+    ThrottledError,
     ValidationError,
     exceptions,
 )
-from dealkit.testing import Sandbox, connection_error, timeout_error
+from dealkit.testing import Sandbox, connection_error, throttled_error, timeout_error
 
 CLASSES = [value for value in vars(exceptions).values() if isinstance(value, type) and issubclass(value, DealkitError)]
 
@@ -59,6 +60,7 @@ def test_the_tree() -> None:
         ValidationError: (DealkitError, ValueError),
         APIConnectionError: (DealkitError, ConnectionError),
         APITimeoutError: (APIConnectionError, TimeoutError),
+        ThrottledError: (DealkitError,),
         DecodeError: (DealkitError, ValueError),
         APIStatusError: (DealkitError,),
         LedgerError: (DealkitError,),
@@ -69,7 +71,7 @@ def test_the_tree() -> None:
     for of_class, bases in parents.items():
         assert issubclass(of_class, bases[0]) and all(issubclass(of_class, base) for base in bases)
     assert all(issubclass(of_class, APIStatusError) for of_class in BY_STATUS.values())
-    assert len(CLASSES) == 19
+    assert len(CLASSES) == 20
     assert all(getattr(dealkit, of_class.__name__) is of_class for of_class in CLASSES)
 
 
@@ -120,14 +122,15 @@ def test_the_kind_of_errors_that_are_not_of_a_response(client: Client) -> None:
         dealkit.Deal.from_json("{}")
     found = [caught.value.kind for caught in (refused, misconfigured, unreadable)]
     assert found == ["validation", "config", "decode"]
-    assert [error.kind for error in (connection_error(), connection_error(sent=True), timeout_error())] == [
+    assert [error.kind for error in (connection_error(), connection_error(sent=True), timeout_error(), throttled_error())] == [
         "connect",
         "interrupted",
         "timeout",
+        "throttled",
     ]
     # Errors made by hand.
     assert {of_class().kind for of_class in CLASSES} == {
-        *("config", "validation", "interrupted", "timeout", "decode", "status"),
+        *("config", "validation", "interrupted", "timeout", "throttled", "decode", "status"),
         *("cancelled", "ledger", "recorded", "duplicate_key", "stopped"),
     }
 
@@ -166,7 +169,7 @@ def test_no_answer(peer: Any) -> None:
         with pytest.raises(APITimeoutError) as caught:
             client.deals.retrieve("d_1")
         assert isinstance(caught.value, TimeoutError) and isinstance(caught.value, ConnectionError)
-        assert caught.value.outcome == "unknown"
+        assert caught.value.outcome == "unknown" and not caught.value.may_have_acted
         assert vars(pickle.loads(pickle.dumps(caught.value))) == vars(caught.value)
 
 

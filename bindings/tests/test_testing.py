@@ -21,11 +21,13 @@ from dealkit import (
     Client,
     DealkitError,
     DecodeError,
+    RateLimitError,
+    ThrottledError,
     Timeout,
     testing,
 )
 from dealkit._testing import made_errors, recorded, sandbox
-from dealkit.testing import connection_error, decode_error, status_error, timeout_error
+from dealkit.testing import connection_error, decode_error, status_error, throttled_error, timeout_error
 
 ADA: dict[str, Any] = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
 PROBLEM = {
@@ -94,6 +96,28 @@ def test_no_response(peer: Any) -> None:
     assert (type(made), vars(made)) == (type(real), vars(real))
     assert str(real).startswith("POST /v1/agents: no connection could be made: ")
     assert str(made) == "POST /v1/agents: no connection could be made: connection refused"
+
+
+def test_a_call_whose_turn_comes_too_late(peer: Any) -> None:
+    server = peer(answer(429, "", {"Retry-After": "50"}))
+    client = Client(base_url=server.url, service_key="k", timeout=5, max_retries=0)
+    with pytest.raises(RateLimitError):
+        client.agents.create(**ADA)
+    with pytest.raises(ThrottledError) as caught:
+        client.agents.create(**ADA)
+    real = caught.value
+    made = throttled_error(real.retry_after or 0, operation="POST /v1/agents")
+    assert (type(made), str(made), vars(made)) == (type(real), str(real), vars(real))
+    assert "would have to wait 50 s, longer" in str(made)
+    assert (made.outcome, made.may_have_acted, made.attempts) == ("not_sent", False, 0)
+
+
+def test_a_read_changes_nothing() -> None:
+    read = timeout_error(operation="GET /v1/deals/{id}")
+    assert (read.outcome, read.may_have_acted) == ("unknown", False)
+    again = pickle.loads(pickle.dumps(read))
+    assert not again.may_have_acted
+    assert timeout_error(operation="POST /v1/agents").may_have_acted and timeout_error().may_have_acted
 
 
 @pytest.mark.parametrize("body", ["", '{"id": "a_1"', "[]", '{"id": 5}'])

@@ -18,6 +18,8 @@ from dealkit import (
     Deal,
     DealkitError,
     NotFoundError,
+    RateLimitError,
+    ThrottledError,
     ValidationError,
 )
 
@@ -57,5 +59,7 @@ async def failed(request: Request, error: Exception) -> JSONResponse:
             return JSONResponse({"detail": [violation.detail for violation in violations]}, 422)
         case APITimeoutError():
             return JSONResponse({"detail": "the service behind this one takes too long"}, 504)
+        case RateLimitError() | ThrottledError():
+            return JSONResponse({"detail": "the service behind this one asks for fewer requests"}, 503)
         case _:
             return JSONResponse({"detail": "the service behind this one failed"}, 502)

@@ -44,7 +44,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_IDLE_CONNECTIONS: usize = 64;
-const MAX_RESPONSE_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// A client of one service, with one key and one pool of connections.
 ///
@@ -276,7 +276,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// is one every two seconds. Default: no limit.
     ///
     /// Requests go out evenly spaced. Calls wait for their turn in order of arrival, within their timeout; a call
-    /// whose turn would come too late fails at once, with kind `Timeout` and outcome `NotSent`. The limit applies
+    /// whose turn would come too late fails at once, with kind `Throttled` and outcome `NotSent`. The limit applies
     /// to one client and its clones: another client, or another process, has its own.
     ///
     /// Even without a limit, a client backs off when the service is overloaded: after a 429, or a 503 with
@@ -310,7 +310,7 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// The maximum size of a response body, in bytes. Default: 64 MiB. The body of an error is read up to 1 MiB,
+    /// The maximum size of a response body, in bytes. Default: 16 MiB. The body of an error is read up to 1 MiB,
     /// whatever this limit, and a document holds at most [`MAX_VALUES`](crate::document::MAX_VALUES) values.
     pub fn max_response_bytes(mut self, bytes: u64) -> Self {
         self.max_response_bytes = bytes;

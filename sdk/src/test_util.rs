@@ -44,7 +44,7 @@ use crate::{
     bulk::retrieve::Retrieved,
     contract::wire,
     error::{
-        call::{Error, Operation, Sent},
+        call::{Error, Operation, Sent, Throttle},
         outcome::Outcome,
         redact::Redactor,
     },
@@ -87,6 +87,7 @@ pub struct ErrorBuilder {
 enum Failure {
     Status,
     Timeout(Duration),
+    Throttled(Duration),
     Connect(String),
     Interrupted(String),
     Decode(DecodeError),
@@ -121,6 +122,25 @@ impl ErrorBuilder {
     /// `Unknown`.
     pub fn timeout(after: Duration) -> Self {
         Self::new(Failure::Timeout(after))
+    }
+
+    /// The call was not sent, because the service has asked for fewer requests and its turn would have come too late,
+    /// after this wait. The outcome is `NotSent`, there was no attempt, and
+    /// [`retry_after`](Error::retry_after) returns the wait.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use dealkit::{Method, test_util::ErrorBuilder};
+    ///
+    /// let error = ErrorBuilder::throttled(Duration::from_secs(90)).operation(Method::POST, "/v1/agents").build();
+    /// assert!(error.is_throttled() && !error.is_timeout() && !error.may_have_acted());
+    /// assert_eq!(error.retry_after(), Some(Duration::from_secs(90)));
+    /// ```
+    pub fn throttled(wait: Duration) -> Self {
+        Self::new(Failure::Throttled(wait))
+            .attempts(0)
+            .retry_after(wait)
     }
 
     /// No connection could be made, for this reason, which is the error's [`source`](std::error::Error::source).
@@ -173,7 +193,7 @@ impl ErrorBuilder {
         self
     }
 
-    /// How long the service asks to wait, instead of what the headers say.
+    /// How long to wait before the next attempt, instead of what the headers say.
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
@@ -241,6 +261,7 @@ impl ErrorBuilder {
         let mut error = match self.failure {
             Failure::Status => Error::of_status(),
             Failure::Timeout(after) => Error::timeout(after, Sent::Perhaps),
+            Failure::Throttled(wait) => Error::throttled(wait, Throttle::Service),
             Failure::Connect(reason) => Error::connect(reason),
             Failure::Interrupted(reason) => Error::interrupted(reason),
             Failure::Decode(error) => Error::decode(error),

@@ -33,6 +33,7 @@ __all__ = [
     "RateLimitError",
     "RecordedError",
     "StoppedError",
+    "ThrottledError",
     "UnprocessableEntityError",
     "ValidationError",
     "Violation",
@@ -90,6 +91,7 @@ class _Told(TypedDict, total=False):
 
     kind: str
     outcome: Outcome | None
+    may_have_acted: bool | None
     attempts: int
     request_id: str | None
     retry_after: float | None
@@ -101,20 +103,24 @@ class DealkitError(Exception):
     kind: str
     """The kind of failure, in one word, as in the column ``kind`` of a table of errors: ``config``, ``validation``,
     ``connect`` (no connection could be made), ``interrupted`` (it broke), ``too_large`` (the response is larger than
-    the client's limit), ``timeout``, ``decode``, ``status``, ``cancelled``, ``ledger``, ``recorded``,
-    ``duplicate_key`` or ``stopped``. More may be added."""
+    the client's limit), ``timeout``, ``throttled`` (its turn to be sent would have come too late), ``decode``,
+    ``status``, ``cancelled``, ``ledger``, ``recorded``, ``duplicate_key`` or ``stopped``. More may be added."""
     outcome: Outcome
     """What the call may have done at the service. ``not_sent``: nothing, because nothing reached it; this is the
     outcome of every error that is found before sending. ``rejected``: nothing; it responded that it did not act (a
     4xx except 408, or a 307 or 308). ``unknown``: it may have acted (no whole response came, or a 408, a 5xx, or
     another status). ``succeeded``: it acted (a 2xx whose body could not be read, was too large, or broke off). If an
     earlier attempt may have made it act, the outcome is never ``not_sent`` or ``rejected``."""
+    may_have_acted: bool
+    """Whether the service may have changed something: after a create, whether the agent may exist. Always false after a
+    read, which changes nothing, whatever its outcome."""
     attempts: int
     """How many times the request was tried; 0 if it never got that far."""
     request_id: str | None
     """The request's id in the service's logs: include it when contacting support."""
     retry_after: float | None
-    """How many seconds the service asks to wait before the next attempt, if it said so."""
+    """How many seconds to wait before the next attempt: as the service asks, or, of a ``ThrottledError``, until the turn of
+    the call would have come."""
     index: int | None
     """In ``retrieve_many`` and ``create_many``: the position of the identifier or row among those given, from 0. In
     ``dealkit.ledger.settle``: the position of the entry."""
@@ -131,6 +137,7 @@ class DealkitError(Exception):
         *,
         kind: str | None = None,
         outcome: Outcome | None = None,
+        may_have_acted: bool | None = None,
         attempts: int = 0,
         request_id: str | None = None,
         retry_after: float | None = None,
@@ -139,16 +146,12 @@ class DealkitError(Exception):
         self.kind = self._kind_unsaid if kind is None else kind
         # For an error that only a call raises, the cautious outcome.
         self.outcome = self._outcome_unsaid if outcome is None else outcome
+        self.may_have_acted = self.outcome in ("unknown", "succeeded") if may_have_acted is None else may_have_acted
         self.attempts = attempts
         self.request_id = request_id
         self.retry_after = retry_after
         self.index = None
         self.id = None
-
-    @property
-    def may_have_acted(self) -> bool:
-        """Whether the service acted on the request, or may have acted: after a create, whether the agent may exist."""
-        return self.outcome in ("unknown", "succeeded")
 
 
 class ConfigError(DealkitError, ValueError):
@@ -178,12 +181,17 @@ class APIConnectionError(DealkitError, ConnectionError):
 
 
 class APITimeoutError(APIConnectionError, TimeoutError):
-    """The call timed out, or would have timed out before its turn.
-
-    ``outcome`` says whether the service may have acted.
-    """
+    """The call timed out. ``outcome`` says whether the service may have acted."""
 
     _kind_unsaid = "timeout"
+
+
+class ThrottledError(DealkitError):
+    """The call was not sent, because its turn would have come after its timeout: the client's own ``rate_limit`` allows it
+    no earlier, or the service has asked for fewer requests. ``retry_after`` says how long to wait; with a longer timeout
+    the call waits by itself. (A request that was sent and got a 429 is a ``RateLimitError``.)"""
+
+    _kind_unsaid = "throttled"
 
 
 class DecodeError(DealkitError, ValueError):
@@ -423,6 +431,7 @@ _BY_KIND = _by_kind(
     ValidationError,
     APIConnectionError,
     APITimeoutError,
+    ThrottledError,
     DecodeError,
     LedgerError,
     RecordedError,
@@ -441,7 +450,7 @@ _OWN_ATTRIBUTES: dict[type[DealkitError], frozenset[str]] = {
     DuplicateKeyError: frozenset({"first_index"}),
     StoppedError: frozenset({"first_index", "status_code"}),
 }
-_SHARED_ATTRIBUTES = frozenset({"outcome", "attempts", "request_id", "retry_after"})
+_SHARED_ATTRIBUTES = frozenset({"outcome", "may_have_acted", "attempts", "request_id", "retry_after"})
 
 
 def _violations(violations: Iterable[tuple[str, str, str]]) -> tuple[Violation, ...]:

@@ -27,7 +27,14 @@ To test what a program does with an error, make one by hand, the same as a call 
 True
 """
 
-from dealkit._testing.made_errors import ErrorOptions, connection_error, decode_error, status_error, timeout_error
+from dealkit._testing.made_errors import (
+    ErrorOptions,
+    connection_error,
+    decode_error,
+    status_error,
+    throttled_error,
+    timeout_error,
+)
 from dealkit._testing.recorded import CreatedAgent, RecordedRequest
 from dealkit._testing.sandbox import READINGS, Sandbox
 
@@ -40,5 +47,6 @@ __all__ = [
     "connection_error",
     "decode_error",
     "status_error",
+    "throttled_error",
     "timeout_error",
 ]

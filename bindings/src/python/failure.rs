@@ -172,6 +172,7 @@ fn in_python(text: &str) -> String {
 fn tell_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {
     let py = attributes.py();
     attributes.set_item(intern!(py, "outcome"), error.outcome().as_str())?;
+    attributes.set_item(intern!(py, "may_have_acted"), error.may_have_acted())?;
     attributes.set_item(intern!(py, "attempts"), error.attempts())?;
     attributes.set_item(intern!(py, "request_id"), error.request_id())?;
     let retry_after = error.retry_after().map(|wait| wait.as_secs_f64());

@@ -16,7 +16,7 @@ use crate::python::{
     failure::{Failure, NativeFailure, Outcome, entry},
 };
 
-/// Makes an error of this kind: `status`, `timeout`, `connect`, `interrupted`, or `deal` or `agent` for a body that
+/// Makes an error of this kind: `status`, `timeout`, `throttled`, `connect`, `interrupted`, or `deal` or `agent` for a body that
 /// cannot be read as one. It is returned in a tuple, since a bare failure stands for a wrong argument.
 #[pyfunction]
 pub(crate) fn made_error<'py>(
@@ -31,6 +31,9 @@ pub(crate) fn made_error<'py>(
         let builder = match kind {
             "status" => ErrorBuilder::status(status),
             "timeout" => ErrorBuilder::timeout(settings.duration("seconds")?.unwrap_or_default()),
+            "throttled" => {
+                ErrorBuilder::throttled(settings.duration("seconds")?.unwrap_or_default())
+            }
             "connect" => ErrorBuilder::connect(reason),
             "interrupted" => ErrorBuilder::interrupted(reason),
             "agent" => ErrorBuilder::decode(status, unreadable(Agent::from_json(&body))?),

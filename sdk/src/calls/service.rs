@@ -9,7 +9,7 @@ use url::Url;
 
 use crate::{
     error::{
-        call::{Error, Operation},
+        call::{Error, Operation, Throttle},
         redact::Redactor,
     },
     http::{
@@ -107,8 +107,14 @@ impl Service {
         let attempt = |left: Duration| async move {
             let end = clock.now().saturating_add(left);
             let departed = traffic.turn(&clock, left).await.map_err(|late| {
-                let left = end.saturating_sub(clock.now());
-                Error::too_late(late.wait, left, late.is_asked)
+                Error::throttled(
+                    late.wait,
+                    if late.is_asked {
+                        Throttle::Service
+                    } else {
+                        Throttle::RateLimit
+                    },
+                )
             })?;
             if let Some(before_sending) = before_sending
                 && progress.attempts() == 0

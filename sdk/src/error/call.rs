@@ -7,7 +7,7 @@ use http::{HeaderMap, StatusCode, Version};
 use url::Url;
 
 use crate::{
-    error::{outcome::Outcome, problem::Problem, redact},
+    error::{duration::in_words, outcome::Outcome, problem::Problem, redact},
     http::response::HttpResponse,
     json::decode_error::DecodeError,
     ledger::LedgerError,
@@ -104,10 +104,10 @@ enum Cause {
     Unconnected(&'static str, #[source] Source),
     #[error("no connection could be made: {0}")]
     Lasting(String),
-    #[error("timed out after {}", seconds(*.0))]
+    #[error("timed out after {}", in_words(*.0))]
     Timeout(Duration, Sent),
-    #[error("{0}")]
-    TooLate(String),
+    #[error("not sent: {}, longer than its timeout allows", throttled(*.wait, *.by))]
+    Throttled { wait: Duration, by: Throttle },
     #[error("the connection broke before the whole response had arrived")]
     Interrupted(#[source] Source),
     #[error("the service closed the connection before accepting the request")]
@@ -172,9 +172,17 @@ fn recorded(outcome: Outcome, status: Option<StatusCode>) -> String {
     }
 }
 
-/// `1.5 s`, for error texts.
-fn seconds(duration: Duration) -> String {
-    format!("{} s", duration.as_secs_f64())
+/// Why a call has to wait for its turn.
+fn throttled(wait: Duration, by: Throttle) -> String {
+    let wait = in_words(wait);
+    match by {
+        Throttle::Service => {
+            format!("the service has asked for fewer requests; this one would have to wait {wait}")
+        }
+        Throttle::RateLimit => {
+            format!("the client's rate_limit would delay this call by {wait}")
+        }
+    }
 }
 
 /// Keeps as much of a body as an error stores, and releases the rest.
@@ -197,9 +205,13 @@ pub enum ErrorKind {
     /// right, is the service up, is there a proxy or firewall in between? If certificates or the TLS of
     /// either side are at fault, the text says why and what to do about it; such a failure is not retried.
     Connect,
-    /// The call or an attempt timed out, or the call would have timed out before its turn to be
-    /// sent. Troubleshooting: [`Error::outcome`] says whether the service may have acted.
+    /// The call or an attempt timed out. Troubleshooting: [`Error::outcome`] says whether the service may have acted.
     Timeout,
+    /// The call would have timed out before its turn to be sent, so it was not sent: the client's own
+    /// [`rate_limit`](crate::ClientBuilder::rate_limit) allows it no earlier, or the service has asked for fewer
+    /// requests. Troubleshooting: [`Error::retry_after`] says how long to wait; a longer timeout lets the call wait by
+    /// itself.
+    Throttled,
     /// The connection broke before the whole response had arrived.
     Interrupted,
     /// The response's body is larger than the client's limit.
@@ -227,14 +239,16 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// The kind as a word: `config`, `validation`, `connect`, `timeout`, `interrupted`, `too_large`, `decode`,
-    /// `status`, `cancelled`, `ledger`, `recorded`, `duplicate_key` or `stopped`. Python's exceptions and tables of errors use it.
+    /// The kind as a word: `config`, `validation`, `connect`, `timeout`, `throttled`, `interrupted`, `too_large`,
+    /// `decode`, `status`, `cancelled`, `ledger`, `recorded`, `duplicate_key` or `stopped`. Python's exceptions and
+    /// tables of errors use it.
     pub const fn as_str(self) -> &'static str {
         match self {
             ErrorKind::Config => "config",
             ErrorKind::Validation => "validation",
             ErrorKind::Connect => "connect",
             ErrorKind::Timeout => "timeout",
+            ErrorKind::Throttled => "throttled",
             ErrorKind::Interrupted => "interrupted",
             ErrorKind::TooLarge => "too_large",
             ErrorKind::Decode => "decode",
@@ -246,6 +260,15 @@ impl ErrorKind {
             ErrorKind::Stopped => "stopped",
         }
     }
+}
+
+/// What keeps a call from being sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Throttle {
+    /// The service asked for a pause, or for fewer requests than the client's own limit allows.
+    Service,
+    /// The client's rate limit.
+    RateLimit,
 }
 
 /// Whether any part of a request that got no response was sent.
@@ -295,27 +318,17 @@ impl Error {
         Self::new(Cause::Timeout(after, sent))
     }
 
-    /// The call's turn comes after `wait`, but the call has only `left` remaining. The cause is either a
-    /// pause that the service asked for, or the client's rate limit.
-    pub(crate) fn too_late(wait: Duration, left: Duration, service_has_asked: bool) -> Self {
-        let (wait_text, left) = (seconds(wait), seconds(left));
-        let mut error = Self::new(Cause::TooLate(if service_has_asked {
-            format!(
-                "not sent: the service has asked for fewer requests; this one would have to wait {wait_text}, and \
-                 only {left} remain"
-            )
-        } else {
-            format!(
-                "not sent: the client's rate_limit would delay this call by {wait_text}, and only {left} remain"
-            )
-        }));
-        error.0.retry_after = Some(wait).filter(|_| service_has_asked);
+    /// The call's turn comes after `wait`, when its time is over.
+    pub(crate) fn throttled(wait: Duration, by: Throttle) -> Self {
+        let mut error = Self::new(Cause::Throttled { wait, by });
+        error.0.retry_after = Some(wait);
         error
     }
 
-    /// Whether no attempt was made: there would have been no time for one, or the job's ledger cannot be written.
-    pub(crate) fn came_to_no_attempt(&self) -> bool {
-        matches!(self.0.cause, Cause::TooLate(_) | Cause::Ledger(_))
+    /// Whether it ended the call before an attempt could be made: there would have been no time for one, or the job's
+    /// ledger cannot be written.
+    pub(crate) fn precedes_attempt(&self) -> bool {
+        matches!(self.0.cause, Cause::Throttled { .. } | Cause::Ledger(_))
     }
 
     pub(crate) fn interrupted(source: impl Into<Source>) -> Self {
@@ -412,7 +425,8 @@ impl Error {
     ) -> Self {
         self.0.attempts = attempts;
         self.0.retry_after = retry_after;
-        self.0.earlier_may_have_acted = before.is_some_and(Error::may_have_acted);
+        self.0.earlier_may_have_acted =
+            before.is_some_and(|before| before.outcome().may_have_acted());
         self.0.earlier_response = before.and_then(|before| match &before.0.received {
             Some(received) => Some(format!("{received}{}", before.request_id_text())),
             None => before.0.earlier_response.clone(),
@@ -504,7 +518,8 @@ impl Error {
             Cause::Config(_) => ErrorKind::Config,
             Cause::Validation(_) => ErrorKind::Validation,
             Cause::Connect(_) | Cause::Unconnected(..) | Cause::Lasting(_) => ErrorKind::Connect,
-            Cause::Timeout(..) | Cause::TooLate(_) => ErrorKind::Timeout,
+            Cause::Timeout(..) => ErrorKind::Timeout,
+            Cause::Throttled { .. } => ErrorKind::Throttled,
             Cause::Interrupted(_) | Cause::NotTaken(_) => ErrorKind::Interrupted,
             Cause::TooLarge(_) => ErrorKind::TooLarge,
             Cause::Decode(_) => ErrorKind::Decode,
@@ -567,14 +582,16 @@ impl Error {
         self.0.attempts
     }
 
-    /// How long the service asks to wait before the next attempt, if it said so (`Retry-After`).
+    /// How long to wait before the next attempt: as the service asks (`Retry-After`), or, if the call was throttled, until
+    /// its turn would have come.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
     }
 
     /// What the call may have done at the service, which decides whether sending it again could do it twice.
     ///
-    /// It is determined in the same way for every method; a GET changes nothing, whatever its outcome.
+    /// It is determined in the same way for every method. A GET changes nothing, whatever its outcome: ask
+    /// [`may_have_acted`](Self::may_have_acted).
     ///
     /// ```
     /// use dealkit::{Client, Outcome};
@@ -596,7 +613,7 @@ impl Error {
             (Cause::Config(_) | Cause::Validation(_) | Cause::NotTaken(_), None)
             | (Cause::Ledger(_) | Cause::DuplicateKey(_), None)
             | (Cause::Connect(_) | Cause::Unconnected(..) | Cause::Lasting(_), None)
-            | (Cause::Timeout(_, Sent::Nothing) | Cause::TooLate(_), None)
+            | (Cause::Timeout(_, Sent::Nothing) | Cause::Throttled { .. }, None)
             // The error of a document that did not come from a call.
             | (Cause::Decode(_), None) => Outcome::NotSent,
             (Cause::Timeout(_, Sent::Perhaps) | Cause::Interrupted(_), None)
@@ -612,9 +629,12 @@ impl Error {
         matches!(self.0.cause, Cause::Lasting(_))
     }
 
-    /// Whether the service acted on the request, or may have: after a create, whether the agent may exist.
+    /// Whether the service may have changed something: after a create, whether the agent may exist. Always false after
+    /// a request with a safe method (RFC 9110, section 9.2.1), such as a GET: it changes nothing, whatever its outcome.
     pub fn may_have_acted(&self) -> bool {
-        self.outcome().may_have_acted()
+        let operation = self.0.operation.as_ref();
+        let changes_nothing = operation.is_some_and(|operation| operation.method.is_safe());
+        self.outcome().may_have_acted() && !changes_nothing
     }
 
     /// What is wrong with the request: as found before sending, or as listed in the service's error body. Of that list,
@@ -705,9 +725,16 @@ impl Error {
         )
     }
 
-    /// The call or an attempt timed out, or the call would have timed out before its turn to be sent.
+    /// The call or an attempt timed out.
     pub fn is_timeout(&self) -> bool {
         self.kind() == ErrorKind::Timeout
+    }
+
+    /// The call was not sent, because its turn would have come too late: the client's own rate limit, or the service's
+    /// wish for fewer requests, did not let it go out in time. [`is_rate_limited`](Self::is_rate_limited) is for a
+    /// request that was sent and got a 429.
+    pub fn is_throttled(&self) -> bool {
+        self.kind() == ErrorKind::Throttled
     }
 }
 

@@ -3,6 +3,8 @@
 #[cfg(feature = "client")]
 pub(crate) mod call;
 #[cfg(feature = "client")]
+pub(crate) mod duration;
+#[cfg(feature = "client")]
 pub(crate) mod outcome;
 pub(crate) mod problem;
 #[cfg(feature = "client")]

@@ -8,8 +8,7 @@ use std::{
 
 use crate::json::{decode, decode_error::DecodeError};
 
-/// The maximum length of a line unless [`JsonLines::max_line_bytes`] sets another: 64 MiB, the same as for the
-/// body of a response.
+/// The maximum length of a line unless [`JsonLines::max_line_bytes`] sets another: 64 MiB.
 pub const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Reads documents one per line, such as an export of deals, holding one line at a time; every model's

@@ -116,7 +116,7 @@ fn differs(
 #[tokio::test]
 async fn each_status_has_its_predicate() {
     type Predicate = (&'static str, fn(&Error) -> bool);
-    let predicates: [Predicate; 10] = [
+    let predicates: [Predicate; 11] = [
         ("bad_request", Error::is_bad_request),
         ("authentication", Error::is_authentication),
         ("permission_denied", Error::is_permission_denied),
@@ -127,6 +127,7 @@ async fn each_status_has_its_predicate() {
         ("server_error", Error::is_server_error),
         ("connection", Error::is_connection),
         ("timeout", Error::is_timeout),
+        ("throttled", Error::is_throttled),
     ];
     for (status, expected) in [
         (302, None),

@@ -234,7 +234,7 @@ async fn all_calls_wait_as_long_as_one_was_told() {
             let error = outcome.unwrap_err();
             assert_eq!(
                 (error.kind(), error.outcome(), error.attempts()),
-                (ErrorKind::Timeout, Outcome::NotSent, 0)
+                (ErrorKind::Throttled, Outcome::NotSent, 0)
             );
             assert_eq!(error.retry_after().unwrap().as_millis() / 100, 90);
             assert_eq!(service.log().len(), 1);
@@ -245,7 +245,11 @@ async fn all_calls_wait_as_long_as_one_was_told() {
                 ),
                 "{text}"
             );
-            assert!(text.ends_with("only 9 s remain"), "{text}");
+            assert!(
+                text.ends_with("would have to wait 9 s, longer than its timeout allows"),
+                "{text}"
+            );
+            assert!(error.is_throttled() && !error.is_timeout() && !error.is_connection());
         } else {
             outcome.unwrap();
         }
@@ -404,11 +408,12 @@ async fn a_turn_that_comes_too_late_is_refused_at_once() {
                 error.attempts(),
                 error.retry_after()
             ),
-            (ErrorKind::Timeout, Outcome::NotSent, 0, None)
+            (ErrorKind::Throttled, Outcome::NotSent, 0, Some(6 * SECOND))
         );
         assert_eq!(
             error.to_string(),
-            "POST /v1/agents: not sent: the client's rate_limit would delay this call by 6 s, and only 5 s remain"
+            "POST /v1/agents: not sent: the client's rate_limit would delay this call by 6 s, longer than its \
+             timeout allows"
         );
     }
     assert_eq!(service.log().len(), 3);

@@ -113,6 +113,10 @@ fn what_a_test_says_counts() {
         assert_eq!((error.outcome(), error.attempts()), (outcome, 3));
         assert!(error.to_string().ends_with("(after 3 attempts)"), "{error}");
     }
+    let read: Error = ErrorBuilder::timeout(Duration::from_secs(1))
+        .operation(Method::GET, "/v1/deals/{id}")
+        .into();
+    assert!(read.outcome() == Outcome::Unknown && !read.may_have_acted());
     let wait = Duration::from_millis(1500);
     let error = ErrorBuilder::status(StatusCode::TOO_MANY_REQUESTS)
         .retry_after(wait)

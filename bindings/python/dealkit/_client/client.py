@@ -36,7 +36,7 @@ class BaseClient:
             max_retries: How many times a request is retried after the first attempt (2).
             rate_limit: The maximum number of requests per second, over all calls of the client and all their attempts
                 (no limit). Calls wait for their turn, first come, first served; a call whose turn would come too late
-                raises ``APITimeoutError`` at once.
+                raises ``ThrottledError`` at once.
             headers: Headers to send on every request.
             proxy: A proxy to use, such as ``http://proxy.example.com:3128``, instead of the one that the environment
                 names. A service on a loopback address is always called directly.
@@ -45,7 +45,7 @@ class BaseClient:
             client_cert: The certificate to present to a service that asks for one (mutual TLS): a file that holds it
                 and its private key (PEM, without a password), or the two files ``(certificate, key)``.
             max_idle_connections: How many idle connections are kept for the next call (64).
-            max_response_bytes: The largest response body that is read, in bytes (64 MiB).
+            max_response_bytes: The largest response body that is read, in bytes (16 MiB).
             allow_http: Allows plain ``http`` to a host other than this machine. Anyone on the network path can then
                 read the service key.
             user_agent: The ``User-Agent`` header. Default: ``dealkit/`` and the version.

@@ -85,7 +85,7 @@ class ClientOptions(TypedDict, total=False):
     max_idle_connections: int | None
     """How many idle connections are kept for the next call (64)."""
     max_response_bytes: int | None
-    """The largest response body that is read, in bytes (64 MiB)."""
+    """The largest response body that is read, in bytes (16 MiB)."""
     allow_http: bool | None
     """Allows plain ``http`` to a host other than this machine. Anyone on the network path can then read the service
     key."""

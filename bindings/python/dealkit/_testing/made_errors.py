@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Unpack
 
-    from dealkit import APIConnectionError, APIStatusError, APITimeoutError, DecodeError
+    from dealkit import APIConnectionError, APIStatusError, APITimeoutError, DecodeError, ThrottledError
     from dealkit.exceptions import Outcome
 
 
@@ -27,7 +27,7 @@ class ErrorOptions(TypedDict, total=False):
     outcome: Outcome
     """The outcome, instead of the one that follows from the rest."""
     retry_after: float
-    """How many seconds the service asks to wait, instead of what the headers say."""
+    """How many seconds to wait before the next attempt, instead of what the headers say."""
     request_id: str
     """The request's id in the service's logs. Like the headers, it is part of a response: an error without a response
     is given the beginning of a 200, and so the outcome ``succeeded``."""
@@ -68,6 +68,17 @@ def timeout_error(seconds: float = 60, **options: Unpack[ErrorOptions]) -> APITi
         options: See ``ErrorOptions``.
     """
     return _made("timeout", options, seconds=seconds)  # type: ignore[no-any-return]
+
+
+def throttled_error(retry_after: float = 30, **options: Unpack[ErrorOptions]) -> ThrottledError:
+    """The exception for a call that was not sent, because the service has asked for fewer requests and the call's turn
+    would have come too late.
+
+    Args:
+        retry_after: How many seconds it would have had to wait.
+        options: See ``ErrorOptions``.
+    """
+    return _made("throttled", options, seconds=retry_after)  # type: ignore[no-any-return]
 
 
 def connection_error(

@@ -106,7 +106,7 @@ impl RetryPolicy {
 
     /// Whether a request with this method that failed with `error` is worth another attempt.
     fn covers(&self, method: &Method, error: &Error) -> bool {
-        let harmless = is_safe(method) || !error.may_have_acted();
+        let harmless = is_safe(method) || !error.outcome().may_have_acted();
         is_transient(error) && (harmless || self.retry_non_idempotent)
     }
 }
@@ -161,7 +161,7 @@ where
                 return Ok(response);
             }
             // The earlier failure says more.
-            Err(error) if error.came_to_no_attempt() => return Err(before.unwrap_or(error)),
+            Err(error) if error.precedes_attempt() => return Err(before.unwrap_or(error)),
             Err(error) => error,
         };
         attempts += 1;
@@ -219,7 +219,11 @@ mod tests {
     use url::Url;
 
     use super::*;
-    use crate::error::{call::Sent, outcome::Outcome, redact::Redactor};
+    use crate::error::{
+        call::{Sent, Throttle},
+        outcome::Outcome,
+        redact::Redactor,
+    };
 
     const SECOND: Duration = Duration::from_secs(1);
     const TOTAL: Duration = Duration::from_secs(60);
@@ -527,8 +531,8 @@ mod tests {
         assert_eq!(run.error().attempts(), 2);
     }
 
-    fn too_late() -> Error {
-        Error::too_late(9 * SECOND, 5 * SECOND, false)
+    fn throttled() -> Error {
+        Error::throttled(9 * SECOND, Throttle::RateLimit)
     }
 
     #[test]
@@ -537,12 +541,12 @@ mod tests {
             RetryPolicy::new(),
             &Method::GET,
             0.0,
-            at_once(vec![too_late()]),
+            at_once(vec![throttled()]),
         )
         .error();
         assert_eq!(
             (alone.kind(), alone.outcome(), alone.attempts()),
-            (ErrorKind::Timeout, Outcome::NotSent, 0)
+            (ErrorKind::Throttled, Outcome::NotSent, 0)
         );
         // The earlier failure says more.
         for (earlier, outcome) in [
@@ -551,7 +555,7 @@ mod tests {
             (refused(), Outcome::NotSent),
         ] {
             let text = earlier.to_string();
-            let failures = at_once(vec![earlier, too_late()]);
+            let failures = at_once(vec![earlier, throttled()]);
             let error = run(RetryPolicy::new(), &Method::GET, 0.0, failures).error();
             assert_eq!((error.outcome(), error.attempts()), (outcome, 1), "{text}");
             assert_eq!(error.to_string(), text);
