@@ -49,9 +49,10 @@ demo: needs-build $(VENV)/package
 	$(BUILD)
 	sh examples/demo.sh $(VENV)/bin/python
 
-## All tests.
+## The tests of Rust, of the contract and of Python. What needs more than Rust, Python and make, or hours, is not among them:
+## test-network, test-browser, test-site, test-engines, fuzz, soak.
 test: needs-build test-rust test-contract test-python
-	@echo "make test: all tests of Rust, of the contract and of Python have passed"
+	@echo "make test: the tests of Rust, of the contract and of Python have passed"
 
 test-rust: $(VENV)/bin/python
 	cargo test --workspace --all-features
@@ -115,7 +116,7 @@ test-engines: $(ENGINES_VENV)/package $(RUNNABLE:%=$(ENGINES_VENV)/with-%)
 	@$(if $(filter-out $(RUNNABLE),$(ENGINES)),echo "$(NO_JAVA)" >&2)
 	DEALKIT_ENGINES="$(RUNNABLE)" $(ENGINES_VENV)/bin/python -m pytest bindings/engines
 
-## Formatting, clippy, documentation; warnings are errors. Types are checked by the Python tests.
+## Formatting, clippy, layers, documentation; warnings are errors. Types are checked by the Python tests.
 lint: $(VENV)/package $(VENV)/tools
 	cargo fmt --all --check
 	cargo clippy --workspace --all-features -- -D warnings
@@ -126,6 +127,8 @@ lint: $(VENV)/package $(VENV)/tools
 	cargo clippy --package dealkit --no-default-features --features rustls-no-provider -- -D warnings
 	$(VENV)/bin/python bindings/stubs.py --check
 	$(VENV)/bin/python bindings/generate.py --check
+	$(PYTHON) .ci/layers.py
+	PYTHONPATH=bindings/python $(VENV)/bin/lint-imports --no-cache --no-logo
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(MAKE) docs
