@@ -1,16 +1,22 @@
-"""What the READMEs and the site show works as stated: each Python snippet in a process of its own against a sandbox.
+"""What the READMEs and the site show works as it stands: a reader's commands and programs run here as they are copied.
 
-rustdoc compiles and runs the Rust snippets, from examples/rust/lib.rs.
+rustdoc compiles the Rust snippets, from examples/rust/lib.rs; the first of them is an example, which runs.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import runpy
+import signal
+import socket
 import subprocess
+import sys
+import time
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,10 +25,14 @@ from processes import ended, needs_curl, python
 from dealkit.testing import READINGS, Sandbox
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "bindings/README.md", ROOT / "sdk/README.md", *ROOT.glob("docs/**/*.md")])
+PAGES = sorted(
+    [*(ROOT / folder / "README.md" for folder in (".", "bindings", "sdk", "server")), *ROOT.glob("docs/**/*.md")]
+)
 ERRORS = ROOT / "docs/guide/errors.md"
 # The pages with the introductory snippets that README and the packages' own pages share.
 FIRST_LINES = {"python": "bindings/README.md", "rust,no_run": "sdk/README.md"}
+# Pages whose commands are run elsewhere: `make test-engines` installs what these need.
+ON_ENGINES = ["docs/guide/engines.md", "docs/howto/export-on-engines.md"]
 
 
 def snippets(language: str) -> Iterator[tuple[str, str, str]]:
@@ -35,22 +45,116 @@ def snippets(language: str) -> Iterator[tuple[str, str, str]]:
             yield f"{page.relative_to(ROOT)}:{line}", match[1], match[2] or ""
 
 
+class Shell:
+    """A reader's shell in a folder of its own: what one block exports or starts is there for the next."""
+
+    # pip finds installed whatever a page has it install. Cargo and npx would ask their registries.
+    BEFORE = r"""
+        cargo() { true; }
+        npx() { true; }
+        make() { command make --dry-run --directory "$DEALKIT_ROOT" "$@" >/dev/null; }
+        # A response that breaks off, as some are asked to, has its status all the same.
+        curl() { command curl --silent --output /dev/null --write-out '%{http_code}\n' "$@" || true; }
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.address: tuple[str, int] = free.getsockname()
+        self.env = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PIP_NO_INDEX": "1",
+            "DEALKIT_ROOT": str(ROOT),
+            # In place of port 8080, which may be in use.
+            "DEALKIT_SERVER_LISTEN": f"127.0.0.1:{self.address[1]}",
+        }
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def run(self, block: str) -> str:
+        """The output of a block, every command of which must succeed."""
+        log, env = self._folder / "log", self._folder / "env"
+        after = f'{block.replace("127.0.0.1:8080", self.env["DEALKIT_SERVER_LISTEN"])}\nenv --null >"{env}"'
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                ["sh", "-e", "-c", f"{self.BEFORE}\n{after}"],
+                cwd=self._folder,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            self._started.append(process)
+            code = process.wait(timeout=60)
+        assert code == 0, f"{block}\n{log.read_text()}"
+        self.env = dict(line.split("=", 1) for line in env.read_text().split("\0") if line)
+        if "dealkit-server &" in block:
+            self._listens()
+        return log.read_text()
+
+    def _listens(self) -> None:
+        # A reader takes longer to come to the next block.
+        for _ in range(600):
+            with socket.socket() as probe:
+                if probe.connect_ex(self.address) == 0:
+                    return
+            time.sleep(0.1)
+        raise AssertionError("the sandbox does not listen")
+
+    def close(self) -> None:
+        for process in self._started:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # Nothing that it has started is still running.
+
+
+@contextmanager
+def shell(folder: Path) -> Iterator[Shell]:
+    opened = Shell(folder)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def above(place: str) -> list[str]:
+    """The shell blocks that stand above a snippet on its page."""
+    page, line = place.split(":")
+    found = (found.split(":") + [text] for found, text, _ in snippets("sh"))
+    return [text for of, at, text in found if of == page and int(at) < int(line) and page not in ON_ENGINES]
+
+
 def test_the_snippets_are_found() -> None:
     found = [*snippets("python")]
     assert len(found) >= 15
     assert any(shows for _, _, shows in found)
 
 
-@pytest.mark.parametrize(("snippet", "shows"), [pytest.param(*given, id=place) for place, *given in snippets("python")])
+@pytest.mark.parametrize(
+    ("place", "snippet", "shows"), [pytest.param(*given, id=given[0]) for given in snippets("python")]
+)
 def test_snippet(
-    snippet: str, shows: str, tmp_path: Path, dealkit_sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+    place: str, snippet: str, shows: str, tmp_path: Path, dealkit_sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Some snippets write files.
     monkeypatch.chdir(tmp_path)
-    # Replaces the one address that only a real service has.
-    snippet = snippet.replace("https://deals.example.com", dealkit_sandbox.url).replace('"my-key"', '"sandbox-key"')
+    blocks = above(place)
+    if not any("export " in block for block in blocks):
+        # A reader has set both variables, as the guide's pages on installing and on the first call say.
+        run_snippet(snippet, shows, tmp_path, dealkit_sandbox.url, dealkit_sandbox.service_key)
+        return
+    with shell(tmp_path) as reader:
+        for block in blocks:
+            reader.run(block)
+        run_snippet(snippet, shows, tmp_path, reader.env["DEALKIT_BASE_URL"], reader.env["DEALKIT_SERVICE_KEY"])
+
+
+def run_snippet(snippet: str, shows: str, folder: Path, url: str, key: str) -> None:
     if "def test_" in snippet:
-        script = tmp_path / "test_snippet.py"
+        script = folder / "test_snippet.py"
         script.write_text(snippet)
         run_pytest = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
         options = ["-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error"]
@@ -58,7 +162,7 @@ def test_snippet(
         tests = len(READINGS) if "READINGS" in snippet else snippet.count("def test_")
         assert f"{tests} passed" in shown
         return
-    process = python(snippet, url=dealkit_sandbox.url)
+    process = python(snippet, url=url, key=key)
     if "progress=True" in snippet:
         shown, bar = process.communicate(timeout=60)
         assert process.returncode == 0 and bar and "Traceback" not in bar, bar
@@ -68,17 +172,33 @@ def test_snippet(
 
 
 @needs_curl
-@pytest.mark.parametrize(
-    "snippet",
-    [pytest.param(text, id=place) for place, text, _ in snippets("sh") if re.search("^curl ", text, re.MULTILINE)],
-)
-def test_curl(snippet: str, dealkit_sandbox: Sandbox) -> None:
-    """Each command returns the status given after it, or otherwise a success."""
-    for command in re.findall("^curl .*$", snippet.replace("http://127.0.0.1:8080", dealkit_sandbox.url), re.MULTILINE):
-        asked = command.replace("curl ", "curl -s -o /dev/null -w '%{http_code}' ", 1)
-        status = subprocess.run(asked, shell=True, check=True, capture_output=True, text=True, timeout=60).stdout
-        expected = re.search(r"# (\d{3})\b", command)
-        assert status == expected[1] if expected else status.startswith("2"), command
+@pytest.mark.skipif(os.name != "posix", reason="needs sh")
+@pytest.mark.parametrize("page", sorted({place.split(":")[0] for place, *_ in snippets("sh")} - set(ON_ENGINES)))
+def test_commands(page: str, tmp_path: Path) -> None:
+    """Every shell block of a page, one after the other; curl gets the status given after it, or otherwise a success."""
+    blocks = [text for place, text, _ in snippets("sh") if place.split(":")[0] == page]
+    with shell(tmp_path) as reader:
+        if "dealkit-server &" not in blocks[0]:
+            reader.run("dealkit-server &")  # Its page says that it is running.
+        for block in blocks:
+            shown = reader.run(block)
+            asked = re.findall("^curl .*$", block, re.MULTILINE)
+            statuses = re.findall(r"^\d{3}$", shown, re.MULTILINE)
+            assert len(statuses) == len(asked), shown
+            for command, status in zip(asked, statuses, strict=True):
+                expected = re.search(r"# (\d{3})\b", command)
+                assert status == expected[1] if expected else status.startswith("2"), command
+
+
+def test_type_checkers_find_nothing_in_the_snippets(tmp_path: Path) -> None:
+    for place, snippet, _ in snippets("python"):
+        (tmp_path / (re.sub(r"\W", "_", place) + ".py")).write_text(snippet)
+    mypy = ["mypy", "--ignore-missing-imports", "--cache-dir", str(tmp_path / "cache")]
+    for checker in (mypy, ["pyright", "--pythonpath", sys.executable]):
+        done = subprocess.run(
+            [sys.executable, "-m", *checker, "."], cwd=tmp_path, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, f"{done.stdout}{done.stderr}"
 
 
 @pytest.mark.parametrize("snippet", [pytest.param(text, id=place) for place, text, _ in snippets("toml")])
@@ -88,7 +208,8 @@ def test_toml_is_toml(snippet: str) -> None:
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
 def test_rust_is_compiled(page: Path) -> None:
-    if re.search(r"^```rust", page.read_text("utf-8"), re.MULTILINE):
+    # The server's page is the documentation of its crate, which rustdoc compiles by itself.
+    if page != ROOT / "server/README.md" and re.search(r"^```rust", page.read_text("utf-8"), re.MULTILINE):
         assert f'include_str!("../../{page.relative_to(ROOT)}")' in (ROOT / "examples/rust/lib.rs").read_text("utf-8")
 
 
@@ -103,6 +224,11 @@ def test_the_first_lines_are_the_same_everywhere(language: str) -> None:
     """The packages' own pages cannot include text, so they repeat what README shows."""
     first = {place.partition(":")[0]: text for place, text, _ in reversed([*snippets(language)])}
     assert first["README.md"] == first[FIRST_LINES[language]]
+
+
+def test_the_first_rust_program_is_an_example_that_runs() -> None:
+    shown = next(text for place, text, _ in snippets("rust,no_run") if place.startswith("README.md"))
+    assert shown in (ROOT / "examples/rust/first_call.rs").read_text("utf-8")
 
 
 def test_the_figures_of_the_readme_are_those_of_the_site() -> None:
