@@ -139,9 +139,6 @@ def prepare(decimal: type[Decimal], context: Context, roles: dict[str, Role], gc
 def end() -> None:
     """{end}"""
 
-def after_fork() -> None:
-    """{after_fork}"""
-
 def watch(level: int, headers: list[tuple[str, str]]) -> Watch | Failure:
     """{watch}"""
 

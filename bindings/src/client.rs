@@ -243,7 +243,6 @@ impl Engine {
         mailbox: &Bound<'py, Mailbox>,
         future: Py<PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        gil::end_if_left_behind(py);
         entry(py, || {
             let call = call.get();
             let options = options.map(|options| options.get());
@@ -274,7 +273,6 @@ impl Engine {
         options: Option<&Bound<'py, Options>>,
         raw: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        gil::end_if_left_behind(py);
         entry(py, || {
             let options = options.map(|options| options.get());
             Many::retrieve(&self.made()?, ordered, options, raw)
@@ -291,7 +289,6 @@ impl Engine {
         raw: bool,
         ledger: Option<LedgerOptions>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        gil::end_if_left_behind(py);
         let options = options.map(|options| options.get());
         let begin = || Many::create(&self.made()?, ordered, options, raw, ledger.as_ref());
         // A long ledger takes time to read.
@@ -320,7 +317,6 @@ impl Engine {
         returns_errors: bool,
         own_thread: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        gil::end_if_left_behind(py);
         entry(py, || {
             let options = options.map(|options| options.get());
             let settings = deal_stream::Settings {

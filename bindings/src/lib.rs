@@ -30,8 +30,9 @@ fn prepare(
     roles: Bound<'_, pyo3::types::PyDict>,
     gc: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
+    python::gil::prepare(gc.py(), gc)?;
     python::builtin::prepare(decimal, context, roles);
-    python::gil::prepare(gc.py(), gc)
+    Ok(())
 }
 
 /// The native half of dealkit; its public names are those of the package `dealkit`.
@@ -51,7 +52,7 @@ mod _native {
         calls::{
             call::{Call, Options, call_options, create_agent, raw_request, retrieve_deal},
             pending::{Mailbox, Pending, open_mailbox},
-            runtime::{after_fork, end},
+            runtime::end,
             waiting::Waiting,
             watch::{Watch, watch},
         },

@@ -169,7 +169,6 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
         "move_ledger": [partial(native.move_ledger, "/none/agents.ndjson", "https://deals.example.com")],
         "watch": [partial(native.watch, 20, [("a", "b"), ("a b", "c")]), partial(native.watch, 20, [("a", 1)])],
         "prepare": [partial(native.prepare, Decimal, Context(), {role.value: role for role in Role}, gc)],
-        "after_fork": [native.after_fork],
     }
 
 

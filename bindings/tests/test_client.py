@@ -79,7 +79,7 @@ def test_what_is_sent(peer: Any) -> None:
                         "user_id": "u",
                         "partner_uuid": "p",
                         "partnerMlsId": "as it is",
-                        "unknown_key": 1,
+                        "extra": {"unknown_key": 1, "nested": {"user_id": [None]}, "tier": "A"},
                         "client_metadata": {
                             "n": 2**70,
                             "d": Decimal("10.10"),
@@ -106,6 +106,8 @@ def test_what_is_sent(peer: Any) -> None:
             "partnerUUID": "p",
             "partnerMlsId": "as it is",
             "unknown_key": 1,
+            "nested": {"user_id": [None]},
+            "tier": "A",
             "clientMetadata": {"n": 2**70, "d": "10.10", "f": "0.5", "t": [1, [True, None]], "m": {"a": "ü"}},
         },
         "role": "ADMIN",
@@ -165,9 +167,39 @@ def test_other_mappings_are_profiles(client: Client) -> None:
         assert client.agents.create(**untyped({**ADA, "profile": profile})).profile.external_id == "x"
 
 
+@pytest.mark.parametrize(
+    ("profile", "pointer", "code", "detail"),
+    [
+        ({"teir": "A"}, "/profile/teir", "unknown_field", 'did you mean "tier"?'),
+        ({"externl_id": "A"}, "/profile/externl_id", "unknown_field", 'did you mean "externalId"?'),
+        ({"something": 5}, "/profile/something", "unknown_field", "check the spelling"),
+        ({"something": 5}, "/profile/something", "unknown_field", 'profile["extra"]'),
+        ({"Extra": {}}, "/profile/Extra", "unknown_field", 'profile["extra"]'),
+        ({"extra": 5}, "/profile/extra", "wrong_type", "must be an object"),
+        ({"extra": {"tier": 5}}, "/profile/tier", "wrong_type", "must be a string"),
+        (MappingProxyType({"extra": OrderedDict(tier=5)}), "/profile/tier", "wrong_type", "must be a string"),
+    ],
+)
+def test_undocumented_fields_of_a_profile(
+    client: Client, dealkit_sandbox: Sandbox, profile: Any, pointer: str, code: str, detail: str
+) -> None:
+    given = untyped({**ADA, "profile": profile})
+    [violation] = client.agents.validate(**given)
+    assert (violation.pointer, violation.code) == (pointer, code)
+    assert detail in violation.detail
+    with pytest.raises(ValidationError) as caught:
+        client.agents.create(**given)
+    assert caught.value.errors == (violation,)
+    [creation] = client.agents.create_many([given], on_error="return")
+    assert isinstance(creation.error, ValidationError) and creation.error.errors == (violation,)
+    assert not dealkit_sandbox.agents
+
+
 def test_a_member_named_twice(client: Client) -> None:
     with pytest.raises(TypeError, match="user_id is userId"):
         client.agents.create(**untyped({**ADA, "profile": {"user_id": "a", "userId": "b"}}))
+    with pytest.raises(TypeError, match="user_id is userId"):
+        client.agents.create(**untyped({**ADA, "profile": {"user_id": "a", "extra": {"userId": "b"}}}))
 
 
 def test_circular_metadata_is_refused(client: Client) -> None:

@@ -205,7 +205,8 @@ VALID: dict[str, Any] = {"email": "ada@example.com", "first_name": "Ada", "last_
 def test_arguments_are_checked_by_every_rule() -> None:
     adapter = TypeAdapter(CreateAgentParams)
     full = {**VALID, "role": "AGENT", "image_url": None, "date_of_birth": "1815-12-10"}
-    full["profile"] = {"external_id": "crm-17", "new": [1.5, None], "client_metadata": {"a": 0.1 + 0.2}}
+    extra = {"new": [1.5, None]}
+    full["profile"] = {"external_id": "crm-17", "extra": extra, "client_metadata": {"a": 0.1 + 0.2}}
     assert adapter.validate_python(full) == full == adapter.validate_json(json.dumps(full))
     born = date(1815, 12, 10)
     assert adapter.validate_python({**VALID, "date_of_birth": born}).get("date_of_birth") == born
@@ -240,17 +241,18 @@ def test_the_arguments_are_those_of_create() -> None:
     assert set(schema["required"]) == set(body["required"])
     assert schema["additionalProperties"] is False
     profile = schema["$defs"]["AgentProfileParams"]
-    assert profile["additionalProperties"] is True and "required" not in profile
+    assert profile["additionalProperties"] is False and "required" not in profile
 
 
 def test_a_profile_alone() -> None:
     class Row(BaseModel):
         profile: dealkit.AgentProfileParams
 
-    given = {"tier": "A", "something_new": 5, "client_metadata": {"a": 1}}
+    given = {"tier": "A", "externalId": "x", "extra": {"something_new": 5}, "client_metadata": {"a": 1}}
     assert Row.model_validate({"profile": given}).profile == given
-    with pytest.raises(pydantic.ValidationError, match=r"profile\.tier"):
-        Row.model_validate({"profile": {"tier": 5}})
+    for wrong in ({"tier": 5}, {"teir": "A"}, 5):
+        with pytest.raises(pydantic.ValidationError, match=r"profile"):
+            Row.model_validate({"profile": wrong})
 
 
 def test_the_untyped_door_passes_what_it_is_given() -> None:

@@ -1592,11 +1592,8 @@ def prepare(decimal: type[Decimal], context: Context, roles: dict[str, Role], gc
     members of the enum Role by their values, and the module gc."""
 
 def end() -> None:
-    """Ends the background thread and every call on it, and keeps every other thread out of the interpreter. For
-    `atexit`: Python must not be touched once the interpreter has ended."""
-
-def after_fork() -> None:
-    """For the child of a fork: the threads that wait for the GIL are the parent's."""
+    """Ends the background thread and every call on it. For `atexit`: Python must not be touched once the interpreter has
+    ended."""
 
 def watch(level: int, headers: list[tuple[str, str]]) -> Watch | Failure:
     """Begins to watch a call: traces from this level up, as Python numbers levels, are kept, and the headers are sent

@@ -30,7 +30,7 @@ class CreateAgentParams(TypedDict):
     last_name: str
     """Last name, 1 to 255 characters."""
     profile: AgentProfileParams
-    """The profile, with keys in snake_case; it may be empty. ``dealkit.params.untyped_profile`` makes type checkers accept any mapping."""
+    """The profile, with keys in snake_case; it may be empty. Undocumented fields go into ``extra``."""
     role: NotRequired[Role | RoleName]
     """The role; the service assumes ``Role.AGENT`` if none is sent."""
     phone: NotRequired[str]

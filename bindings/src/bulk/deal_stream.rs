@@ -397,7 +397,6 @@ impl DealStream {
         is_last: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = ids.py();
-        gil::end_if_left_behind(py);
         entry(py, || {
             self.check()?;
             let ids = ids
@@ -430,6 +429,7 @@ impl DealStream {
     /// their own that have ended, with the failure of each, and whether everything has ended. Nothing is reported
     /// twice.
     fn news<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        // The end of the interpreter cancels every stream, which must not look like a complete one.
         gil::end_if_left_behind(py);
         entry(py, || {
             self.check()?;
@@ -452,7 +452,6 @@ impl DealStream {
 
     /// The next batch, as a table, if one has come.
     fn batch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        gil::end_if_left_behind(py);
         entry(py, || {
             self.check()?;
             let batch = self.shared.state.lock().batches.pop_front();
@@ -524,7 +523,6 @@ impl DealStream {
         future: Py<PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = mailbox.py();
-        gil::end_if_left_behind(py);
         entry(py, || {
             self.check()?;
             let state = &self.shared.state;

@@ -15,7 +15,6 @@ pub(crate) fn settle_ledger<'py>(
     found: &Bound<'py, PyList>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = found.py();
-    gil::end_if_left_behind(py);
     let pairs = found.iter().map(|pair| {
         let (key, agent_id) = pair.extract::<(String, Option<String>)>()?;
         Ok((key, agent_id.map(AgentId::from)))
@@ -38,7 +37,6 @@ pub(crate) fn look_up_in_ledger<'py>(
     rows: &Bound<'py, PyList>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = rows.py();
-    gil::end_if_left_behind(py);
     let rows = rows.iter().map(|row| Ok(row.extract::<String>()?));
     let rows: Outcome<Vec<_>> = rows.collect();
     let found = rows.and_then(|rows| {
@@ -62,7 +60,6 @@ pub(crate) fn move_ledger(
     path: String,
     base_url: String,
 ) -> PyResult<Bound<'_, PyAny>> {
-    gil::end_if_left_behind(py);
     let moved = gil::release(py, || ledger::move_to(path, &base_url));
     entry(py, || moved.map_err(Failure::Note))
 }

@@ -421,7 +421,6 @@ impl Many {
     /// `index` is the position of the first. If one of them has the wrong type, none is added.
     fn push<'py>(&self, inputs: &Bound<'py, PyList>, index: usize) -> PyResult<Bound<'py, PyAny>> {
         let py = inputs.py();
-        gil::end_if_left_behind(py);
         entry(py, || {
             self.check()?;
             match &*self.inputs() {
@@ -441,7 +440,6 @@ impl Many {
         index: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = inputs.py();
-        gil::end_if_left_behind(py);
         entry(py, || {
             self.check()?;
             let mut way = self.inputs();
@@ -477,7 +475,6 @@ impl Many {
     /// (whether it is from an earlier run, its agent's identifier or None, why the ledger does not have it or None).
     fn take<'py>(&self, ready: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
         let py = ready.py();
-        gil::end_if_left_behind(py);
         entry(py, || {
             let taken = PyList::empty(py);
             let items = self.taken()?;
@@ -514,7 +511,6 @@ impl Many {
         future: Py<PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = mailbox.py();
-        gil::end_if_left_behind(py);
         entry(py, || {
             self.check()?;
             let state = &self.buffer.state;

@@ -119,10 +119,6 @@ impl Mailbox {
 
 impl Content {
     fn open<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        if matches!(self, Content::Lost) {
-            // The end of the interpreter ends every call.
-            gil::end_if_left_behind(py);
-        }
         entry(py, || match self {
             Content::News => Ok(py.None().into_bound(py)),
             Content::Lost => Err(Failure::Runtime(

@@ -230,11 +230,11 @@ fn start() -> io::Result<Background> {
     })
 }
 
-/// Ends the background thread and every call on it, and keeps every other thread out of the interpreter. For
-/// `atexit`: Python must not be touched once the interpreter has ended.
+/// Ends the background thread and every call on it. For `atexit`: Python must not be touched once the interpreter has
+/// ended.
 #[pyfunction]
 pub(crate) fn end(py: Python<'_>) {
-    gil::end(py);
+    gil::end();
     let background = BACKGROUND
         .get()
         .and_then(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -245,10 +245,4 @@ pub(crate) fn end(py: Python<'_>) {
             let _ = thread.join();
         });
     }
-}
-
-/// For the child of a fork: the threads that wait for the GIL are the parent's.
-#[pyfunction]
-pub(crate) fn after_fork() {
-    gil::forget_threads();
 }

@@ -4,7 +4,7 @@ use std::{cell::OnceCell, ops::Range, sync::LazyLock};
 
 use dealkit::{
     AgentProfile, CheckedAgent, UnknownFields, ValidationError, Violation, ViolationCode,
-    fields::{Body, Fields, PROFILE, Value},
+    fields::{Body, Fields, PROFILE, PROFILE_AT, Value},
 };
 use pyo3::{
     prelude::*,
@@ -39,9 +39,8 @@ pub(crate) fn written(
         // A profile that is not a dict is written, and refused, like any other value.
         match value.cast_exact::<PyDict>() {
             Ok(dict) if name == PROFILE => {
-                // A copy, since another thread may change the caller's dict.
-                let copy: Vec<_> = dict.copy()?.iter().collect();
-                body.profile(value, profile.get_or_init(|| copy))?;
+                let members = members(dict)?;
+                body.profile(value, profile.get_or_init(|| members))?;
             }
             _ => body.argument(name, value),
         }
@@ -51,6 +50,40 @@ pub(crate) fn written(
         return Ok(None);
     }
     body.checked(validate).map(Some)
+}
+
+/// One field of a profile, as the caller has given it.
+struct Member<'py> {
+    name: Bound<'py, PyAny>,
+    value: Bound<'py, PyAny>,
+    /// Whether it was given under [`EXTRA`], by its name on the wire: it may be undocumented.
+    is_extra: bool,
+}
+
+/// Where a profile has its undocumented fields, as in Rust's `AgentProfile::extra`.
+const EXTRA: &str = "extra";
+
+/// The fields of a profile. Copies, since another thread may change the caller's dicts.
+fn members<'py>(profile: &Bound<'py, PyDict>) -> PyResult<Vec<Member<'py>>> {
+    let mut members = Vec::with_capacity(profile.len());
+    for (name, value) in profile.copy()? {
+        let is_extra = builtin::str_text(&name) == Some(EXTRA);
+        match value.cast_exact::<PyDict>() {
+            Ok(extra) if is_extra => {
+                members.extend(extra.copy()?.into_iter().map(|(name, value)| Member {
+                    name,
+                    value,
+                    is_extra,
+                }));
+            }
+            _ => members.push(Member {
+                name,
+                value,
+                is_extra: false,
+            }),
+        }
+    }
+    Ok(members)
 }
 
 /// A body that is being written, with what the rules need to know about it.
@@ -66,7 +99,7 @@ struct Written<'a> {
     profile_others: Vec<Field<'a>>,
     /// Where null stands in for a missing value of a DataFrame, and what that value was.
     missing: Vec<(String, &'static str)>,
-    datetimes: Vec<Violation>,
+    refused: Vec<Violation>,
 }
 
 /// A field whose value is to be read from where it stands in the text.
@@ -85,7 +118,7 @@ impl<'a> Written<'a> {
             others: Vec::new(),
             profile_others: Vec::new(),
             missing: Vec::new(),
-            datetimes: Vec::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -101,7 +134,7 @@ impl<'a> Written<'a> {
             self.missing.push((format!("/{name}"), found));
             self.writer.field(name, Writer::null)
         } else if name == "date_of_birth" && value.is_instance_of::<PyDateTime>() {
-            self.datetimes.push(Violation::new(
+            self.refused.push(Violation::new(
                 "/date_of_birth",
                 ViolationCode::InvalidDate,
                 "must be a date, got a datetime; pass .date()",
@@ -120,26 +153,42 @@ impl<'a> Written<'a> {
     }
 
     /// The profile, whose fields get their wire names.
-    fn profile(
-        &mut self,
-        value: &Bound<'_, PyAny>,
-        given: &'a [(Bound<'_, PyAny>, Bound<'_, PyAny>)],
-    ) -> Outcome<()> {
+    fn profile(&mut self, value: &Bound<'_, PyAny>, given: &'a [Member<'_>]) -> Outcome<()> {
         let mut fields = Fields::of_profile();
         let others = &mut self.profile_others;
+        let refused = &mut self.refused;
         let mut twice = None;
         let place = Place::Field(&Place::Whole, PROFILE);
         let text = self.writer.field(PROFILE, |writer| {
             writer.container(value, place, |writer| {
                 writer.begin('{');
-                for (name, value) in given {
+                for Member {
+                    name,
+                    value,
+                    is_extra,
+                } in given
+                {
                     let Some(name) = writer.name(name, place) else {
                         continue;
                     };
-                    let name = wire_name(name);
+                    let name = if *is_extra { name } else { wire_name(name) };
                     let field_place = fields.place(name);
                     if field_place.is_some_and(|place| fields.has(place)) {
                         twice = Some(name);
+                    }
+                    if !is_extra && name == EXTRA {
+                        let found = builtin::type_name(value);
+                        refused.push(Violation::new(
+                            format!("{PROFILE_AT}/{EXTRA}"),
+                            ViolationCode::WrongType,
+                            format!("must be an object of undocumented fields, got {found}"),
+                        ));
+                    }
+                    if (*is_extra || name == EXTRA) && field_place.is_none() {
+                        // The rules know nothing of it.
+                        let place = Place::Field(&place, name);
+                        writer.field(name, |writer| writer.value(value, place));
+                        continue;
                     }
                     let place = Place::Field(&place, name);
                     if let Some(text) = builtin::str_text(value) {
@@ -186,17 +235,26 @@ impl<'a> Written<'a> {
                 .profile
                 .map(|profile| completed(profile, &self.profile_others, &text));
             let body = Body::read(&text, Some(fields), profile);
-            if let Err(error) = CheckedAgent::read(body, UnknownFields::Ignore) {
-                violations.extend(error.violations().iter().cloned());
+            if let Err(error) = CheckedAgent::read(body, UnknownFields::Reject) {
+                violations.extend(error.violations().iter().cloned().map(with_advice));
             }
         }
         let missing = self.missing.into_iter();
         let missing =
             missing.map(|(pointer, found)| missing_violation(&violations, pointer, found));
-        let wrong: Vec<_> = missing.chain(self.datetimes).chain(wrong).collect();
+        let wrong: Vec<_> = missing.chain(self.refused).chain(wrong).collect();
         ValidationError::check(merged(violations, wrong))?;
         Ok(text)
     }
+}
+
+/// A violation, with what to do if an undocumented field is meant.
+fn with_advice(mut violation: Violation) -> Violation {
+    if violation.code == ViolationCode::UnknownField {
+        let detail = &mut violation.detail;
+        detail.push_str(r#" (undocumented fields go into profile["extra"])"#);
+    }
+    violation
 }
 
 /// The fields, together with those whose values stand in the text.

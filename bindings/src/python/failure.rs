@@ -81,7 +81,15 @@ pub(crate) fn entry<'py, T: IntoPyObject<'py>>(
     py: Python<'py>,
     work: impl FnOnce() -> Outcome<T>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    gil::uncollected(py, || into_python(py, work()))
+    let outcome = gil::uncollected(py, || {
+        let outcome = work();
+        let has_failed = outcome.is_err();
+        Ok((into_python(py, outcome)?, has_failed))
+    });
+    if !matches!(outcome, Ok((_, false))) {
+        gil::end_if_left_behind(py);
+    }
+    outcome.map(|(outcome, _)| outcome)
 }
 
 /// A failure that Python code has yet to raise.

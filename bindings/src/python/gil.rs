@@ -19,15 +19,11 @@
 
 use std::{
     cell::Cell,
-    sync::{
-        OnceLock,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
+    sync::OnceLock,
     thread::{self, ThreadId},
-    time::{Duration, Instant},
 };
 
-use pyo3::{prelude::*, sync::PyOnceLock};
+use pyo3::{exceptions::PyImportError, prelude::*, sync::PyOnceLock};
 
 thread_local! {
     /// Whether this thread is inside [`uncollected`].
@@ -40,7 +36,10 @@ pub(crate) fn uncollected<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>)
     work()
 }
 
-/// The functions of Python's module `gc`, for versions where the collector may run in the middle of an entry point.
+/// Python's module `gc`, of the one interpreter that this module works in.
+static GC: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// The functions of `gc`, for versions where the collector may run in the middle of an entry point.
 struct Collector {
     is_enabled: Py<PyAny>,
     disable: Py<PyAny>,
@@ -49,8 +48,14 @@ struct Collector {
 
 static COLLECTOR: PyOnceLock<Option<Collector>> = PyOnceLock::new();
 
-/// Stores the collector, if it must be switched off: from 3.12 on, it runs only between bytecodes.
+/// Stores the collector, if it must be switched off: from 3.12 on, it runs only between bytecodes. An ImportError in
+/// a second interpreter of the process, which CPython itself refuses only since 3.12: objects would be shared.
 pub(crate) fn prepare(py: Python<'_>, gc: &Bound<'_, PyAny>) -> PyResult<()> {
+    if !GC.get_or_init(py, || gc.clone().unbind()).is(gc) {
+        return Err(PyImportError::new_err(
+            "dealkit works in one interpreter of a process, and another one has imported it",
+        ));
+    }
     COLLECTOR
         .get_or_try_init(py, || {
             if py.version_info() >= (3, 12) {
@@ -101,18 +106,8 @@ impl Drop for Uncollected<'_> {
     }
 }
 
-/// How many threads are about to take the GIL again.
-static RETURNING: AtomicUsize = AtomicUsize::new(0);
-
-/// Whether the interpreter is ending.
-static IS_ENDING: AtomicBool = AtomicBool::new(false);
-
-/// The thread that ends the interpreter: the main thread.
+/// The thread that ends the interpreter, once it does: the main thread.
 static ENDED_BY: OnceLock<ThreadId> = OnceLock::new();
-
-/// How long the end of the interpreter waits for threads that are about to take the GIL. They only need to be
-/// scheduled; the limit keeps the interpreter from taking for ever to end.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// How much stack must be left, in bytes, and the size of a new stack that is made otherwise.
 const ENOUGH_STACK: usize = 256 * 1024;
@@ -120,35 +115,27 @@ const NEW_STACK: usize = 2 * 1024 * 1024;
 
 /// Does work that takes time, without the GIL.
 ///
-/// A thread that the interpreter leaves behind (a daemon of the program) never returns from here: it waits for the
-/// end of the process, as it would for a lock.
+/// A thread that the interpreter leaves behind (a daemon of the program) never returns from here: before 3.14, CPython
+/// would end it here, with Rust frames below, so PyO3 makes it wait for the end of the process, as CPython itself has
+/// done since.
 pub(crate) fn release<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
     debug_assert!(
         !IS_UNCOLLECTED.get(),
         "the GIL is given up while the collector is off"
     );
-    let done = py.detach(|| {
-        let done = with_stack(work);
-        // Counted first and checked afterwards: the other way round, the end of the interpreter could come unnoticed
-        // between the two.
-        RETURNING.fetch_add(1, Ordering::SeqCst);
-        if is_left_behind() {
-            RETURNING.fetch_sub(1, Ordering::SeqCst);
-            loop {
-                thread::park();
-            }
-        }
-        done
-    });
-    RETURNING.fetch_sub(1, Ordering::SeqCst);
-    done
+    py.detach(|| with_stack(work))
 }
 
 /// Does not return on a thread that the interpreter leaves behind: what it asks for has ended, and an exception would
 /// only be printed, with nobody to handle it.
 pub(crate) fn end_if_left_behind(py: Python<'_>) {
-    if is_left_behind() {
-        release(py, || ());
+    let current = thread::current().id();
+    if ENDED_BY.get().is_some_and(|main| *main != current) {
+        release(py, || {
+            loop {
+                thread::park();
+            }
+        })
     }
 }
 
@@ -158,27 +145,10 @@ pub(crate) fn with_stack<T>(work: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(ENOUGH_STACK, NEW_STACK, work)
 }
 
-fn is_left_behind() -> bool {
-    let current = thread::current().id();
-    IS_ENDING.load(Ordering::SeqCst) && ENDED_BY.get().is_none_or(|main| *main != current)
-}
-
-/// Records that the interpreter is ending, and waits until no thread is about to take the GIL.
-pub(crate) fn end(py: Python<'_>) {
+/// Records that the interpreter is ending.
+pub(crate) fn end() {
     // Set once: even after a fork while the interpreter ends, the thread is the same.
     let _ = ENDED_BY.set(thread::current().id());
-    IS_ENDING.store(true, Ordering::SeqCst);
-    let until = Instant::now() + LONGEST_WAIT;
-    py.detach(|| {
-        while RETURNING.load(Ordering::SeqCst) > 0 && Instant::now() < until {
-            thread::sleep(Duration::from_micros(50));
-        }
-    });
-}
-
-/// For the child of a fork: the threads that were about to take the GIL belong to the parent.
-pub(crate) fn forget_threads() {
-    RETURNING.store(0, Ordering::SeqCst);
 }
 
 /// Works with Python on the background thread, which ends before the interpreter does: only there may bytecode be

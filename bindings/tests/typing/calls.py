@@ -101,10 +101,11 @@ def create(client: Client) -> None:
         email="ada@example.com",
         first_name="Ada",
         last_name="Lovelace",
-        profile=untyped_profile({"tier": "A", "something_new": 5}),
+        profile={"tier": "A", "extra": {"something_new": 5}},
         role="AGENT",
         date_of_birth="1815-12-10",
     )
+    client.agents.create(email="a@b.co", first_name="A", last_name="B", profile=untyped_profile({"tier": "A"}))
     params: CreateAgentParams = {"email": "a@b.co", "first_name": "A", "last_name": "B", "profile": {}, "role": "ADMIN"}
     assert_type(client.agents.create(**params), Agent)
     assert_type(client.agents.create(**params, timeout=5), Agent)

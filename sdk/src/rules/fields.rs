@@ -27,7 +27,10 @@ use crate::{
 pub const PROFILE: &str = create_agent::PROFILE.name;
 
 /// Its pointer in a request.
-pub(crate) const PROFILE_AT: &str = "/profile";
+pub const PROFILE_AT: &str = "/profile";
+
+/// How alike two names must be for one to have been meant by the other, from 0 to 1.
+const ALIKE: f64 = 0.85;
 
 /// A value of a field.
 #[derive(Clone, Copy)]
@@ -335,14 +338,33 @@ impl<'a> Fields<'a> {
             // Sorted by name, each once.
             let others: BTreeSet<&str> = self.others.iter().map(|(name, _)| &**name).collect();
             out.extend(others.into_iter().map(|name| {
+                let hint = match self.meant_by(name) {
+                    Some(meant) => format!("did you mean {meant:?}?"),
+                    None => "check the spelling".to_owned(),
+                };
                 Violation::new(
                     pointer(self.at, name),
                     ViolationCode::UnknownField,
-                    "is not a documented field; check the spelling",
+                    format!("is not a documented field; {hint}"),
                 )
             }));
         }
     }
+
+    /// The documented field that an undocumented name may have been meant for.
+    fn meant_by(&self, name: &str) -> Option<&'static str> {
+        let given = letters(name);
+        let likeness = |known: &str| strsim::jaro_winkler(&given, &letters(known));
+        let known = self.names.iter().map(|known| (likeness(known), *known));
+        let (likeness, known) = known.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
+        (likeness >= ALIKE).then_some(known)
+    }
+}
+
+/// A name without what tells `externalId` from `external_id`. Of a long name the beginning: comparing takes time.
+fn letters(name: &str) -> String {
+    let letters = name.chars().filter(|letter| letter.is_alphanumeric());
+    letters.take(64).flat_map(char::to_lowercase).collect()
 }
 
 /// Reads the fields of an object and keeps their values as text.

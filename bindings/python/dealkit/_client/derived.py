@@ -75,8 +75,7 @@ class AsyncAgents:
             email: E-mail address: a bare mailbox such as ``ada@example.com``.
             first_name: First name, 1 to 255 characters.
             last_name: Last name, 1 to 255 characters.
-            profile: The profile, with keys in snake_case; it may be empty. ``dealkit.params.untyped_profile`` makes
-                type checkers accept any mapping.
+            profile: The profile, with keys in snake_case; it may be empty. Undocumented fields go into ``extra``.
             role: The role; the service assumes ``Role.AGENT`` if none is sent.
             phone: Phone number: a plus sign and digits.
             image_url: URL of a picture. None is sent as null; if omitted, it is not sent.
@@ -331,8 +330,7 @@ class RawAgents:
             email: E-mail address: a bare mailbox such as ``ada@example.com``.
             first_name: First name, 1 to 255 characters.
             last_name: Last name, 1 to 255 characters.
-            profile: The profile, with keys in snake_case; it may be empty. ``dealkit.params.untyped_profile`` makes
-                type checkers accept any mapping.
+            profile: The profile, with keys in snake_case; it may be empty. Undocumented fields go into ``extra``.
             role: The role; the service assumes ``Role.AGENT`` if none is sent.
             phone: Phone number: a plus sign and digits.
             image_url: URL of a picture. None is sent as null; if omitted, it is not sent.
@@ -572,8 +570,7 @@ class AsyncRawAgents:
             email: E-mail address: a bare mailbox such as ``ada@example.com``.
             first_name: First name, 1 to 255 characters.
             last_name: Last name, 1 to 255 characters.
-            profile: The profile, with keys in snake_case; it may be empty. ``dealkit.params.untyped_profile`` makes
-                type checkers accept any mapping.
+            profile: The profile, with keys in snake_case; it may be empty. Undocumented fields go into ``extra``.
             role: The role; the service assumes ``Role.AGENT`` if none is sent.
             phone: Phone number: a plus sign and digits.
             image_url: URL of a picture. None is sent as null; if omitted, it is not sent.

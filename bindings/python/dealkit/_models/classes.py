@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
-import os
+import sys
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal, Inexact
 from types import GenericAlias
@@ -352,9 +352,14 @@ def _complete_all() -> None:
     response.__class_getitem__ = classmethod(GenericAlias)
     _add_methods(RawJson, _RawJsonMethods)
     # Registered as early as possible, so that it runs as late as possible.
-    atexit.register(_native.end)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_native.after_fork)
+    atexit.register(_end)
+
+
+def _end() -> None:
+    # A subinterpreter that nobody has destroyed gets here when the process ends. Whoever gave up the GIL now would never
+    # have it back, and the background thread cannot take it any more.
+    if not sys.is_finalizing():
+        _native.end()
 
 
 _complete_all()

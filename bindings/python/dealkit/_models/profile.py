@@ -13,8 +13,8 @@ __all__ = ["AgentProfileParams", "untyped_profile"]
 class AgentProfileParams(TypedDict, total=False):
     """The profile of an agent to create: every documented field, each optional.
 
-    The keys are the specification's names in snake_case: ``external_id`` is sent as ``externalId``. A key
-    that is not listed here is sent as it is; ``dealkit.params.untyped_profile`` lets it pass type checkers.
+    The keys are the specification's names in snake_case: ``external_id`` is sent as ``externalId``. Any other key is
+    refused, since it is probably a slip of the pen; what is not documented goes into ``extra``.
     """
 
     tier: str
@@ -31,12 +31,14 @@ class AgentProfileParams(TypedDict, total=False):
     processor_onboarding_complete: bool
     client_metadata: Mapping[str, object]
     external_id: str
+    extra: Mapping[str, object]
+    """Undocumented fields of the profile, which are sent as they are, next to the others."""
 
 
 def untyped_profile(fields: Mapping[str, object], /) -> AgentProfileParams:
-    """A profile whose fields type checkers do not check, for undocumented fields and for mappings of any kind.
+    """A profile whose fields type checkers do not check, for mappings of any kind.
 
-    >>> profile = untyped_profile({"tier": "A", "something_new": 5})
+    >>> profile = untyped_profile(MappingProxyType({"tier": "A"}))
 
     Nothing is converted or checked here: that is done when the agent is created.
     """

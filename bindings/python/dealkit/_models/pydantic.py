@@ -255,15 +255,13 @@ def _undocumented(value: Any) -> Any:
 
 
 def params_schema(typed_dict: Any, is_request: bool, handler: GetCoreSchemaHandler) -> CoreSchema:
-    """The schema of the arguments of a request, checked by the core, or of a part of them, checked by their types."""
+    """The schema of the arguments of a request, or of its profile; the core checks both."""
     fields = {
         name: core_schema.typed_dict_field(handler.generate_schema(hint), required=name in typed_dict.__required_keys__)
         for name, hint in get_type_hints(typed_dict).items()
     }
-    if not is_request:
-        return core_schema.typed_dict_schema(fields, cls=typed_dict, extra_behavior="allow", ref=_reference(typed_dict))
     return core_schema.no_info_wrap_validator_function(
-        _named(_checked, typed_dict),
+        _named(_checked if is_request else _checked_profile, typed_dict),
         core_schema.typed_dict_schema(fields, cls=typed_dict, extra_behavior="forbid"),
         ref=_reference(typed_dict),
     )
@@ -286,6 +284,14 @@ def _checked(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:
     if problems:
         raise _refused(typed_dict, problems)
     return known
+
+
+def _checked_profile(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:
+    """A profile, if it follows every rule of the core."""
+    violations = [found for found in agent_violations({"profile": value}) if found.pointer.startswith("/profile")]
+    if violations:
+        raise _refused(typed_dict, [(found.code, found.detail, _location(found)[1:]) for found in violations])
+    return {**value}
 
 
 def _location(violation: Violation) -> Location:
