@@ -67,14 +67,16 @@ use super::{
 /// | `serde_json`, directly | the number as it is | a number |
 /// | `serde_json::Value` (`to_value`, `json!`, `from_value`) | a number if a 64-bit integer or a float of 15 significant digits can hold it, otherwise a string | an integer, a string, a float of at most 15 significant digits |
 /// | `flatten`, `tag`, `untagged` | as the format does | the same |
-/// | YAML, TOML, CBOR, MessagePack, CSV, … | a string | the same; a CSV cell with all its digits |
+/// | YAML, TOML, CBOR, MessagePack, … | a string | the same |
 /// | formats that are not self-describing (bincode, postcard) | a string | an error |
 ///
 /// A float with more digits is an error that says what to do, because it is no longer known which number it was. (In
 /// an `untagged` enum serde then tries the next variant, as after every error, so no variant there should accept any
 /// value.) Rounding by another reader beforehand cannot be detected: a document with 0.30000000000000001, which is
-/// the same float as 0.3, reads as 0.3 through `flatten`. Directly through `serde_json`, in strings, and if any crate
-/// of the program enables serde_json's feature `arbitrary_precision`, there are no floats and no such limits.
+/// the same float as 0.3, reads as 0.3 through `flatten`, and the crate csv makes a float of every cell with a point.
+/// Where there may be more than 15 digits, read a cell as a `String` and parse that. Directly through `serde_json`, in
+/// strings, and if any crate of the program enables serde_json's feature `arbitrary_precision`, there are no floats and
+/// no such limits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Decimal(rust_decimal::Decimal);
 

@@ -11,10 +11,7 @@ use super::{
     expected::expected,
     format::{self, ARBITRARY_PRECISION, NUMBER, RAW_VALUE},
     name::Name,
-    number::{
-        UNCERTAIN, is_certain, is_json_number, shortest_text_of_float, text_of_float,
-        text_of_short_float,
-    },
+    number::{UNCERTAIN, is_certain, is_json_number, shortest_text_of_float, text_of_float},
 };
 
 /// Decodes a number with `parse`, which takes the text of a JSON number and returns `None` for one that
@@ -28,7 +25,7 @@ pub(super) fn read_number<'de, D: Deserializer<'de>, T>(
     parse: fn(&str) -> Option<T>,
 ) -> Result<T, D::Error> {
     let visitor = NumberVisitor {
-        is_document: format::hands_over_json_text::<D>(),
+        is_document: format::reads_json_text::<D>(),
         expected,
         parse,
     };
@@ -39,12 +36,13 @@ pub(super) fn read_number<'de, D: Deserializer<'de>, T>(
 }
 
 /// The text of a float from a deserializer with this error type.
-pub(super) fn float_from<E>(float: f64) -> Result<String, &'static str> {
+pub(super) fn float_from<E: de::Error>(float: f64) -> Result<String, E> {
     if format::floats_are_text::<E>() {
         shortest_text_of_float(float)
     } else {
         text_of_float(float)
     }
+    .map_err(E::custom)
 }
 
 struct NumberVisitor<T> {
@@ -63,10 +61,6 @@ impl<T> NumberVisitor<T> {
 
     fn unexpected<E: de::Error>(&self) -> E {
         E::custom(format_args!("expected {}", self.expected))
-    }
-
-    fn float<E: de::Error>(&self, text: Result<String, &'static str>) -> Result<T, E> {
-        self.exactly(&text.map_err(E::custom)?)
     }
 
     /// The value of raw text that was written from a `Value`, or from an unknown source.
@@ -101,11 +95,7 @@ impl<'de, T> Visitor<'de> for NumberVisitor<T> {
     }
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        if format::reads_cells::<D>() {
-            deserializer.deserialize_str(self)
-        } else {
-            deserializer.deserialize_any(self)
-        }
+        deserializer.deserialize_any(self)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<T, A::Error> {
@@ -142,12 +132,8 @@ impl<'de, T> Visitor<'de> for NumberVisitor<T> {
         self.exactly(&integer.to_string())
     }
 
-    fn visit_f32<E: de::Error>(self, float: f32) -> Result<T, E> {
-        self.float(text_of_short_float(float))
-    }
-
     fn visit_f64<E: de::Error>(self, float: f64) -> Result<T, E> {
-        self.float(float_from::<E>(float))
+        self.exactly(&float_from(float)?)
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {

@@ -1,9 +1,8 @@
-//! Which format is on the other side of serde.
+//! Whether serde_json is on the other side of serde, and how it passes on numbers.
 //!
-//! serde has no way to ask, but how a number can be passed on exactly depends on it. So the names of types are
-//! compared. The compiler does not promise to keep these names, so callers must be safe with the answer "unknown": a
-//! wrong answer may cost an error, but never a digit. As far as possible, the names to compare with are not written out
-//! but taken from the types themselves, so that a new version of serde_json may rename them.
+//! serde has no way to ask, but only serde_json can be handed the digits of a number. So the names of types are
+//! compared. The compiler does not promise to keep these names, so a wrong answer may cost an error, but never a digit.
+//! They are not written out but taken from the types themselves, so that a new version of serde_json may rename them.
 
 use std::{any::type_name, sync::LazyLock};
 
@@ -16,8 +15,10 @@ pub(super) const RAW_VALUE: &str = "$serde_json::private::RawValue";
 /// enabled, by dealkit or by another crate of the program.
 pub(super) const NUMBER: &str = "$serde_json::private::Number";
 
-/// The name under which the crate toml passes on the text of a date or time.
-pub(super) const TOML_DATETIME: &str = "$__toml_private_datetime";
+/// Whether a name is one under which a format passes on what serde has no type for, such as toml its dates.
+pub(super) fn is_private(name: &str) -> bool {
+    name.starts_with("$__") && name.contains("private")
+}
 
 /// The kind of serializer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,30 +61,19 @@ pub(super) fn floats_are_text<E>() -> bool {
     *ARBITRARY_PRECISION && type_name::<E>() == type_name::<serde_json::Error>()
 }
 
-/// `&mut serde_json::de::Deserializer<`, without the type of its input.
-static JSON_TEXT: LazyLock<&str> = LazyLock::new(|| {
-    generic(type_name::<
-        &mut serde_json::Deserializer<serde_json::de::SliceRead<'_>>,
-    >())
-});
-
-/// Whether this is serde_json reading a document.
-pub(super) fn reads_json_text<'de, D: Deserializer<'de>>() -> bool {
-    type_name::<D>().starts_with(*JSON_TEXT)
-}
-
 /// Whether this is serde_json reading a document, possibly inside a wrapper that observes it, such as that
 /// of serde_path_to_error. The raw text that it passes on is then the text of the document, and not that
 /// of a `Value`, which rounds.
-pub(super) fn hands_over_json_text<'de, D: Deserializer<'de>>() -> bool {
-    // Only the first check is fast.
-    reads_json_text::<D>() || type_name::<D>().contains(JSON_TEXT.trim_start_matches("&mut "))
-}
+pub(super) fn reads_json_text<'de, D: Deserializer<'de>>() -> bool {
+    static TEXT: LazyLock<&str> = LazyLock::new(|| {
+        generic(type_name::<
+            &mut serde_json::Deserializer<serde_json::de::SliceRead<'_>>,
+        >())
+    });
 
-/// Whether this is the crate csv. Its cells are text, but when asked for any value it guesses a type and rounds.
-pub(super) fn reads_cells<'de, D: Deserializer<'de>>() -> bool {
-    // Only at the start: serde's buffered content has the crate's error type in its name.
-    type_name::<D>().starts_with("&mut csv::")
+    let name = type_name::<D>();
+    // Only the first check is fast.
+    name.starts_with(*TEXT) || name.contains(TEXT.trim_start_matches("&mut "))
 }
 
 /// The name of a generic type up to its parameters, including the opening bracket.

@@ -30,7 +30,7 @@ pub(super) fn text_of_float(float: f64) -> Result<String, &'static str> {
     let text = shortest_text_of_float(float)?;
     // Subnormal floats have fewer digits.
     let is_short = float == 0.0 || float.is_normal();
-    if is_short && significant_digits(&text) <= CERTAIN_DIGITS {
+    if is_short && Number::of(&text).digits().count() <= CERTAIN_DIGITS {
         Ok(text)
     } else {
         Err(UNCERTAIN)
@@ -45,23 +45,6 @@ pub(super) fn shortest_text_of_float(float: f64) -> Result<String, &'static str>
     serde_json::Number::from_f64(float)
         .map(|number| number.to_string())
         .ok_or(NOT_FINITE)
-}
-
-/// [`text_of_float`] for a 32-bit float, which holds 6 significant digits.
-pub(super) fn text_of_short_float(float: f32) -> Result<String, &'static str> {
-    // Not through 64 bits, where 10.1 has become 10.100000381469727.
-    let same_text = float.to_string().parse().unwrap_or(f64::NAN);
-    let text = text_of_float(same_text)?;
-    let is_short = float == 0.0 || float.is_normal();
-    if is_short && significant_digits(&text) <= f32::DIGITS as usize {
-        Ok(text)
-    } else {
-        Err(UNCERTAIN)
-    }
-}
-
-fn significant_digits(number: &str) -> usize {
-    Number::of(number).digits().count()
 }
 
 /// Whether a JSON number that was written from a `serde_json::Value` cannot have been another number before it was

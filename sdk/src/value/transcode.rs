@@ -13,11 +13,13 @@ use super::{
     equal::MAX_DEPTH,
     exact::float_from,
     expected::expected,
-    format::{self, ARBITRARY_PRECISION, NUMBER, RAW_VALUE, TOML_DATETIME, Target},
+    format::{self, ARBITRARY_PRECISION, NUMBER, RAW_VALUE, Target},
     kind::Kind,
     name::Name,
-    number::{Binary, NOT_FINITE, UNCERTAIN, is_certain, is_json_number, text_of_short_float},
+    number::{Binary, NOT_FINITE, UNCERTAIN, is_certain, is_json_number},
 };
+
+const NOT_JSON: &str = "expected a JSON value";
 
 const TOO_DEEP: &str = "expected at most 127 levels of arrays and objects: only serde_json itself reads and writes more";
 
@@ -103,46 +105,31 @@ pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<Raw
     let writer = JsonWriter {
         out: &mut json,
         depth: 0,
-        raw: Some(
-            if format::hands_over_json_text::<D>() || *ARBITRARY_PRECISION {
-                Raw::Exact
-            } else {
-                Raw::Rounded
-            },
-        ),
+        may_be_raw: true,
     };
     deserializer
         .deserialize_newtype_struct(RAW_VALUE, writer)
         .map_err(without_names)
         .map_err(expected("a JSON value"))?;
-    RawValue::from_string(json).map_err(|_| de::Error::custom("expected a JSON value"))
+    RawValue::from_string(json).map_err(|_| de::Error::custom(NOT_JSON))
 }
 
 /// dealkit's message about a value, without the path to it: some formats put the path before the message, and in a
 /// free-form value it consists of names that may be personal data.
 fn without_names<E: de::Error>(error: E) -> E {
     let text = error.to_string();
-    [TOO_DEEP, UNCERTAIN, NOT_FINITE]
+    [NOT_JSON, TOO_DEEP, UNCERTAIN, NOT_FINITE]
         .into_iter()
         .find(|told| text.contains(told))
         .map_or(error, E::custom)
-}
-
-/// The origin of raw text that serde_json passes on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Raw {
-    /// The text of a document.
-    Exact,
-    /// Possibly a `Value`, whose numbers have been binary floats.
-    Rounded,
 }
 
 /// Writes the values that it visits as JSON.
 struct JsonWriter<'o> {
     out: &'o mut String,
     depth: usize,
-    /// `None` where there cannot be raw text, because it was asked for only at the top level.
-    raw: Option<Raw>,
+    /// Whether serde_json can pass on raw text here: it was asked for only at the top level.
+    may_be_raw: bool,
 }
 
 impl JsonWriter<'_> {
@@ -151,7 +138,7 @@ impl JsonWriter<'_> {
         JsonWriter {
             out: self.out,
             depth: self.depth + 1,
-            raw: None,
+            may_be_raw: false,
         }
     }
 
@@ -162,11 +149,6 @@ impl JsonWriter<'_> {
     fn push_string<E: de::Error>(&mut self, text: &str) -> Result<(), E> {
         let json = serde_json::to_string(text).map_err(E::custom)?;
         self.out.push_str(&json);
-        Ok(())
-    }
-
-    fn push_float<E: de::Error>(self, text: Result<String, &'static str>) -> Result<(), E> {
-        self.push(&text.map_err(E::custom)?);
         Ok(())
     }
 
@@ -194,7 +176,10 @@ impl<'de> Visitor<'de> for JsonWriter<'_> {
     }
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        let writer = JsonWriter { raw: None, ..self };
+        let writer = JsonWriter {
+            may_be_raw: false,
+            ..self
+        };
         writer.deserialize(deserializer)
     }
 
@@ -236,12 +221,9 @@ impl<'de> Visitor<'de> for JsonWriter<'_> {
         Ok(())
     }
 
-    fn visit_f32<E: de::Error>(self, float: f32) -> Result<(), E> {
-        self.push_float(text_of_short_float(float))
-    }
-
     fn visit_f64<E: de::Error>(self, float: f64) -> Result<(), E> {
-        self.push_float(float_from::<E>(float))
+        self.push(&float_from::<E>(float)?);
+        Ok(())
     }
 
     fn visit_str<E: de::Error>(mut self, text: &str) -> Result<(), E> {
@@ -269,16 +251,17 @@ impl<'de> Visitor<'de> for JsonWriter<'_> {
         self.enter()?;
         let mut next = fields.next_key()?;
         if let Some(Name(name)) = &next {
-            match (name.as_ref(), self.raw) {
-                (RAW_VALUE, Some(raw)) => {
+            match &**name {
+                RAW_VALUE if self.may_be_raw => {
                     let Name(text) = fields.next_value()?;
-                    if raw == Raw::Rounded && !all_certain(&text) {
+                    // It may be that of a `Value`, whose numbers have been binary floats.
+                    if !*ARBITRARY_PRECISION && !all_certain(&text) {
                         return Err(de::Error::custom(UNCERTAIN));
                     }
                     self.push(&text);
                     return Ok(());
                 }
-                (NUMBER, _) => {
+                NUMBER => {
                     let Name(text) = fields.next_value()?;
                     if !is_json_number(&text) {
                         return Err(de::Error::custom("expected a number"));
@@ -286,10 +269,8 @@ impl<'de> Visitor<'de> for JsonWriter<'_> {
                     self.push(&text);
                     return Ok(());
                 }
-                // JSON has no dates: they become strings.
-                (TOML_DATETIME, _) => {
-                    let Name(text) = fields.next_value()?;
-                    return self.push_string(&text);
+                name if format::is_private(name) => {
+                    return Err(de::Error::custom(NOT_JSON));
                 }
                 _ => {}
             }
