@@ -186,7 +186,7 @@ soak-network: $(VENV)/package $(VENV)/tools
 # earlier when its time is up.
 FUZZ_RUNS ?= 10200000
 FUZZ_SECONDS ?= 900
-FUZZ_SHARES := deal=10 agent=10 readers=10 create_agent=8 identifier=14 target=14 retry_after=29 seed=5
+FUZZ_SHARES := readers=25 create_agent=12 identifier=14 request=15 retry_after=29 seed=5
 FUZZ_BINARIES = target/cargo-fuzz/$(shell rustc -vV | sed -n 's/^host: //p')/release
 CARGO_TOOLS := target/cargo-tools/bin
 

@@ -2,25 +2,20 @@
 
 use serde_json::Value;
 
-use crate::{
-    create_agent, json, shape,
-    vectors::{self, given_in, name},
-};
+use crate::vectors::{self, contract, given_in, name};
 
 /// The initial inputs of a target, each with a name.
 pub fn inputs(target: &str) -> Vec<(String, Vec<u8>)> {
     match target {
-        "deal" => documents("deals.json"),
-        "agent" => documents("agents.json"),
         "readers" => [documents("deals.json"), documents("agents.json")].concat(),
         "create_agent" => documents("create_agent.json"),
         "identifier" => cases("identifiers.json")
             .into_iter()
             .map(|case| (name(&case).to_owned(), text(&case["id"]).into_bytes()))
             .collect(),
-        "target" => cases("requests.json")
+        "request" => cases("requests.json")
             .into_iter()
-            .map(|case| (name(&case).to_owned(), request(&case["request"])))
+            .map(|case| (name(&case).to_owned(), message(&case["request"])))
             .collect(),
         "retry_after" => RETRY_AFTER
             .iter()
@@ -33,32 +28,46 @@ pub fn inputs(target: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Words that an input of the target is likely to contain.
-pub fn words(target: &str) -> Vec<&'static str> {
-    let json = [
-        "null", "true", "false", "\\ud800", "\\u0000", "1e400", "-0.0", "\u{feff}",
-    ];
-    let with = |names: Vec<&'static str>| [&json[..], &names].concat();
-    match target {
-        "deal" | "seed" => with(
-            [
-                shape::DEAL.names(),
-                vec![
-                    "2024-02-29T12:00:00.5+01:00",
-                    "9999-12-31",
-                    "$serde_json::private::RawValue",
-                ],
-            ]
-            .concat(),
-        ),
-        "agent" => with(shape::AGENT.names()),
-        "readers" => [words("deal"), words("agent")].concat(),
-        "create_agent" => with(create_agent::names()),
-        "target" => REQUEST.to_vec(),
-        "retry_after" => vec![
+pub fn words(target: &str) -> Vec<String> {
+    let words: &[&str] = match target {
+        "readers" | "create_agent" | "seed" => {
+            return [JSON.map(str::to_owned).to_vec(), names()].concat();
+        }
+        "request" => &REQUEST,
+        "retry_after" => &[
             "Sun, ", " Nov ", "1994", "08:49:37", " GMT", "Sunday", "-Feb-", "9999",
         ],
-        _ => vec!["%", "%2F", "..", "/", "?", "#", "\\"],
-    }
+        _ => &["%", "%2F", "..", "/", "?", "#", "\\"],
+    };
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+const JSON: [&str; 11] = [
+    "null",
+    "true",
+    "false",
+    "\\ud800",
+    "\\u0000",
+    "1e400",
+    "-0.0",
+    "\u{feff}",
+    "2024-02-29T12:00:00.5+01:00",
+    "9999-12-31",
+    "$serde_json::private::RawValue",
+];
+
+/// The fields of every request and response, and the roles.
+fn names() -> Vec<String> {
+    let openapi: Value = serde_json::from_str(contract("openapi.json")).unwrap();
+    let schemas = openapi["components"]["schemas"].as_object().unwrap();
+    let fields = schemas
+        .values()
+        .filter_map(|schema| schema["properties"].as_object());
+    let roles = schemas["Role"]["enum"].as_array().into_iter().flatten();
+    fields
+        .flat_map(|properties| properties.keys().cloned())
+        .chain(roles.map(text))
+        .collect()
 }
 
 const RETRY_AFTER: [&str; 14] = [
@@ -126,8 +135,8 @@ fn document(case: &Value) -> Vec<u8> {
     given_in(case).expect("a case has bytes")
 }
 
-/// A request in the form that the target `target` reads.
-fn request(request: &Value) -> Vec<u8> {
+/// A request in the form that the target `request` reads.
+fn message(request: &Value) -> Vec<u8> {
     let mut head = format!(
         "{} {} HTTP/1.1",
         text(&request["method"]),
@@ -151,7 +160,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
     let strict: Vec<&[u8]> = deals
         .iter()
         .map(|(_, document)| document.as_slice())
-        .filter(|document| json::is_strict(document) && document.len() < 600)
+        .filter(|document| document.len() < 600 && dealkit::Deal::from_json(document).is_ok())
         .collect();
     let arrays = strict.chunks(3).map(|deals| {
         let deals = deals.join(&b" ,\n"[..]);

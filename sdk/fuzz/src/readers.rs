@@ -10,6 +10,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 /// Any bytes as a deal and as an agent, alone and in a list.
 pub fn readers(data: &[u8]) {
+    come_back(Deal::from_json(data), data, |text| Deal::from_json(text));
+    come_back(Agent::from_json(data), data, |text| Agent::from_json(text));
     agree(Deal::from_json(data), Deal::from_json_by_serde(data));
     agree(Agent::from_json(data), Agent::from_json_by_serde(data));
     columns(data, Decimals::STRINGS);
@@ -17,6 +19,21 @@ pub fn readers(data: &[u8]) {
     let list = [b"[", data, b"]"].concat();
     agree_on_a_list(&list, Deal::list_from_json(&list));
     agree_on_a_list(&list, Agent::list_from_json(&list));
+}
+
+/// What is read is written so that it reads as the same; what is refused is kept.
+fn come_back<T: Serialize + PartialEq + Debug>(
+    read: Result<T, DecodeError>,
+    data: &[u8],
+    again: fn(&str) -> Result<T, DecodeError>,
+) {
+    match read {
+        Ok(read) => {
+            let text = serde_json::to_string(&read).unwrap();
+            same(&again(&text).unwrap(), &read);
+        }
+        Err(error) => assert_eq!(error.body(), data),
+    }
 }
 
 fn agree<T: Serialize + PartialEq + Debug>(

@@ -3,8 +3,7 @@
 use bytes::Bytes;
 use dealkit_server::{Config, SeedDeal, Service};
 use http::{Request, Response, header};
-
-use crate::json::{self, Kind};
+use serde_json::{Value, value::RawValue};
 
 /// The key of a server that was given none.
 pub(crate) const KEY: &str = "sandbox-key";
@@ -37,14 +36,9 @@ pub(crate) fn header<'a>(response: &'a Response<Bytes>, name: &str) -> Option<&'
     first
 }
 
-/// A field of a response's body, as JSON text.
-pub(crate) fn field<'a>(response: &'a Response<Bytes>, pointer: &str) -> Option<&'a str> {
-    json::at(json::document(response.body()).unwrap(), pointer)
-}
-
-/// A field of a response's body that is a string.
-pub(crate) fn text(response: &Response<Bytes>, pointer: &str) -> String {
-    json::string(field(response, pointer).unwrap()).unwrap()
+/// The body of an error.
+pub(crate) fn problem(response: &Response<Bytes>) -> Value {
+    serde_json::from_slice(response.body()).unwrap()
 }
 
 /// Checks a response and returns its status.
@@ -69,19 +63,17 @@ pub(crate) fn check(response: &Response<Bytes>, is_head: bool) -> u16 {
     let media_type = header(response, header::CONTENT_TYPE.as_str());
     if status < 400 {
         assert_eq!(media_type, Some("application/json"));
+        serde_json::from_slice::<&RawValue>(response.body()).unwrap();
         return status;
     }
     assert_eq!(media_type, Some("application/problem+json"));
-    assert!(json::is_strict(response.body()));
-    assert_eq!(field(response, "/status"), Some(&*status.to_string()));
-    assert_eq!(text(response, "/request_id"), id);
-    for name in ["/type", "/title", "/detail"] {
-        assert!(!text(response, name).is_empty(), "{name} is empty");
+    let problem = problem(response);
+    assert_eq!(problem["status"], status);
+    assert_eq!(problem["request_id"], id);
+    for name in ["type", "title", "detail"] {
+        assert!(problem[name].as_str().is_some_and(|text| !text.is_empty()));
     }
-    let errors = field(response, "/errors").map_or(0, |errors| {
-        assert_eq!(Kind::of(errors), Kind::Array);
-        json::items(errors).len()
-    });
+    let errors = problem["errors"].as_array().map_or(0, Vec::len);
     assert_eq!(
         errors > 0,
         status == 422,

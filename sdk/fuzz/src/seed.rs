@@ -1,7 +1,6 @@
 //! Seed files.
 
 use std::{
-    collections::HashMap,
     fs,
     io::{Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpStream},
@@ -15,9 +14,10 @@ use dealkit_server::{
     Config, Sandbox, SandboxBuilder, SeedDeal, SeedError, Service, ServiceKey, StartError,
 };
 
+use serde_json::value::RawValue;
+
 use crate::{
     identifier::escaped,
-    json,
     sandbox::{self, KEY},
 };
 
@@ -27,24 +27,25 @@ const ONE_IN: u64 = 64;
 /// Any bytes as a seed file.
 pub fn seed(data: &[u8]) {
     let file = Temporary::with(data);
-    match (expected(data), refusal(&file)) {
-        (Expected::Deals(deals), None) => {
-            let seeds = deals.iter().map(|(_, text)| SeedDeal::from(*text));
-            let service = Service::new(&Config::default(), seeds).unwrap();
-            for (id, text) in deals.iter().take(8).filter(|(id, _)| !id.is_empty()) {
-                let target = format!("/v1/deals/{}", escaped(id));
-                let request = sandbox::request("GET", &target).body(Bytes::new());
-                let response = service.handle(request.unwrap());
-                assert_eq!(sandbox::check(&response, false), 200);
-                assert_eq!(response.body(), text);
-            }
-            if hash(data).is_multiple_of(ONE_IN) {
-                served(&file, &deals);
-            }
-        }
-        (Expected::Refused(expected), Some(error)) => expected.check(&file, &error),
-        (Expected::Refused(expected), None) => panic!("taken in spite of {expected:?}"),
-        (Expected::Deals(_), Some(error)) => panic!("refused: {error}"),
+    let documents = documents(data);
+    if let Some(error) = refusal(&file) {
+        return refused(&file, &error, documents.as_deref());
+    }
+    let documents = documents.expect("only JSON is taken");
+    let service = service(&documents, documents.len()).unwrap();
+    let deals: Vec<(String, &[u8])> = documents
+        .iter()
+        .map(|(_, document)| (Deal::from_json(document).unwrap().id.to_string(), *document))
+        .collect();
+    for (id, document) in deals.iter().take(8).filter(|(id, _)| !id.is_empty()) {
+        let target = format!("/v1/deals/{}", escaped(id));
+        let request = sandbox::request("GET", &target).body(Bytes::new());
+        let response = service.handle(request.unwrap());
+        assert_eq!(sandbox::check(&response, false), 200);
+        assert_eq!(response.body(), document);
+    }
+    if hash(data).is_multiple_of(ONE_IN) {
+        served(&file, &deals);
     }
 }
 
@@ -79,7 +80,7 @@ fn refusal(file: &Temporary) -> Option<SeedError> {
     // Deals are checked before the address, and no machine has this one (RFC 5737): nothing is started.
     let mut config = Config::default();
     config.listen = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 0));
-    config.service_key = Some(ServiceKey::default());
+    config.service_key = Some(ServiceKey::new("a-key-of-its-own").unwrap());
     match SandboxBuilder::new(config).deals_file(&file.0).start() {
         Err(StartError::Seed(error)) => Some(error),
         Err(StartError::Listen { .. }) | Ok(_) => None,
@@ -87,139 +88,56 @@ fn refusal(file: &Temporary) -> Option<SeedError> {
     }
 }
 
-#[derive(Debug)]
-enum Expected<'d> {
-    /// Ids and texts.
-    Deals(Vec<(String, &'d str)>),
-    Refused(Refusal),
-}
-
-#[derive(Debug)]
-enum Refusal {
-    /// The file as a whole, with the beginning of the reason.
-    File(&'static str),
-    NotStrict(String),
-    NoDeal {
-        place: String,
-        pointer: String,
-        text: String,
-    },
-    Duplicate {
-        place: String,
-        first: String,
-    },
-}
-
-fn expected(data: &[u8]) -> Expected<'_> {
-    match data.trim_ascii_start().first() {
-        None => Expected::Refused(Refusal::File("is empty")),
-        Some(b'[') if !json::is_strict(data) => {
-            Expected::Refused(Refusal::File("is not strict JSON: found "))
-        }
-        Some(b'[') => {
-            let documents = json::items(json::document(data).unwrap());
-            let places = (0..).map(|index| format!("index {index}"));
-            deals(places.zip(documents.into_iter().map(str::as_bytes)))
-        }
-        Some(_) => {
-            let lines = data.split(|byte| *byte == b'\n');
-            let places = (1..).map(|line| format!("line {line}"));
-            deals(
-                places
-                    .zip(lines)
-                    .filter(|(_, line)| !line.trim_ascii().is_empty()),
-            )
-        }
+/// The documents in a file, each with its place: the elements of an array, or the lines that are not blank. `None` for
+/// an array that is not JSON.
+fn documents(data: &[u8]) -> Option<Vec<(String, &[u8])>> {
+    if data.trim_ascii_start().starts_with(b"[") {
+        let elements: Vec<&RawValue> = serde_json::from_slice(data).ok()?;
+        let elements = elements.into_iter().map(|element| element.get().as_bytes());
+        return Some(
+            (0..)
+                .map(|index| format!("index {index}"))
+                .zip(elements)
+                .collect(),
+        );
     }
+    let lines = data.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let lines = (1..).map(|line| format!("line {line}")).zip(lines);
+    Some(lines.filter(|(_, line)| !line.is_empty()).collect())
 }
 
-fn deals<'d>(documents: impl Iterator<Item = (String, &'d [u8])>) -> Expected<'d> {
-    let mut deals = Vec::new();
-    let mut places: HashMap<String, String> = HashMap::new();
-    for (place, document) in documents {
-        if !json::is_strict(document) {
-            return Expected::Refused(Refusal::NotStrict(place));
-        }
-        let text = json::document(document).unwrap();
-        let deal = match Deal::from_json(text) {
-            Ok(deal) => deal,
-            Err(error) => {
-                let text = error.to_string();
-                let path = format!("at {}: ", error.path());
-                return Expected::Refused(Refusal::NoDeal {
-                    place,
-                    pointer: error.pointer().to_owned(),
-                    text: text.strip_prefix(&path).unwrap_or(&text).to_owned(),
-                });
-            }
-        };
-        let id = deal.id.as_str().to_owned();
-        if let Some(first) = places.insert(id.clone(), place.clone()) {
-            return Expected::Refused(Refusal::Duplicate { place, first });
-        }
-        deals.push((id, text));
-    }
-    Expected::Deals(deals)
+/// A service with the first `count` documents of a file, if it takes them.
+fn service(documents: &[(String, &[u8])], count: usize) -> Result<Service, SeedError> {
+    let deals = documents[..count].iter();
+    let deals = deals.map(|(_, document)| SeedDeal::from(*document));
+    Service::new(&Config::default(), deals)
 }
 
-impl Refusal {
-    fn check(&self, file: &Temporary, error: &SeedError) {
-        let path = file.0.display();
-        let at = |place: &str| format!("{path}: {place}");
-        let shown = error.to_string();
-        match (self, error) {
-            (Refusal::File(begin), SeedError::File { path, reason }) => {
-                assert_eq!(*path, file.0);
-                assert!(reason.starts_with(begin), "{shown}");
-            }
-            (
-                Refusal::NotStrict(place),
-                SeedError::Deal {
-                    place: found,
-                    pointer,
-                    reason,
-                },
-            ) => {
-                assert_eq!(*found, at(place));
-                assert!(pointer.is_empty());
-                let known = ["is not strict JSON: found ", "is only part of a JSON value"];
-                assert!(
-                    known.iter().any(|known| reason.starts_with(known)),
-                    "{shown}"
-                );
-            }
-            (
-                Refusal::NoDeal {
-                    place,
-                    pointer,
-                    text,
-                },
-                SeedError::Deal {
-                    place: found,
-                    pointer: found_pointer,
-                    reason,
-                },
-            ) => {
-                assert_eq!(*found, at(place));
-                assert_eq!((found_pointer, reason), (pointer, text));
-            }
-            (
-                Refusal::Duplicate { place, first },
-                SeedError::DuplicateId {
-                    place: found,
-                    first: found_first,
-                },
-            ) => assert_eq!((found, found_first), (&at(place), &at(first))),
-            _ => panic!("{self:?}, but {shown}"),
-        }
-        assert!(shown.starts_with(&format!("{path}: ")), "{shown}");
+/// The error names the file, and in it the first document that, after those before it, is refused by itself too.
+fn refused(file: &Temporary, error: &SeedError, documents: Option<&[(String, &[u8])]>) {
+    let shown = error.to_string();
+    let path = file.0.display();
+    let rest = shown.strip_prefix(&format!("{path}: ")).unwrap();
+    let Some(documents) = documents.filter(|documents| !documents.is_empty()) else {
+        return;
+    };
+    let is_named = |(place, _): &(String, &[u8])| {
+        let after = rest.strip_prefix(place.as_str());
+        after.is_some_and(|after| !after.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    if let Some(at) = documents.iter().position(is_named) {
+        service(documents, at).unwrap_or_else(|earlier| panic!("{shown}, but {earlier}"));
+        assert!(service(documents, at + 1).is_err(), "{shown}");
+    } else {
+        // An array that is not strict JSON is refused as a whole.
+        assert!(service(documents, documents.len()).is_err(), "{shown}");
     }
 }
 
 /// Checks that a server started with the file responds with its bytes.
-fn served(file: &Temporary, deals: &[(String, &str)]) {
+fn served(file: &Temporary, deals: &[(String, &[u8])]) {
     let sandbox = Sandbox::builder().deals_file(&file.0).start().unwrap();
-    for (id, text) in deals.iter().take(2).filter(|(id, _)| !id.is_empty()) {
+    for (id, document) in deals.iter().take(2).filter(|(id, _)| !id.is_empty()) {
         let mut stream = TcpStream::connect(sandbox.address()).unwrap();
         let request = format!(
             "GET /v1/deals/{} HTTP/1.1\r\nhost: localhost\r\nx-service-key: {KEY}\r\nconnection: close\r\n\r\n",
@@ -229,7 +147,7 @@ fn served(file: &Temporary, deals: &[(String, &str)]) {
         let mut response = Vec::new();
         stream.read_to_end(&mut response).unwrap();
         assert!(response.starts_with(b"HTTP/1.1 200 "));
-        assert!(response.ends_with(&[b"\r\n\r\n", text.as_bytes()].concat()));
+        assert!(response.ends_with(&[b"\r\n\r\n", *document].concat()));
     }
 }
 

@@ -130,7 +130,7 @@ fn apply(edit: &Edit, input: &mut Vec<u8>, inputs: &[Vec<u8>]) {
 }
 
 /// A JSON document with fields that the target knows, in any order and of any type.
-fn nearly(words: Vec<&'static str>) -> impl Strategy<Value = Vec<u8>> {
+fn nearly(words: Vec<String>) -> impl Strategy<Value = Vec<u8>> {
     let value = prop_oneof![
         4 => select(&PIECES[1..18]).prop_map(str::to_owned),
         2 => any::<String>().prop_map(|text| serde_json::Value::from(text).to_string()),
@@ -189,16 +189,6 @@ fn drive(target: &str, cases: u32) {
         .unwrap_or_else(|error| panic!("{target}: {error}"));
 }
 
-#[test]
-fn any_deal() {
-    drive("deal", 3_000);
-}
-
-#[test]
-fn any_agent() {
-    drive("agent", 3_000);
-}
-
 /// The number of cases is `READERS_CASES`, which may be a million.
 #[test]
 fn any_document_by_both_readers() {
@@ -223,7 +213,7 @@ fn any_identifier() {
 
 #[test]
 fn any_request() {
-    drive("target", 3_000);
+    drive("request", 3_000);
 }
 
 #[test]
