@@ -180,8 +180,7 @@ struct Arguments {
     #[arg(env = "DEALKIT_SERVER_MAX_HEAD_BYTES", hide_env_values = true)]
     max_head_bytes: u32,
 
-    /// Connections served at once; while others wait, the one that has been idle longest is closed [default: 1024, or the
-    /// limit of open files less 32]
+    /// Connections served at once; others wait [default: 1024, or the limit of open files less 32]
     #[arg(long, value_name = "N", help_heading = "Limits", value_parser = value_parser!(u32).range(1..))]
     #[arg(env = "DEALKIT_SERVER_MAX_CONNECTIONS", hide_env_values = true)]
     max_connections: Option<u32>,

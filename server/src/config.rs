@@ -52,11 +52,11 @@ pub struct Config {
     pub max_seed_bytes: u64,
     /// The longest request head (request line and headers), in bytes. At least [`Config::MIN_HEAD_BYTES`].
     pub max_head_bytes: usize,
-    /// How many connections are served at once. While others wait, the one that has been idle the longest is closed,
-    /// and responses end their connections.
+    /// How many connections are served at once. Others wait until one of them ends.
     pub max_connections: usize,
     /// How long a connection may go without a complete request head, from its start or the last response. This
-    /// is also how long an idle connection is kept, and how long a caller may leave its response unread.
+    /// is also how long an idle connection is kept (over HTTP/2, up to twice as long), and how long a caller may make no
+    /// room for more of its response.
     pub head_timeout: Duration,
     /// How long a request body may take to arrive, from the end of its head.
     pub body_timeout: Duration,

@@ -18,9 +18,7 @@ use tokio::{
 use crate::{
     config::Config,
     contract::auth::{InvalidServiceKey, ServiceKey},
-    net::{
-        access_log::AccessLog, body::Budget, conn::Shared, crowd::Crowd, listener, worker::Worker,
-    },
+    net::{access_log::AccessLog, body::Budget, conn::Shared, listener},
     sandbox::{Fault, InvalidFault, Reading, RecordedRequest},
     service::Service,
     state::{
@@ -28,6 +26,9 @@ use crate::{
         seed::{SeedDeal, SeedError, Seeds},
     },
 };
+
+/// How many threads serve connections. Something that takes long on one of them leaves the other alone.
+const WORKERS: usize = 2;
 
 /// How many connections may wait in the system for the server to accept them.
 const BACKLOG: u32 = 1024;
@@ -437,12 +438,13 @@ fn run(config: Config, seeds: Seeds) -> Result<Sandbox, StartError> {
         service: service.clone(),
         log: AccessLog::new(config.log).map_err(StartError::System)?,
         bodies: Budget::new(config.max_buffered_bytes),
-        crowd: Crowd::default(),
         max_head_bytes: config.max_head_bytes,
         head_timeout: config.head_timeout,
         body_timeout: config.body_timeout,
     });
-    let runtime = runtime::Builder::new_current_thread()
+    let runtime = runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .thread_name("dealkit-server")
         .enable_all()
         .build()
         .map_err(StartError::System)?;
@@ -460,22 +462,17 @@ fn run(config: Config, seeds: Seeds) -> Result<Sandbox, StartError> {
         }
     };
 
-    let second = Worker::start().map_err(StartError::System)?;
     let (stop, stopped) = oneshot::channel();
     let serving = listener::serve(
         listener,
         shared,
-        second.handle().clone(),
         config.max_connections,
         config.shutdown_timeout,
         stopped,
     );
     let thread = thread::Builder::new()
         .name("dealkit-server".to_owned())
-        .spawn(move || {
-            runtime.block_on(serving);
-            drop(second);
-        })
+        .spawn(move || runtime.block_on(serving))
         .map_err(StartError::System)?;
     Ok(Sandbox {
         address,

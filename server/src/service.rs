@@ -381,6 +381,18 @@ impl Service {
         )
     }
 
+    /// The response to a head that is longer than `max` bytes.
+    pub(crate) fn refuse_head(&self, head: &Parts, max: usize) -> Response<Bytes> {
+        let form = Form {
+            request_id: RequestId::of(&head.headers),
+            is_head: head.method == Method::HEAD,
+            reading: self.0.reading,
+        };
+        let detail = format!("This server takes heads of up to {max} bytes.");
+        let refusal = Refusal::new(Kind::HEAD_TOO_LARGE, detail);
+        finish(refusal.into_response(&form.request_id), &form, None)
+    }
+
     /// Checks 6 and 7: the body could not be read.
     pub(crate) fn without_body(
         &self,
@@ -448,18 +460,6 @@ impl Service {
 }
 
 impl Admitted<'_> {
-    /// The same, for another thread.
-    pub(crate) fn into_owned(self) -> Admitted<'static> {
-        let asked = match self.asked {
-            Asked::Endpoint(endpoint, id) => Asked::Endpoint(endpoint, Cow::Owned(id.into_owned())),
-            Asked::Admin(call) => Asked::Admin(call.into_owned()),
-        };
-        Admitted {
-            asked,
-            form: self.form,
-        }
-    }
-
     fn refuse(&self, refusal: Refusal) -> Response<Bytes> {
         let response = refusal.into_response(&self.form.request_id);
         finish(response, &self.form, None)

@@ -9,6 +9,18 @@ use http::{
 
 use crate::contract::problem::{Kind, Refusal};
 
+/// How long a head is, as HTTP/1.1 writes it. hyper refuses what does not fit into its buffer, which may grow to twice the
+/// limit.
+pub(crate) fn head_bytes(head: &Parts) -> usize {
+    let target = head
+        .uri
+        .path_and_query()
+        .map_or("", |target| target.as_str());
+    let headers = head.headers.iter();
+    let headers = headers.map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
+    head.method.as_str().len() + target.len() + headers.sum::<usize>()
+}
+
 /// Check 1: one host, a target that is a path on it, and a body on whose end everybody agrees.
 pub(crate) fn check_target(head: &Parts) -> Result<(), &'static str> {
     let has_path = head.uri.path().starts_with('/');

@@ -63,6 +63,11 @@ impl Kind {
         uri: "urn:dealkit:problem:malformed-request",
         title: "The request is malformed",
     };
+    pub(crate) const HEAD_TOO_LARGE: &Self = &Self {
+        status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        uri: "urn:dealkit:problem:head-too-large",
+        title: "The request line and the headers are too large",
+    };
     pub(crate) const UNKNOWN_PATH: &Self = &Self {
         status: StatusCode::NOT_FOUND,
         uri: "urn:dealkit:problem:unknown-path",

@@ -7,12 +7,11 @@
 
 use std::{
     fmt,
-    pin::Pin,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll},
+    task::Poll,
     time::Duration,
 };
 
@@ -22,7 +21,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     sync::Notify,
-    time::{Sleep, sleep, timeout},
+    time::{sleep, timeout},
 };
 
 use crate::sandbox::fault::{Cut, Effect, How};
@@ -34,7 +33,7 @@ const GARBAGE: &[u8] = b"\x00\xff\xfe\xfd this is not HTTP \r\n\r\n";
 const OF_THE_FIRST_HEADER: usize = 4;
 
 /// How long sent bytes have to arrive before a reset, which would overtake what the system still holds.
-const ARRIVAL: Duration = Duration::from_millis(20);
+pub(crate) const ARRIVAL: Duration = Duration::from_millis(20);
 
 /// How long the caller has to read what was sent before the end, and to close as well.
 const CLOSING: Duration = Duration::from_secs(1);
@@ -50,6 +49,12 @@ pub(crate) struct BreakOff {
 }
 
 impl BreakOff {
+    /// The orderly end of a connection on which everything has been sent.
+    pub(crate) const END: Self = Self {
+        bytes: Bytes::new(),
+        how: How::Eof,
+    };
+
     /// A connection that ends before a response, for effects that need none.
     pub(crate) fn before_response(effect: &Effect) -> Option<Self> {
         let (bytes, how) = match *effect {
@@ -213,43 +218,3 @@ impl fmt::Display for ResetStream {
 }
 
 impl std::error::Error for ResetStream {}
-
-/// How an HTTP/2 body that breaks off ends, after its last byte.
-pub(crate) struct StreamEnd {
-    how: How,
-    switch: std::sync::Arc<BreakSwitch>,
-    arrival: Pin<Box<Sleep>>,
-}
-
-impl fmt::Debug for StreamEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("StreamEnd").field(&self.how).finish()
-    }
-}
-
-impl StreamEnd {
-    pub(crate) fn new(how: How, switch: std::sync::Arc<BreakSwitch>) -> Self {
-        Self {
-            how,
-            switch,
-            arrival: Box::pin(sleep(ARRIVAL)),
-        }
-    }
-
-    /// Resolves when the stream is to be reset, once the bytes before have had time to go out.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ResetStream> {
-        if self.how == How::Stall || self.arrival.as_mut().poll(cx).is_pending() {
-            return Poll::Pending;
-        }
-        match self.how {
-            How::Eof => {
-                self.switch.turn_on(BreakOff {
-                    bytes: Bytes::new(),
-                    how: How::Eof,
-                });
-                Poll::Pending
-            }
-            _ => Poll::Ready(ResetStream),
-        }
-    }
-}

@@ -3,19 +3,23 @@
 use std::{
     future::poll_fn,
     pin::{Pin, pin},
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
     task::Poll,
     time::Duration,
 };
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, Version, header};
+use http_body_util::{Either, Full};
 use hyper::{
     body::{Body, Incoming},
     server::conn::{http1, http2},
     service::service_fn,
 };
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -24,29 +28,24 @@ use tokio::{
 };
 
 use crate::{
+    contract::checks,
     net::{
         access_log::AccessLog,
         body::{self, Budget, ResponseBody},
-        break_off::{self, BreakOff, BreakSwitch, ResetStream, StreamEnd},
-        crowd::{Crowd, Place},
-        preface::{self, Protocol, Replay},
+        break_off::{self, BreakOff, BreakSwitch, ResetStream},
         recording::Recording,
-        turns::{InTurns, Turns},
+        stream::{self, Caller, Stream},
     },
     sandbox::{
         Cut, How,
         fault::{Effect, Play},
         reading::InChunks,
     },
-    service::{Admitted, HeadCheck, Service},
+    service::{HeadCheck, Service},
 };
 
 /// How much of an unwanted body is read, so that its sender gets to read the response.
 const DISCARD_BYTES: usize = 8 * 1024 * 1024;
-
-/// A body of at least this many bytes is parsed and answered on a thread of its own: it can take milliseconds, during
-/// which the other connections would wait.
-const LARGE_BODY: usize = 32 * 1024;
 
 /// The least time that a caller gets to read a response that ends the connection, even when the body timeout is over.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
@@ -60,7 +59,6 @@ pub(crate) struct Shared {
     pub(crate) service: Service,
     pub(crate) log: AccessLog,
     pub(crate) bodies: Budget,
-    pub(crate) crowd: Crowd,
     pub(crate) max_head_bytes: usize,
     pub(crate) head_timeout: Duration,
     pub(crate) body_timeout: Duration,
@@ -70,45 +68,47 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 struct Connection {
     shared: Arc<Shared>,
-    place: Arc<Place>,
+    caller: Caller,
+    /// How many requests have begun.
+    begun: AtomicU64,
+    /// Shared by those that are in flight.
+    in_flight: Arc<()>,
     /// Turned on by an exchange in which the connection is to break off.
     breaks: Arc<BreakSwitch>,
     /// When the time is over for the body that the last exchange of an HTTP/1.1 connection left unread.
     unread_until: OnceLock<Instant>,
 }
 
-/// Serves `stream` until it ends or times out, or until it was asked to stop and nothing is in flight. `stopping` asks
-/// all connections to stop, and `place` only this one.
+/// Serves `stream` until it ends or times out, or until it was asked to stop and nothing is in flight.
 pub(crate) async fn serve(
     stream: TcpStream,
     shared: Arc<Shared>,
-    turns: Turns,
-    place: Arc<Place>,
     mut stopping: watch::Receiver<bool>,
 ) {
+    let detected = tokio::select! {
+        biased;
+        detected = timeout(shared.head_timeout, stream::is_http2(&stream)) => detected,
+        () = asked_to_stop(&mut stopping) => return,
+    };
+    let is_http2 = match detected {
+        Ok(Ok(Some(is_http2))) => is_http2,
+        // Silence, or an end; and perhaps a part of the preface, which is still unread.
+        Err(_) | Ok(Ok(None)) => return lingering_close(stream, None).await,
+        Ok(Err(_)) => return,
+    };
+    let stream = Stream::new(stream, shared.head_timeout);
     let connection = Arc::new(Connection {
-        place,
+        caller: stream.caller(),
+        begun: AtomicU64::new(0),
+        in_flight: Arc::default(),
         breaks: Arc::default(),
         unread_until: OnceLock::new(),
         shared,
     });
-    let detecting = timeout(
-        connection.shared.head_timeout,
-        preface::detect(InTurns::new(stream, turns)),
-    );
-    let detected = tokio::select! {
-        biased;
-        detected = detecting => detected,
-        () = asked_to_stop(&mut stopping) => return,
-        () = asked_to_leave(&connection.place) => return,
-    };
-    // Silence, an end before the first request, or a broken connection: there is nobody to answer.
-    let Ok(Ok(Some((protocol, io)))) = detected else {
-        return;
-    };
-    match protocol {
-        Protocol::Http1 => http1(io, connection, stopping).await,
-        Protocol::Http2 => http2(io, connection, stopping).await,
+    if is_http2 {
+        http2(stream, connection, stopping).await;
+    } else {
+        http1(stream, connection, stopping).await;
     }
 }
 
@@ -120,33 +120,16 @@ async fn asked_to_stop(stopping: &mut watch::Receiver<bool>) {
     tokio::task::yield_now().await;
 }
 
-/// The same for this connection, when it is to make room for others.
-async fn asked_to_leave(place: &Place) {
-    place.is_asked_to_leave().await;
-    tokio::task::yield_now().await;
-}
-
-/// Resolves after `limit` without progress, or sooner if the connection is asked to make room for others.
-async fn idle_for_too_long(place: &Place, limit: Duration) {
-    tokio::select! {
-        () = place.idle.expired(limit) => {}
-        () = asked_to_leave(place) => {}
-    }
-}
-
-async fn http1(
-    io: Replay<InTurns>,
-    connection: Arc<Connection>,
-    mut stopping: watch::Receiver<bool>,
-) {
-    let Connection { shared, place, .. } = &*connection;
+async fn http1(stream: Stream, connection: Arc<Connection>, mut stopping: watch::Receiver<bool>) {
+    let shared = &connection.shared;
     // Boxed, so that the stream can be taken back at the end.
     let exchange = service_fn(|request| Box::pin(exchange(request, Arc::clone(&connection))));
     let mut serving = http1::Builder::new()
         .half_close(true)
-        .header_read_timeout(None)
+        .timer(TokioTimer::new())
+        .header_read_timeout(shared.head_timeout)
         .max_buf_size(shared.max_head_bytes)
-        .serve_connection(TokioIo::new(io), exchange);
+        .serve_connection(TokioIo::new(stream), exchange);
 
     let mut is_stopping = false;
     let mut is_idle = false;
@@ -156,35 +139,30 @@ async fn http1(
             ended = poll_fn(|cx| serving.poll_without_shutdown(cx)) => break ended,
             // An exchange runs within `serving`, which was polled just now.
             what = poll_fn(|_| connection.breaks.poll_on()) => {
-                let stream = tcp(serving.into_parts().io.into_inner());
-                return break_off(what, stream, shared, &mut stopping).await;
+                if let Some(stream) = serving.into_parts().io.into_inner().into_inner() {
+                    break_off(what, stream, shared, &mut stopping).await;
+                }
+                return;
             }
-            () = place.idle.expired(shared.head_timeout) => return,
             () = asked_to_stop(&mut stopping), if !is_stopping => {}
-            () = asked_to_leave(place), if !is_stopping => {}
         }
         is_stopping = true;
         Pin::new(&mut serving).graceful_shutdown();
-        if let Poll::Ready(ended) =
-            poll_fn(|cx| Poll::Ready(serving.poll_without_shutdown(cx))).await
-        {
+        let first = poll_fn(|cx| Poll::Ready(serving.poll_without_shutdown(cx)));
+        if let Poll::Ready(ended) = first.await {
             is_idle = true;
             break ended;
         }
     };
-    let parts = serving.into_parts();
-    let stream = tcp(parts.io.into_inner());
+    let Some(stream) = serving.into_parts().io.into_inner().into_inner() else {
+        return;
+    };
     // The caller may still be sending: the rest of a refused request, whatever follows a head that hyper found
     // malformed, or more requests than it was told will be answered. An idle caller is not sending, or there would be
     // unread bytes.
     if ended.is_err() || !is_idle || has_unread(&stream) {
         lingering_close(stream, connection.unread_until.get().copied()).await;
     }
-}
-
-/// The connection itself.
-fn tcp(io: Replay<InTurns>) -> TcpStream {
-    io.into_inner().into_inner()
 }
 
 /// Breaks the connection off, or ends it if the server stops in the meantime.
@@ -229,43 +207,58 @@ async fn lingering_close(mut stream: TcpStream, deadline: Option<Instant>) {
 }
 
 async fn http2(
-    mut io: Replay<InTurns>,
+    mut stream: Stream,
     connection: Arc<Connection>,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let Connection { shared, place, .. } = &*connection;
+    let shared = &connection.shared;
     let exchange = service_fn(|request| exchange(request, Arc::clone(&connection)));
     // Borrowed, so that the stream is still there at the end.
     let serving = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .keep_alive_interval(shared.head_timeout)
+        .keep_alive_timeout(shared.head_timeout)
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(u32::try_from(shared.max_head_bytes).unwrap_or(u32::MAX))
-        .serve_connection(TokioIo::new(&mut io), exchange);
+        .serve_connection(TokioIo::new(&mut stream), exchange);
     let breaks = {
         let mut serving = pin!(serving);
-        let mut is_stopping = false;
+        let mut is_ending = false;
         loop {
             tokio::select! {
                 biased;
                 _ = serving.as_mut() => break None,
                 what = connection.breaks.on() => break Some(what),
-                () = idle_for_too_long(place, shared.head_timeout) => {
-                    // Send GOAWAY, so that a request that is just being sent is known not to have been acted on.
-                    serving.as_mut().graceful_shutdown();
-                    let _ = timeout(CLOSE_GRACE, serving).await;
-                    return;
-                }
-                () = asked_to_stop(&mut stopping), if !is_stopping => {
-                    is_stopping = true;
-                    serving.as_mut().graceful_shutdown();
-                }
+                () = connection.idle(), if !is_ending => {}
+                () = asked_to_stop(&mut stopping), if !is_ending => {}
             }
+            // Sends GOAWAY, so that a request that is just being sent is known not to have been acted on.
+            is_ending = true;
+            serving.as_mut().graceful_shutdown();
         }
     };
-    if let Some(what) = breaks {
-        return break_off(what, tcp(io), shared, &mut stopping).await;
+    let Some(stream) = stream.into_inner() else {
+        return;
+    };
+    match breaks {
+        Some(what) => break_off(what, stream, shared, &mut stopping).await,
+        // A caller that is still receiving a response goes on sending window updates.
+        None => lingering_close(stream, None).await,
     }
-    // A caller that is still receiving a response goes on sending window updates.
-    lingering_close(tcp(io), None).await;
+}
+
+impl Connection {
+    /// Resolves when no request has been in flight for as long as an idle connection is kept, or up to twice as long.
+    async fn idle(&self) {
+        loop {
+            let begun = self.begun.load(Ordering::Relaxed);
+            sleep(self.shared.head_timeout).await;
+            let is_idle = Arc::strong_count(&self.in_flight) == 1;
+            if is_idle && self.begun.load(Ordering::Relaxed) == begun {
+                return;
+            }
+        }
+    }
 }
 
 /// Ends the HTTP/1.1 connection after `response`, and says so in it.
@@ -275,54 +268,42 @@ fn close_after(response: &mut Response<Bytes>) {
         .insert(header::CONNECTION, HeaderValue::from_static("close"));
 }
 
-/// The response to a request whose body has arrived.
-async fn respond(service: &Service, admitted: Admitted<'_>, body: Bytes) -> Response<Bytes> {
-    if body.len() < LARGE_BODY {
-        return service.respond(&admitted, &body);
-    }
-    let (service, admitted) = (service.clone(), admitted.into_owned());
-    let responding = tokio::task::spawn_blocking(move || service.respond(&admitted, &body));
-    match responding.await {
-        Ok(response) => response,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is shutting down, and this task with it.
-            Err(_) => std::future::pending().await,
-        },
-    }
-}
-
-/// One request and its response. An error is for HTTP/2 only: it resets the stream.
+/// One request and its response. An error resets the stream over HTTP/2, and ends the connection over HTTP/1.1.
 async fn exchange(
     request: Request<Incoming>,
     connection: Arc<Connection>,
 ) -> Result<Response<ResponseBody>, ResetStream> {
-    let Connection { shared, place, .. } = &*connection;
-    let in_flight = place.idle.request();
-    let receiving = place.idle.receive();
+    let shared = &connection.shared;
+    connection.begun.fetch_add(1, Ordering::Relaxed);
+    let _in_flight = Arc::clone(&connection.in_flight);
     let (head, mut body) = request.into_parts();
     let service = &shared.service;
     let mut seen = Recording::begin(service, &shared.log, head);
     let deadline = seen.began + shared.body_timeout;
 
     let mut unread = !body.is_end_stream();
-    let mut end = None;
+    let mut ends = seen.head.method == Method::CONNECT;
+    let mut breaks_off = None;
     let mut response = if let Some(fault) = seen.fault.clone() {
         // Boxed: it is rare, and must not make every exchange larger.
         let failing = Box::pin(fail(&fault, &mut seen, &mut body, &connection));
         let failed = failing.await?;
-        (unread, end) = (failed.unread, failed.end);
+        (unread, breaks_off) = (failed.unread, failed.breaks_off);
         failed.response
+    } else if checks::head_bytes(&seen.head) > shared.max_head_bytes {
+        ends = true;
+        service.refuse_head(&seen.head, shared.max_head_bytes)
     } else {
         match service.check_head(&seen.head) {
             HeadCheck::Done(early) => early,
             HeadCheck::Admitted(admitted) => {
-                let mut share = shared.bodies.share();
-                match body::read(&mut body, service.max_body_bytes(), deadline, &mut share).await {
+                let limit = service.max_body_bytes();
+                match body::read(&mut body, limit, deadline, &shared.bodies).await {
                     Ok(body) => {
                         unread = false;
-                        seen.body = body.clone();
-                        respond(service, admitted, body).await
+                        let response = service.respond(&admitted, &body.bytes);
+                        seen.body = body.bytes;
+                        response
                     }
                     Err(error) => service.without_body(&admitted, error),
                 }
@@ -331,35 +312,23 @@ async fn exchange(
     };
 
     // What follows a refused CONNECT may be meant for a tunnel, and must not be taken for the next request.
-    let is_h2 = seen.head.version == Version::HTTP_2;
-    if unread || seen.head.method == Method::CONNECT {
-        if is_h2 {
+    if unread || ends {
+        if seen.head.version == Version::HTTP_2 {
             // The other requests of the connection go on; this one's body is read alongside them.
-            tokio::spawn(async move {
-                let _receiving = receiving;
-                body::discard(body, DISCARD_BYTES, deadline).await;
-            });
+            tokio::spawn(body::discard(body, DISCARD_BYTES, deadline));
         } else {
             // `lingering_close` reads the rest once the response is out, so that a caller that waits for
             // `100 Continue` is not told to go on.
             close_after(&mut response);
             let _ = connection.unread_until.set(deadline);
         }
-    } else if !is_h2 && shared.crowd.is_waiting() {
-        close_after(&mut response);
     }
     seen.responded(&response);
-    in_flight.progress();
     let is_in_chunks = response.extensions().get::<InChunks>().is_some();
-    Ok(response.map(|body: Bytes| {
-        let mut body = ResponseBody::new(body, in_flight);
-        if is_in_chunks {
-            body = body.in_odd_pieces();
-        }
-        match end {
-            Some(end) => body.ending_in(end),
-            None => body,
-        }
+    Ok(response.map(|body| match breaks_off {
+        Some(how) => body::breaking_off(body, how, Arc::clone(&connection.breaks)),
+        None if is_in_chunks => body::in_odd_pieces(body),
+        None => Either::Left(Full::new(body)),
     }))
 }
 
@@ -368,8 +337,8 @@ struct Failed {
     response: Response<Bytes>,
     /// Whether a part of the request's body is left unread.
     unread: bool,
-    /// How it breaks off, over HTTP/2.
-    end: Option<StreamEnd>,
+    /// How it breaks off at the end of its body, over HTTP/2.
+    breaks_off: Option<How>,
 }
 
 /// Makes a fault happen to a request, once all of the request has arrived. Over HTTP/1.1, a connection that breaks off
@@ -383,9 +352,9 @@ async fn fail(
     let Connection { shared, breaks, .. } = connection;
     let service = &shared.service;
     let deadline = seen.began + shared.body_timeout;
-    let mut share = shared.bodies.share();
-    match body::read(body, service.max_body_bytes(), deadline, &mut share).await {
-        Ok(body) => seen.body = body,
+    let limit = service.max_body_bytes();
+    let read = match body::read(body, limit, deadline, &shared.bodies).await {
+        Ok(read) => read,
         // A request that has not arrived whole fails by itself.
         Err(error) => {
             let response = match service.check_head(&seen.head) {
@@ -395,16 +364,21 @@ async fn fail(
             return Ok(Failed {
                 response,
                 unread: true,
-                end: None,
+                breaks_off: None,
             });
         }
-    }
+    };
+    seen.body = read.bytes.clone();
+    let is_http2 = seen.head.version == Version::HTTP_2;
     if !fault.delay.is_zero() {
         seen.announce();
-        sleep(fault.delay).await;
+        tokio::select! {
+            () = sleep(fault.delay) => {}
+            // Over HTTP/2, hyper sees it, and drops this.
+            () = connection.caller.gone(), if !is_http2 => return Err(ResetStream),
+        }
     }
 
-    let is_http2 = seen.head.version == Version::HTTP_2;
     if let Some(what) = BreakOff::before_response(&fault.effect) {
         seen.lost(None);
         return if is_http2 {
@@ -417,7 +391,7 @@ async fn fail(
         Effect::Respond(made_up) => service.made_up(&seen.head, made_up),
         _ => service.answer(&seen.head, &seen.body),
     };
-    let mut end = None;
+    let mut breaks_off = None;
     match fault.effect {
         Effect::ActThenReset => seen.lost(Some(&response)),
         Effect::Cut {
@@ -434,12 +408,12 @@ async fn fail(
                 .entry(header::CONTENT_LENGTH)
                 .or_insert_with(|| length.into());
             response = response.map(|body| break_off::first(&body, bytes));
-            end = Some(StreamEnd::new(how, Arc::clone(breaks)));
+            breaks_off = Some(how);
         }
         Effect::Cut { .. } => seen.responded(&response),
         _ => {}
     }
-    if end.is_none() && matches!(fault.effect, Effect::ActThenReset | Effect::Cut { .. }) {
+    if breaks_off.is_none() && matches!(fault.effect, Effect::ActThenReset | Effect::Cut { .. }) {
         let what = BreakOff::within(&response, &fault.effect);
         return if is_http2 {
             break_stream_off(what, breaks).await
@@ -450,7 +424,7 @@ async fn fail(
     Ok(Failed {
         response,
         unread: false,
-        end,
+        breaks_off,
     })
 }
 

@@ -160,7 +160,7 @@ pub(crate) fn template(path: &str) -> Option<&'static str> {
 pub(crate) struct AdminCall<'r> {
     operation: Operation,
     id: Cow<'r, str>,
-    query: Cow<'r, str>,
+    query: &'r str,
 }
 
 impl<'r> AdminCall<'r> {
@@ -185,24 +185,15 @@ impl<'r> AdminCall<'r> {
         Ok(Self {
             operation: route.operation,
             id: path.id,
-            query: head.uri.query().unwrap_or_default().into(),
+            query: head.uri.query().unwrap_or_default(),
         })
-    }
-
-    /// The same, for another thread.
-    pub(crate) fn into_owned(self) -> AdminCall<'static> {
-        AdminCall {
-            operation: self.operation,
-            id: Cow::Owned(self.id.into_owned()),
-            query: Cow::Owned(self.query.into_owned()),
-        }
     }
 
     /// Runs the operation. The response has no request id yet.
     pub(crate) fn run(&self, admin: Admin<'_>, body: &[u8]) -> Result<Response<Bytes>, Refusal> {
         let input = Input {
             id: &self.id,
-            query: &self.query,
+            query: self.query,
             body,
         };
         let mut response = match (self.operation.run)(admin, &input)? {

@@ -453,6 +453,35 @@ fn a_request_that_fails_by_itself_is_not_failed() {
     assert_eq!(sandbox.requests()[0].status.unwrap().as_u16(), 413);
 }
 
+/// Whoever asked for a delay, a silence or a slow body and has gone leaves room for others at once.
+#[test]
+fn waiting_ends_when_the_caller_has_gone() {
+    let sandbox = Sandbox::builder().max_connections(4).start().unwrap();
+    for fault in [
+        "delay=3600",
+        "delay=3600; status=503",
+        "cut=in-head; how=stall",
+    ] {
+        let request = with_fault(&get_deal("d_1"), fault);
+        let callers: Vec<TcpStream> = (0..4)
+            .map(|_| {
+                let mut stream = connect(sandbox.address());
+                stream.write_all(request.as_bytes()).unwrap();
+                stream
+            })
+            .collect();
+        let mut waiting = connect(sandbox.address());
+        waiting.write_all(get_deal("d_1").as_bytes()).unwrap();
+        waiting.set_read_timeout(Some(SILENCE)).unwrap();
+        assert!(waiting.read(&mut [0]).is_err(), "{fault}: was let in");
+        drop(callers);
+        waiting
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        assert_eq!(read_response(&mut waiting, false).status, 200, "{fault}");
+    }
+}
+
 /// Stalled and delayed connections end with the server.
 #[test]
 fn a_silence_does_not_hold_up_the_end() {

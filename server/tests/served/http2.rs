@@ -743,31 +743,6 @@ fn an_idle_connection_is_told_before_it_ends() {
     assert!(began.elapsed() > SHORT / 2);
 }
 
-/// An idle HTTP/2 connection makes room for others too, and announces its end.
-#[test]
-fn an_idle_connection_makes_room_for_one_that_waits() {
-    let sandbox = Sandbox::builder()
-        .max_connections(1)
-        .head_timeout(Duration::from_secs(120))
-        .start()
-        .unwrap();
-    let mut stream = open(sandbox.address(), &[]);
-    stream.write_all(&get(1)).unwrap();
-    assert_eq!(
-        send(sandbox.address(), get_deal("d_1").as_bytes()).status,
-        200
-    );
-    let mut was_answered = false;
-    let goodbye = loop {
-        let frame = read_frame(&mut stream).unwrap();
-        if frame.kind == GOAWAY {
-            break frame;
-        }
-        was_answered |= frame.kind == HEADERS && status(&frame.payload) == 200;
-    };
-    assert_eq!((was_answered, code(&goodbye)), (true, NO_ERROR));
-}
-
 /// A request is refused before its body has arrived.
 ///
 /// The rest of its stream is discarded, and the connection continues with everything else.

@@ -1,0 +1,162 @@
+//! A connection as hyper is given it: one that ends when its caller stops reading, and that can be looked at meanwhile.
+
+use std::{
+    fmt, io,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
+    net::TcpStream,
+    time::{Sleep, sleep},
+};
+
+/// How often to look again for the rest of a preface, or whether a caller that sends ahead has gone.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Whether the connection speaks HTTP/2 with prior knowledge (RFC 9113, section 3.4), told from its first bytes, which
+/// stay unread. `None` when it ended before that.
+///
+/// hyper-util can do this too, but none of hyper's timeouts runs while it waits for these bytes. Here the waiting is a
+/// future that can be given one.
+pub(crate) async fn is_http2(stream: &TcpStream) -> io::Result<Option<bool>> {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let mut first = [0; PREFACE.len()];
+    loop {
+        // Asked first, so that everything that came before the end is seen.
+        let has_ended = stream.ready(Interest::READABLE).await?.is_read_closed();
+        let length = stream.peek(&mut first).await?;
+        let seen = first.get(..length).unwrap_or_default();
+        if !PREFACE.starts_with(seen) || seen == PREFACE {
+            return Ok(Some(seen == PREFACE));
+        }
+        if has_ended || seen.is_empty() {
+            return Ok(None);
+        }
+        // What is there already would be seen at once.
+        sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// A connection whose writes fail once the caller has made no room for a while: hyper has no timeout for that.
+pub(crate) struct Stream {
+    tcp: Arc<Mutex<TcpStream>>,
+    write_timeout: Duration,
+    /// Runs while a write waits.
+    stuck: Option<Pin<Box<Sleep>>>,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Stream").field(&self.tcp).finish()
+    }
+}
+
+impl Stream {
+    pub(crate) fn new(tcp: TcpStream, write_timeout: Duration) -> Self {
+        Self {
+            tcp: Arc::new(Mutex::new(tcp)),
+            write_timeout,
+            stuck: None,
+        }
+    }
+
+    /// Something that tells when the caller has gone.
+    pub(crate) fn caller(&self) -> Caller {
+        Caller(Arc::downgrade(&self.tcp))
+    }
+
+    /// The connection itself; `None` while it is being looked at, which nobody does for longer than a moment.
+    pub(crate) fn into_inner(self) -> Option<TcpStream> {
+        let tcp = Arc::into_inner(self.tcp)?;
+        Some(tcp.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn poll_in_time<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(Pin<&mut TcpStream>, &mut Context<'_>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if let Poll::Ready(done) = poll(Pin::new(&mut *lock(&self.tcp)), cx) {
+            self.stuck = None;
+            return Poll::Ready(done);
+        }
+        let limit = self.write_timeout;
+        let stuck = self.stuck.get_or_insert_with(|| Box::pin(sleep(limit)));
+        ready!(stuck.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+fn lock(tcp: &Mutex<TcpStream>) -> MutexGuard<'_, TcpStream> {
+    tcp.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut *lock(&self.tcp)).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_in_time(cx, |tcp, cx| tcp.poll_write(cx, buf))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_in_time(cx, |tcp, cx| tcp.poll_write_vectored(cx, bufs))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *lock(&self.tcp)).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *lock(&self.tcp)).poll_shutdown(cx)
+    }
+}
+
+/// The other side of an HTTP/1.1 connection.
+#[derive(Debug)]
+pub(crate) struct Caller(Weak<Mutex<TcpStream>>);
+
+impl Caller {
+    /// Resolves when the caller has closed its side, or the connection is broken. Only for whoever runs within the task
+    /// that serves the connection, while hyper waits for a response.
+    ///
+    /// hyper answers callers that have closed only their half, so it does not look; whoever is made to wait on purpose
+    /// has to stay.
+    pub(crate) async fn gone(&self) {
+        let mut next = [0];
+        loop {
+            let look = std::future::poll_fn(|cx| match self.0.upgrade() {
+                Some(tcp) => lock(&tcp).poll_peek(cx, &mut ReadBuf::new(&mut next)),
+                None => Poll::Ready(Ok(0)),
+            });
+            if !matches!(look.await, Ok(1..)) {
+                return;
+            }
+            // It sends the next request already, and whether it closes after that is not to be seen yet.
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+}
