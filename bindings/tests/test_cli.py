@@ -199,6 +199,17 @@ def test_a_deal_cannot_command_the_terminal() -> None:
     assert not set("\x1b\x9b\u202e\r") & set(shown)
 
 
+def test_json_cannot_command_the_terminal_and_is_the_same_document() -> None:
+    hostile = "a\x1b[2Jb\x9bc\u202ed\re\x7f"
+    with Sandbox([{"id": "d", "status": hostile, "metadata": {hostile: hostile}}]) as sandbox:
+        with Terminal("deal", "d", "--json", url=sandbox.url) as terminal:
+            assert terminal.end() == 0
+        assert not set("\x1b\x9b\u202e\x7f") & set(terminal.screen)
+        assert json.loads(terminal.screen)["metadata"] == {hostile: hostile}
+        # Elsewhere, it is as exact as the service's.
+        assert "\u202e" in dealkit("deal", "d", "--json", url=sandbox.url).shown
+
+
 def test_every_field_is_shown() -> None:
     """No part of a deal is left out: it is the user's."""
     with Sandbox() as sandbox, Client(base_url=sandbox.url, service_key="sandbox-key") as client:
@@ -272,7 +283,27 @@ def test_a_full_disk(dealkit_sandbox: Sandbox) -> None:
             text=True,
             timeout=60,
         )
-    assert (done.returncode, done.stderr) == (4, "dealkit: No space left on device\n")
+    assert (done.returncode, done.stderr) == (
+        4,
+        "dealkit: standard output cannot be written: No space left on device\n",
+    )
+
+
+@pytest.mark.parametrize("stream", ["", "2", "<"])
+def test_a_stream_that_is_closed(stream: str, dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
+    closed = f"{stream}&-" if stream == "<" else f"{stream}>&-"
+    command = "deals export --ids - --out d.csv" if stream == "<" else "deal d_1"
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m dealkit {command} {closed}"],
+        env=environment(dealkit_sandbox.url, "sandbox-key"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+    )
+    told = {"": "dealkit: standard output is closed", "<": "dealkit: standard input is closed", "2": ""}[stream]
+    assert done.returncode == {"": 4, "<": 2, "2": 0}[stream], done
+    assert done.stderr.startswith(told) and "Traceback" not in done.stderr
 
 
 def checked(done: Any) -> dict[str, str]:
@@ -287,8 +318,9 @@ def test_check(dealkit_sandbox: Sandbox) -> None:
     assert (done.code, done.told) == (0, "")
     assert found.pop("Reached").endswith("s, over HTTP/1.1")
     assert found == {"Service": dealkit_sandbox.url, "Secure": "no: plain HTTP", "Key": "accepted"}
-    # It reads once, and creates nothing.
-    assert [(request.method, request.status) for request in dealkit_sandbox.requests] == [("GET", 404)]
+    # It only reads: once with the key, and once with a made-up key, which shows that keys are looked at.
+    asked = [(request.method, request.status) for request in dealkit_sandbox.requests]
+    assert asked == [("GET", 404), ("GET", 401)]
     assert dealkit_sandbox.agents == []
 
 
@@ -298,7 +330,8 @@ def test_check(dealkit_sandbox: Sandbox) -> None:
         ({"status": 401}, 3, "not accepted", "Is it the key for this service, and is it complete?"),
         ({"status": 403}, 3, "not allowed to read deals", "Ask whoever issued it for permission."),
         ({"status": 503}, 3, "unclear whether it is accepted", "The service has failed."),
-        ({"status": 404, "body": "<h1>Not found</h1>"}, 0, "accepted", "check the path in the base URL"),
+        ({"status": 404, "times": 2}, 3, "unclear whether it is accepted", "Check the base URL, its path too."),
+        ({"status": 200, "body": '{"id": "d"}', "times": 2}, 3, "unclear whether it is accepted", "made-up key"),
         ({"status": 200, "body": '{"id": "d"}'}, 0, "accepted", ""),
     ],
 )
@@ -337,10 +370,17 @@ def test_check_through_a_proxy_that_is_not_there() -> None:
     assert done.code == 3 and "the proxy cannot be reached; is its address right, and is it up?" in done.shown
 
 
+def test_check_of_a_wrong_path_and_of_another_server(peer: Any, dealkit_sandbox: Sandbox) -> None:
+    """Any web server says that there is no such page, whatever the key."""
+    for url in (f"{dealkit_sandbox.url}/wrong", peer(answer(404)).url):
+        done = dealkit("check", url=url, key="wrong")
+        assert (done.code, checked(done)["Key"]) == (3, "unclear whether it is accepted"), done
+
+
 def test_check_over_tls(authority: Authority, service: Any) -> None:
     tls: TlsPeer = service(authority.issue(), response=answer(404))
     done = dealkit("check", "--ca-file", authority.file, url=tls.url)
-    assert done.code == 0, done.shown
+    assert done.code == 3, done.shown  # It says so whatever the key.
     assert checked(done)["Secure"] == "yes: TLS 1.3 or 1.2, with a trusted certificate"
 
     done = dealkit("check", url=tls.url)
@@ -358,6 +398,4 @@ def test_the_parts_of_deals_are_all_known() -> None:
     """A field that is added to the core is shown, and has a column, without a change here."""
     from dealkit._cli.flat import COLUMNS
 
-    names = [column.name for column in COLUMNS]
-    assert len({*names}) == len(names)
-    assert {name.partition(".")[0] for name in names} == {*Deal.__match_args__, "extra"}
+    assert {name.partition(".")[0] for name in COLUMNS} == {*Deal.__match_args__, "extra"}

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow
 import pytest
@@ -107,7 +108,8 @@ def test_csv_of_what_nobody_knows(tmp_path: Path) -> None:
     assert done == (0, "1 deal in o.csv\n", "")
     (row,) = rows(tmp_path / "o.csv")
     assert {name: text for name, text in row.items() if text} == {
-        "id": '=1+1\n"x"',
+        # No spreadsheet may take it for a formula.
+        "id": '\'=1+1\n"x"',
         "created_at": "2024-01-01T00:00:00.500000Z",
         "application.requested_amount": "12500.50",
         "application.extra": '{"newer":[1.10]}',
@@ -196,6 +198,18 @@ def test_ids_as_people_have_them(sandbox: Sandbox, tmp_path: Path) -> None:
     assert export("latin.txt").told == "dealkit: latin.txt: line 2 is not UTF-8\n"
 
 
+def test_ids_that_look_like_formulas_go_round(sandbox: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_text("=1+1\n-2\n'=3\n")
+    command = ["deals", "export", "--ids", "ids.txt", "--out", "d.csv"]
+    assert dealkit(*command, url=sandbox.url, cwd=tmp_path).code == 1
+    assert [row["id"] for row in rows(tmp_path / "d.csv.failed.csv")] == ["'=1+1", "'-2", "''=3"]
+    sandbox.clear_requests()
+    again = ["deals", "export", "--ids", "d.csv.failed.csv", "--out", "e.csv", "--concurrency", "1"]
+    assert dealkit(*again, url=sandbox.url, cwd=tmp_path).code == 1
+    asked = [request.path.rpartition("/")[2] for request in sandbox.requests]
+    assert [unquote(id) for id in asked] == ["=1+1", "-2", "'=3"]
+
+
 def test_what_fails_is_in_a_file_of_its_own(sandbox: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("g_0\nnope\ng_1\n..\ng_2\n")
     sandbox.fail_next(status=500, times=3, path="/v1/deals/g_1", body={"title": "Out of order"})
@@ -236,6 +250,53 @@ def test_a_file_that_is_there_is_not_replaced_unless_asked(sandbox: Sandbox, ids
     assert len(written(out)) == COUNT
 
 
+def test_nothing_is_written_but_files_of_the_export(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
+    def files() -> dict[str, Any]:
+        return {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "o.csv.failed.csv").write_bytes(
+        b"\xef\xbb\xbfid,kind,status,outcome,message\ng_1,status,404,rejected,x\n"
+    )
+    (tmp_path / "a.csv.part").write_text("mine")
+    (tmp_path / "b.csv.failed.csv").write_text("mine")
+    (tmp_path / "c.csv.part.json").write_text("{}")
+    (tmp_path / "d.csv.part").symlink_to("precious")
+    (tmp_path / "e.csv.failed.csv").symlink_to("precious")
+    (tmp_path / "f.csv").symlink_to("precious")
+    (tmp_path / "g.csv.part.json").symlink_to("not-there")
+    (tmp_path / "h.csv").mkdir()
+    (tmp_path / "i.parquet.part.parquet").write_text("mine")
+    before = files()
+    for source, out, told in (
+        ("o.csv.failed.csv", "o.csv", "o.csv.failed.csv would be written, but is the same file as o.csv.failed.csv"),
+        ("ids.txt", "a.csv", "a.csv.part is not of a stopped export: move it away"),
+        ("ids.txt", "b.csv", "b.csv.failed.csv is not the list of an export: move it away"),
+        ("ids.txt", "c.csv", "c.csv.part.json is not the record of an export: move it away"),
+        ("ids.txt", "d.csv", "d.csv.part cannot be written: it is a link"),
+        ("ids.txt", "e.csv", "e.csv.failed.csv cannot be written: it is a link"),
+        ("ids.txt", "f.csv", "f.csv cannot be written: it is a link"),
+        ("ids.txt", "g.csv", "g.csv.part.json cannot be written: it is a link"),
+        ("ids.txt", "h.csv", "h.csv cannot be written: it is a folder"),
+        ("ids.txt", "i.parquet", "i.parquet.part.parquet is not of a stopped export: move it away"),
+    ):
+        options = ["--ids", source, "--out", out, "--overwrite", "--restart"]
+        done = dealkit("deals", "export", *options, url=sandbox.url, cwd=tmp_path)
+        assert done.code in (2, 4) and f"dealkit: {told}" in done.told, done
+    options = ["--ids", "ids.txt", "--out", "o.csv"]
+    assert "o.csv.failed.csv exists; " in dealkit("deals", "export", *options, url=sandbox.url, cwd=tmp_path).told
+    assert files() == before and not sandbox.requests
+
+
+def test_ids_that_do_not_end(sandbox: Sandbox, tmp_path: Path) -> None:
+    for source in ("/dev/zero", "/dev/full"):
+        done = dealkit("deals", "export", "--ids", source, "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
+        assert done.code == 2 and f"{source} is not a list or a table: it is longer than 256 MiB" in done.told
+    (tmp_path / "ids.csv").write_bytes("id\né\n".encode("cp1252"))
+    done = dealkit("deals", "export", "--ids", "ids.csv", "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
+    assert done.told == 'dealkit: ids.csv: line 2 is not UTF-8; in a spreadsheet, save it as "CSV UTF-8"\n'
+
+
 def test_files_that_cannot_be(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
     done = dealkit("deals", "export", "--ids", ids, "--out", "deals.xlsx", url=sandbox.url)
     assert (done.code, done.shown) == (2, "") and "--out must end in .ndjson or .csv or .parquet," in done.told
@@ -244,11 +305,17 @@ def test_files_that_cannot_be(sandbox: Sandbox, ids: Path, tmp_path: Path) -> No
     assert done == (4, "", f"dealkit: {told}\n") and not sandbox.requests
 
 
+def saved(out: Path) -> int:
+    """How many ids of an export are done, according to what it has on disk."""
+    state = out.with_name(out.name + ".part.json")
+    lines = state.read_text().split("\n")[1:-1] if state.exists() else []
+    return int(json.loads(lines[-1])["done"]) if lines else 0
+
+
 def wait_until_saved(process: Any, out: Path, deals: int) -> None:
     """Waits until an export has written this many deals to disk."""
     deadline = time.monotonic() + 60
-    state = out.with_name(out.name + ".part.json")
-    while not (state.exists() and json.loads(state.read_text())["done"] >= deals):
+    while saved(out) < deals:
         assert process.poll() is None and time.monotonic() < deadline, "it does not come as far"
         time.sleep(0.02)
 
@@ -278,8 +345,7 @@ def test_what_was_stopped_goes_on(
         )
         assert kept and [kept[2], kept[3]] == [f"{out}.part", f"{out}.failed.csv"]
         # One of the ids is not a deal, so it is not among the deals that are kept.
-        saved = json.loads(out.with_name(f"{out.name}.part.json").read_text())
-        assert int(kept[1]) == saved["done"] - 1
+        assert int(kept[1]) == saved(out) - 1
         assert done.told.endswith(f"To continue, run the same command again:\n  dealkit {' '.join(command)}\n")
 
     sandbox.clear_faults()

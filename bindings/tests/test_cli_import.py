@@ -168,7 +168,7 @@ def test_what_a_column_may_be_is_a_hint(tmp_path: Path) -> None:
         "",
     ]
     assert done.told == (
-        "dealkit: no column holds email or last_name, which every agent needs. Say which does: "
+        "dealkit: agents.csv: no column holds email or last_name, which every agent needs. Say which does: "
         '--map "E-Mail=email" --map "Surname=last_name"\n'
     )
 
@@ -464,7 +464,7 @@ def test_a_service_that_has_moved(tmp_path: Path, dealkit_sandbox: Sandbox) -> N
         (
             b"PK\x03\x04...",
             [],
-            'agents.csv is an .xlsx or .zip file, not CSV; in a spreadsheet, save it as "CSV UTF-8"',
+            'agents.csv is an .xlsx or .zip file, not text; in a spreadsheet, save it as "CSV UTF-8"',
         ),
         (b"email,Email,first_name,last_name\n", [], "2 columns go to email: email, Email. Only one may"),
         (b"e\x00m\x00", [], "is not text in UTF-8"),
@@ -478,6 +478,11 @@ def test_a_service_that_has_moved(tmp_path: Path, dealkit_sandbox: Sandbox) -> N
             b"email,first_name,last_name\n",
             ["--map", "email=mail"],
             "--map: mail is not a field of an agent. Did you mean email?",
+        ),
+        (
+            b"E-Mail,first_name,last_name\n",
+            ["--map", "E-Mail=email", "--map", "E-Mail=phone"],
+            "--map: column E-Mail cannot go to both email and phone; name one of them",
         ),
         (b"email,first_name,last_name\n", ["--encoding", "klingon"], "--encoding klingon is not a known encoding"),
         (b"email,first_name,last_name\n", ["--delimiter", ";;"], "--delimiter must be one character"),
@@ -645,6 +650,60 @@ def test_ledgers_that_cannot_be_used(tmp_path: Path, dealkit_sandbox: Sandbox) -
     assert done.code == 2 and "mine.txt exists and is not a report of an import, so" in done.told
     assert (tmp_path / "mine.txt").read_text() == "mine\n"
     assert dealkit_sandbox.agents == []
+
+
+def test_a_report_replaces_nothing_but_a_report(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    agents(tmp_path / "agents.csv", 2)
+    (tmp_path / "found.csv").write_text("key,agent_id\nx-0,a_1\n")
+    (tmp_path / "there.csv").write_text("mine\n")
+    (tmp_path / "link.csv").symlink_to("there.csv")
+    (tmp_path / "dangling.csv").symlink_to("not-there.csv")
+    (tmp_path / "same.csv").hardlink_to(tmp_path / "agents.csv")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.exists()}
+    for report, told in (
+        ("agents.csv", "agents.csv would be written, but is the same file as agents.csv, which is read"),
+        ("./agents.csv", "is the same file as agents.csv, which is read"),
+        ("same.csv", "same.csv would be written, but is the same file as agents.csv"),
+        ("found.csv", "found.csv exists and is not a report of an import"),
+        ("link.csv", "link.csv cannot be written: it is a link"),
+        ("dangling.csv", "dangling.csv cannot be written: it is a link"),
+        (".", "cannot be written: it is a folder"),
+        ("/dev/null", "cannot be written: it is not a file"),
+    ):
+        for options in ([], ["--dry-run"]):
+            done = imported("--report", report, *options, sandbox=dealkit_sandbox, cwd=tmp_path)
+            assert done.code in (2, 4) and told in done.told, done
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.exists()} == before
+    assert not dealkit_sandbox.agents
+
+
+def test_a_disk_that_is_full_when_the_report_is_written(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    """What became of the rows is shown all the same, and the ledger has it."""
+    agents(tmp_path / "agents.csv", 30)
+    dealkit_sandbox.fail_next(delay=2, method="POST")
+    process = start("agents", "import", "agents.csv", "--yes", url=dealkit_sandbox.url, cwd=tmp_path)
+    report = tmp_path / "agents.csv.report.csv"
+    until(report.exists, 60)
+    report.unlink()
+    report.mkdir()
+    done = end(process)
+    assert done.code == 4 and "agents.csv.report.csv cannot be written: Is a directory" in done.told
+    assert counts(done.shown)["created"] == 30
+
+
+def test_no_cell_of_a_report_is_a_formula(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    """Keys are settled as they were all the same."""
+    keys = ["=HYPERLINK(1)", "+15550100", "-1", "@x", "'=1", "'quoted"]
+    rows = "".join(f"a{at}@example.com,A,B,{key}\n" for at, key in enumerate(keys))
+    (tmp_path / "agents.csv").write_text(f"email,first_name,last_name,profile.external_id\n{rows}")
+    dealkit_sandbox.fail_next(cut="before-head", times=None, method="POST")
+    for _ in range(2):
+        imported("--concurrency", "1", sandbox=dealkit_sandbox, cwd=tmp_path)
+    report = tmp_path / "agents.csv.report.csv"
+    assert [row["key"] for row in read(report)] == [*(f"'{key}" for key in keys[:-1]), "'quoted"]
+    fill_in(report, {"2": "a_100", "3": "a_101", "4": "a_102", "5": "a_103", "6": "a_104"})
+    settle = ["ledger", "settle", next(tmp_path.glob("*.ledger*")), report.name]
+    assert "5 rows with an agent" in dealkit(*settle, cwd=tmp_path).shown
 
 
 def test_no_value_of_a_row_is_in_an_error(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:

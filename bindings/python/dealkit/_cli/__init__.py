@@ -12,10 +12,11 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
+from dealkit import DealkitError
 from dealkit._cli.arguments import parse
 from dealkit._cli.exits import INTERRUPTED, STOPPED, UNWRITABLE, Failed, Interrupted
+from dealkit._cli.files import named
 from dealkit._cli.screen import tell
-from dealkit.exceptions import DealkitError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    if sys.stdout is None:
+        tell("standard output is closed, so nothing was done; to see no output, redirect it to a file")
+        return UNWRITABLE
     try:
         options = parse(arguments)
         code: int = options.run(options)
@@ -49,7 +53,9 @@ def _run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        tell(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
+        # The commands say which file of theirs it was; what they print has no name.
+        name = named(error.filename) if error.filename else "standard output"
+        tell(f"{name} cannot be written: {error.strerror or error}")
         return UNWRITABLE
     except Interrupted as interrupted:
         tell(str(interrupted))
@@ -60,6 +66,8 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _let_go_of_output() -> None:
+    if sys.stdout is None:
+        return
     try:
         sys.stdout.flush()
     except OSError:

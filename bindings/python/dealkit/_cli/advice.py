@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dealkit._cli.exits import INCOMPLETE, NO_SERVICE, UNWRITABLE, WRONG
-from dealkit._cli.screen import safe
-from dealkit.exceptions import (
+from dealkit import (
     APIConnectionError,
     APIStatusError,
     APITimeoutError,
@@ -21,6 +19,8 @@ from dealkit.exceptions import (
     RateLimitError,
     ValidationError,
 )
+from dealkit._cli.exits import INCOMPLETE, NO_SERVICE, UNWRITABLE, WRONG
+from dealkit._cli.screen import safe
 
 NO_KEY = """\
 the service key is missing: put it into the environment variable DEALKIT_SERVICE_KEY. To keep it out of your shell's

@@ -2,49 +2,81 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from argparse import Namespace
+from typing import NamedTuple
 
-from dealkit._cli.advice import code_of, explanation
-from dealkit._cli.connection import address, connect, probe
-from dealkit._cli.exits import DONE
-from dealkit._cli.screen import safe, say, table
-from dealkit._native import Deal, RawResponse
-from dealkit.exceptions import (
+from dealkit import (
     APIConnectionError,
     APIStatusError,
     AuthenticationError,
+    Client,
+    Deal,
     DealkitError,
     NotFoundError,
     PermissionDeniedError,
+    RawResponse,
 )
+from dealkit._cli.advice import code_of, explanation
+from dealkit._cli.connection import address, connect, probe
+from dealkit._cli.exits import DONE, NO_SERVICE
+from dealkit._cli.screen import safe, say, table
+
+_ANYBODY = """\
+Something responds, but it responds to a made-up key as it does to yours: it may be another server, or another path of
+the service, and the key has not been looked at. Check the base URL, its path too."""
+
+_NOT_FOUND_OUT = """\
+Something responds, but how it responds to a made-up key, which would show whether keys are looked at, could not be found
+out:"""
+
+
+class _Finding(NamedTuple):
+    key: str
+    """What is known of the key."""
+    why: str = ""
+    code: int = NO_SERVICE
 
 
 def run(options: Namespace) -> int:
     """Requests a deal that does not exist, and reports how that went."""
+    where = address(options)
     with connect(options, max_retries=0) as client:
-        where = address(options)
         begun = time.monotonic()
         response = probe(client)
         took = _duration(time.monotonic() - begun)
-    for line in table([("Service", safe(where)), *_findings(response, where, took)]):
+        found = _finding(client, response)
+    for line in table([("Service", safe(where)), *_shown(response, where, took, found)]):
         say(line)
-    if isinstance(response, RawResponse):
-        return DONE
-    if not isinstance(response, NotFoundError):
+    if found.why:
         say()
-        say(explanation(response))
-        return code_of(response)
-    if response.problem is None:
-        say()
-        say(
-            "The body of its 404 response is not one that the interface defines. If nothing else works, check the path in "
-            "the base URL."
-        )
-    return DONE
+        say(found.why)
+    return found.code
 
 
-def _findings(response: RawResponse[Deal] | DealkitError, where: str, took: str) -> list[tuple[str, ...]]:
+def _finding(client: Client, response: RawResponse[Deal] | DealkitError) -> _Finding:
+    match response:
+        case AuthenticationError():
+            return _Finding("not accepted", explanation(response))
+        case PermissionDeniedError():
+            return _Finding("not allowed to read deals", explanation(response))
+        case NotFoundError() | RawResponse():
+            pass
+        case _:
+            return _Finding("unclear whether it is accepted", explanation(response), code_of(response))
+    # Any web server says that there is no such page. Only what looks at keys refuses one that nobody has.
+    with client.with_options(service_key=f"dealkit-check-{secrets.token_hex(8)}") as stranger:
+        refusal = probe(stranger)
+    match refusal:
+        case AuthenticationError() | PermissionDeniedError():
+            return _Finding("accepted", code=DONE)
+        case NotFoundError() | RawResponse():
+            return _Finding("unclear whether it is accepted", _ANYBODY)
+    return _Finding("unclear whether it is accepted", f"{_NOT_FOUND_OUT} {explanation(refusal)}")
+
+
+def _shown(response: RawResponse[Deal] | DealkitError, where: str, took: str, found: _Finding) -> list[tuple[str, ...]]:
     match response:
         case APIConnectionError(outcome="not_sent"):
             return [("Reached", f"no, after {took}")]
@@ -55,16 +87,7 @@ def _findings(response: RawResponse[Deal] | DealkitError, where: str, took: str)
     is_https = where.lower().startswith("https:")
     # The transport does not say which of the two versions it was.
     secure = "yes: TLS 1.3 or 1.2, with a trusted certificate" if is_https else "no: plain HTTP"
-    match response:
-        case NotFoundError() | RawResponse():
-            key = "accepted"
-        case AuthenticationError():
-            key = "not accepted"
-        case PermissionDeniedError():
-            key = "not allowed to read deals"
-        case _:
-            key = "unclear whether it is accepted"
-    return [("Reached", reached), ("Secure", secure), ("Key", key)]
+    return [("Reached", reached), ("Secure", secure), ("Key", found.key)]
 
 
 def _duration(seconds: float) -> str:

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from typing import Any, NamedTuple, get_type_hints
 
-from dealkit import _native
+from dealkit import AgentProfileParams, CreateAgentParams
 from dealkit._cli.exits import Failed
 from dealkit._cli.screen import safe
-from dealkit._cli.table_file import Row, letters
-from dealkit._core.keywords import close_match
-from dealkit.params import AgentProfileParams, CreateAgentParams
+from dealkit._cli.table_file import Row, letters, listed
 
 _PROFILE = "profile."
 _METADATA = "profile.client_metadata."
 
-_WIRE_NAMES = dict(_native.PROFILE_FIELDS)
-
 FIELDS = (
     *(name for name in CreateAgentParams.__annotations__ if name != "profile"),
-    *(f"{_PROFILE}{name}" for name in _WIRE_NAMES if name != "client_metadata"),
+    *(f"{_PROFILE}{name}" for name in AgentProfileParams.__annotations__ if name != "client_metadata"),
 )
 """The fields that a column can hold, besides `profile.client_metadata.` followed by any name."""
+
+_ALL = (*FIELDS, f"{_METADATA}NAME")
 
 _REQUIRED = tuple(name for name in FIELDS if name in CreateAgentParams.__required_keys__)
 
@@ -79,16 +78,20 @@ class Columns:
         """Takes the header, and what the user says about it, as in `E-mail=email`."""
         self.header = header
         fields = [_field_named(name) for name in header]
+        said: dict[int, str] = {}
         for one in mapped:
             # The name of a column may contain a =; that of a field does not.
             name, sign, field = (part.strip() for part in one.rpartition("="))
             if not sign:
                 raise Failed('--map takes a column and a field, as in --map "E-mail=email"')
             if (known := _field_named(field)) is None:
-                close = close_match(field, frozenset(FIELDS))
-                meant = f"did you mean {close}?" if close else f"The fields are: {_listed()}"
-                raise Failed(f"--map: {safe(field)} is not a field of an agent. {meant[0].upper()}{meant[1:]}")
-            fields[self.index(name, "--map")] = known
+                close = get_close_matches(field, FIELDS, 1)
+                meant = f"Did you mean {close[0]}?" if close else f"The fields are: {', '.join(_ALL)}"
+                raise Failed(f"--map: {safe(field)} is not a field of an agent. {meant}")
+            at = self.index(name, "--map")
+            if said.setdefault(at, known) != known:
+                raise Failed(f"--map: column {safe(name)} cannot go to both {said[at]} and {known}; name one of them")
+            fields[at] = known
         self.fields = fields
         """The field of each column, or None."""
         self._refuse_doubles()
@@ -104,8 +107,7 @@ class Columns:
         if len(found) != 1:
             if found:
                 raise Failed(f"{option}: there is more than one column {safe(name)}; rename all but one")
-            names = ", ".join(safe(column) or "(no name)" for column in self.header)
-            raise Failed(f"{option}: there is no column {safe(name)}; the columns are {names}")
+            raise Failed(f"{option}: there is no column {safe(name)}; the columns are {listed(self.header)}")
         return found[0]
 
     def key_name(self, index: int) -> str:
@@ -176,15 +178,12 @@ class Columns:
 
     def column_of(self, pointer: str) -> str:
         """The name of the column that a violation is about, or of the field if no column holds it."""
-        tokens = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
-        if tokens[:1] == ["profile"] and len(tokens) > 1:
-            names = {wire: name for name, wire in _WIRE_NAMES.items()}
-            tokens[1] = names.get(tokens[1], tokens[1])
-        field = ".".join(tokens)
-        for name, of in zip(self.header, self.fields, strict=True):
-            if of == field:
+        # A pointer has the names that are sent: clientMetadata is client_metadata.
+        sent = letters(pointer.replace("~1", "/"))
+        for name, field in zip(self.header, self.fields, strict=True):
+            if field is not None and letters(field) == sent:
                 return safe(name)
-        return safe(field) if field in FIELDS else ""
+        return next((field for field in FIELDS if letters(field) == sent), "")
 
 
 def _field_named(name: str) -> str | None:
@@ -198,7 +197,3 @@ def _field_named(name: str) -> str | None:
 def _option(name: str, field: str) -> str:
     """The option that maps a column to a field."""
     return f'--map "{safe(name)}={field}"'
-
-
-def _listed() -> str:
-    return ", ".join((*FIELDS, f"{_METADATA}NAME"))

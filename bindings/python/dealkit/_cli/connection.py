@@ -6,12 +6,9 @@ import os
 import secrets
 from argparse import Namespace
 
+from dealkit import Client, ClientOptions, Deal, DealkitError, RawResponse
 from dealkit._cli.advice import NO_ADDRESS, NO_KEY
 from dealkit._cli.exits import Failed
-from dealkit._client.client import Client
-from dealkit._core.options import ClientOptions
-from dealkit._native import Deal, RawResponse
-from dealkit.exceptions import DealkitError
 
 
 def connect(options: Namespace, *, max_retries: int | None = None) -> Client:

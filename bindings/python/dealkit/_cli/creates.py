@@ -7,25 +7,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dealkit import ledger
-from dealkit._bulk.create import KeyOf
-from dealkit._bulk.creation import Creation
-from dealkit._cli.advice import in_words
-from dealkit._cli.plan import Plan
-from dealkit._cli.report import Result
-from dealkit._cli.screen import Progress, tell
-from dealkit._client.client import Client
-from dealkit._native import Agent
-from dealkit.exceptions import (
+from dealkit import (
+    Agent,
     APIConnectionError,
     AuthenticationError,
+    Client,
+    Creation,
     DealkitError,
     InternalServerError,
     LedgerError,
     PermissionDeniedError,
     RateLimitError,
     StoppedError,
+    ledger,
 )
+from dealkit._bulk.create import KeyOf
+from dealkit._cli.advice import in_words
+from dealkit._cli.plan import Plan
+from dealkit._cli.report import Result
+from dealkit._cli.screen import Progress, tell
 
 # After this many consecutive failures that would be the same for any row, nothing more is sent: each may leave behind
 # an agent that nobody knows about.

@@ -7,7 +7,7 @@ from argparse import Namespace
 
 from dealkit._cli.connection import connect
 from dealkit._cli.exits import DONE
-from dealkit._cli.screen import say
+from dealkit._cli.screen import is_terminal, json_safe, say
 from dealkit._cli.view import view
 
 
@@ -17,7 +17,8 @@ def run(options: Namespace) -> int:
         deal = client.deals.retrieve(options.id)
     if options.json:
         # As bytes: JSON is UTF-8, whatever the terminal's encoding.
-        sys.stdout.buffer.write(deal.to_json(indent=2).encode() + b"\n")
+        text = deal.to_json(indent=2)
+        sys.stdout.buffer.write((json_safe(text) if is_terminal(sys.stdout) else text).encode() + b"\n")
     else:
         for line in view(deal):
             say(line)

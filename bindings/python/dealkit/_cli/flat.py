@@ -6,85 +6,57 @@ lists, metadata and undocumented fields are JSON in one cell. A new field in the
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, NamedTuple
+from types import UnionType
+from typing import Any, get_args, get_origin
 
-from dealkit import _native
-from dealkit._core.failure import unwrap
-from dealkit._core.plain import plain
-from dealkit._models.classes import MODELS, Deal
-
-_BY_NAME: dict[str, Any] = {model.__name__: model for model in MODELS}
+from dealkit import Deal, fields
+from dealkit._cli.json_text import json_text
+from dealkit._cli.table_file import csv_line, harmless, header_line
 
 
-class Column(NamedTuple):
-    """A column, and which attribute it holds."""
-
-    path: tuple[str, ...]
-    is_json: bool
-
-    @property
-    def name(self) -> str:
-        """The name in the header."""
-        return ".".join(self.path)
-
-
-def columns(model: Any = Deal, path: tuple[str, ...] = ()) -> Iterator[Column]:
-    """The columns of a deal, in the order of the specification."""
-    for name, _, kind, *_ in model.__dealkit_fields__:
-        if kind in _BY_NAME:
-            yield from columns(_BY_NAME[kind], (*path, name))
+def _paths(model: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The attributes that are columns, in the order of the specification."""
+    for field in fields(model):
+        # A list of models is one column.
+        of = get_args(field.type) if get_origin(field.type) is UnionType else (field.type,)
+        inner = next((one for one in of if hasattr(one, "from_json")), None)
+        if inner is None:
+            yield (*path, field.name)
         else:
-            yield Column((*path, name), is_json=kind.startswith("[") or kind == "strings")
-    yield Column((*path, "extra"), is_json=True)
+            yield from _paths(inner, (*path, field.name))
+    yield (*path, "extra")
 
 
-COLUMNS = tuple(columns())
+COLUMNS = {".".join(path): path for path in _paths(Deal)}
+"""The columns: their names, and the attributes that they hold."""
 
 
 def header() -> str:
     """The line of column names."""
-    return header_line(column.name for column in COLUMNS)
-
-
-def header_line(names: Iterable[str], delimiter: str = ",") -> str:
-    """The first line of a CSV file, with the byte-order mark without which Excel does not read it as UTF-8."""
-    return "\ufeff" + csv_line(names, delimiter)
+    return header_line(COLUMNS)
 
 
 def row(deal: Deal) -> str:
     """The line of a deal. Numbers have all their digits; a missing value is an empty cell."""
-    return csv_line(_cell(deal, column) for column in COLUMNS)
+    return csv_line(_cell(deal, path) for path in COLUMNS.values())
 
 
-def csv_line(cells: Iterable[str], delimiter: str = ",") -> str:
-    """Texts as a line of CSV."""
-    line = io.StringIO(newline="")
-    csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(cells)
-    return line.getvalue()
-
-
-def _cell(deal: Deal, column: Column) -> str:
+def _cell(deal: Deal, path: tuple[str, ...]) -> str:
     value: Any = deal
-    for name in column.path:
+    for name in path:
         value = getattr(value, name)
         if value is None:
             return ""
-    if column.is_json:
-        return _json(value) if value else ""
     match value:
+        case str():
+            return harmless(value)
         case Decimal():
             return f"{value:f}"
         case datetime():
             return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case tuple() | Mapping():
+            return json_text(value) if value else ""
     return str(value)
-
-
-def _json(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"[{','.join(model.to_json() for model in value)}]"
-    return unwrap(_native.json_text("value", plain(value)))

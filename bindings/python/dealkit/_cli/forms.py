@@ -3,46 +3,74 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from dealkit import Client, DealkitError
 from dealkit._cli import flat
 from dealkit._cli.exits import Failed
-from dealkit._models.classes import Deal
 
 
-class Form(NamedTuple):
-    """A kind of file, and how to make it from lines: deals are kept as one line each until all have come."""
+class Came(NamedTuple):
+    """What has come for an id: the line of its deal, or the line that says why there is none."""
 
-    header: str
-    line: Callable[[Deal], str]
-    """Returns the line of a deal, or raises DecodeError for one that cannot be written."""
-    finish: Callable[[Path, Path], None]
-    """Makes the file from the lines, and removes the lines."""
+    id: str
+    line: bytes
+    failed: bytes = b""
 
 
-def _json_line(deal: Deal) -> str:
-    return deal.to_json() + "\n"
+class Form:
+    """NDJSON, and what every kind of file has: deals are kept as one line each until all have come."""
+
+    header = b""
+    own_file: Path | None = None
+    """A file that it writes meanwhile."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+
+    def retrieve(
+        self, client: Client, ids: Iterable[str], concurrency: int
+    ) -> AbstractContextManager[Iterator[Any | DealkitError]]:
+        """The deals, in the order of the ids, with an error in place of each that failed."""
+        return client.deals.retrieve_many(ids, concurrency=concurrency, on_error="return")
+
+    def line(self, deal: Any) -> bytes:
+        """The line of a deal. Raises DecodeError for one that cannot be written."""
+        text: str = deal.to_json()
+        return text.encode() + b"\n"
+
+    def begin(self, lines: Path, length: int) -> None:
+        """Takes what an earlier run has left: so much of the lines."""
+
+    def settled(self, come: list[Came]) -> list[Came]:
+        """What has come, with failures in place of deals that cannot be written after all."""
+        return come
+
+    def finish(self, lines: Path) -> None:
+        """Makes the file from the lines, and removes them. The file gets its name once it is complete."""
+        os.replace(lines, self.out)
+
+    def abandon(self) -> None:
+        """Leaves only the lines behind."""
 
 
-def _parquet_line(deal: Deal) -> str:
-    from dealkit._cli import parquet
+class _Csv(Form):
+    header = flat.header().encode()
 
-    return parquet.line(deal)
-
-
-def _finish_parquet(lines: Path, out: Path) -> None:
-    from dealkit._cli import parquet
-
-    parquet.finish(lines, out)
+    def line(self, deal: Any) -> bytes:
+        return flat.row(deal).encode()
 
 
-_FORMS = {
-    ".ndjson": Form("", _json_line, os.replace),
-    ".csv": Form(flat.header(), flat.row, os.replace),
-    ".parquet": Form("", _parquet_line, _finish_parquet),
-}
+def _parquet(out: Path) -> Form:
+    from dealkit._cli.parquet import Parquet
+
+    return Parquet(out)
+
+
+_FORMS = {".ndjson": Form, ".csv": _Csv, ".parquet": _parquet}
 
 
 def form_of(out: Path) -> Form:
@@ -50,8 +78,4 @@ def form_of(out: Path) -> Form:
     ending = out.suffix.lower()
     if ending not in _FORMS:
         raise Failed(f"--out must end in {' or '.join(_FORMS)}, which selects the format")
-    if ending == ".parquet":
-        from dealkit._cli import parquet
-
-        parquet.require()
-    return _FORMS[ending]
+    return _FORMS[ending](out)

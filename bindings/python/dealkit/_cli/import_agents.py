@@ -7,18 +7,18 @@ from argparse import Namespace
 from collections import Counter
 from pathlib import Path
 
+from dealkit import APIConnectionError, AuthenticationError, Client, LedgerError
 from dealkit._cli import report
 from dealkit._cli.advice import code_of, explanation
 from dealkit._cli.columns import Columns
 from dealkit._cli.connection import address, connect, probe
 from dealkit._cli.creates import Creates, earlier, ledger_of
 from dealkit._cli.exits import DONE, INCOMPLETE, Failed, Interrupted
+from dealkit._cli.files import named, refuse_inputs
 from dealkit._cli.plan import Plan, plan_of
 from dealkit._cli.report import Report, Result
 from dealkit._cli.screen import bold, command_line, counted, is_terminal, safe, say, table
 from dealkit._cli.table_file import Table, read_table
-from dealkit._client.client import Client
-from dealkit.exceptions import APIConnectionError, AuthenticationError, LedgerError
 
 _RUNNING = (
     "the import has not ended: the ledger records what became of the row, and the same command resumes the import"
@@ -28,12 +28,13 @@ _RUNNING = (
 def run(options: Namespace) -> int:
     """Shows which column goes where and what is wrong, and creates the agents unless this is a dry run."""
     path = Path(options.file)
-    rows = read_table(path, options.encoding, options.delimiter)
+    _refuse_inputs(path, options)
+    rows = read_table(path, options)
     columns = Columns(rows.header, options.map)
     _show_table(path, rows, columns)
     if columns.missing:
         raise Failed(
-            f"no column holds {' or '.join(columns.missing)}, which every agent needs. Say which does: "
+            f"{named(path)}: no column holds {' or '.join(columns.missing)}, which every agent needs. Say which does: "
             f"{columns.options_for_missing()}"
         )
     plan = plan_of(rows, columns, columns.key_index(options.key))
@@ -57,12 +58,23 @@ def run(options: Namespace) -> int:
         return INCOMPLETE if invalid else DONE
     with connect(options) as client:
         _ask_whether(len(plan.lines) - len(known), options)
-        written = Report(Path(options.report or f"{options.file}.report.csv"), rows.delimiter)
+        written = Report(_report_of(options), rows.delimiter)
         _see_whether_it_can_work(client)
         # Anything filled in for a row that is sent again is no longer true, even if this ends in a crash. In that
         # case, only the ledger has the result of the row.
         written.write([*before, *(Result(line.number, line.key, "running", message=_RUNNING) for line in to_send)])
         return _import(client, plan, options, written)
+
+
+def _report_of(options: Namespace) -> Path:
+    return Path(options.report or f"{options.file}.report.csv")
+
+
+def _refuse_inputs(path: Path, options: Namespace) -> None:
+    """Refuses files to be written that are read, or that are one and the same."""
+    ledger, written = ledger_of(options), _report_of(options)
+    refuse_inputs([ledger, written], [path, options.ca_file, options.client_cert])
+    refuse_inputs([written], [ledger])
 
 
 def _show_table(path: Path, rows: Table, columns: Columns) -> None:
@@ -124,12 +136,17 @@ def _import(client: Client, plan: Plan, options: Namespace, written: Report) -> 
         interrupt = stop
     results = [*creates.results(), *plan.invalid()]
     # Written first: whoever reads the screen may have stopped reading.
-    written.write(results)
+    unwritten = None
+    try:
+        written.write(results)
+    except Failed as failed:
+        unwritten = failed
     say()
     report.show(results)
     say()
     ledger = ledger_of(options)
-    say(f"{safe(str(written.path))} says what became of each row.")
+    if unwritten is None:
+        say(f"{safe(str(written.path))} says what became of each row.")
     say(f"{safe(str(ledger))} records it: the same command creates no agent twice.")
     again = f"  {command_line(options.arguments)}"
     if any(result.came_to in ("unknown", "rejected") for result in results):
@@ -137,6 +154,8 @@ def _import(client: Client, plan: Plan, options: Namespace, written: Report) -> 
         say(_how_to_settle(ledger, written.path, results))
         say(again)
     go_on = f"To continue, run the same command again:\n{again}"
+    if unwritten is not None:
+        raise Failed(f"{unwritten}\n{go_on}", unwritten.code)
     if interrupt is not None:
         raise Interrupted(f"stopped. {go_on}") from interrupt
     if creates.stopped_by is not None:

@@ -22,7 +22,7 @@ def settle(options: Namespace) -> int:
     """Notes what somebody has found out about rows and entered in the report of the import."""
     _refuse_missing(options.ledger)
     path = Path(options.file)
-    entries = report.read(path, options.encoding, options.delimiter)
+    entries = report.read(path, options)
     filled = [entry for entry in entries if entry.agent_id]
     if not filled:
         raise Failed(

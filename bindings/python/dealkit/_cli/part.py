@@ -1,7 +1,7 @@
 """The progress of an export, on disk, so that a stopped run can be resumed.
 
 Next to the file to be written, `deals.csv`, there is `deals.csv.part` with the lines that have come, and
-`deals.csv.part.json`, which says how far they can be trusted: it is replaced as a whole, after they are on disk.
+`deals.csv.part.json`, whose last whole line says how far they can be trusted: it is added after they are on disk.
 Anything after that is cut off when the next run resumes. Deals that could not be retrieved are in
 `deals.csv.failed.csv`.
 """
@@ -15,15 +15,19 @@ import sys
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from dealkit._cli.exits import Failed
+from dealkit._cli.files import is_there, named, open_own, read_bytes
+from dealkit._cli.forms import Came, Form
+from dealkit._cli.ids import FAILED_HEADER
 
-_FORMAT = "dealkit export 1"
+_FORMAT = "dealkit export 2"
 
-# How often the lines are put on disk, in seconds, and how much is buffered until then, in bytes.
+# How often what has come is put on disk, in seconds, and how much is held back until it is written, in bytes and in ids.
 _SAVED_EVERY = 1.0
-_HELD_BACK = 1 << 20
+_HELD_BACK = 8 << 20
+_AT_A_TIME = 1_000
 
 
 class Position(NamedTuple):
@@ -47,78 +51,120 @@ def failed_of(out: Path) -> Path:
     return out.with_name(out.name + ".failed.csv")
 
 
+def files_of(out: Path) -> list[Path]:
+    """All that an export writes."""
+    return [out, part_of(out), failed_of(out), _state_of(out)]
+
+
+def _state_of(out: Path) -> Path:
+    return out.with_name(out.name + ".part.json")
+
+
 class Part:
     """The unfinished export of some ids into a file. As a context manager, it is saved at the end, whatever ends it."""
 
-    def __init__(self, out: Path, ids: list[str], service: str, *, restart: bool) -> None:
-        self._state = out.with_name(out.name + ".part.json")
-        self._job = {"format": _FORMAT, "ids": _fingerprint(ids), "service": service}
-        self._part = _Appender(part_of(out))
+    def __init__(
+        self,
+        out: Path,
+        ids: list[str],
+        service: str,
+        form: Form,
+        *,
+        restart: bool,
+        overwrite: bool,
+    ) -> None:
+        job = {"format": _FORMAT, "ids": _fingerprint(ids), "service": service}
+        self._form = form
+        _, *paths = files_of(out)
+        was_there = [is_there(path) for path in paths]
+        self._part = _Own(paths[0])
         try:
             if not self._part.lock():
-                raise Failed(f"another dealkit process is writing {out}")
-            if restart:
-                self._state.unlink(missing_ok=True)
-            self.at = self._found()
+                raise Failed(f"another dealkit process is writing {named(out)}")
+            record = _Record.read(paths[2], job)
+            if record is None:
+                _refuse_foreign(paths[0], form.own_file, failed=paths[1], overwrite=overwrite)
+            elif not restart:
+                record.refuse_another(named(out))
+            found = None if record is None or restart else record.position
+            self.at = found or Position(0, 0, len(form.header), len(FAILED_HEADER))
             """How far it has got, and which part of the files belongs to that."""
-            self._failed = _Appender(failed_of(out))
         except BaseException:
             self._part.close()
+            if not was_there[0]:
+                self._part.path.unlink(missing_ok=True)
             raise
+        self._failed, self._state = _Own(paths[1]), _Own(paths[2])
+        # What has come, but is not written yet, and its length.
+        self._come: list[Came] = []
+        self._length = 0
+        if record is None or found is None:
+            self._part.write(form.header, 0)
+            self._failed.write(FAILED_HEADER, 0)
+            self._end = self._state.write(_line(job), 0)
+        else:
+            self._end = record.end
         self._part.cut(self.at.part_bytes)
         self._failed.cut(self.at.failed_bytes)
+        form.begin(paths[0], self.at.part_bytes)
         self.save()
 
-    def add(self, line: str, failed_line: str = "") -> None:
-        """Adds the result for one more id: the line of its deal, or the line that says why there is none."""
-        part_bytes = self._part.write(line)
-        failed_bytes = self._failed.write(failed_line)
-        # In one step, so that an interrupt leaves all of it or nothing.
-        self.at = Position(self.at.done + 1, self.at.failed + bool(failed_line), part_bytes, failed_bytes)
-        if time.monotonic() - self._saved_at >= _SAVED_EVERY or self._part.held_back >= _HELD_BACK:
+    def add(self, come: Came) -> None:
+        """Adds what has come for the next id."""
+        self._come.append(come)
+        self._length += len(come.line) + len(come.failed)
+        if time.monotonic() - self._saved_at >= _SAVED_EVERY:
             self.save()
-
-    def begin(self, line: str, failed_line: str) -> None:
-        """Writes the headers, if there is nothing yet."""
-        if not self.at.part_bytes and not self.at.failed_bytes:
-            at = Position(0, 0, self._part.write(line), self._failed.write(failed_line))
-            self.at = at
+        elif len(self._come) >= _AT_A_TIME or self._length >= _HELD_BACK:
+            self._write()
 
     def save(self) -> None:
-        """Puts the lines that have come on disk."""
-        at = self.at
-        self._part.flush()
-        self._failed.flush()
-        _write_whole(self._state, json.dumps({**self._job, **at._asdict()}) + "\n")
+        """Puts what has come on disk."""
+        self._write()
+        self._part.sync()
+        self._failed.sync()
+        end = self._state.write(_line(self.at._asdict()), self._end)
+        self._state.cut(end)
+        self._state.sync()
+        self._end = end
         self._saved_at = time.monotonic()
 
-    def close(self) -> None:
-        """Closes the files, which stay for the next run."""
-        self._part.close()
-        self._failed.close()
+    def _write(self) -> None:
+        # Each file is written from where it was last known to end, so an interrupt at any moment does no harm.
+        come = self._form.settled(self._come)
+        at = Position(
+            self.at.done + len(come),
+            self.at.failed + sum(bool(one.failed) for one in come),
+            self._part.write(b"".join(one.line for one in come), self.at.part_bytes),
+            self._failed.write(b"".join(one.failed for one in come), self.at.failed_bytes),
+        )
+        self.at, self._come, self._length = at, [], 0
+
+    def complete(self) -> None:
+        """Makes the file, and removes those that are not needed any more."""
+        self.save()
+        self._close_files()
+        self._form.finish(self._part.path)
+        self._remove()
 
     def discard(self) -> None:
-        """Removes the files that are not needed once the export is complete, or if there is nothing to resume."""
-        self.close()
-        for path in (self._state, self._part.path, *(() if self.at.failed else (self._failed.path,))):
-            path.unlink(missing_ok=True)
+        """Removes all files, if there is nothing to resume."""
+        self._close()
+        self._part.path.unlink(missing_ok=True)
+        self._remove()
 
-    def _found(self) -> Position:
-        try:
-            state = json.loads(self._state.read_bytes())
-        except FileNotFoundError:
-            return Position()
-        except ValueError:
-            raise Failed(f"{self._state} cannot be read; start over with --restart") from None
-        if any(state.get(name) != value for name, value in self._job.items()):
-            raise Failed(
-                f"{self._part_name()} belongs to a stopped export of other ids or from another service. Run that one "
-                "again to continue it, choose another --out, or start over with --restart"
-            )
-        return Position(**{name: state[name] for name in Position._fields})
+    def _remove(self) -> None:
+        for own in (self._state, *(() if self.at.failed else (self._failed,))):
+            own.path.unlink(missing_ok=True)
 
-    def _part_name(self) -> str:
-        return str(self._state).removesuffix(".json")
+    def _close(self) -> None:
+        """Closes the files, which stay for the next run."""
+        self._form.abandon()
+        self._close_files()
+
+    def _close_files(self) -> None:
+        for own in (self._part, self._failed, self._state):
+            own.close()
 
     def __enter__(self) -> Self:
         return self
@@ -129,35 +175,82 @@ class Part:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._part.is_closed:
-            return
         try:
-            self.save()
+            if not self._part.is_closed:
+                self.save()
         except OSError:
             # What was saved before counts; if something else has failed, that says why it cannot be saved.
             if value is None:
                 raise
         finally:
-            self.close()
+            self._close()
 
 
-class _Appender:
-    """A file that is appended to."""
+class _Record(NamedTuple):
+    """What an earlier run has recorded."""
+
+    is_same: bool
+    """Whether it was the same job."""
+    position: Position | None
+    end: int
+    """The length of the lines that are whole."""
+
+    @classmethod
+    def read(cls, path: Path, job: dict[str, str]) -> _Record | None:
+        """Reads the record, if there is one."""
+        text = read_bytes(path) if is_there(path) else b""
+        if not text:
+            return None
+        try:
+            # The last line may be torn: it does not count.
+            lines = text.split(b"\n")[:-1]
+            known = json.loads(lines[0])
+            position = Position(**json.loads(lines[-1])) if len(lines) > 1 else None
+            if known["format"] == _FORMAT:
+                return cls(known == job, position, text.rindex(b"\n") + 1)
+        except (ValueError, TypeError, KeyError, IndexError):
+            pass
+        raise Failed(f"{named(path)} is not the record of an export: move it away, or choose another --out")
+
+    def refuse_another(self, out: str) -> None:
+        """Refuses to go on with the export of another job."""
+        if not self.is_same:
+            raise Failed(
+                f"{out}.part belongs to a stopped export of other ids or from another service. Run that one again to "
+                "continue it, choose another --out, or start over with --restart"
+            )
+
+
+def _refuse_foreign(*own: Path | None, failed: Path, overwrite: bool) -> None:
+    """Refuses to write over files that no stopped export has left."""
+    for path in own:
+        if path is not None and is_there(path) and path.stat().st_size:
+            raise Failed(f"{named(path)} is not of a stopped export: move it away, or choose another --out")
+    if not is_there(failed) or not failed.stat().st_size:
+        return
+    with open(failed, "rb") as file:
+        if file.read(len(FAILED_HEADER)) != FAILED_HEADER:
+            raise Failed(f"{named(failed)} is not the list of an export: move it away, or choose another --out")
+    if not overwrite:
+        raise Failed(f"{named(failed)} exists; choose another --out, or replace it with --overwrite")
+
+
+class _Own:
+    """A file that is written in its place."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._length = 0
-        self._held: list[bytes] = []
-        self.held_back = 0
-        self._file = open(path, "r+b" if path.exists() else "w+b", buffering=0)
+        self._file = open_own(path)
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
 
     def cut(self, length: int) -> None:
         """Truncates the file to this length."""
-        if os.fstat(self._file.fileno()).st_size < length:
-            raise Failed(f"{self.path} is shorter than the last run left it; start over with --restart")
+        if self.size < length:
+            raise Failed(f"{named(self.path)} is shorter than the last run left it; start over with --restart")
         self._file.truncate(length)
-        self._file.seek(length)
-        self._length = length
 
     def lock(self) -> bool:
         """Keeps other processes away for as long as the file is open; returns False if one of them was first."""
@@ -176,23 +269,16 @@ class _Appender:
             pass  # The file system has no locks.
         return True
 
-    def write(self, line: str) -> int:
-        """Adds a line, and returns the new length of the file."""
-        data = line.encode()
-        self._held.append(data)
-        self.held_back += len(data)
-        self._length += len(data)
-        return self._length
-
-    def flush(self) -> None:
-        """Puts the added lines on disk."""
-        if not self._held:
-            return
-        rest = memoryview(b"".join(self._held))
+    def write(self, data: bytes, at: int) -> int:
+        """Writes from this place on, and returns where that ends."""
+        self._file.seek(at)
+        rest = memoryview(data)
         while rest:
             rest = rest[self._file.write(rest) :]
-        self._held.clear()
-        self.held_back = 0
+        return at + len(data)
+
+    def sync(self) -> None:
+        """Puts the file on disk."""
         os.fsync(self._file.fileno())
 
     @property
@@ -203,14 +289,8 @@ class _Appender:
         self._file.close()
 
 
-def _write_whole(path: Path, text: str) -> None:
-    """Writes a file so that either the old or the new one exists, whenever the machine stops."""
-    new = path.with_name(path.name + ".new")
-    with open(new, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(new, path)
+def _line(value: dict[str, Any]) -> bytes:
+    return json.dumps(value).encode() + b"\n"
 
 
 def _fingerprint(ids: list[str]) -> str:

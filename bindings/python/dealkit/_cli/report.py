@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-import os
+from argparse import Namespace
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import NamedTuple
 
 from dealkit._cli.columns import Mistake
-from dealkit._cli.exits import Failed
-from dealkit._cli.flat import csv_line, header_line
-from dealkit._cli.screen import bold, safe, say, table
-from dealkit._cli.table_file import DELIMITERS, letters, read_table, refuse_no_folder
+from dealkit._cli.exits import UNWRITABLE, Failed
+from dealkit._cli.files import is_there, named, replacing
+from dealkit._cli.screen import bold, say, table
+from dealkit._cli.table_file import (
+    DELIMITERS,
+    Table,
+    as_it_was,
+    csv_line,
+    harmless,
+    header_line,
+    letters,
+    listed,
+    read_table,
+)
 
 _MOST_SHOWN = 3
 """How many rows, or ranges of rows, are shown on the screen for one item; the file has them all."""
@@ -121,18 +131,29 @@ class Entry(NamedTuple):
     agent_id: str
 
 
-def read(path: Path, encoding: str | None = None, delimiter: str | None = None) -> list[Entry]:
+def read(path: Path, options: Namespace | None = None) -> list[Entry]:
     """The rows of a report, or of another table with the columns `key` and `agent_id`."""
-    found = read_table(path, encoding, delimiter)
+    return _entries(path, read_table(path, options))
+
+
+def _entries(path: Path, found: Table) -> list[Entry]:
     at = {letters(name): place for place, name in enumerate(found.header)}
     if "key" not in at or "agentid" not in at:
-        names = ", ".join(safe(name) or "(no name)" for name in found.header)
-        raise Failed(f"{path} must have the columns key and agent_id, like the report of an import; it has {names}")
+        raise Failed(
+            f"{named(path)} must have the columns key and agent_id, like the report of an import; it has "
+            f"{listed(found.header)}"
+        )
     places = at["key"], at["agentid"]
+    # Another table has the keys as they are.
+    text = as_it_was if _is_report(found) else str
     return [
-        Entry(row.number, *(row.cells[place] if place < len(row.cells) else "" for place in places))
+        Entry(row.number, *(text(row.cells[place]) if place < len(row.cells) else "" for place in places))
         for row in found.rows
     ]
+
+
+def _is_report(found: Table) -> bool:
+    return tuple(found.header) == _HEADER
 
 
 class Report:
@@ -148,31 +169,32 @@ class Report:
         self._delimiter = delimiter if delimiter in DELIMITERS else ","
         # What somebody has filled in is kept until the row is sent again.
         self._filled_in = {}
-        if path.exists():
+        if is_there(path) and path.stat().st_size:
             try:
-                self._filled_in = {entry.key: entry.agent_id for entry in read(path) if entry.agent_id}
+                found = read_table(path)
             except Failed as failed:
-                raise Failed(
-                    f"{path} exists and is not a report of an import, so the report of this one cannot replace it: "
-                    f"{failed}. Name another file with --report"
-                ) from None
-        refuse_no_folder(path)
-        self._new = path.with_name(path.name + ".new")
+                raise self._is_foreign(str(failed)) from None
+            if not _is_report(found):
+                raise self._is_foreign(f"its columns are {listed(found.header)}")
+            self._filled_in = {entry.key: entry.agent_id for entry in _entries(path, found) if entry.agent_id}
+
+    def _is_foreign(self, why: str) -> Failed:
+        return Failed(
+            f"{named(self.path)} exists and is not a report of an import, so the report of this one cannot replace it: "
+            f"{why}. Name another file with --report"
+        )
 
     def write(self, results: Iterable[Result]) -> None:
         """Writes the file as a whole or not at all."""
-        with _private(self._new) as file:
-            file.write(header_line(_HEADER, self._delimiter))
-            for one in sorted(results):
-                agent_id = one.agent_id
-                if one.was_earlier and one.came_to in ("unknown", "rejected"):
-                    agent_id = agent_id or self._filled_in.get(one.key, "")
-                earlier = "yes" if one.was_earlier else ""
-                cells = [str(one.row), one.key, one.came_to, agent_id, one.status, one.message, earlier]
-                file.write(csv_line(cells, self._delimiter))
-        os.replace(self._new, self.path)
-
-
-def _private(path: Path) -> TextIO:
-    """A new file that only its owner can read: it has keys, which may be e-mail addresses."""
-    return open(path, "w", encoding="utf-8", newline="", opener=lambda name, flags: os.open(name, flags, 0o600))
+        try:
+            with replacing(self.path) as file:
+                file.write(header_line(_HEADER, self._delimiter))
+                for one in sorted(results):
+                    agent_id = one.agent_id
+                    if one.was_earlier and one.came_to in ("unknown", "rejected"):
+                        agent_id = agent_id or self._filled_in.get(one.key, "")
+                    earlier = "yes" if one.was_earlier else ""
+                    cells = [str(one.row), one.key, one.came_to, agent_id, one.status, one.message, earlier]
+                    file.write(csv_line(map(harmless, cells), self._delimiter))
+        except OSError as error:
+            raise Failed(f"{named(self.path)} cannot be written: {error.strerror}", UNWRITABLE) from error

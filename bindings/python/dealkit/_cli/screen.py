@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -23,7 +24,8 @@ def say(text: str = "") -> None:
 def tell(text: str) -> None:
     """One or more lines besides the result, after the output so far, even if both go to the same file."""
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except OSError:
         pass  # The next write, or the end of the command, reports it.
     # A program without a console has no standard error.
@@ -36,12 +38,22 @@ def safe(text: str) -> str:
     return "".join(_escape(letter) if _is_hostile(letter) else letter for letter in text)
 
 
+def json_safe(text: str) -> str:
+    """JSON, with the same characters as the escapes of JSON: it is still the same document."""
+    # Outside of strings, only line breaks and spaces could be meant.
+    return "".join(_json_escape(letter) if letter != "\n" and _is_hostile(letter) else letter for letter in text)
+
+
 def _is_hostile(letter: str) -> bool:
     return letter in _TURNING or unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
 
 
 def _escape(letter: str) -> str:
     return letter.encode("unicode_escape").decode("ascii")
+
+
+def _json_escape(letter: str) -> str:
+    return json.dumps(letter)[1:-1] if ord(letter) != 0x7F else "\\u007f"
 
 
 def width(text: str) -> int:

@@ -8,12 +8,9 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
-from dealkit import _native
+from dealkit import Deal, fields
+from dealkit._cli.json_text import json_text
 from dealkit._cli.screen import bold, padded, safe, table, width
-from dealkit._core.failure import unwrap
-from dealkit._core.plain import plain
-from dealkit._models.classes import Deal
-from dealkit._models.fields import fields
 
 _INDENT = "  "
 
@@ -82,7 +79,7 @@ def _parts(model: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_plain(value: Any) -> bool:
-    return not isinstance(value, tuple | Mapping) and not hasattr(value, "__dealkit_fields__")
+    return not isinstance(value, tuple | Mapping) and not hasattr(value, "to_json")
 
 
 def _label(name: str) -> str:
@@ -111,15 +108,10 @@ def _text(value: Any) -> str:
             return f"{value:,f}"
         case str():
             return safe(value)
-    return safe(_json(value))
+    return safe(json_text(value))
 
 
 def _day(day: date) -> str:
     # Not strftime's month name, which depends on the machine's locale.
     months = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
     return f"{day.day} {months[day.month - 1]} {day.year:04}"
-
-
-def _json(value: Any) -> str:
-    """An undocumented value, as JSON with all its digits."""
-    return unwrap(_native.json_text("value", plain(value)))
