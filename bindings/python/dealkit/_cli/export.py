@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import Namespace
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from dealkit import (
     APIConnectionError,
@@ -74,21 +73,32 @@ def _retrieve(client: Client, ids: list[str], part: Part, form: Form, concurrenc
     # Consecutive failures that no single deal is to blame for. They are recorded once anything else comes.
     in_a_row: list[DealkitError] = []
     has_service = part.at.done > 0
-    left = iter(ids[part.at.done :])
-    deals = form.retrieve(client, ids[part.at.done :], concurrency)
+    left = ids[part.at.done :]
+    asked = iter(left)
 
-    def add(come: list[Any | DealkitError]) -> None:
-        for deal in come:
-            one = _came(next(left), deal, form)
-            part.add(one)
-            progress.advance(failed=bool(one.failed))
+    def add(come: list[DealkitError]) -> None:
+        for error in come:
+            part.add(_failed(next(asked), error))
+            progress.advance(failed=True)
 
     try:
-        with deals as each:
-            for deal in each:
-                if isinstance(deal, AuthenticationError):
+        with form.retrieve(client, left, concurrency) as deals:
+            for deal in deals:
+                if not isinstance(deal, DealkitError):
+                    has_service = True
+                    add(in_a_row)
+                    in_a_row.clear()
+                    id = next(asked)
+                    try:
+                        part.add(Came(id, form.line(deal)))
+                    except DealkitError as error:
+                        part.add(_failed(id, error))
+                        progress.advance(failed=True)
+                    else:
+                        progress.advance()
+                elif isinstance(deal, AuthenticationError):
                     raise deal
-                if isinstance(deal, DealkitError) and _is_of_service(deal):
+                elif _is_of_service(deal):
                     in_a_row.append(deal)
                     if len(in_a_row) >= max(_IN_A_ROW, 2 * concurrency):
                         tell(f"{len(in_a_row)} calls in a row have failed; stopped after the last of them")
@@ -99,20 +109,15 @@ def _retrieve(client: Client, ids: list[str], part: Part, form: Form, concurrenc
                     in_a_row.clear()
         if in_a_row and not has_service:
             raise in_a_row[0]
-        add([*in_a_row])
+        add(in_a_row)
     finally:
         progress.end()
 
 
-def _came(id: str, deal: Any | DealkitError, form: Form) -> Came:
-    """A deal as a line, or why there is none."""
-    try:
-        if isinstance(deal, DealkitError):
-            raise deal
-        return Came(id, form.line(deal))
-    except DealkitError as error:
-        status = str(error.status_code) if isinstance(error, APIStatusError) else ""
-        return Came(id, b"", failed_line([id, error.kind, status, error.outcome, in_words(error)]))
+def _failed(id: str, error: DealkitError) -> Came:
+    """Why there is no deal."""
+    status = str(error.status_code) if isinstance(error, APIStatusError) else ""
+    return Came(id, b"", failed_line([id, error.kind, status, error.outcome, in_words(error)]))
 
 
 def _is_of_service(error: DealkitError) -> bool:

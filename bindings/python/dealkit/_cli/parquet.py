@@ -32,7 +32,7 @@ Parquet files are written with pyarrow, which is not installed here. Install it:
   pip install 'dealkit[parquet]'
 or export to .ndjson or .csv, which need no other package"""
 
-_LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")
+_SPACES = bytes.maketrans(b"\r\n", b"  ")
 
 
 class Parquet(Form):
@@ -60,11 +60,13 @@ class Parquet(Form):
         return client.with_raw_response.deals.retrieve_many(ids, concurrency=concurrency, on_error="return")
 
     def line(self, deal: RawResponse[Any]) -> bytes:
-        # The line breaks of a JSON document are between its values.
-        line = deal.body.translate(_LINE_BREAKS) + b"\n"
-        if line.isspace():
+        body = deal.body
+        if b"\n" in body or b"\r" in body:
+            # In JSON, they are between values.
+            body = body.translate(_SPACES)
+        if not body or body.isspace():
             deal.parse()
-        return line
+        return body + b"\n"
 
     def begin(self, lines: Path, length: int) -> None:
         assert self.own_file is not None
@@ -99,7 +101,7 @@ class Parquet(Form):
     def _write(self) -> None:
         tables, self._tables, self._rows = self._tables, [], 0
         if tables:
-            self._writer.write_table(self._pyarrow.concat_tables(tables).combine_chunks())
+            self._writer.write_table(self._pyarrow.concat_tables(tables))
 
     def finish(self, lines: Path) -> None:
         assert self._file is not None and self.own_file is not None
