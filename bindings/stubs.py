@@ -277,7 +277,7 @@ class Many:
 
     @property
     def has_stopped(self) -> bool:
-        """Whether an input was not sent because the service refuses the key, so that there is no use in pushing more."""
+        """Whether further inputs would only be refused, so that none should be pushed."""
 
     @property
     def in_flight(self) -> int:

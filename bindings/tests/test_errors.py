@@ -122,7 +122,9 @@ def test_the_kind_of_errors_that_are_not_of_a_response(client: Client) -> None:
         dealkit.Deal.from_json("{}")
     found = [caught.value.kind for caught in (refused, misconfigured, unreadable)]
     assert found == ["validation", "config", "decode"]
-    assert [error.kind for error in (connection_error(), connection_error(sent=True), timeout_error(), throttled_error())] == [
+    assert [
+        error.kind for error in (connection_error(), connection_error(sent=True), timeout_error(), throttled_error())
+    ] == [
         "connect",
         "interrupted",
         "timeout",

@@ -10,7 +10,7 @@ use crate::http::connect::tls;
 use crate::{
     calls::{
         agents::Agents,
-        call::Call,
+        call::{Async, Call},
         deals::Deals,
         response::RawResponse,
         service::{Propagate, Service, more_than_zero},
@@ -91,12 +91,20 @@ impl Client {
 
     /// Calls on agents.
     pub fn agents(&self) -> Agents {
-        Agents::new(Arc::clone(&self.service))
+        let service = Arc::clone(&self.service);
+        Agents {
+            service,
+            mode: Async,
+        }
     }
 
     /// Calls on deals.
     pub fn deals(&self) -> Deals {
-        Deals::new(Arc::clone(&self.service))
+        let service = Arc::clone(&self.service);
+        Deals {
+            service,
+            mode: Async,
+        }
     }
 
     /// A call to an undocumented operation, with this client's key, limits and errors. The segments follow `/v1` and

@@ -164,19 +164,22 @@ pub use value::{
 
 #[cfg(feature = "client")]
 #[doc(hidden)]
-pub use bulk::create::Refusal;
+pub use bulk::many::Stop;
 #[cfg(feature = "client")]
 pub use {
     // Types of the `http` crate that are part of the public API.
     ::http::{HeaderMap, Method, StatusCode, Version},
     bulk::{
-        create::{CreateMany, CreateRow, CreateStream, Creation, CreationsInFlight},
-        retrieve::{InFlight, RetrieveMany, RetrieveStream, Retrieved},
+        create::{CreateMany, CreateStream, Creates},
+        many::{Bulk, BulkStream, InFlight, Work},
+        retrieve::{RetrieveMany, RetrieveStream, Retrieved, Retrieves},
+        row::{CreateRow, Creation},
     },
     calls::{
         agents::Agents,
-        call::{Call, CallDescription, CallWithResponse},
+        call::{Async, Call, CallDescription, CallWithResponse},
         deals::Deals,
+        options::CallOptions,
         response::{RawResponse, Response},
     },
     client::{BASE_URL_VARIABLE, Client, ClientBuilder, SERVICE_KEY_VARIABLE},

@@ -1584,7 +1584,7 @@ def violation_texts(pointer: str, code: str, detail: str) -> tuple[str, str]:
     """A violation's pointer and the violation itself, as texts show them."""
 
 def made_error(kind: str, settings: dict[str, Any]) -> tuple[Failure] | Failure:
-    """Makes an error of this kind: `status`, `timeout`, `connect`, `interrupted`, or `deal` or `agent` for a body that
+    """Makes an error of this kind: `status`, `timeout`, `throttled`, `connect`, `interrupted`, or `deal` or `agent` for a body that
     cannot be read as one. It is returned in a tuple, since a bare failure stands for a wrong argument."""
 
 def prepare(decimal: type[Decimal], context: Context, roles: dict[str, Role], gc: object) -> None:
@@ -1746,7 +1746,7 @@ class Many:
 
     @property
     def has_stopped(self) -> bool:
-        """Whether an input was not sent because the service refuses the key, so that there is no use in pushing more."""
+        """Whether further inputs would only be refused, so that none should be pushed."""
 
     @property
     def in_flight(self) -> int:

@@ -15,7 +15,7 @@ use std::{
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use dealkit::{
-    Error, InFlight, RawResponse, Retrieved,
+    Error, InFlight, RawResponse, Retrieved, Retrieves,
     arrow::{DealBatchBuilder, FailureBatchBuilder},
 };
 use futures_util::future::{AbortHandle, abortable};
@@ -24,7 +24,10 @@ use tokio::{runtime::Builder, sync::Notify};
 
 use crate::{
     arrow::table::{Table, decimals, stream_capsule},
-    bulk::unsent_ids::{Tell, UnsentIds},
+    bulk::{
+        many::none_in_flight,
+        unsent_ids::{Tell, UnsentIds},
+    },
     calls::{awaited::Awaited, call::Options, pending::Mailbox, runtime, watch::Watch},
     python::{
         arguments::text,
@@ -168,17 +171,8 @@ impl DealStream {
         options: Option<&Options>,
         settings: &Settings,
     ) -> Outcome<Self> {
-        let mut many = client
-            .deals()
-            .retrieve_many(iter::empty::<String>())
-            .raw_responses();
-        if !settings.ordered {
-            many = many.as_completed();
-        }
-        if let Some(options) = options {
-            many = options.on_retrieve_many(many);
-        }
-        let (_, in_flight) = many.into_parts();
+        let many = client.deals().retrieve_many(iter::empty::<String>());
+        let in_flight = none_in_flight(many.raw_responses(), settings.ordered, options);
         let builder = DealBatchBuilder::new(decimals(settings.scale)?);
         let schema = Arc::clone(builder.schema());
         let background = runtime::background()?;
@@ -269,7 +263,7 @@ fn on_own_thread(work: impl Future + Send + 'static) -> io::Result<()> {
 /// Retrieves the deals whose identifiers are pushed, and reads them into batches, until there are no more or one has
 /// failed.
 async fn retrieve(
-    mut in_flight: InFlight<RawResponse>,
+    mut in_flight: InFlight<Retrieves<RawResponse>>,
     mut deals: DealBatchBuilder,
     mut ending: Ending,
 ) {
@@ -309,7 +303,11 @@ fn has_all(shared: &Shared) -> bool {
 }
 
 /// Sends as many as there is room for; returns whether more identifiers are newly wanted, since few are left to send.
-fn send(shared: &Shared, in_flight: &mut InFlight<RawResponse>, in_batch: usize) -> bool {
+fn send(
+    shared: &Shared,
+    in_flight: &mut InFlight<Retrieves<RawResponse>>,
+    in_batch: usize,
+) -> bool {
     let Plan {
         concurrency,
         batch_size,

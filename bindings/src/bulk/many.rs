@@ -17,10 +17,9 @@ use std::{
 
 use bytes::Bytes;
 use dealkit::{
-    CreateRow, Creation, Error, LedgerError, Refusal, Retrieved, ValidationError, Violation,
-    ViolationCode,
+    Bulk, CreateRow, Creation, Error, InFlight, LedgerError, RawResponse, Retrieved, Stop,
+    ValidationError, Violation, ViolationCode, Work,
 };
-use futures_util::{Stream, StreamExt as _};
 use pyo3::{prelude::*, types::PyList};
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
@@ -60,8 +59,7 @@ pub(crate) struct Many {
     process: u32,
     read_as: ReadAs,
     raw: bool,
-    /// For creates: whether the service refuses the key.
-    refusal: Arc<Refusal>,
+    stop: Stop,
 }
 
 /// The channel to the background thread.
@@ -93,8 +91,8 @@ struct Record {
     error: Option<LedgerError>,
 }
 
-impl From<Retrieved<dealkit::RawResponse>> for Item {
-    fn from(retrieved: Retrieved<dealkit::RawResponse>) -> Self {
+impl From<Retrieved<RawResponse>> for Item {
+    fn from(retrieved: Retrieved<RawResponse>) -> Self {
         Self {
             index: retrieved.index,
             id: Some(retrieved.id),
@@ -104,8 +102,8 @@ impl From<Retrieved<dealkit::RawResponse>> for Item {
     }
 }
 
-impl From<Creation<dealkit::RawResponse>> for Item {
-    fn from(creation: Creation<dealkit::RawResponse>) -> Self {
+impl From<Creation<RawResponse>> for Item {
+    fn from(creation: Creation<RawResponse>) -> Self {
         let agent_id = creation.recorded_agent_id().map(ToString::to_string);
         let has_record = creation.recorded || creation.ledger_error.is_some();
         Self {
@@ -132,51 +130,6 @@ impl Record {
     }
 }
 
-/// Calls in flight, as the core has them.
-trait Calls: Stream<Item: Into<Item>> + Unpin + Send + 'static {
-    /// The input that is pushed.
-    type Input: Send + 'static;
-
-    fn push(&mut self, input: Self::Input, told: Told);
-
-    fn is_empty(&self) -> bool;
-
-    /// What is known about the calls that nobody waits for any longer.
-    fn given_up(&mut self) -> Vec<Self::Item>;
-}
-
-impl Calls for dealkit::InFlight<dealkit::RawResponse> {
-    type Input = String;
-
-    fn push(&mut self, id: String, told: Told) {
-        self.push_with(id, |call| told.send(call));
-    }
-
-    fn is_empty(&self) -> bool {
-        self.is_empty()
-    }
-
-    fn given_up(&mut self) -> Vec<Self::Item> {
-        Vec::new()
-    }
-}
-
-impl Calls for dealkit::CreationsInFlight<dealkit::RawResponse> {
-    type Input = CreateRow;
-
-    fn push(&mut self, row: CreateRow, told: Told) {
-        self.push_with(row, |call| told.send(call));
-    }
-
-    fn is_empty(&self) -> bool {
-        self.is_empty()
-    }
-
-    fn given_up(&mut self) -> Vec<Self::Item> {
-        self.cancel()
-    }
-}
-
 /// Where results wait for the caller.
 struct Buffer {
     /// Notified when a result has come, or no more will.
@@ -200,8 +153,8 @@ impl State {
 }
 
 /// Calls in flight, and the guard that reports their end: once they are gone and their ledger is closed.
-struct Job<C> {
-    calls: C,
+struct Job<W: Work> {
+    calls: InFlight<W>,
     end: End,
 }
 
@@ -224,15 +177,8 @@ impl Many {
         raw: bool,
     ) -> Outcome<Self> {
         let many = client.deals().retrieve_many(iter::empty::<String>());
-        let mut many = many.raw_responses();
-        if !ordered {
-            many = many.as_completed();
-        }
-        if let Some(options) = options {
-            many = options.on_retrieve_many(many);
-        }
-        let (calls, inputs) = (many.into_parts().1, Inputs::Ids);
-        Self::start(calls, inputs, ReadAs::Deal, raw, Arc::default())
+        let calls = none_in_flight(many.raw_responses(), ordered, options);
+        Self::start(calls, Inputs::Ids, ReadAs::Deal, raw)
     }
 
     /// Begins to create agents, with none in flight.
@@ -250,25 +196,17 @@ impl Many {
                 many = many.resend_unknown();
             }
         }
-        let mut many = many.raw_responses();
-        if !ordered {
-            many = many.as_completed();
-        }
-        if let Some(options) = options {
-            many = options.on_create_many(many);
-        }
-        let (calls, inputs) = (many.into_parts().1, Inputs::Rows);
-        let refusal = Arc::clone(calls.refusal());
-        Self::start(calls, inputs, ReadAs::Agent, raw, refusal)
+        let calls = none_in_flight(many.raw_responses(), ordered, options);
+        Self::start(calls, Inputs::Rows, ReadAs::Agent, raw)
     }
 
-    fn start<C: Calls>(
-        calls: C,
-        inputs: fn(Way<C::Input>) -> Inputs,
+    fn start<W: Work<Value = RawResponse, Item: Into<Item>>>(
+        calls: InFlight<W>,
+        inputs: fn(Way<W::Input>) -> Inputs,
         read_as: ReadAs,
         raw: bool,
-        refusal: Arc<Refusal>,
     ) -> Outcome<Self> {
+        let stop = calls.stop();
         let runtime = runtime::background()?;
         let buffer = Arc::new(Buffer {
             state: Awaited::new(State::default(), runtime.clone()),
@@ -289,7 +227,7 @@ impl Many {
             process: process::id(),
             read_as,
             raw,
-            refusal,
+            stop,
         })
     }
 
@@ -384,8 +322,26 @@ fn row(call: Option<&Call>) -> CreateRow {
     })
 }
 
+/// The queue of many calls, in the order in which they are pushed or as they are completed.
+pub(super) fn none_in_flight<I, W: Work>(
+    mut many: Bulk<I, W>,
+    ordered: bool,
+    options: Option<&Options>,
+) -> InFlight<W> {
+    if !ordered {
+        many = many.as_completed();
+    }
+    if let Some(Options(options)) = options {
+        many = many.options(options.clone());
+    }
+    many.into_parts().1
+}
+
 /// Makes the calls that are pushed, until nobody can push any more.
-async fn make<C: Calls>(mut job: Job<C>, mut pushed: UnboundedReceiver<Vec<(C::Input, Told)>>) {
+async fn make<W: Work<Value = RawResponse, Item: Into<Item>>>(
+    mut job: Job<W>,
+    mut pushed: UnboundedReceiver<Vec<(W::Input, Told)>>,
+) {
     let Job { calls, end } = &mut job;
     let buffer = &end.0;
     let mut has_news = false;
@@ -395,7 +351,7 @@ async fn make<C: Calls>(mut job: Job<C>, mut pushed: UnboundedReceiver<Vec<(C::I
             biased;
             inputs = pushed.recv() => match inputs {
                 Some(inputs) => for (input, told) in inputs {
-                    calls.push(input, told);
+                    calls.push_with(input, |call| told.send(call));
                 },
                 None => break,
             },
@@ -410,7 +366,7 @@ async fn make<C: Calls>(mut job: Job<C>, mut pushed: UnboundedReceiver<Vec<(C::I
             }
         }
     }
-    let left = calls.given_up().into_iter().map(Into::into);
+    let left = calls.cancel().into_iter().map(Into::into);
     buffer.state.lock().items.extend(left);
 }
 
@@ -464,10 +420,10 @@ impl Many {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Whether an input was not sent because the service refuses the key, so that there is no use in pushing more.
+    /// Whether further inputs would only be refused, so that none should be pushed.
     #[getter]
     fn has_stopped(&self) -> bool {
-        self.refusal.has_stopped()
+        self.stop.is_set()
     }
 
     /// Takes out the results that have come, each as (index, identifier or key or None, value or failure, record or

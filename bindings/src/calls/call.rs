@@ -1,9 +1,7 @@
 //! The calls that can be made: each knows how to make its request and how to read its response.
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use dealkit::{CreateMany, Json, Method, RawResponse, RetrieveMany, RetryPolicy, ValidationError};
+use dealkit::{CallOptions, Json, Method, RawResponse, RetryPolicy, ValidationError};
 use pyo3::{
     prelude::*,
     types::{PyDict, PyList, PyTuple},
@@ -64,82 +62,34 @@ impl Call {
         client: &dealkit::Client,
         options: Option<&Options>,
     ) -> dealkit::Call<RawResponse> {
-        let mut call = (self.make)(client);
-        let Some(options) = options else {
-            return call;
-        };
-        if let Some(timeout) = options.timeout {
-            call = call.timeout(timeout);
+        let call = (self.make)(client);
+        match options {
+            Some(options) => call.options(options.0.clone()),
+            None => call,
         }
-        if let Some(policy) = options.retry() {
-            call = call.retry(policy);
-        }
-        for (name, value) in &options.headers {
-            call = call.header(name, value);
-        }
-        call
     }
 }
 
 /// The options of a call, which override the client's own.
 #[pyclass(frozen, module = "dealkit._native")]
-pub(crate) struct Options {
-    timeout: Option<Duration>,
-    max_retries: Option<u32>,
-    headers: Vec<(String, String)>,
-}
-
-impl Options {
-    /// Many retrievals with these options.
-    pub(crate) fn on_retrieve_many<I, T: 'static>(
-        &self,
-        mut many: RetrieveMany<I, T>,
-    ) -> RetrieveMany<I, T> {
-        if let Some(timeout) = self.timeout {
-            many = many.timeout(timeout);
-        }
-        if let Some(policy) = self.retry() {
-            many = many.retry(policy);
-        }
-        for (name, value) in &self.headers {
-            many = many.header(name, value);
-        }
-        many
-    }
-
-    /// Many creates with these options.
-    pub(crate) fn on_create_many<I, T: 'static>(
-        &self,
-        mut many: CreateMany<I, T>,
-    ) -> CreateMany<I, T> {
-        if let Some(timeout) = self.timeout {
-            many = many.timeout(timeout);
-        }
-        if let Some(policy) = self.retry() {
-            many = many.retry(policy);
-        }
-        for (name, value) in &self.headers {
-            many = many.header(name, value);
-        }
-        many
-    }
-
-    fn retry(&self) -> Option<RetryPolicy> {
-        let retries = self.max_retries?;
-        Some(RetryPolicy::new().max_retries(retries))
-    }
-}
+pub(crate) struct Options(pub(crate) CallOptions);
 
 /// The options of a call, by name.
 #[pyfunction]
 pub(crate) fn call_options<'py>(settings: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
     entry(settings.py(), || {
         let settings = Settings(settings);
-        Ok(Options {
-            timeout: settings.duration("timeout")?,
-            max_retries: settings.number("max_retries", Expected::Count)?,
-            headers: settings.pairs("extra_headers")?,
-        })
+        let mut options = CallOptions::new();
+        if let Some(timeout) = settings.duration("timeout")? {
+            options = options.timeout(timeout);
+        }
+        if let Some(retries) = settings.number("max_retries", Expected::Count)? {
+            options = options.retry(RetryPolicy::new().max_retries(retries));
+        }
+        for (name, value) in settings.pairs("extra_headers")? {
+            options = options.header(name, value);
+        }
+        Ok(Options(options))
     })
 }
 

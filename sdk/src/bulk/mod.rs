@@ -1,6 +1,8 @@
 //! Many calls, a bounded number of them in flight.
 
 pub(crate) mod create;
+pub(crate) mod many;
 pub(crate) mod recorder;
 pub(crate) mod retrieve;
+pub(crate) mod row;
 pub(crate) mod window;

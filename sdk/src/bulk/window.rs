@@ -1,90 +1,13 @@
-//! Many calls, a bounded number at a time: those in flight, their order, and the source of further ones.
+//! The calls in flight, and the order in which their results are handed over.
 
 use std::{
     collections::BTreeMap,
-    fmt,
     future::Future,
-    num::NonZeroUsize,
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
 use futures_util::{Stream, StreamExt as _, stream::FuturesUnordered};
-
-use crate::{calls::service::CallOptions, http::retry::attempts::RetryPolicy};
-
-/// How the calls are made: the options that the builders of many calls have in common.
-pub(crate) struct Plan {
-    pub(crate) concurrency: NonZeroUsize,
-    pub(crate) as_completed: bool,
-    pub(crate) options: CallOptions,
-}
-
-impl Plan {
-    /// This many calls at a time, with results in the order in which they were asked for.
-    pub(crate) fn new(concurrency: usize) -> Self {
-        Self {
-            concurrency: at_least_one(concurrency),
-            as_completed: false,
-            options: CallOptions::default(),
-        }
-    }
-
-    pub(crate) fn concurrency(&mut self, concurrency: usize) {
-        self.concurrency = at_least_one(concurrency);
-    }
-
-    pub(crate) fn retry(&mut self, policy: RetryPolicy) {
-        self.options.retry = Some(policy);
-    }
-}
-
-fn at_least_one(concurrency: usize) -> NonZeroUsize {
-    NonZeroUsize::new(concurrency).unwrap_or(NonZeroUsize::MIN)
-}
-
-/// The items yet to be asked for, taken only while there is room for them.
-pub(crate) struct Source<I> {
-    /// `None` once the iterator has ended, so that it is not called again.
-    items: Option<I>,
-    concurrency: NonZeroUsize,
-}
-
-impl<I: Iterator> Source<I> {
-    pub(crate) fn new(items: I, concurrency: NonZeroUsize) -> Self {
-        Self {
-            items: Some(items),
-            concurrency,
-        }
-    }
-
-    /// The next item, if there is one and there is room for it beside those in flight.
-    pub(crate) fn next(&mut self, in_flight: usize) -> Option<I::Item> {
-        if in_flight >= self.concurrency.get() {
-            return None;
-        }
-        let next = self.items.as_mut()?.next();
-        if next.is_none() {
-            self.items = None;
-        }
-        next
-    }
-}
-
-impl<I> Source<I> {
-    /// Yields no more items from now on.
-    pub(crate) fn end(&mut self) {
-        self.items = None;
-    }
-}
-
-impl<I> fmt::Debug for Source<I> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Source")
-            .field("has_ended", &self.items.is_none())
-            .finish_non_exhaustive()
-    }
-}
 
 /// The calls in flight: a stream of their results, which ends whenever nothing is in flight and resumes after the
 /// next `push`.
@@ -104,11 +27,11 @@ struct Order<T> {
 }
 
 impl<F: Future + Unpin> Window<F> {
-    pub(crate) fn new(as_completed: bool) -> Self {
+    pub(crate) fn new(is_ordered: bool) -> Self {
         Self {
             pushed: 0,
             in_flight: FuturesUnordered::new(),
-            order: (!as_completed).then(|| Order {
+            order: is_ordered.then(|| Order {
                 next: 0,
                 early: BTreeMap::new(),
             }),
@@ -127,17 +50,17 @@ impl<F: Future + Unpin> Window<F> {
     }
 
     /// Empties the window: returns what has arrived and what is in flight, in the order in which they were pushed.
-    pub(crate) fn empty(&mut self) -> Vec<Taken<F>> {
+    pub(crate) fn empty(&mut self) -> Vec<Left<F>> {
         let early = self.order.as_mut().map(|order| {
             order.next = self.pushed;
             std::mem::take(&mut order.early)
         });
-        let came = early.into_iter().flatten();
-        let came = came.map(|(index, output)| (index, Taken::Came(output)));
+        let results = early.into_iter().flatten();
+        let results = results.map(|(index, output)| (index, Left::Result(output)));
         let in_flight = std::mem::take(&mut self.in_flight).into_iter();
-        let in_flight = in_flight.map(|Numbered { index, call }| (index, Taken::InFlight(call)));
-        let taken: BTreeMap<_, _> = came.chain(in_flight).collect();
-        taken.into_values().collect()
+        let in_flight = in_flight.map(|Numbered { index, call }| (index, Left::InFlight(call)));
+        let left: BTreeMap<_, _> = results.chain(in_flight).collect();
+        left.into_values().collect()
     }
 }
 
@@ -149,9 +72,9 @@ impl<F: Future> Window<F> {
     }
 }
 
-/// A call that was taken out of a window.
-pub(crate) enum Taken<F: Future> {
-    Came(F::Output),
+/// What is left of a call when a window is emptied.
+pub(crate) enum Left<F: Future> {
+    Result(F::Output),
     InFlight(F),
 }
 

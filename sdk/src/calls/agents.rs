@@ -6,8 +6,10 @@ use bytes::Bytes;
 use http::Method;
 
 use crate::{
-    bulk::create::{CreateMany, CreateRow},
-    calls::{call::Call, service::Service},
+    calls::{
+        call::{Async, Call},
+        service::Service,
+    },
     contract::wire,
     error::call::{Error, Operation},
     model::{Agent, CreateAgent},
@@ -16,15 +18,22 @@ use crate::{
 
 /// Calls on agents; see [`Client::agents`](crate::Client::agents).
 #[derive(Clone)]
-pub struct Agents {
-    service: Arc<Service>,
+pub struct Agents<M = Async> {
+    pub(crate) service: Arc<Service>,
+    pub(crate) mode: M,
 }
 
-impl Agents {
-    pub(crate) fn new(service: Arc<Service>) -> Self {
-        Self { service }
+impl<M> Agents<M> {
+    /// The same calls, to be awaited.
+    pub(crate) fn awaited(&self) -> Agents {
+        Agents {
+            service: Arc::clone(&self.service),
+            mode: Async,
+        }
     }
+}
 
+impl<M: Clone> Agents<M> {
     /// Creates an agent (specification, "Create agent").
     ///
     #[doc = include_str!("create_outcomes.md")]
@@ -46,32 +55,20 @@ impl Agents {
     ///
     /// # Errors
     /// See [`Error`](crate::Error).
-    pub fn create(&self, request: CreateAgent) -> Call<Agent> {
+    pub fn create(&self, request: CreateAgent) -> Call<Agent, M> {
         self.create_json(request.to_json())
-    }
-
-    /// Creates many agents, some at a time, as a stream; see [`CreateMany`].
-    pub fn create_many<I>(&self, rows: I) -> CreateMany<I::IntoIter>
-    where
-        I: IntoIterator,
-        I::Item: Into<CreateRow>,
-    {
-        let agents = self.clone();
-        CreateMany::new(rows.into_iter(), &self.service.base_url, move |body| {
-            agents.create_written(body)
-        })
     }
 
     /// Creates an agent from a body that is sent as it is: no rule is checked. For requests that
     /// [`CreateAgent`] cannot express, and for services that accept more than the rules allow.
-    pub fn create_json(&self, body: Json) -> Call<Agent> {
+    pub fn create_json(&self, body: Json) -> Call<Agent, M> {
         self.create_written(body.into_text().into())
     }
 
     /// Like [`create_json`](Self::create_json), but takes the text of a JSON value: for bindings, which write it
     /// themselves.
     #[doc(hidden)]
-    pub fn create_written(&self, body: Bytes) -> Call<Agent> {
+    pub fn create_written(&self, body: Bytes) -> Call<Agent, M> {
         let operation = Operation {
             method: Method::POST,
             template: wire::AGENTS_PATH.into(),
@@ -82,10 +79,11 @@ impl Agents {
                 .map_err(|error| Error::decode(error).with_response(response))
         })
         .with_body(body)
+        .in_mode(self.mode.clone())
     }
 }
 
-impl fmt::Debug for Agents {
+impl<M> fmt::Debug for Agents<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Agents").finish_non_exhaustive()
     }

@@ -16,8 +16,9 @@ use url::Url;
 
 use crate::{
     calls::{
+        options::CallOptions,
         response::{RawResponse, Response},
-        service::{BeforeSending, CallOptions, Service},
+        service::{BeforeSending, Service},
     },
     error::call::{Error, Operation},
     http::{
@@ -30,6 +31,10 @@ use crate::{
     },
     value::Json,
 };
+
+/// Calls that are awaited; those of the [blocking client](crate::blocking) are not.
+#[derive(Clone, Copy, Debug)]
+pub struct Async;
 
 /// A call that has not been made yet.
 ///
@@ -45,14 +50,22 @@ use crate::{
 /// println!("{} {:?}", response.status(), response.request_id());
 /// # Ok(()) }
 /// ```
+///
+/// `M` is how it is made: awaited, or by the [blocking client](crate::blocking::Client).
 #[must_use = "a call does nothing until it is awaited or sent"]
-pub struct Call<T> {
+pub struct Call<T, M = Async> {
+    request: PendingRequest,
+    read: Read<T>,
+    mode: M,
+}
+
+/// Everything about a call but how it is made and how its response is read.
+struct PendingRequest {
     service: Arc<Service>,
     operation: Operation,
     /// Errors in the call's parts are returned when it is sent: only `build()` fails on its own.
     parts: Result<Parts, Error>,
     options: CallOptions,
-    read: Read<T>,
     /// How far the call has come once it is sent.
     progress: Arc<CallProgress>,
     before_sending: Option<BeforeSending>,
@@ -64,7 +77,6 @@ type Read<T> = fn(HttpResponse, &Operation) -> Result<T, Error>;
 struct Parts {
     method: Method,
     url: Url,
-    headers: HeaderMap,
     /// The headers that propagate the caller's trace, instead of those that the client would send.
     trace: Option<HeaderMap>,
     body: Option<Bytes>,
@@ -95,75 +107,91 @@ impl<T> Call<T> {
             Ok(Parts {
                 method: operation.method.clone(),
                 url: service.url(&path)?,
-                headers: HeaderMap::new(),
                 trace: None,
                 body: None,
             })
         });
         Self {
-            service,
-            operation,
-            parts,
-            options: CallOptions::default(),
+            request: PendingRequest {
+                service,
+                operation,
+                parts,
+                options: CallOptions::default(),
+                progress: Arc::default(),
+                before_sending: None,
+            },
             read,
-            progress: Arc::default(),
-            before_sending: None,
+            mode: Async,
         }
     }
 
+    /// The same call, made in another way.
+    pub(crate) fn in_mode<M>(self, mode: M) -> Call<T, M> {
+        Call {
+            request: self.request,
+            read: self.read,
+            mode,
+        }
+    }
+}
+
+impl<T, M> Call<T, M> {
     /// Sends `body`, which is JSON.
     pub(crate) fn with_body(mut self, body: Bytes) -> Self {
-        if let Ok(parts) = &mut self.parts {
+        if let Ok(parts) = &mut self.request.parts {
             parts.body = Some(body);
         }
         self
     }
 
-    /// The maximum duration of the call, including all attempts, overriding the client's.
-    pub fn timeout(mut self, total: Duration) -> Self {
-        self.options.timeout = Some(total);
-        self
-    }
-
-    /// What is retried, overriding the client's policy.
-    pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.options.retry = Some(policy);
-        self
+    /// The same call, to be awaited, and how it was to be made.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn into_async(self) -> (Call<T>, M) {
+        let call = Call {
+            request: self.request,
+            read: self.read,
+            mode: Async,
+        };
+        (call, self.mode)
     }
 
     /// How far the call has come, for a caller that may give it up.
     pub(crate) fn progress(&self) -> Arc<CallProgress> {
-        Arc::clone(&self.progress)
+        Arc::clone(&self.request.progress)
     }
 
     /// Runs this before the first attempt, once that has its turn.
     pub(crate) fn before_sending(mut self, before_sending: BeforeSending) -> Self {
-        self.before_sending = Some(before_sending);
+        self.request.before_sending = Some(before_sending);
         self
     }
 
-    pub(crate) fn options(mut self, options: CallOptions) -> Self {
-        self.options = options;
+    /// Sets these options; those that are not among them stay as they are.
+    pub fn options(mut self, options: CallOptions) -> Self {
+        self.request.options = self.request.options.with(options);
         self
     }
 
-    /// Adds a header, replacing one of the same name that the client sends. The service key and the
-    /// headers that frame the message cannot be set. With a `Range`, a 206 is a success; with an
-    /// `Accept-Encoding`, so is a body in any content coding, which is left for you to decode.
-    pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
-        self.parts = self.parts.and_then(|mut parts| {
-            let (name, value) = extra_header(name.as_ref(), value.as_ref())?;
-            parts.headers.insert(name, value);
-            Ok(parts)
-        });
-        self
+    /// The maximum duration of the call, including all attempts, overriding the client's.
+    pub fn timeout(self, total: Duration) -> Self {
+        self.options(CallOptions::new().timeout(total))
+    }
+
+    /// What is retried, overriding the client's policy.
+    pub fn retry(self, policy: RetryPolicy) -> Self {
+        self.options(CallOptions::new().retry(policy))
+    }
+
+    /// Adds a header; see [`CallOptions::header`].
+    pub fn header(self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
+        self.options(CallOptions::new().header(name, value))
     }
 
     /// Sends these headers, such as `traceparent` and `tracestate`, instead of those that
     /// [`ClientBuilder::propagate`](crate::ClientBuilder::propagate) would write: for a caller that manages the call's
     /// span itself. If the call or the client already sets a header with one of these names, none of them is sent.
     pub fn propagate(mut self, headers: HeaderMap) -> Self {
-        if let Ok(parts) = &mut self.parts {
+        if let Ok(parts) = &mut self.request.parts {
             parts.trace = Some(headers);
         }
         self
@@ -179,10 +207,13 @@ impl<T> Call<T> {
     /// # Ok::<(), dealkit::Error>(())
     /// ```
     pub fn describe(&self) -> CallDescription {
-        let base = &self.service.base_url;
+        let PendingRequest {
+            operation, service, ..
+        } = &self.request;
+        let base = &service.base_url;
         CallDescription {
-            method: self.operation.method.clone(),
-            template: self.operation.template.clone().into_owned(),
+            method: operation.method.clone(),
+            template: operation.template.clone().into_owned(),
             server_address: base.host_str().unwrap_or_default().to_owned(),
             server_port: base.port_or_known_default().unwrap_or_default(),
         }
@@ -190,8 +221,18 @@ impl<T> Call<T> {
 
     /// Makes the call return the whole response: status, headers, attempts and raw body, in addition to
     /// the value.
-    pub fn with_response(self) -> CallWithResponse<T> {
+    pub fn with_response(self) -> CallWithResponse<T, M> {
         CallWithResponse { call: self }
+    }
+
+    /// Makes the call return the raw response, whose body is left for the caller to read with
+    /// [`RawResponse::json`].
+    pub fn raw_response(self) -> Call<RawResponse, M> {
+        Call {
+            request: self.request,
+            read: read_nothing,
+            mode: self.mode,
+        }
     }
 
     /// The exact request that would be sent, service key included (marked sensitive, so that `Debug`
@@ -209,8 +250,14 @@ impl<T> Call<T> {
     /// # Ok::<(), dealkit::Error>(())
     /// ```
     pub fn into_request(self) -> Result<http::Request<Bytes>, Error> {
-        let operation = self.operation;
-        let outgoing = prepare(&self.service, &operation, self.parts)?;
+        let PendingRequest {
+            service,
+            operation,
+            parts,
+            options,
+            ..
+        } = self.request;
+        let outgoing = prepare(&service, &operation, parts, &options)?;
         let mut request = http::Request::new(outgoing.body.unwrap_or_default());
         *request.method_mut() = outgoing.method;
         *request.uri_mut() = outgoing.url.as_str().parse().map_err(|error| {
@@ -226,14 +273,15 @@ fn prepare(
     service: &Service,
     operation: &Operation,
     parts: Result<Parts, Error>,
+    options: &CallOptions,
 ) -> Result<HttpRequest, Error> {
+    let in_operation = |error: Error| error.with_operation(operation);
     let Parts {
         method,
         url,
-        headers: own,
         trace,
         body,
-    } = parts.map_err(|error| error.with_operation(operation))?;
+    } = parts.map_err(in_operation)?;
     let trace = trace.or_else(|| {
         let mut trace = HeaderMap::new();
         service.propagate.as_ref()?(&mut trace);
@@ -244,8 +292,9 @@ fn prepare(
         Some(_) => &service.headers_with_body,
         None => &service.headers,
     });
-    if !own.is_empty() {
-        Arc::make_mut(&mut headers).extend(own);
+    for (name, value) in &options.headers {
+        let (name, value) = extra_header(name, value).map_err(in_operation)?;
+        Arc::make_mut(&mut headers).insert(name, value);
     }
     if let Some(trace) = trace {
         add_trace(Arc::make_mut(&mut headers), trace);
@@ -259,29 +308,16 @@ fn prepare(
 }
 
 impl<T> Call<T> {
-    /// Makes the call return the raw response, whose body is left for the caller to read with
-    /// [`RawResponse::json`].
-    pub fn raw_response(self) -> Call<RawResponse> {
-        Call {
-            service: self.service,
-            operation: self.operation,
-            parts: self.parts,
-            options: self.options,
-            read: read_nothing,
-            progress: self.progress,
-            before_sending: self.before_sending,
-        }
-    }
-
     /// Makes the call; awaiting it does the same.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn send(self) -> Result<T, Error> {
-        let read = self.read;
-        self.make(read).await
+        self.request.make(self.read).await
     }
+}
 
+impl PendingRequest {
     /// Makes the call, and reads its response.
     async fn make<R>(
         self,
@@ -294,14 +330,13 @@ impl<T> Call<T> {
             options,
             progress,
             before_sending,
-            ..
         } = self;
         let mut trace = CallTrace::begin(&operation, &service.base_url, &progress);
         let span = trace.span.clone();
         let outcome = async {
-            let request = prepare(&service, &operation, parts)?;
+            let request = prepare(&service, &operation, parts, &options)?;
             let response = service
-                .exchange(&operation, &request, options, &progress, before_sending)
+                .exchange(&operation, &request, &options, &progress, before_sending)
                 .await?;
             trace.responded(&response);
             read(response, &operation)
@@ -327,13 +362,15 @@ impl Call<RawResponse> {
     ) -> Self {
         Self::new(service, operation, path, read_nothing)
     }
+}
 
+impl<M> Call<RawResponse, M> {
     /// Sends `body` as JSON.
     pub fn json(mut self, body: &(impl Serialize + ?Sized)) -> Self {
         match Json::from_serialize(body) {
             Ok(body) => self.with_body(body.into_text().into()),
             Err(error) => {
-                self.parts = self.parts.and(Err(Error::config(format!(
+                self.request.parts = self.request.parts.and(Err(Error::config(format!(
                     "the body cannot be written as JSON: {error}"
                 ))));
                 self
@@ -343,7 +380,7 @@ impl Call<RawResponse> {
 
     /// Adds a query parameter.
     pub fn query(mut self, name: &str, value: &str) -> Self {
-        if let Ok(parts) = &mut self.parts {
+        if let Ok(parts) = &mut self.request.parts {
             parts.url.query_pairs_mut().append_pair(name, value);
         }
         self
@@ -361,8 +398,17 @@ impl<T: 'static> IntoFuture for Call<T> {
 
 /// A call that returns the whole response; see [`Call::with_response`].
 #[must_use = "a call does nothing until it is awaited or sent"]
-pub struct CallWithResponse<T> {
-    call: Call<T>,
+pub struct CallWithResponse<T, M = Async> {
+    call: Call<T, M>,
+}
+
+impl<T, M> CallWithResponse<T, M> {
+    /// The same call, to be awaited, and how it was to be made.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn into_async(self) -> (CallWithResponse<T>, M) {
+        let (call, mode) = self.call.into_async();
+        (CallWithResponse { call }, mode)
+    }
 }
 
 impl<T> CallWithResponse<T> {
@@ -380,7 +426,7 @@ impl<T> CallWithResponse<T> {
                 value,
             })
         };
-        self.call.make(read).await
+        self.call.request.make(read).await
     }
 }
 
@@ -393,7 +439,7 @@ impl<T: 'static> IntoFuture for CallWithResponse<T> {
     }
 }
 
-impl<T> fmt::Debug for CallWithResponse<T> {
+impl<T, M> fmt::Debug for CallWithResponse<T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CallWithResponse")
             .field("call", &self.call)
@@ -401,11 +447,11 @@ impl<T> fmt::Debug for CallWithResponse<T> {
     }
 }
 
-impl<T> fmt::Debug for Call<T> {
+impl<T, M> fmt::Debug for Call<T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
-            .field("operation", &format_args!("{}", self.operation))
-            .field("options", &self.options)
+            .field("operation", &format_args!("{}", self.request.operation))
+            .field("options", &self.request.options)
             .finish_non_exhaustive()
     }
 }

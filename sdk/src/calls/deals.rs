@@ -5,8 +5,10 @@ use std::{fmt, sync::Arc};
 use http::Method;
 
 use crate::{
-    bulk::retrieve::RetrieveMany,
-    calls::{call::Call, service::Service},
+    calls::{
+        call::{Async, Call},
+        service::Service,
+    },
     contract::wire,
     error::call::{Error, Operation},
     http::path::segment,
@@ -15,15 +17,22 @@ use crate::{
 
 /// Calls on deals; see [`Client::deals`](crate::Client::deals).
 #[derive(Clone)]
-pub struct Deals {
-    service: Arc<Service>,
+pub struct Deals<M = Async> {
+    pub(crate) service: Arc<Service>,
+    pub(crate) mode: M,
 }
 
-impl Deals {
-    pub(crate) fn new(service: Arc<Service>) -> Self {
-        Self { service }
+impl<M> Deals<M> {
+    /// The same calls, to be awaited.
+    pub(crate) fn awaited(&self) -> Deals {
+        Deals {
+            service: Arc::clone(&self.service),
+            mode: Async,
+        }
     }
+}
 
+impl<M: Clone> Deals<M> {
     /// Retrieves a deal by its identifier (specification, "Retrieve a deal").
     ///
     /// Every string is an identifier except the empty one, `.` and `..`, which no HTTP client can send, and one that
@@ -35,7 +44,7 @@ impl Deals {
     /// println!("{:?}", deal.status);
     /// # Ok(()) }
     /// ```
-    pub fn retrieve(&self, id: impl AsRef<str>) -> Call<Deal> {
+    pub fn retrieve(&self, id: impl AsRef<str>) -> Call<Deal, M> {
         let operation = Operation {
             method: Method::GET,
             template: wire::DEAL_PATH.into(),
@@ -47,20 +56,11 @@ impl Deals {
             Deal::from_json(&response.body)
                 .map_err(|error| Error::decode(error).with_response(response))
         })
-    }
-
-    /// Retrieves many deals, some at a time, as a stream; see [`RetrieveMany`].
-    pub fn retrieve_many<I>(&self, ids: I) -> RetrieveMany<I::IntoIter>
-    where
-        I: IntoIterator,
-        I::Item: Into<String>,
-    {
-        let deals = self.clone();
-        RetrieveMany::new(ids.into_iter(), move |id| deals.retrieve(id))
+        .in_mode(self.mode.clone())
     }
 }
 
-impl fmt::Debug for Deals {
+impl<M> fmt::Debug for Deals<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Deals").finish_non_exhaustive()
     }

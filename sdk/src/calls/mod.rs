@@ -3,5 +3,6 @@
 pub(crate) mod agents;
 pub(crate) mod call;
 pub(crate) mod deals;
+pub(crate) mod options;
 pub(crate) mod response;
 pub(crate) mod service;

@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 use url::Url;
 
 use crate::{
+    calls::options::CallOptions,
     error::{
         call::{Error, Operation, Throttle},
         redact::Redactor,
@@ -46,13 +47,6 @@ pub(crate) type Propagate = Arc<dyn Fn(&mut HeaderMap) + Send + Sync>;
 /// The longest URL that the HTTP library accepts.
 const LONGEST_URL: usize = 65_534;
 
-/// Options of a call that override the client's own.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CallOptions {
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) retry: Option<RetryPolicy>,
-}
-
 /// Runs before the first byte of a request leaves. If it fails, nothing is sent.
 pub(crate) type BeforeSending =
     Arc<dyn Fn() -> BoxFuture<'static, Result<(), Error>> + Send + Sync>;
@@ -83,7 +77,7 @@ impl Service {
         &self,
         operation: &Operation,
         request: &HttpRequest,
-        options: CallOptions,
+        options: &CallOptions,
         progress: &CallProgress,
         before_sending: Option<BeforeSending>,
     ) -> Result<HttpResponse, Error> {

@@ -289,7 +289,8 @@ fn deals_come_in_while_the_caller_is_busy() {
         second.write_all(body.as_bytes()).unwrap();
         written.send(()).unwrap();
     });
-    let client = Client::new(builder(url).build().unwrap()).unwrap();
+    let client = builder(url).max_response_bytes(64 * 1024 * 1024).build();
+    let client = Client::new(client.unwrap()).unwrap();
     let many = client.deals().retrieve_many(["d_1", "d_2"]).as_completed();
     let mut deals = many.into_iter();
     deals.next().unwrap().result.unwrap();

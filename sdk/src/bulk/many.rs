@@ -1,0 +1,383 @@
+//! Many calls, a bounded number at a time: how they are configured, those in flight, and the stream of their results.
+//! What is called for each input, and what is known of it afterwards, is a [`Work`].
+
+use std::{
+    fmt,
+    future::Future,
+    num::NonZeroUsize,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures_util::{Stream, StreamExt};
+
+use crate::{
+    bulk::window::{Left, Window},
+    calls::{
+        call::{Async, Call},
+        options::CallOptions,
+    },
+    error::call::Error,
+    http::retry::attempts::RetryPolicy,
+};
+
+/// What is called for each input of a [`Bulk`]: [`Retrieves`](crate::bulk::retrieve::Retrieves) or
+/// [`Creates`](crate::bulk::create::Creates).
+pub trait Work: sealed::Sealed + Unpin + Send + 'static {
+    /// What a call is made from: an identifier, or a row.
+    type Input: Send + 'static;
+    /// What a call returns.
+    type Value;
+    /// What is known of an input in the end: a [`Retrieved`](crate::Retrieved) or a [`Creation`](crate::Creation).
+    type Item: Send + 'static;
+    /// A call in flight.
+    #[doc(hidden)]
+    type Running: Future<Output = Self::Item> + Unpin + Send + 'static;
+
+    /// Begins with the input of this index. `send` sends the call; it is not called if nothing is to be sent.
+    #[doc(hidden)]
+    fn begin<F>(
+        &mut self,
+        index: usize,
+        input: Self::Input,
+        options: &CallOptions,
+        stop: &Stop,
+        send: impl FnOnce(Call<Self::Value>) -> F,
+    ) -> Self::Running
+    where
+        F: Future<Output = Result<Self::Value, Error>> + Send + 'static;
+
+    /// What is known of a call that is given up, if anything.
+    #[doc(hidden)]
+    fn given_up(running: Self::Running) -> Option<Self::Item>;
+}
+
+/// Only dealkit's own calls can be made in bulk.
+pub(crate) mod sealed {
+    pub trait Sealed {}
+}
+
+/// Whether further inputs would only be refused, so that none is taken.
+#[doc(hidden)]
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Has no further input be taken.
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Many calls: a value to configure and then to read; [`RetrieveMany`](crate::RetrieveMany) and
+/// [`CreateMany`](crate::CreateMany) are its two kinds.
+///
+/// `I` yields the inputs, `W` is what is called for each, and `M` is how: awaited, as a [stream](Self::stream), or by the
+/// [blocking client](crate::blocking), as an iterator.
+#[must_use = "nothing is sent until the results are read"]
+pub struct Bulk<I, W, M = Async> {
+    pub(crate) inputs: I,
+    pub(crate) options: BulkOptions,
+    pub(crate) work: W,
+    pub(crate) mode: M,
+}
+
+/// How the calls are made.
+pub(crate) struct BulkOptions {
+    concurrency: NonZeroUsize,
+    is_ordered: bool,
+    each: CallOptions,
+}
+
+impl<I, W, M> Bulk<I, W, M> {
+    pub(crate) fn new(inputs: I, concurrency: usize, work: W, mode: M) -> Self {
+        let many = Self {
+            inputs,
+            options: BulkOptions {
+                concurrency: NonZeroUsize::MIN,
+                is_ordered: true,
+                each: CallOptions::new(),
+            },
+            work,
+            mode,
+        };
+        many.concurrency(concurrency)
+    }
+
+    /// The same, with other work.
+    pub(crate) fn map<V>(self, other: impl FnOnce(W) -> V) -> Bulk<I, V, M> {
+        Bulk {
+            inputs: self.inputs,
+            options: self.options,
+            work: other(self.work),
+            mode: self.mode,
+        }
+    }
+
+    /// How many calls are in flight at the same time, at least one. Default: 16 for deals that are retrieved, 8 for agents
+    /// that are created. Results that have come and wait for their turn count too, so memory is bounded.
+    pub fn concurrency(mut self, concurrency: usize) -> Self {
+        self.options.concurrency = NonZeroUsize::new(concurrency).unwrap_or(NonZeroUsize::MIN);
+        self
+    }
+
+    /// Yields the results as they arrive, instead of in the order of the inputs.
+    pub fn as_completed(mut self) -> Self {
+        self.options.is_ordered = false;
+        self
+    }
+
+    /// Sets these options of each call; those that are not among them stay as they are.
+    pub fn options(mut self, options: CallOptions) -> Self {
+        self.options.each = self.options.each.with(options);
+        self
+    }
+
+    /// The maximum duration of each call, including all its attempts, overriding the client's.
+    pub fn timeout(self, total: Duration) -> Self {
+        self.options(CallOptions::new().timeout(total))
+    }
+
+    /// What is retried, overriding the client's policy.
+    pub fn retry(self, policy: RetryPolicy) -> Self {
+        self.options(CallOptions::new().retry(policy))
+    }
+
+    /// Adds a header to each request; see [`CallOptions::header`].
+    pub fn header(self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
+        self.options(CallOptions::new().header(name, value))
+    }
+}
+
+impl<I, W: Work, M> Bulk<I, W, M> {
+    /// The inputs, and the queue to push them to one at a time; for a caller that cannot hand all of them over as an
+    /// iterator.
+    pub fn into_parts(self) -> (I, InFlight<W>) {
+        let in_flight = InFlight {
+            options: self.options.each,
+            window: Window::new(self.options.is_ordered),
+            stop: Stop::default(),
+            work: self.work,
+        };
+        (self.inputs, in_flight)
+    }
+
+    /// The inputs, taken only while there is room for them, and the queue to push them to.
+    pub(crate) fn into_queue(self) -> (Inputs<I>, InFlight<W>) {
+        let concurrency = self.options.concurrency;
+        let (inputs, in_flight) = self.into_parts();
+        let inputs = Inputs {
+            left: Some(inputs),
+            concurrency,
+            stop: in_flight.stop.clone(),
+        };
+        (inputs, in_flight)
+    }
+}
+
+impl<I, W: Work> Bulk<I, W> {
+    /// Starts a stream; the first requests go out when it is first read.
+    pub fn stream(self) -> BulkStream<I, W>
+    where
+        I: Iterator,
+    {
+        let (inputs, in_flight) = self.into_queue();
+        BulkStream { inputs, in_flight }
+    }
+}
+
+impl<I, W, M> fmt::Debug for Bulk<I, W, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bulk")
+            .field("concurrency", &self.options.concurrency)
+            .field("is_ordered", &self.options.is_ordered)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The inputs that are yet to be taken.
+pub(crate) struct Inputs<I> {
+    /// `None` once the iterator has ended, so that it is not called again.
+    left: Option<I>,
+    concurrency: NonZeroUsize,
+    stop: Stop,
+}
+
+impl<I: Iterator> Inputs<I> {
+    /// The next input, if there is one and there is room for it beside the calls in flight.
+    pub(crate) fn next(&mut self, in_flight: usize) -> Option<I::Item> {
+        if in_flight >= self.concurrency.get() {
+            return None;
+        }
+        if self.stop.is_set() {
+            self.end();
+        }
+        let next = self.left.as_mut()?.next();
+        if next.is_none() {
+            self.end();
+        }
+        next
+    }
+}
+
+impl<I> Inputs<I> {
+    /// Takes no more inputs from now on.
+    pub(crate) fn end(&mut self) {
+        self.left = None;
+    }
+}
+
+/// The results of a [`Bulk`], one for each input.
+#[must_use = "nothing is sent until the stream is read"]
+pub struct BulkStream<I, W: Work> {
+    inputs: Inputs<I>,
+    in_flight: InFlight<W>,
+}
+
+impl<I, W> BulkStream<I, W>
+where
+    I: Iterator<Item: Into<W::Input>> + Unpin,
+    W: Work,
+{
+    /// The next result, or `None` after the last. The future is cancel safe: dropping it loses no result.
+    pub async fn next(&mut self) -> Option<W::Item> {
+        StreamExt::next(self).await
+    }
+}
+
+impl<I, W: Work> BulkStream<I, W> {
+    /// Takes no more inputs from the iterator. The results of those in flight still come.
+    pub fn stop(&mut self) {
+        self.inputs.end();
+    }
+
+    /// Gives up the calls in flight and returns, in order, what is known of the inputs that were taken from the iterator
+    /// but whose results were not handed over; see [`InFlight::cancel`].
+    pub fn cancel(mut self) -> Vec<W::Item> {
+        self.in_flight.cancel()
+    }
+}
+
+impl<I, W> Stream for BulkStream<I, W>
+where
+    I: Iterator<Item: Into<W::Input>> + Unpin,
+    W: Work,
+{
+    type Item = W::Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<W::Item>> {
+        let this = &mut *self;
+        while let Some(input) = this.inputs.next(this.in_flight.len()) {
+            this.in_flight.push(input);
+        }
+        this.in_flight.poll_next_unpin(context)
+    }
+}
+
+impl<I, W: Work> fmt::Debug for BulkStream<I, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BulkStream")
+            .field("in_flight", &self.in_flight.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The calls in flight, from which a [`BulkStream`] takes its items. For callers that hand inputs over one at a time
+/// instead of as an iterator; see [`Bulk::into_parts`].
+///
+/// It is a stream that ends whenever nothing is in flight, and resumes after the next `push`.
+#[must_use = "nothing is sent until it is read"]
+pub struct InFlight<W: Work> {
+    options: CallOptions,
+    window: Window<W::Running>,
+    stop: Stop,
+    /// Declared after the calls in flight: they tell it how they ended, even when they are dropped.
+    work: W,
+}
+
+impl<W: Work> InFlight<W> {
+    /// Adds an input to those in flight. It is up to the caller to bound their number.
+    pub fn push(&mut self, input: impl Into<W::Input>) {
+        self.push_with(input, |call| call.send());
+    }
+
+    /// Adds an input to those in flight, and uses `send` to send its call: with an extra header, say, or within a span.
+    /// `send` is not called for a row that is not sent.
+    pub fn push_with<F>(
+        &mut self,
+        input: impl Into<W::Input>,
+        send: impl FnOnce(Call<W::Value>) -> F,
+    ) where
+        F: Future<Output = Result<W::Value, Error>> + Send + 'static,
+    {
+        let index = self.window.next_index();
+        let (options, stop) = (&self.options, &self.stop);
+        let running = self.work.begin(index, input.into(), options, stop, send);
+        self.window.push(running);
+    }
+
+    /// The next result, or `None` when nothing is in flight.
+    pub async fn next(&mut self) -> Option<W::Item> {
+        StreamExt::next(self).await
+    }
+
+    /// Gives up the calls in flight and returns, in order, what is known of each input that was pushed and whose result
+    /// was not handed over.
+    ///
+    /// A deal comes back only if its response has come and was waiting for its turn. A row always comes back: if its
+    /// response has come, with the agent or the error. Otherwise it has an error of kind `Cancelled`,
+    /// whose outcome says how far the create had come: `NotSent` or `Rejected` if there is certainly no agent,
+    /// `Unknown` if the service may have made one, and `Succeeded` if the service said so but the agent was still on
+    /// its way.
+    ///
+    /// On a Tokio runtime, this includes responses that have come since the stream was last read.
+    pub fn cancel(&mut self) -> Vec<W::Item> {
+        let left = self.window.empty().into_iter();
+        let items = left.filter_map(|call| match call {
+            Left::Result(item) => Some(item),
+            Left::InFlight(running) => W::given_up(running),
+        });
+        items.collect()
+    }
+
+    /// How many inputs were pushed whose results were not handed over.
+    pub fn len(&self) -> usize {
+        self.window.len()
+    }
+
+    /// Whether nothing is in flight.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Says whether further inputs would only be refused: for bindings, which take them elsewhere.
+    #[doc(hidden)]
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+}
+
+impl<W: Work> Stream for InFlight<W> {
+    type Item = W::Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<W::Item>> {
+        self.window.poll_next_unpin(context)
+    }
+}
+
+impl<W: Work> fmt::Debug for InFlight<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InFlight")
+            .field("in_flight", &self.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,71 @@
+//! The options of one call, stated once for single calls and for many.
+
+use std::{fmt, time::Duration};
+
+use crate::http::retry::attempts::RetryPolicy;
+
+/// Options of a call, which override the client's own: for programs that give the same ones to several calls.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use dealkit::CallOptions;
+///
+/// # fn example(client: dealkit::Client) {
+/// let options = CallOptions::new().timeout(Duration::from_secs(5)).header("x-tenant", "7");
+/// let one = client.deals().retrieve("d_1").options(options.clone());
+/// let many = client.deals().retrieve_many(["d_2", "d_3"]).options(options);
+/// # }
+/// ```
+#[derive(Clone, Default)]
+#[must_use]
+pub struct CallOptions {
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) retry: Option<RetryPolicy>,
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+impl CallOptions {
+    /// No option: everything is as the client has it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The maximum duration of the call, including all attempts.
+    pub fn timeout(mut self, total: Duration) -> Self {
+        self.timeout = Some(total);
+        self
+    }
+
+    /// What is retried.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry = Some(policy);
+        self
+    }
+
+    /// Adds a header, replacing one of the same name that the client sends. The service key and the
+    /// headers that frame the message cannot be set: the call then fails. With a `Range`, a 206 is a success; with
+    /// an `Accept-Encoding`, so is a body in any content coding, which is left for you to decode.
+    pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
+        let header = (name.as_ref().to_owned(), value.as_ref().to_owned());
+        self.headers.push(header);
+        self
+    }
+
+    /// These options, with those that are set in `later` instead, and its headers as well.
+    pub(crate) fn with(mut self, later: Self) -> Self {
+        self.timeout = later.timeout.or(self.timeout);
+        self.retry = later.retry.or(self.retry);
+        self.headers.extend(later.headers);
+        self
+    }
+}
+
+impl fmt::Debug for CallOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallOptions")
+            .field("timeout", &self.timeout)
+            .field("retry", &self.retry)
+            .finish_non_exhaustive()
+    }
+}
