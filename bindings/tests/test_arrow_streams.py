@@ -36,7 +36,7 @@ def names(table: Any) -> list[str]:
 def test_all_at_once(client: Client, dealkit_sandbox: Sandbox) -> None:
     table = client.deals.retrieve_many(ids(100), concurrency=8).to_arrow()
     assert table.schema.names[0] == "id" and pyarrow.schema(table).names[0] == "id"
-    assert dealkit_sandbox.requests == ()  # No request is sent before somebody asks for rows.
+    assert dealkit_sandbox.requests == []  # No request is sent before somebody asks for rows.
     assert names(table) == ids(100)
     # The deals are kept, and shared with every consumer.
     assert names(table) == ids(100) and len(polars.DataFrame(table)) == 100

@@ -286,3 +286,14 @@ def test_a_whole_response_that_is_no_deal(peer: Any) -> None:
         assert response.body == b"[1.10]" and str(response.json()) == "[Decimal('1.10')]"
         with pytest.raises(DecodeError):
             response.parse()
+
+
+def test_how_far_it_has_come(client: Client) -> None:
+    deals = client.deals.retrieve_many(["d_1", "d_2", "d_3"], concurrency=2)
+    assert repr(deals) == "<DealIterator: 0 done, 0 in flight>"
+    next(deals)
+    assert repr(deals).startswith("<DealIterator: 1 done, ")
+    assert len([*deals]) == 2 and repr(deals) == "<DealIterator: ended>"
+    table = client.deals.retrieve_many(["d_1", "d_2"]).to_arrow(batch_size=1)
+    assert repr(table) == "<DealTable: not begun>"
+    assert len([*table]) == 2 and repr(table) == "<DealTable: 2 done>"

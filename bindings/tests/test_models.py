@@ -8,6 +8,7 @@ import json
 import pickle
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import create_autospec
 
@@ -367,6 +368,15 @@ def test_repr_and_html_show_nothing_personal(deal: Deal) -> None:
     for shown in ("d_1", "10.10", "450000", "cs_1", "BUYER", "soon"):
         assert shown in repr(deal) and shown in html
     assert "&lt;b&gt;" in Deal(id="<b>")._repr_html_()
+
+
+def test_a_model_in_ipython(deal: Deal) -> None:
+    shown: list[str] = []
+    deal._repr_pretty_(SimpleNamespace(text=shown.append, max_width=79), False)
+    [text] = shown
+    assert text.startswith("Deal(id='d_1', ") and "application=<Application>" in text and "quotes=<1>" in text
+    assert "crm-1" not in text and len(lines := text.splitlines()) <= 6
+    assert all(len(line) <= 79 for line in lines)
 
 
 def test_repr_shows_what_there_is() -> None:

@@ -201,7 +201,7 @@ def test_requests_are_shown() -> None:
         client.deals.retrieve("d_1")
         assert [request.number for request in sandbox.requests] == [5]
         sandbox.reset()
-        assert sandbox.requests == ()
+        assert sandbox.requests == [] == sandbox.agents
 
 
 def vars_of(request: Any) -> dict[str, Any]:

@@ -126,6 +126,8 @@ class Retrieval:
         self._progress = progress
         self._description = description
         self._pushed = 0
+        self.done = 0
+        """How many deals have come, as far as is known."""
         # The watched calls in flight, by index.
         self._watched: dict[int, Watched] = {}
 
@@ -152,6 +154,7 @@ class Retrieval:
             if (ended := self._watched.pop(index, None)) is not None:
                 ended.end(None if failure is None else exception(failure))
         self.flush()
+        self.done += come
         if self._progress is not None:
             for _ in range(come):
                 self._progress.advance()
@@ -230,6 +233,7 @@ class Retrieval:
             while not has_ended:
                 unwrap(self.native.wait(True))
                 come, _, _, has_ended = unwrap(self.native.news())
+                self.done += come
                 if log is not None:
                     log.flush()
                 if progress is not None:
@@ -288,6 +292,10 @@ class _Deals:
             raise RuntimeError("no deal has been retrieved yet: the errors are known after the last one")
         self._retrieval.raise_failure()
         return unwrap(self._retrieval.native.errors())
+
+    def __repr__(self) -> str:
+        how_far = f"{self._retrieval.done} done" if self._has_begun else "not begun"
+        return f"<{type(self).__name__}: {how_far if self._whole is None else f'{len(self._whole)} deals'}>"
 
     def _begin(self, own_thread: bool = False) -> Retrieval:
         if self._has_begun:

@@ -216,7 +216,7 @@ def sandbox() -> None:
         assert_type(server.url, str)
         assert_type(server.agents, list[CreatedAgent])
         assert_type(server.agents[0].agent, Agent)
-        assert_type(server.requests, tuple[RecordedRequest, ...])
+        assert_type(server.requests, list[RecordedRequest])
         assert_type(server.requests[0].status, int | None)
         assert_type(server.requests[0].headers, Headers)
         server.fail_next(status=503, times=2, retry_after=1)

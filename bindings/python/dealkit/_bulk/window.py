@@ -230,6 +230,13 @@ class Window(Generic[R]):
 
         await news(many.tell, self._flush if self._watched else None)
 
+    def __repr__(self) -> str:
+        many, name = getattr(self, "_many", None), type(self).__name__
+        if many is None:
+            return f"<{name}: ended>"
+        in_flight = many.in_flight + len(self._ready)
+        return f"<{name}: {many.pushed - in_flight} done, {in_flight} in flight>"
+
     def __del__(self) -> None:
         # The attributes are missing if the arguments were refused.
         if getattr(self, "_many", None) is not None and not sys.is_finalizing():

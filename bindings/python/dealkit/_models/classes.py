@@ -237,6 +237,11 @@ class _ModelMethods:
 
         return line(self)
 
+    def _repr_pretty_(self: Any, printer: Any, cycle: bool, /) -> None:
+        from dealkit._models.show import lines
+
+        printer.text(lines(self, printer.max_width))
+
     def _repr_html_(self: Any) -> str:
         from dealkit._models.show import table
 

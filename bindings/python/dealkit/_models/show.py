@@ -21,6 +21,23 @@ def line(model: Any) -> str:
     return f"{type(model).__name__}({attributes})"
 
 
+def lines(model: Any, width: int) -> str:
+    """A few lines of this width at most, for IPython: what a model holds is folded."""
+    parts = [
+        f"{name}={_folded(value) if is_shown else _hidden(value)}, " for name, value, is_shown in _attributes(model)
+    ]
+    text = f"{type(model).__name__}("
+    indent = len(text)
+    room = width - indent
+    for part in parts:
+        if len(part) > room < width - indent:
+            text = f"{text.rstrip()}\n{' ' * indent}"
+            room = width - indent
+        text += part
+        room -= len(part)
+    return f"{text.removesuffix(', ')})"
+
+
 def table(model: Any) -> str:
     """The attributes that have a value, as an HTML table."""
     rows = "".join(
@@ -48,6 +65,14 @@ def _hidden(value: Any) -> str:
 def _in_line(value: Any) -> str:
     # A role is shown as its text.
     return repr(str(value)) if isinstance(value, str) else repr(value)
+
+
+def _folded(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"<{len(value)}>"
+    if hasattr(value, "isoformat"):
+        return value.isoformat()  # type: ignore[no-any-return]
+    return f"<{type(value).__name__}>" if hasattr(value, "__dealkit_fields__") else _in_line(value)
 
 
 def _in_table(value: Any) -> str:

@@ -125,12 +125,12 @@ class Sandbox:
         return [CreatedAgent(agent, sent) for agent, sent in unwrap(self._native.agents())]
 
     @property
-    def requests(self) -> tuple[RecordedRequest, ...]:
+    def requests(self) -> list[RecordedRequest]:
         """The latest requests to /v1, in the order in which they were responded to: up to 1,000, and 16 MiB.
 
         A request is listed by the time its caller has the response. ``clear_requests`` forgets them.
         """
-        return tuple(map(recorded, unwrap(self._native.requests())))
+        return [recorded(fields) for fields in unwrap(self._native.requests())]
 
     def clear_requests(self) -> None:
         """Forgets the requests so far."""
