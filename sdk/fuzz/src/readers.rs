@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use dealkit::{
-    Agent, Deal, DecodeError,
+    Agent, Deal, DecodeError, Problem,
     arrow::{DealBatchBuilder, Decimals},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -12,6 +12,10 @@ use serde::{Serialize, de::DeserializeOwned};
 pub fn readers(data: &[u8]) {
     come_back(Deal::from_json(data), data, |text| Deal::from_json(text));
     come_back(Agent::from_json(data), data, |text| Agent::from_json(text));
+    if let Some(problem) = Problem::from_json(data) {
+        let text = serde_json::to_string(&problem).unwrap();
+        assert_eq!(Problem::from_json(&text), Some(problem));
+    }
     agree(Deal::from_json(data), Deal::from_json_by_serde(data));
     agree(Agent::from_json(data), Agent::from_json_by_serde(data));
     columns(data, Decimals::STRINGS);

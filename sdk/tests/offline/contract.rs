@@ -139,8 +139,8 @@ macro_rules! table {
             $( $(#[doc = $field_doc:literal])+ $presence:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
         }
     )+) => {
-        const TABLE: &[(&str, &[(&str, &str, &str)])] = &[$(
-            (stringify!($model), &[$( (stringify!($presence), stringify!($show), $wire) ),+]),
+        const TABLE: &[(&str, &[(&str, &str, &str, &str)])] = &[$(
+            (stringify!($model), &[$( (stringify!($presence), stringify!($show), stringify!($field), $wire) ),+]),
         )+];
     };
 }
@@ -153,12 +153,13 @@ fn the_table_states_the_fields_of_the_schemas() {
     let schemas = &openapi["components"]["schemas"];
     for (model, fields) in TABLE {
         let schema = &schemas[model];
-        let known: BTreeSet<&str> = fields.iter().map(|(_, _, wire)| *wire).collect();
+        let known: BTreeSet<&str> = fields.iter().map(|(.., wire)| *wire).collect();
         let properties = schema["properties"].as_object().unwrap();
         let properties: BTreeSet<&str> = properties.keys().map(String::as_str).collect();
         assert_eq!(known, properties, "{model}");
         assert_eq!(known.len(), fields.len(), "{model}");
-        for (presence, show, wire) in *fields {
+        for (presence, show, field, wire) in *fields {
+            assert_eq!(field.trim_start_matches("r#"), snake_case(wire), "{model}");
             assert!(matches!(*presence, "required" | "optional" | "nullable"));
             assert!(matches!(*show, "brief" | "shown" | "hidden"));
             let required = schema["required"].as_array();
@@ -167,6 +168,14 @@ fn the_table_states_the_fields_of_the_schemas() {
         }
     }
     assert_eq!(TABLE.len(), 13);
+}
+
+fn snake_case(name: &str) -> String {
+    let letters = name.chars().map(|letter| match letter {
+        'A'..='Z' => format!("_{}", letter.to_ascii_lowercase()),
+        _ => letter.to_string(),
+    });
+    letters.collect()
 }
 
 fn strip_extra(deal: &mut Deal) {

@@ -51,6 +51,10 @@ fn check(case: &str, verb: Verb, error: &Error, expected: &Expected) {
             if whole.starts_with(kept) && kept.len() < whole.len() => {}
         (_, kept) => panic!("{text}: kept {kept:?}"),
     }
+    let shown = format!("{error} {error:?} {error:#?}");
+    for secret in [KEY, "x_1", "ada@example.com", "Lovelace"] {
+        assert!(!shown.contains(secret), "{case} shows {secret}: {shown}");
+    }
 }
 
 async fn run(protocol: Protocol, verb: Verb, fault: Fault) {
