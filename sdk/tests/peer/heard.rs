@@ -68,11 +68,13 @@ impl Heard {
 
     /// Answers with a status and a body.
     pub(crate) fn answer(self, status: u16, body: &str) {
-        let text = format!(
-            "HTTP/1.1 {status} Any\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        self.send(text, false);
+        self.send(response(status, &[], body), false);
+    }
+
+    /// Answers with a status, headers and a body, unless the client is gone.
+    pub(crate) fn answer_if_there(self, status: u16, headers: &[(&str, String)], body: &str) {
+        let text = response(status, headers, body).into_bytes();
+        let _ = self.answer.send(Answer { text, close: false });
     }
 
     /// Answers with these bytes and ends the connection.
@@ -101,4 +103,15 @@ impl Heard {
             .expect("the client holds on to the connection")
             .unwrap_err();
     }
+}
+
+fn response(status: u16, headers: &[(&str, String)], body: &str) -> String {
+    let mut text = format!(
+        "HTTP/1.1 {status} Any\r\nContent-Length: {}\r\n",
+        body.len()
+    );
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text + "\r\n" + body
 }

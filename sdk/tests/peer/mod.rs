@@ -181,6 +181,11 @@ impl Peer {
             .unwrap()
     }
 
+    /// The next request for a service that answers as long as there are any: it waits without an end.
+    pub(crate) async fn next_of_all(&mut self) -> Option<Heard> {
+        self.asked.recv().await
+    }
+
     /// A request that has already arrived, if there is one.
     pub(crate) fn waiting(&mut self) -> Option<Heard> {
         self.asked.try_recv().ok()

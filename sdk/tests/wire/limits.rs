@@ -10,13 +10,9 @@ use std::{
 
 use dealkit::{Client, ClientBuilder, ErrorKind, Outcome, RetryPolicy};
 use futures_util::{StreamExt as _, stream};
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
-    net::{TcpListener, TcpStream},
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 
-use crate::peer::{FINE, KEY, ada};
+use crate::peer::{FINE, KEY, Peer, ada};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -66,27 +62,24 @@ struct Service {
 impl Service {
     /// A service that takes this long for each response.
     async fn start(latency: Duration, judge: Judge) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let log = Log::default();
-        let judge = Arc::new(Mutex::new(judge));
-        let (began, its_log) = (Instant::now(), Arc::clone(&log));
+        let mut peer = Peer::by_hand();
+        let (url, log) = (peer.url.clone(), Log::default());
+        let (began, its_log, mut judge) = (Instant::now(), Arc::clone(&log), judge);
         tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let (judge, log) = (Arc::clone(&judge), Arc::clone(&its_log));
+            while let Some(heard) = peer.next_of_all().await {
+                let at = began.elapsed();
+                let (status, retry_after) = judge(at);
+                its_log.lock().unwrap().push((at, status));
                 tokio::spawn(async move {
-                    let mut stream = BufReader::new(stream);
-                    while hear(&mut stream).await.is_some() {
-                        let at = began.elapsed();
-                        let (status, retry_after) = (judge.lock().unwrap())(at);
-                        log.lock().unwrap().push((at, status));
-                        sleep(latency).await;
-                        if status == 0 {
-                            // The service sends nothing more.
-                            std::future::pending::<()>().await;
-                        }
-                        answer(&mut stream, status, retry_after).await;
+                    sleep(latency).await;
+                    if status == 0 {
+                        // The service sends nothing more.
+                        std::future::pending::<()>().await;
                     }
+                    let asks = retry_after.map(|seconds| ("retry-after", seconds.to_string()));
+                    let id = ("x-request-id", "r_1".to_owned());
+                    let headers: Vec<_> = asks.into_iter().chain([id]).collect();
+                    heard.answer_if_there(status, &headers, if status == 200 { FINE } else { "" });
                 });
             }
         });
@@ -104,37 +97,6 @@ impl Service {
     fn count(&self, status: u16) -> usize {
         self.log().iter().filter(|(_, of)| *of == status).count()
     }
-}
-
-/// Reads a request to its end.
-async fn hear(stream: &mut BufReader<TcpStream>) -> Option<()> {
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        if stream.read_line(&mut line).await.ok()? == 0 {
-            return None;
-        }
-        if let Some(value) = line.strip_prefix("content-length: ") {
-            length = value.trim().parse().unwrap();
-        }
-        if line == "\r\n" {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).await.ok().map(drop)
-}
-
-async fn answer(stream: &mut BufReader<TcpStream>, status: u16, retry_after: Option<u64>) {
-    let retry_after = retry_after.map_or(String::new(), |seconds| {
-        format!("retry-after: {seconds}\r\n")
-    });
-    let body = if status == 200 { FINE } else { "" };
-    let text = format!(
-        "HTTP/1.1 {status} Status\r\n{retry_after}x-request-id: r_1\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let _ = stream.write_all(text.as_bytes()).await;
 }
 
 /// Retrieves `count` deals, `concurrency` at a time; returns how many failed.
