@@ -32,7 +32,7 @@ ERRORS = ROOT / "docs/guide/errors.md"
 # The pages with the introductory snippets that README and the packages' own pages share.
 FIRST_LINES = {"python": "bindings/README.md", "rust,no_run": "sdk/README.md"}
 # Pages whose commands are run elsewhere: `make test-engines` installs what these need.
-ON_ENGINES = ["docs/guide/engines.md", "docs/howto/export-on-engines.md"]
+ON_ENGINES = ["docs/howto/export-on-engines.md"]
 
 
 def snippets(language: str) -> Iterator[tuple[str, str, str]]:
@@ -211,6 +211,16 @@ def test_rust_is_compiled(page: Path) -> None:
     # The server's page is the documentation of its crate, which rustdoc compiles by itself.
     if page != ROOT / "server/README.md" and re.search(r"^```rust", page.read_text("utf-8"), re.MULTILINE):
         assert f'include_str!("../../{page.relative_to(ROOT)}")' in (ROOT / "examples/rust/lib.rs").read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_the_files_that_are_named_exist(page: str) -> None:
+    folders = [".ci", "bindings", "docs", "examples", "release", "sdk", "server"]
+    found = (path for folder in folders for path in (ROOT / folder).rglob("*.*") if path.suffix in (".py", ".rs"))
+    files = [f"/{path.relative_to(ROOT).as_posix()}" for path in found]
+    words = re.findall(r"`([\w./]+\.(?:py|rs))`", (ROOT / page).read_text("utf-8"))
+    assert len(words) > 10
+    assert [word for word in words if not any(file.endswith(f"/{word}") for file in files)] == []
 
 
 def test_the_links_of_the_readme_lead_somewhere() -> None:
