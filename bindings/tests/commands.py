@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -94,6 +96,11 @@ def dealkit(
     return end(start(*arguments, url=url, key=key, env=env, cwd=cwd), given)
 
 
+def _take_terminal() -> None:
+    """Makes standard input the controlling terminal of the new session: whoever has it is told when it is closed."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 class Terminal:
     """The command on a terminal of its own: somebody types, and looks at the screen."""
 
@@ -115,6 +122,7 @@ class Terminal:
             stdout=slave,
             stderr=slave,
             start_new_session=True,
+            preexec_fn=_take_terminal,
         )
         os.close(slave)
         self.screen = ""
@@ -142,6 +150,11 @@ class Terminal:
         code = self._process.wait(max(deadline - time.monotonic(), 1))
         assert "Traceback" not in self.screen, self.screen
         return code
+
+    def hang_up(self, seconds: float = 60) -> int:
+        """Closes the terminal, as somebody closes its window, and returns the command's exit code."""
+        os.close(self._master)
+        return self._process.wait(seconds)
 
     def _read(self, seconds: float) -> bool:
         ready, _, _ = select.select([self._master], [], [], max(seconds, 0))

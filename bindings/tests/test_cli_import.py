@@ -70,6 +70,11 @@ def imported(*options: str | Path, sandbox: Sandbox, cwd: Path, given: str = "",
     )  # fmt: skip
 
 
+def ledger_at(sandbox: Sandbox) -> str:
+    """The name of the ledger that imports into this service have by default."""
+    return f"agents-{sandbox.url.removeprefix('http://').replace(':', '-')}.ledger"
+
+
 def read(report: Path) -> list[dict[str, str]]:
     """The rows of a report, which separates columns as the table does."""
     with open(report, encoding="utf-8-sig", newline="") as file:
@@ -230,7 +235,51 @@ def test_without_a_ledger_there_is_one_beside_the_table(tmp_path: Path, dealkit_
         done = imported(sandbox=dealkit_sandbox, cwd=tmp_path)
         assert (done.code, counts(done.shown)["created"]) == (0, 3)
     assert len(dealkit_sandbox.agents) == 3
-    assert (tmp_path / "agents.csv.ledger.ndjson").exists()
+    assert (tmp_path / ledger_at(dealkit_sandbox)).exists()
+
+
+def test_a_table_of_another_name_creates_nobody_twice(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    agents(tmp_path / "agents.csv", 3)
+    assert imported(sandbox=dealkit_sandbox, cwd=tmp_path).code == 0
+    agents(tmp_path / "agents-corrected.csv", 4)
+    corrected = ["agents", "import", "agents-corrected.csv"]
+    said = f"{ledger_at(dealkit_sandbox)} already has 3 of them, which are not sent again: 3 created\n"
+    done = dealkit(*corrected, "--dry-run", url=dealkit_sandbox.url, cwd=tmp_path)
+    assert (done.code, said in done.shown) == (0, True)
+    # Without the address, it is not known whether that ledger will be used.
+    done = dealkit(*corrected, "--dry-run", key="", cwd=tmp_path)
+    assert f"{ledger_at(dealkit_sandbox)} has 3 of these rows: 3 created. --base-url decides" in done.shown
+    done = dealkit(*corrected, "--yes", url=dealkit_sandbox.url, cwd=tmp_path)
+    assert (done.code, counts(done.shown)["created"], len(dealkit_sandbox.agents)) == (0, 4, 4)
+
+
+def test_what_another_ledger_knows_is_said_before_anything_is_sent(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    """The service may have another address now, or the ledger may be of a sandbox: only people know."""
+    agents(tmp_path / "agents.csv", 3)
+    with Sandbox() as old:
+        assert imported("--key", "email", sandbox=old, cwd=tmp_path).code == 0
+    agents(tmp_path / "agents.csv", 4)
+    said = (
+        f"{ledger_at(old)}, another ledger, has 3 of these rows: 3 created. This import does not use it, so it would "
+    )
+    advice = (
+        f"use it: add --ledger {ledger_at(old)}. If it is of another service, such as a sandbox, these rows are new"
+    )
+    for options in ([], ["--key", "profile.external_id"], ["--ledger", "new.ledger"]):
+        done = imported(*options, "--dry-run", sandbox=dealkit_sandbox, cwd=tmp_path, yes=False)
+        assert (done.code, said in done.shown) == (0, True)
+        done = imported(*options, sandbox=dealkit_sandbox, cwd=tmp_path)
+        assert done.code == 2 and said in done.shown and advice in done.shown and "leave out --yes" in done.told
+    assert dealkit_sandbox.agents == []
+    # As advised: the ledger is of another address, so whoever obeys is asked what is the case.
+    done = imported("--ledger", ledger_at(old), "--key", "email", sandbox=dealkit_sandbox, cwd=tmp_path)
+    assert done.code == 2 and "If it is another service, leave out --ledger" in done.told
+    with Terminal("agents", "import", "agents.csv", url=dealkit_sandbox.url, cwd=tmp_path) as terminal:
+        terminal.wait_for("Create 4 agents")
+        assert said in terminal.screen
+        terminal.enter("y\n")
+        assert terminal.end() == 0
+    assert len(dealkit_sandbox.agents) == 4
 
 
 def test_the_key_is_a_column(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
@@ -256,7 +305,9 @@ def test_the_ledger_knows_what_its_keys_are_called(tmp_path: Path, dealkit_sandb
     head = "Number,E-mail,first_name,last_name\n"
     (tmp_path / "agents.csv").write_text(f"{head}1,a@example.com,A,B\n2,b@example.com,A,B\n")
     mapped = ["--map", "E-mail=email"]
-    cases = [("l1.ndjson", [], "email", ["--key", "Number"]), ("l2.ndjson", ["--key", "Number"], "Number", [])]
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+    cases = [("one/l1.ndjson", [], "email", ["--key", "Number"]), ("two/l2.ndjson", ["--key", "Number"], "Number", [])]
     for ledger, options, name, others in cases:
         done = imported(*mapped, *options, "--ledger", ledger, sandbox=dealkit_sandbox, cwd=tmp_path)
         assert done.code == 0
@@ -271,7 +322,7 @@ def test_the_ledger_knows_what_its_keys_are_called(tmp_path: Path, dealkit_sandb
         assert not dealkit_sandbox.requests
     # Keys are identified by their field: tables name their columns as they like.
     (tmp_path / "agents.csv").write_text("email,first_name,last_name\na@example.com,A,B\n")
-    done = imported("--ledger", "l1.ndjson", sandbox=dealkit_sandbox, cwd=tmp_path)
+    done = imported("--ledger", "one/l1.ndjson", sandbox=dealkit_sandbox, cwd=tmp_path)
     assert (done.code, "1 of them in an earlier run" in done.shown) == (0, True)
     assert "l1.ndjson already has 1 of them, which is not sent again: 1 created\n" in done.shown
 
@@ -282,13 +333,13 @@ def test_a_dry_run_says_what_the_ledger_has(tmp_path: Path, dealkit_sandbox: San
     dealkit_sandbox.fail_next(status=422, method="POST")
     imported("--concurrency", "1", sandbox=dealkit_sandbox, cwd=tmp_path)
     agents(tmp_path / "agents.csv", 5)
-    ledger = tmp_path / "agents.csv.ledger.ndjson"
+    ledger = tmp_path / ledger_at(dealkit_sandbox)
     before = ledger.read_bytes()
     dry = ["--dry-run", "--report", "dry.csv"]
-    done = dealkit("agents", "import", "agents.csv", *dry, key="", cwd=tmp_path)
+    done = dealkit("agents", "import", "agents.csv", *dry, key="", url=dealkit_sandbox.url, cwd=tmp_path)
     assert (
         "5 rows can be sent, 0 cannot\n"
-        "agents.csv.ledger.ndjson already has 3 of them, which are not sent again: 1 created, 1 rejected, 1 unknown\n"
+        f"{ledger.name} already has 3 of them, which are not sent again: 1 created, 1 rejected, 1 unknown\n"
     ) in done.shown
     assert ledger.read_bytes() == before
     found = read(tmp_path / "dry.csv")
@@ -301,7 +352,9 @@ def test_a_dry_run_says_what_the_ledger_has(tmp_path: Path, dealkit_sandbox: San
     ]
     assert found[2]["agent_id"] == dealkit_sandbox.agents[1].id
 
-    done = dealkit("agents", "import", "agents.csv", *dry, "--resend-unknown", key="", cwd=tmp_path)
+    done = dealkit(
+        "agents", "import", "agents.csv", *dry, "--resend-unknown", key="", url=dealkit_sandbox.url, cwd=tmp_path
+    )
     assert " already has 2 of them, which are not sent again: 1 created, 1 rejected\n" in done.shown
 
 
@@ -325,11 +378,11 @@ def test_rows_that_were_looked_up_are_settled(tmp_path: Path, dealkit_sandbox: S
     done = imported("--concurrency", "1", sandbox=dealkit_sandbox, cwd=tmp_path)
     assert counts(done.shown) == {"created": 1, "rejected": 1, "unknown": 3}
     settle, again = (line.split()[1:] for line in done.shown.splitlines()[-2:])
-    assert settle == ["ledger", "settle", "agents.csv.ledger.ndjson", "agents.csv.report.csv"]
+    assert settle == ["ledger", "settle", ledger_at(dealkit_sandbox), "agents.csv.report.csv"]
 
     report = tmp_path / "agents.csv.report.csv"
     nothing = "4 rows had nothing in agent_id and did not change.\n"
-    said = f"agents.csv.ledger.ndjson is up to date: agent_id contains nothing new.\n{nothing}"
+    said = f"{ledger_at(dealkit_sandbox)} is up to date: agent_id contains nothing new.\n{nothing}"
     assert dealkit(*settle, cwd=tmp_path) == (0, said, "")
     # The rows looked up so far; the ledger is told later.
     there = {agent.email: agent.id for agent in dealkit_sandbox.agents}
@@ -340,7 +393,7 @@ def test_rows_that_were_looked_up_are_settled(tmp_path: Path, dealkit_sandbox: S
     done = dealkit(*settle, url="", key="", cwd=tmp_path)
     assert done == (
         0,
-        "agents.csv.ledger.ndjson updated: 1 row with an agent, 1 without.\n"
+        f"{ledger_at(dealkit_sandbox)} updated: 1 row with an agent, 1 without.\n"
         "2 rows had nothing in agent_id and did not change.\n"
         "The next import sends those without an agent.\n",
         "",
@@ -365,13 +418,13 @@ def test_what_was_filled_in_of_a_row_is_gone_once_it_is_sent_again(
     imported("--concurrency", "1", sandbox=dealkit_sandbox, cwd=tmp_path)
     report = tmp_path / "agents.csv.report.csv"
     fill_in(report, {"2": "none"})
-    settle = ["ledger", "settle", "agents.csv.ledger.ndjson", report.name]
+    settle = ["ledger", "settle", ledger_at(dealkit_sandbox), report.name]
     assert dealkit(*settle, cwd=tmp_path).code == 0
     fill_in(report, {"3": "a_9"})  # It is not settled yet.
     if is_killed:
         dealkit_sandbox.fail_next(act_then_reset=True, delay=3600, method="POST")
         process = start("agents", "import", "agents.csv", "--yes", url=dealkit_sandbox.url, cwd=tmp_path)
-        ledger = tmp_path / "agents.csv.ledger.ndjson"
+        ledger = tmp_path / ledger_at(dealkit_sandbox)
         until(lambda: ledger.read_text().count('"intent"') >= 3, 60)
         process.kill()
         assert end(process).code == -signal.SIGKILL
@@ -386,7 +439,7 @@ def test_what_cannot_be_settled(tmp_path: Path, dealkit_sandbox: Sandbox) -> Non
     agents(tmp_path / "agents.csv", 2)
     dealkit_sandbox.fail_next(act_then_reset=True, method="POST")
     imported("--concurrency", "1", sandbox=dealkit_sandbox, cwd=tmp_path)
-    ledger = tmp_path / "agents.csv.ledger.ndjson"
+    ledger = tmp_path / ledger_at(dealkit_sandbox)
     before = ledger.read_bytes()
     cases = [
         (
@@ -427,18 +480,18 @@ def test_what_cannot_be_settled(tmp_path: Path, dealkit_sandbox: Sandbox) -> Non
 def test_a_service_that_has_moved(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
     agents(tmp_path / "agents.csv", 2)
     with Sandbox() as old:
-        assert imported(sandbox=old, cwd=tmp_path).code == 0
-    done = imported(sandbox=dealkit_sandbox, cwd=tmp_path)
+        assert imported("--ledger", "l.ledger", sandbox=old, cwd=tmp_path).code == 0
+    done = imported("--ledger", "l.ledger", sandbox=dealkit_sandbox, cwd=tmp_path)
     assert done.code == 2 and f"it is the ledger of another service, {old.url}" in done.told
     move = done.told.splitlines()[-1].split()[1:]
-    assert move == ["ledger", "move", "agents.csv.ledger.ndjson", dealkit_sandbox.url]
+    assert move == ["ledger", "move", "l.ledger", dealkit_sandbox.url]
     done = dealkit(*move, key="", cwd=tmp_path)
-    assert done == (0, f"agents.csv.ledger.ndjson is the ledger of {dealkit_sandbox.url} from now on.\n", "")
-    done = imported(sandbox=dealkit_sandbox, cwd=tmp_path)
+    assert done == (0, f"l.ledger is the ledger of {dealkit_sandbox.url} from now on.\n", "")
+    done = imported("--ledger", "l.ledger", sandbox=dealkit_sandbox, cwd=tmp_path)
     assert (done.code, counts(done.shown)["created"], dealkit_sandbox.agents) == (0, 2, [])
 
     for url, ledger, told in (
-        ("no url", "agents.csv.ledger.ndjson", "dealkit: ledger agents.csv.ledger.ndjson: "),
+        ("no url", "l.ledger", "dealkit: ledger l.ledger: "),
         ("https://a.example.com", "no.ndjson", "dealkit: there is no ledger no.ndjson"),
     ):
         done = dealkit("ledger", "move", ledger, url, cwd=tmp_path)
@@ -555,7 +608,8 @@ def test_somebody_is_asked_on_a_terminal(tmp_path: Path, dealkit_sandbox: Sandbo
     with Terminal("agents", "import", "agents.csv", url=dealkit_sandbox.url, cwd=tmp_path) as terminal:
         terminal.wait_for(f"Create 1 agent at {dealkit_sandbox.url}? [y/N] ")
         assert (
-            "agents.csv.ledger.ndjson already has 2 of them, which are not sent again: 2 created\n" in terminal.screen
+            f"{ledger_at(dealkit_sandbox)} already has 2 of them, which are not sent again: 2 created\n"
+            in terminal.screen
         )
         terminal.interrupt()
         assert terminal.end() == 130 and terminal.screen.endswith("[y/N] \ndealkit: stopped\n")
@@ -592,6 +646,41 @@ def test_ctrl_c_and_on(times: int, tmp_path: Path, dealkit_sandbox: Sandbox) -> 
     # Unknown rows are left to the user; no agent exists twice.
     emails = [agent.email for agent in dealkit_sandbox.agents]
     assert len(emails) == len({*emails}) == 60 - found["unknown"]
+
+
+@pytest.mark.parametrize(("signals", "code"), [(["HUP", "HUP"], 129), (["TERM", "HUP"], 143), (["HUP"], 129)])
+def test_a_terminal_that_is_closed(signals: list[str], code: int, tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    """What is in flight is waited for, however often the system says so."""
+    agents(tmp_path / "agents.csv", 60)
+    dealkit_sandbox.fail_next(delay=2, times=None, after=20, method="POST")
+    command = ["agents", "import", "agents.csv", "--yes", "--concurrency", "4"]
+    process = start(*command, url=dealkit_sandbox.url, cwd=tmp_path)
+    until(lambda: any(request.fault and request.status is None for request in dealkit_sandbox.requests), 60)
+    for at, name in enumerate(signals):
+        process.send_signal(getattr(signal, f"SIG{name}"))
+        if at == 0:
+            until_told(process, "stopping: ")
+    done = end(process)
+    assert done.code == code and done.told.endswith(f"run the same command again:\n  dealkit {' '.join(command)}\n")
+    found = counts(done.shown)
+    assert found["unknown"] == 0 and found["created"] == len(dealkit_sandbox.agents) >= 20 and found["not-sent"] > 0
+
+
+def test_a_terminal_that_is_gone(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    """Its output goes nowhere, and what is in flight is waited for and recorded all the same."""
+    agents(tmp_path / "agents.csv", 60)
+    dealkit_sandbox.fail_next(delay=2, times=None, after=20, method="POST")
+    terminal = Terminal(
+        "agents", "import", "agents.csv", "--yes", "--concurrency", "4", url=dealkit_sandbox.url, cwd=tmp_path
+    )
+    until(lambda: any(request.fault and request.status is None for request in dealkit_sandbox.requests), 60)
+    assert terminal.hang_up() == 129
+    found = [*came_to(tmp_path / "agents.csv.report.csv").values()]
+    assert (
+        found.count("created") == len(dealkit_sandbox.agents) >= 20
+        and "unknown" not in found
+        and "running" not in found
+    )
 
 
 def test_killed_and_on(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
@@ -702,14 +791,13 @@ def test_no_cell_of_a_report_is_a_formula(tmp_path: Path, dealkit_sandbox: Sandb
     report = tmp_path / "agents.csv.report.csv"
     assert [row["key"] for row in read(report)] == [*(f"'{key}" for key in keys[:-1]), "'quoted"]
     fill_in(report, {"2": "a_100", "3": "a_101", "4": "a_102", "5": "a_103", "6": "a_104"})
-    settle = ["ledger", "settle", next(tmp_path.glob("*.ledger*")), report.name]
+    settle = ["ledger", "settle", ledger_at(dealkit_sandbox), report.name]
     assert "5 rows with an agent" in dealkit(*settle, cwd=tmp_path).shown
 
 
 def test_no_value_of_a_row_is_in_an_error(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
     person = "Canary Lovelace"
     rows = f"{person},{person},x,1\ncanary@example.com,{person},{person},2\n"
-    (tmp_path / "agents.csv").write_text(f"email,first_name,last_name,Number\n{rows}")
     key = "sk-canary-0b5e1f"
     faults: list[dict[str, Any]] = [
         {"status": 422},
@@ -718,14 +806,16 @@ def test_no_value_of_a_row_is_in_an_error(tmp_path: Path, dealkit_sandbox: Sandb
         {"cut": "after-bytes:9"},
     ]
     for number, fault in enumerate(faults):
-        ledger = f"{next(iter(fault))}-{fault.get('status')}.ndjson"
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "agents.csv").write_text(f"email,first_name,last_name,Number\n{rows}")
         with Sandbox(service_key=key) as sandbox:
             sandbox.fail_next(method="POST", **fault)
             done = dealkit(
-                "agents", "import", "agents.csv", "--yes", "--ledger", ledger, "--report", f"{number}.csv", "--key", "Number",
-                url=sandbox.url, key=key, cwd=tmp_path,
+                "agents", "import", "agents.csv", "--yes", "--ledger", "l.ledger", "--report", "report.csv", "--key", "Number",
+                url=sandbox.url, key=key, cwd=folder,
             )  # fmt: skip
         assert done.code == 1
-        kept = (tmp_path / ledger).read_text() + (tmp_path / f"{number}.csv").read_text()
+        kept = (folder / "l.ledger").read_text() + (folder / "report.csv").read_text()
         for canary in (person, "canary@example.com", key):
             assert canary not in done.shown + done.told + kept, fault

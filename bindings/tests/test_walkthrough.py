@@ -40,8 +40,9 @@ class Shell:
             self._env.update({name: value for name, _, value in (word.partition("=") for word in words[1:])})
             self._env["DEALKIT_BASE_URL"] = self._url
             return ""
+        port = self._url.rpartition(":")[2]
         done = subprocess.run(
-            ["sh", "-c", command],
+            ["sh", "-c", command.replace("127.0.0.1-8080", f"127.0.0.1-{port}")],
             cwd=self._folder,
             env=self._env,
             stdin=subprocess.DEVNULL,
@@ -51,7 +52,7 @@ class Shell:
             timeout=60,
         )
         # Replaces what differs from run to run.
-        text = done.stdout.replace(self._url, "http://127.0.0.1:8080")
+        text = done.stdout.replace(self._url, "http://127.0.0.1:8080").replace(f"127.0.0.1-{port}", "127.0.0.1-8080")
         return re.sub(r"in [0-9.]+ m?s", "in 9 ms", text)
 
 

@@ -11,26 +11,31 @@ import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
+from typing import Any, NoReturn, Self
 
-from dealkit import DealkitError
 from dealkit._cli.arguments import parse
-from dealkit._cli.exits import INTERRUPTED, STOPPED, UNWRITABLE, Failed, Interrupted
+from dealkit._cli.exits import INTERRUPTED, UNWRITABLE, Failed
 from dealkit._cli.files import named
 from dealkit._cli.screen import tell
+from dealkit.exceptions import DealkitError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command with these arguments, or those of the command line. Returns the exit code."""
     _set_up_streams()
-    on_stop = signal.signal(signal.SIGTERM, _stop)
-    try:
-        return _run(sys.argv[1:] if arguments is None else arguments)
-    except BrokenPipeError:
-        # The reader of the output has closed it.
-        return 128 + 13
-    finally:
-        _let_go_of_output()
-        signal.signal(signal.SIGTERM, on_stop)
+    with _Signals() as signals:
+        try:
+            code = _run(sys.argv[1:] if arguments is None else arguments)
+        except BrokenPipeError:
+            # The reader of the output has closed it.
+            code = 128 + 13
+        except KeyboardInterrupt:
+            tell("stopped")
+            code = INTERRUPTED
+        finally:
+            _let_go_of_output()
+        # A terminal that is gone takes no output, which is then no failure of its own.
+        return signals.code or code
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -57,34 +62,47 @@ def _run(arguments: Sequence[str]) -> int:
         name = named(error.filename) if error.filename else "standard output"
         tell(f"{name} cannot be written: {error.strerror or error}")
         return UNWRITABLE
-    except Interrupted as interrupted:
-        tell(str(interrupted))
-        return STOPPED if _is_stop(interrupted) else INTERRUPTED
-    except KeyboardInterrupt as interrupted:
-        tell("stopped")
-        return STOPPED if _is_stop(interrupted) else INTERRUPTED
 
 
 def _let_go_of_output() -> None:
-    if sys.stdout is None:
-        return
-    try:
-        sys.stdout.flush()
-    except OSError:
-        # Otherwise, what is left in its buffer would be written when the interpreter ends, and fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            # Otherwise, what is left in its buffer would be written when the interpreter ends, and fail again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-class _Stop(KeyboardInterrupt):
-    """A request to end the process, which stops as it does for Ctrl-C."""
+class _Signals:
+    """While it is entered, SIGTERM, and SIGHUP when the terminal or the connection to it ends, stop the command as
+    Ctrl-C does."""
 
+    # Windows has no SIGHUP.
+    _NUMBERS = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
 
-def _stop(signum: int, frame: FrameType | None) -> None:
-    raise _Stop
+    def __init__(self) -> None:
+        self.code: int | None = None
+        """The exit code, once one of them has come."""
+        self._before: dict[signal.Signals, Any] = {}
 
+    def _stop(self, signum: int, frame: FrameType | None) -> NoReturn:
+        # Each of them often comes more than once; only Ctrl-C gives up what is in flight.
+        for number in self._before:
+            signal.signal(number, signal.SIG_IGN)
+        self.code = 128 + signum
+        raise KeyboardInterrupt
 
-def _is_stop(interrupted: BaseException) -> bool:
-    return isinstance(interrupted, _Stop) or isinstance(interrupted.__cause__, _Stop)
+    def __enter__(self) -> Self:
+        for number in self._NUMBERS:
+            # As nohup leaves it.
+            if signal.getsignal(number) != signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._stop)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
 
 def _set_up_streams() -> None:

@@ -165,7 +165,7 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
         "--ledger",
         metavar="FILE",
         help="where to record what was sent and its outcome, so that a second run creates no agent twice "
-        "(default: the table's name with .ledger.ndjson)",
+        "(default: agents-SERVICE.ledger beside the table, whatever the table is called)",
     )
     parser.add_argument(
         "--key",

@@ -19,12 +19,11 @@ from dealkit import (
     PermissionDeniedError,
     RateLimitError,
     StoppedError,
-    ledger,
 )
 from dealkit._bulk.create import KeyOf
 from dealkit._cli.advice import in_words
 from dealkit._cli.plan import Plan
-from dealkit._cli.report import Result
+from dealkit._cli.report import WORDS, Result
 from dealkit._cli.screen import Progress, tell
 
 # After this many consecutive failures that would be the same for any row, nothing more is sent: each may leave behind
@@ -33,35 +32,12 @@ _IN_A_ROW = 5
 
 
 _NOT_REACHED = "stopped before its turn"
-_WORDS = {"succeeded": "created", "rejected": "rejected", "unknown": "unknown", "not_sent": "not sent"}
-
-
-def ledger_of(options: Namespace) -> Path:
-    """The file that records what was sent and its outcome."""
-    return Path(options.ledger or f"{options.file}.ledger.ndjson")
-
-
-def earlier(plan: Plan, options: Namespace) -> dict[int, Result]:
-    """The results of earlier runs, by row number, for the rows that the next run does not send."""
-    recorded = ledger.look_up(ledger_of(options), [line.key for line in plan.lines], key=plan.key_name)
-    return {
-        line.number: Result(
-            row=line.number,
-            key=line.key,
-            came_to=_WORDS[one.outcome],
-            agent_id=one.agent_id or "",
-            status=str(one.status_code or ""),
-            was_earlier=True,
-        )
-        for line, one in zip(plan.lines, recorded, strict=True)
-        if one is not None and not (options.resend_unknown and one.outcome == "unknown")
-    }
 
 
 class Creates:
     """The creates for some rows."""
 
-    def __init__(self, client: Client, plan: Plan, options: Namespace) -> None:
+    def __init__(self, client: Client, plan: Plan, path: Path, options: Namespace) -> None:
         self._lines = lines = plan.lines
         self._came_to: list[Result | None] = [None] * len(lines)
         self._in_a_row = 0
@@ -76,7 +52,7 @@ class Creates:
             concurrency=options.concurrency,
             ordered=False,
             on_error="return",
-            ledger=ledger_of(options),
+            ledger=path,
             key=KeyOf(plan.key_name, lambda agent: keys[id(agent)]),
             resend_unknown=options.resend_unknown,
         )
@@ -153,7 +129,7 @@ class Creates:
         self._came_to[creation.index] = Result(
             row=self._lines[creation.index].number,
             key=self._lines[creation.index].key,
-            came_to=_WORDS[creation.outcome],
+            came_to=WORDS[creation.outcome],
             agent_id=creation.agent_id or "",
             status="" if isinstance(error, StoppedError) else str(getattr(error, "status_code", None) or ""),
             message=message,

@@ -8,7 +8,6 @@ WRONG = 2
 NO_SERVICE = 3
 UNWRITABLE = 4
 INTERRUPTED = 130
-STOPPED = 143
 
 EXIT_CODES = """\
 exit codes:
@@ -19,7 +18,8 @@ exit codes:
   2    wrong use, or a file of yours cannot be read or used: nothing was sent
   3    the service cannot be reached, does not accept the key, or fails
   4    a file could not be written
-  130  stopped with Ctrl-C (143: by SIGTERM); the last line says how to continue
+  130  stopped with Ctrl-C (143: by SIGTERM, 129: the terminal was closed);
+       the last line says how to continue
   141  the reader of the output has stopped reading
 """
 
@@ -30,7 +30,3 @@ class Failed(Exception):
     def __init__(self, text: str, code: int = WRONG) -> None:
         super().__init__(text)
         self.code = code
-
-
-class Interrupted(Exception):
-    """Stopped by Ctrl-C or SIGTERM, with a text that says how to resume; the cause is the KeyboardInterrupt."""

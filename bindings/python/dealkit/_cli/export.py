@@ -17,7 +17,7 @@ from dealkit import (
 )
 from dealkit._cli.advice import code_of, explanation, in_words
 from dealkit._cli.connection import address, connect
-from dealkit._cli.exits import DONE, INCOMPLETE, UNWRITABLE, Failed, Interrupted
+from dealkit._cli.exits import DONE, INCOMPLETE, INTERRUPTED, UNWRITABLE, Failed
 from dealkit._cli.files import STANDARD_INPUT, is_there, named, refuse_inputs
 from dealkit._cli.forms import Came, Form, form_of
 from dealkit._cli.ids import failed_line, read_ids
@@ -48,7 +48,7 @@ def run(options: Namespace) -> int:
             _retrieve(client, found.ids, part, form, options.concurrency)
             part.complete()
         except KeyboardInterrupt as interrupt:
-            raise Interrupted("stopped" + _left(part, options)) from interrupt
+            raise Failed("stopped" + _left(part, options), INTERRUPTED) from interrupt
         except DealkitError as error:
             raise Failed(explanation(error) + _left(part, options), code_of(error)) from error
         except OSError as error:

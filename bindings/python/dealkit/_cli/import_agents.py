@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from argparse import Namespace
-from collections import Counter
 from pathlib import Path
 
 from dealkit import APIConnectionError, AuthenticationError, Client, LedgerError
 from dealkit._cli import report
-from dealkit._cli.advice import code_of, explanation
+from dealkit._cli.advice import NO_ADDRESS, code_of, explanation
 from dealkit._cli.columns import Columns
 from dealkit._cli.connection import address, connect, probe
-from dealkit._cli.creates import Creates, earlier, ledger_of
-from dealkit._cli.exits import DONE, INCOMPLETE, Failed, Interrupted
+from dealkit._cli.creates import Creates
+from dealkit._cli.exits import DONE, INCOMPLETE, INTERRUPTED, Failed
 from dealkit._cli.files import named, refuse_inputs
+from dealkit._cli.known import Elsewhere, earlier, elsewhere, in_words, ledger_of, outcomes
 from dealkit._cli.plan import Plan, plan_of
 from dealkit._cli.report import Report, Result
 from dealkit._cli.screen import bold, command_line, counted, is_terminal, safe, say, table
@@ -44,11 +45,15 @@ def run(options: Namespace) -> int:
         report.show_mistakes("Worth a look", plan.doubts)
     invalid = plan.invalid()
     say(f"{counted(len(plan.lines), 'row')} can be sent, {len(invalid):,} cannot")
-    known = earlier(plan, options)
-    if known:
-        _show_known(known, ledger_of(options))
-    before = [*invalid, *known.values()]
+    own = ledger_of(options)
+    known = earlier(own, plan, resend_unknown=options.resend_unknown)
+    if known and own is not None:
+        _show_known(known, own)
     to_send = [line for line in plan.lines if line.number not in known]
+    others = elsewhere(own, to_send, options)
+    for other in others:
+        say(in_words(other, own))
+    before = [*invalid, *known.values()]
     if options.dry_run:
         if options.report:
             Report(Path(options.report), rows.delimiter).write([*before, *plan.unsent(to_send)])
@@ -57,13 +62,16 @@ def run(options: Namespace) -> int:
     if not plan.lines:
         return INCOMPLETE if invalid else DONE
     with connect(options) as client:
-        _ask_whether(len(plan.lines) - len(known), options)
+        if own is None:
+            raise Failed(NO_ADDRESS)
+        _refuse_unasked(others, options)
+        _ask_whether(len(to_send), options)
         written = Report(_report_of(options), rows.delimiter)
         _see_whether_it_can_work(client)
         # Anything filled in for a row that is sent again is no longer true, even if this ends in a crash. In that
         # case, only the ledger has the result of the row.
         written.write([*before, *(Result(line.number, line.key, "running", message=_RUNNING) for line in to_send)])
-        return _import(client, plan, options, written)
+        return _import(client, plan, own, options, written)
 
 
 def _report_of(options: Namespace) -> Path:
@@ -72,9 +80,9 @@ def _report_of(options: Namespace) -> Path:
 
 def _refuse_inputs(path: Path, options: Namespace) -> None:
     """Refuses files to be written that are read, or that are one and the same."""
-    ledger, written = ledger_of(options), _report_of(options)
-    refuse_inputs([ledger, written], [path, options.ca_file, options.client_cert])
-    refuse_inputs([written], [ledger])
+    own, written = ledger_of(options), _report_of(options)
+    refuse_inputs([written, *([own] if own else [])], [path, options.ca_file, options.client_cert])
+    refuse_inputs([written], [own])
 
 
 def _show_table(path: Path, rows: Table, columns: Columns) -> None:
@@ -89,10 +97,24 @@ def _show_table(path: Path, rows: Table, columns: Columns) -> None:
 
 def _show_known(known: dict[int, Result], ledger: Path) -> None:
     """Says how many rows are not sent because an earlier run has sent them."""
-    kinds = Counter(result.came_to for result in known.values())
-    parts = ", ".join(f"{kinds[kind]:,} {kind}" for kind in ("created", "rejected", "unknown") if kinds[kind])
     verb = "is" if len(known) == 1 else "are"
-    say(f"{safe(str(ledger))} already has {len(known):,} of them, which {verb} not sent again: {parts}")
+    words = outcomes(result.came_to for result in known.values())
+    say(f"{named(ledger)} already has {len(known):,} of them, which {verb} not sent again: {words}")
+
+
+def _refuse_unasked(others: list[Elsewhere], options: Namespace) -> None:
+    """Refuses to send rows that another ledger has, unless somebody is asked."""
+    if not others:
+        return
+    say(
+        "If it is the ledger of this service, perhaps under an old address, use it: add --ledger "
+        f"{shlex.quote(str(others[0].ledger))}. If it is of another service, such as a sandbox, these rows are new here."
+    )
+    if options.yes:
+        raise Failed(
+            "nothing was sent: with --yes, nobody is asked whether these rows are new at this service. If they are, leave "
+            "out --yes, or move the ledger of the other service to another folder"
+        )
 
 
 def _ask_whether(count: int, options: Namespace) -> None:
@@ -121,14 +143,17 @@ def _see_whether_it_can_work(client: Client) -> None:
         raise response
 
 
-def _import(client: Client, plan: Plan, options: Namespace, written: Report) -> int:
+def _import(client: Client, plan: Plan, ledger: Path, options: Namespace, written: Report) -> int:
     try:
-        creates = Creates(client, plan, options)
+        creates = Creates(client, plan, ledger, options)
     except LedgerError as error:
         if error.reason != "other_service":
             raise
-        move = command_line(["ledger", "move", str(ledger_of(options)), address(options)])
-        raise Failed(f"{explanation(error)}\nIf it is the same service, record that with:\n  {move}") from None
+        move = command_line(["ledger", "move", str(ledger), address(options)])
+        raise Failed(
+            f"{explanation(error)}\nIf it is another service, leave out --ledger: each service has its own. If it is the same "
+            f"service, with the same agents, record that with:\n  {move}"
+        ) from None
     interrupt = None
     try:
         creates.run()
@@ -144,7 +169,6 @@ def _import(client: Client, plan: Plan, options: Namespace, written: Report) -> 
     say()
     report.show(results)
     say()
-    ledger = ledger_of(options)
     if unwritten is None:
         say(f"{safe(str(written.path))} says what became of each row.")
     say(f"{safe(str(ledger))} records it: the same command creates no agent twice.")
@@ -157,7 +181,7 @@ def _import(client: Client, plan: Plan, options: Namespace, written: Report) -> 
     if unwritten is not None:
         raise Failed(f"{unwritten}\n{go_on}", unwritten.code)
     if interrupt is not None:
-        raise Interrupted(f"stopped. {go_on}") from interrupt
+        raise Failed(f"stopped. {go_on}", INTERRUPTED) from interrupt
     if creates.stopped_by is not None:
         raise Failed(f"{explanation(creates.stopped_by)}\n{go_on}", code_of(creates.stopped_by))
     return DONE if all(result.came_to == "created" for result in results) else INCOMPLETE

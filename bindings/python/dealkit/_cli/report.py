@@ -38,6 +38,10 @@ _MEANINGS = {
 """The possible results of a row, and what they mean."""
 
 
+WORDS = {"succeeded": "created", "rejected": "rejected", "unknown": "unknown", "not_sent": "not sent"}
+"""The results by the outcomes of calls."""
+
+
 class Result(NamedTuple):
     """What became of one row. It contains no values of the row, except for the key."""
 

@@ -28,9 +28,17 @@ def tell(text: str) -> None:
             sys.stdout.flush()
     except OSError:
         pass  # The next write, or the end of the command, reports it.
-    # A program without a console has no standard error.
-    if sys.stderr is not None:
-        print(f"dealkit: {text}", file=sys.stderr, flush=True)
+    _write(f"dealkit: {text}\n")
+
+
+def _write(text: str) -> None:
+    """Writes to standard error. Nothing depends on it: it may be closed, full, or a terminal that is gone."""
+    try:
+        if sys.stderr is not None:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+    except OSError:
+        pass
 
 
 def safe(text: str) -> str:
@@ -145,7 +153,7 @@ class Progress:
         """Ends the display: what is shown next goes on a line of its own."""
         if self._on_terminal and self._is_shown:
             self._show()
-            self._write("\n")
+            _write("\n")
             self._is_shown = False
 
     def _show(self) -> None:
@@ -162,7 +170,7 @@ class Progress:
             line = f"[{'#' * full}{'-' * (bar - full)}] {numbers}"
         line = line[:columns]
         # Padding overwrites the rest of an earlier, longer line.
-        self._write(f"\r{line.ljust(self._shown_columns)}")
+        _write(f"\r{line.ljust(self._shown_columns)}")
         self._shown_columns = len(line)
 
     def _numbers(self) -> str:
@@ -177,11 +185,6 @@ class Progress:
             if self._done < self._total:
                 parts.append(f"{_duration((self._total - self._done) / rate)} left")
         return ", ".join(parts)
-
-    def _write(self, text: str) -> None:
-        if sys.stderr is not None:
-            sys.stderr.write(text)
-            sys.stderr.flush()
 
 
 def _duration(seconds: float) -> str:
