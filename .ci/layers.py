@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[1]
 LAYERS = {
     "sdk": """
         value
-        json
         contract
+        json
         rules
         model
         http
@@ -68,7 +68,6 @@ EXCEPTIONS: dict[str, set[str]] = {
         "http/send.rs -> error",
         "http/trace.rs -> error",
         "http/traffic/turns.rs -> error",
-        "json/decode.rs -> contract",
         "ledger/look_up.rs -> error",
     },
     "server": {"contract/operations.rs -> state"},

@@ -132,10 +132,12 @@ mod rules;
 pub mod test_util;
 mod value;
 
+#[doc(hidden)]
+pub use contract::schema;
 pub use contract::wire;
 pub use json::document;
 #[doc(hidden)]
-pub use json::lexer;
+pub use json::{explain, lexer};
 #[doc(hidden)]
 pub use rules::fields;
 pub use rules::validate;
@@ -147,7 +149,7 @@ pub use chrono;
 pub use rust_decimal;
 
 pub use error::problem::Problem;
-pub use json::decode_error::DecodeError;
+pub use json::decode_error::{DecodeError, Expected};
 pub use json::lines::{JsonLines, LineError, MAX_LINE_BYTES};
 pub use model::{
     Address, Agent, AgentProfile, AgentProfileResponse, Application, CheckedAgent, Contact,

@@ -15,7 +15,6 @@ use crate::{
         problem::{self, Kind, Refusal},
         request_id::{self, RequestId},
         route::{self, Endpoint, Path},
-        shape::Shape,
     },
     sandbox::{
         Reading, UnknownReading,
@@ -468,7 +467,11 @@ impl Admitted<'_> {
 
 /// What every response has in common: the request id, how the specification is read, and for HEAD the length of the
 /// body it does not have.
-fn finish(mut response: Response<Bytes>, form: &Form, success: Option<&Shape>) -> Response<Bytes> {
+fn finish(
+    mut response: Response<Bytes>,
+    form: &Form,
+    success: Option<&dealkit::schema::Model>,
+) -> Response<Bytes> {
     if form.reading != Reading::Reference {
         response = form.reading.write(response, success);
     }

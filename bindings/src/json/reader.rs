@@ -4,9 +4,12 @@
 //! what is wrong with a document: reading merely stops.
 
 use dealkit::{
-    Json, Role,
+    DecodeError, Json, Role,
+    document::check_size,
+    explain,
     lexer::{Lexer, Refused},
     scalar,
+    schema::FieldKind,
 };
 use pyo3::{
     prelude::*,
@@ -15,7 +18,7 @@ use pyo3::{
 
 use crate::{
     json::{extra::Extra, reused::Reused, value as json},
-    python::{ascii, builtin},
+    python::{ascii, builtin, document::Document, failure::Failure, gil},
 };
 
 /// Reading stops here: the document is not what it should be, or Python could not make an object.
@@ -42,30 +45,70 @@ pub(crate) struct Reader<'j, 'py> {
     raised: Option<PyErr>,
 }
 
-impl<'j, 'py> Reader<'j, 'py> {
-    /// Reads a whole document. `None` if it is not what `read` reads.
-    pub(crate) fn whole(
-        py: Python<'py>,
-        document: &'j str,
-        read: impl FnOnce(&mut Self) -> Read,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let mut reader = Self {
+/// Says while a large document is read whether to go on.
+pub(crate) type GoOn<'w> = &'w dyn Fn() -> bool;
+
+/// Why a document was not read.
+pub(crate) enum Unread {
+    /// It is not what it should be.
+    Refused(DecodeError),
+    /// Python could not make an object.
+    Raised(PyErr),
+}
+
+impl Unread {
+    pub(crate) fn into_failure(self, fail: impl FnOnce(DecodeError) -> Failure) -> Failure {
+        match self {
+            Self::Refused(error) => fail(error),
+            Self::Raised(error) => error.into(),
+        }
+    }
+}
+
+/// Reads a whole document, which should be of this kind. A leading byte order mark is skipped.
+///
+/// Every 64 KB, other threads get their turn, and `go_on` is asked. What is wrong with a document is found out without
+/// the GIL.
+pub(crate) fn whole<'py>(
+    py: Python<'py>,
+    document: &Document<'_>,
+    kind: FieldKind,
+    go_on: GoOn<'_>,
+    read: impl FnOnce(&mut Reader<'_, 'py>) -> Read,
+) -> Result<Bound<'py, PyAny>, Unread> {
+    let bytes = document.bytes();
+    check_size(bytes).map_err(Unread::Refused)?;
+    let go_on = || {
+        gil::release(py, || ());
+        go_on()
+    };
+    if let Some(text) = document.text() {
+        let mut reader = Reader {
             py,
-            lexer: Lexer::new(document.strip_prefix('\u{feff}').unwrap_or(document)),
+            lexer: Lexer::new(text.strip_prefix('\u{feff}').unwrap_or(text)),
             reused: Reused::take(),
             raised: None,
         };
+        reader.lexer.ask(&go_on);
         let value = read(&mut reader).and_then(|value| {
             reader.lexer.end()?;
             Ok(value.into_bound(py))
         });
         reader.reused.keep();
-        match reader.raised {
-            Some(error) => Err(error),
-            None => Ok(value.ok()),
+        match (value, reader.raised) {
+            (_, Some(error)) => return Err(Unread::Raised(error)),
+            (Ok(value), None) => return Ok(value),
+            (Err(Stopped), None) if reader.lexer.is_stopped() => {
+                return Err(Unread::Refused(explain::stopped(bytes)));
+            }
+            (Err(Stopped), None) => {}
         }
     }
+    let refusal = gil::release(py, || explain::refusal(bytes, kind));
+    Err(Unread::Refused(refusal))
+}
 
+impl<'py> Reader<'_, 'py> {
     /// What Python has made.
     #[inline]
     pub(crate) fn made<T>(&mut self, made: PyResult<T>) -> Read<T> {

@@ -14,7 +14,7 @@ use pyo3::{
 use crate::{
     json::value as json,
     models::{
-        schema::{Field, Kind, Presence},
+        schema::{Field, FieldKind, Presence, class, is_role, nothing},
         write,
     },
     python::{
@@ -27,7 +27,7 @@ use crate::{
 pub(crate) fn field(model: &str, field: &Field, value: &Bound<'_, PyAny>) -> Outcome<Py<PyAny>> {
     let py = value.py();
     if value.is_none() && field.presence != Presence::Required {
-        return Ok(field.kind.nothing(py));
+        return Ok(nothing(field.kind, py));
     }
     let wrong = |expected: &str| {
         let (name, found) = (field.name, type_name(value));
@@ -40,26 +40,28 @@ pub(crate) fn field(model: &str, field: &Field, value: &Bound<'_, PyAny>) -> Out
             .map_err(|_| unfit("contains an unpaired surrogate, which JSON text cannot contain"))
     };
     Ok(match field.kind {
-        Kind::Text | Kind::Interned => PyString::new(py, text("a str")?).into_any().unbind(),
-        Kind::Role => {
+        kind if is_role(kind) => {
             let text = text("a Role or a str")?;
             match text.parse::<Role>() {
                 Ok(known) => builtin::role(py, known)?.unbind(),
                 Err(_) => PyString::new(py, text).into_any().unbind(),
             }
         }
-        Kind::Boolean => {
+        FieldKind::Text | FieldKind::Identifier | FieldKind::OpenSet(_) => {
+            PyString::new(py, text("a str")?).into_any().unbind()
+        }
+        FieldKind::Boolean => {
             let truth = value.cast::<PyBool>().map_err(|_| wrong("a bool"))?;
             truth.clone().into_any().unbind()
         }
-        Kind::Integer => {
+        FieldKind::Integer => {
             if value.is_instance_of::<PyBool>() || !value.is_instance_of::<PyInt>() {
                 return Err(wrong("an int"));
             }
             let integer: i64 = value.extract().map_err(|_| unfit("must fit 64 bits"))?;
             builtin::small_int(py, integer).into_any().unbind()
         }
-        Kind::Decimal => {
+        FieldKind::Decimal => {
             let digits = match value.cast::<PyInt>() {
                 Ok(int) if !value.is_instance_of::<PyBool>() => builtin::int_text(int)?,
                 _ if builtin::is_decimal(value) => Some(builtin::decimal_text(value)?),
@@ -70,7 +72,7 @@ pub(crate) fn field(model: &str, field: &Field, value: &Bound<'_, PyAny>) -> Out
                 .ok_or_else(|| unfit("must be a finite number of at most 28 digits"))?;
             builtin::decimal(py, &decimal.to_string())?.unbind()
         }
-        Kind::Date => match value.cast::<PyDate>() {
+        FieldKind::Date => match value.cast::<PyDate>() {
             Ok(date) if !value.is_instance_of::<PyDateTime>() => {
                 builtin::day(date).ok_or_else(|| unfit("is not a day that exists"))?;
                 value.clone().unbind()
@@ -83,7 +85,7 @@ pub(crate) fn field(model: &str, field: &Field, value: &Bound<'_, PyAny>) -> Out
             }
             Err(_) => return Err(wrong("a date")),
         },
-        Kind::Timestamp => {
+        FieldKind::Timestamp => {
             let datetime = value
                 .cast::<PyDateTime>()
                 .map_err(|_| wrong("a datetime"))?;
@@ -92,13 +94,13 @@ pub(crate) fn field(model: &str, field: &Field, value: &Bound<'_, PyAny>) -> Out
             })?;
             value.clone().unbind()
         }
-        Kind::Object => {
+        FieldKind::Object => {
             let dict = value.cast::<PyDict>().map_err(|_| wrong("a mapping"))?;
             let json = write::any(dict)?
                 .map_err(|why| unfit(&format!("cannot be written as JSON: {why}")))?;
             json::raw(py, json)?.unbind()
         }
-        Kind::Strings => {
+        FieldKind::Strings => {
             let dict = value.cast::<PyDict>().map_err(|_| wrong("a mapping"))?;
             let copy = PyDict::new(py);
             for (name, value) in dict {
@@ -114,21 +116,22 @@ pub(crate) fn field(model: &str, field: &Field, value: &Bound<'_, PyAny>) -> Out
             let proxy = PyMappingProxy::new(py, copy.as_mapping());
             proxy.into_any().unbind()
         }
-        Kind::One(class) => {
-            if !(class.is)(value) {
-                return Err(wrong(&format!("of type {}", class.name)));
+        FieldKind::One(model) => {
+            if !(class(model).is)(value) {
+                return Err(wrong(&format!("of type {}", model.name)));
             }
             value.clone().unbind()
         }
-        Kind::Many(class) => {
+        FieldKind::Many(of) => {
             let items = value
                 .cast::<PyTuple>()
-                .map_err(|_| wrong(&format!("an iterable of {}", class.name)))?;
-            if let Some((at, item)) = items.iter().enumerate().find(|(_, item)| !(class.is)(item)) {
+                .map_err(|_| wrong(&format!("an iterable of {}", of.name)))?;
+            let is_wrong = |(_, item): &(usize, Bound<'_, PyAny>)| !(class(of).is)(item);
+            if let Some((at, item)) = items.iter().enumerate().find(is_wrong) {
                 let (name, found) = (field.name, type_name(&item));
                 return Err(Failure::Type(format!(
                     "{model}.{name}[{at}] must be of type {}, not {found}",
-                    class.name
+                    of.name
                 )));
             }
             items.clone().into_any().unbind()

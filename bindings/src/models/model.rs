@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use dealkit::{DecodeError, Json, LineError, document::check_size};
+use dealkit::{DecodeError, Json, LineError, schema};
 use pyo3::{
     PyClass,
     basic::CompareOp,
@@ -16,12 +16,12 @@ use pyo3::{
 use crate::{
     json::{
         extra::Extra,
-        reader::{Read, Reader},
+        reader::{GoOn, Read, Reader, whole},
         value as json,
     },
     models::{
-        argument, read,
-        schema::{Class, Field, FieldType, Kind, Values},
+        argument,
+        schema::{Class, Field, FieldKind, Values, is_role, nothing},
     },
     python::{
         builtin,
@@ -34,7 +34,7 @@ use crate::{
 pub(crate) trait Model:
     PyClass<Frozen = pyo3::pyclass::boolean_struct::True> + Sync
 {
-    const FIELDS: &'static [Field];
+    const MODEL: &'static schema::Model;
 
     /// Reads a model, which is an object.
     fn read(reader: &mut Reader<'_, '_>) -> Read;
@@ -47,31 +47,16 @@ pub(crate) trait Model:
 
     fn extra(&self) -> Option<&Extra>;
 
-    /// The error that the Rust model reports for a document.
-    fn explain(document: &[u8]) -> Option<DecodeError>;
-
-    /// The same for a document that should be an array of models.
-    fn explain_list(document: &[u8]) -> Option<DecodeError>;
-
     /// The document as the Rust model reads it, with serde rather than the lexer, and writes it back.
     #[cfg(debug_assertions)]
-    fn core_json(document: &[u8]) -> serde_json::Result<Json>;
-}
-
-impl<M: Model> FieldType for M {
-    const KIND: Kind = Kind::One(&const { Class::of::<M>() });
-}
-
-impl<M: Model> FieldType for Vec<M> {
-    const KIND: Kind = Kind::Many(&const { Class::of::<M>() });
+    fn core_json(document: &[u8]) -> Result<Json, DecodeError>;
 }
 
 impl Class {
     /// The class of a model.
     pub(crate) const fn of<M: Model>() -> Self {
         Self {
-            name: M::NAME,
-            fields: M::FIELDS,
+            model: M::MODEL,
             read: M::read,
             parts: |value| {
                 let model = value.cast::<M>()?.get();
@@ -87,69 +72,50 @@ pub(crate) fn read<'py, M: Model>(
     value: &Bound<'py, PyAny>,
     line: Option<usize>,
 ) -> Outcome<Bound<'py, M>> {
-    read_document::<M>(value.py(), &Document::of(value)?, |error| match line {
+    let fail = |error| match line {
         Some(line) => Failure::Line(LineError::Decode { line, error }),
         None => Failure::Decode(error),
-    })
+    };
+    read_document::<M>(value.py(), &Document::of(value)?, &|| true, fail)
 }
 
-/// Reads a model from a JSON document. `fail` makes the failure if it cannot be read.
+/// Reads a model from a JSON document, as long as `go_on` says. `fail` makes the failure if it cannot be read.
 pub(crate) fn read_document<'py, M: Model>(
     py: Python<'py>,
     document: &Document<'_>,
-    fail: impl Fn(DecodeError) -> Failure,
+    go_on: GoOn<'_>,
+    fail: impl FnOnce(DecodeError) -> Failure,
 ) -> Outcome<Bound<'py, M>> {
-    check_size(document.bytes()).map_err(&fail)?;
-    let model = match document.text() {
-        Some(text) => read::document(py, text, &const { Class::of::<M>() })?,
-        None => None,
-    };
-    let model = model.ok_or_else(|| explained(M::NAME, M::explain(document.bytes()).map(fail)))?;
+    let kind = FieldKind::One(M::MODEL);
+    let model = whole(py, document, kind, go_on, |reader| M::read(reader));
+    let model = model.map_err(|unread| unread.into_failure(fail))?;
     Ok(model.cast_into::<M>().map_err(PyErr::from)?)
 }
 
 /// Reads a tuple of models from a JSON document that is an array.
 pub(crate) fn read_list<'py, M: Model>(value: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyAny>> {
     let document = Document::of(value)?;
-    check_size(document.bytes()).map_err(Failure::Decode)?;
-    let models = match document.text() {
-        Some(text) => read::list(value.py(), text, &const { Class::of::<M>() })?,
-        None => None,
-    };
-    models.ok_or_else(|| {
-        let error = M::explain_list(document.bytes());
-        explained(M::NAME, error.map(Failure::Decode))
-    })
-}
-
-/// The Rust reader says where and why, so that both languages say the same.
-fn explained(name: &str, said: Option<Failure>) -> Failure {
-    said.unwrap_or_else(|| {
-        Failure::Runtime(format!(
-            "dealkit's two readers disagree on this {name}: this is a bug in dealkit, please report it"
-        ))
-    })
+    let kind = FieldKind::Many(M::MODEL);
+    let models = whole(value.py(), &document, kind, &|| true, |reader| {
+        reader.many(M::read)
+    });
+    models.map_err(|unread| unread.into_failure(Failure::Decode))
 }
 
 /// What the Rust model makes of a JSON document.
 #[cfg(debug_assertions)]
 pub(crate) fn core_json<M: Model>(value: &Bound<'_, PyAny>) -> Outcome<String> {
     let document = Document::of(value)?;
-    if let Some(error) = M::explain(document.bytes()) {
-        return Err(Failure::Decode(error));
-    }
-    let json = M::core_json(document.bytes());
-    let json = json.map_err(|error| Failure::Runtime(format!("serde refuses it: {error}")))?;
-    Ok(json.to_string())
+    M::core_json(document.bytes())
+        .map(|json| json.to_string())
+        .map_err(Failure::Decode)
 }
 
 /// Makes a model from values by attribute.
 pub(crate) fn build<'py, M: Model>(given: &Bound<'py, PyDict>) -> Outcome<Bound<'py, M>> {
     let py = given.py();
-    let mut values = Values::default();
-    for (slot, field) in values.iter_mut().zip(M::FIELDS) {
-        *slot = Some(field.kind.nothing(py));
-    }
+    let fields = M::MODEL.fields.iter();
+    let values = fields.map(|field| Some(nothing(field.kind, py))).collect();
     changed::<M>(py, values, Extra::default(), given)
 }
 
@@ -160,10 +126,8 @@ pub(crate) fn replace<'py, M: Model>(
 ) -> Outcome<Bound<'py, M>> {
     let py = this.py();
     let model = this.get();
-    let mut values = Values::default();
-    for (slot, value) in values.iter_mut().zip(model.values()) {
-        *slot = Some(value.clone_ref(py));
-    }
+    let values = model.values().into_iter();
+    let values = values.map(|value| Some(value.clone_ref(py))).collect();
     let extra = model.extra().cloned().unwrap_or_default();
     changed::<M>(py, values, extra, changes)
 }
@@ -177,10 +141,10 @@ fn changed<'py, M: Model>(
     for (name, value) in changes {
         let name: String = name.extract()?;
         if name == "extra" {
-            extra.unknown = argument::unknown_fields(M::NAME, M::FIELDS, &value)?;
+            extra.unknown = argument::unknown_fields(M::NAME, M::MODEL.fields, &value)?;
             continue;
         }
-        let mut fields = M::FIELDS.iter().zip(values.iter_mut()).enumerate();
+        let mut fields = M::MODEL.fields.iter().zip(values.iter_mut()).enumerate();
         let Some((at, (field, slot))) = fields.find(|(_, (field, _))| field.name == name) else {
             return Err(Failure::Type(format!(
                 "{} has no attribute {name}",
@@ -213,11 +177,12 @@ fn is_equal<M: Model>(this: &Bound<'_, M>, other: &Bound<'_, M>) -> PyResult<boo
         return Ok(true);
     }
     let (this, other) = (this.get(), other.get());
-    for (field, (one, another)) in M::FIELDS
+    for (field, (one, another)) in M::MODEL
+        .fields
         .iter()
         .zip(this.values().into_iter().zip(other.values()))
     {
-        let (one, another) = (field.get(one.bind(py))?, field.get(another.bind(py))?);
+        let (one, another) = (shown(field, one.bind(py))?, shown(field, another.bind(py))?);
         if !builtin::equal(&one, &another)? {
             return Ok(false);
         }
@@ -242,16 +207,18 @@ fn unknown<M: Model>(model: &M) -> Option<&BTreeMap<String, Json>> {
 pub(crate) fn hash<M: Model>(this: &Bound<'_, M>) -> PyResult<isize> {
     let py = this.py();
     let mut parts: Vec<Bound<'_, PyAny>> = vec![PyString::intern(py, M::NAME).into_any()];
-    for (field, value) in M::FIELDS.iter().zip(this.get().values()) {
+    for (field, value) in M::MODEL.fields.iter().zip(this.get().values()) {
         let value = value.bind(py);
         parts.push(match field.kind {
-            Kind::Object if !value.is_none() => {
+            FieldKind::Object if !value.is_none() => {
                 let object = json::raw_value(value)?.cast_into::<PyDict>()?;
                 object.len().into_pyobject(py)?.into_any()
             }
-            Kind::Strings => builtin::mapping(value)?.len().into_pyobject(py)?.into_any(),
+            FieldKind::Strings => builtin::mapping(value)?.len().into_pyobject(py)?.into_any(),
             // An enum's own hash is Python code; equal texts have equal hashes either way.
-            Kind::Role => PyString::new(py, value.cast::<PyString>()?.to_str()?).into_any(),
+            kind if is_role(kind) => {
+                PyString::new(py, value.cast::<PyString>()?.to_str()?).into_any()
+            }
             _ => value.clone(),
         });
     }
@@ -263,8 +230,8 @@ pub(crate) fn attribute<'py, M: Model>(
     this: &Bound<'py, M>,
     at: usize,
 ) -> Outcome<Bound<'py, PyAny>> {
-    match (M::FIELDS.get(at), this.get().values().get(at)) {
-        (Some(field), Some(value)) => Ok(field.get(value.bind(this.py()))?),
+    match (M::MODEL.fields.get(at), this.get().values().get(at)) {
+        (Some(field), Some(value)) => Ok(shown(field, value.bind(this.py()))?),
         _ => Err(Failure::Runtime(format!("{} has no such field", M::NAME))),
     }
 }
@@ -279,16 +246,14 @@ pub(crate) fn extra<'py, M: Model>(this: &Bound<'py, M>) -> PyResult<Bound<'py, 
     Ok(PyMappingProxy::new(py, fields.as_mapping()))
 }
 
-impl Field {
-    /// The attribute's value, from what the model holds.
-    fn get<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        if !matches!(self.kind, Kind::Object) || value.is_none() {
-            return Ok(value.clone());
-        }
-        let py = value.py();
-        let object = json::raw_value(value)?.cast_into::<PyDict>()?;
-        Ok(PyMappingProxy::new(py, object.as_mapping()).into_any())
+/// The value of an attribute, from what the model holds.
+fn shown<'py>(field: &Field, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    if !matches!(field.kind, FieldKind::Object) || value.is_none() {
+        return Ok(value.clone());
     }
+    let py = value.py();
+    let object = json::raw_value(value)?.cast_into::<PyDict>()?;
+    Ok(PyMappingProxy::new(py, object.as_mapping()).into_any())
 }
 
 /// Does the work of a method that can fail only for lack of memory.
@@ -321,16 +286,7 @@ macro_rules! models {
         }
 
         impl $crate::models::model::Model for $model {
-            const FIELDS: &'static [$crate::models::schema::Field] = &[$(
-                $crate::models::schema::Field {
-                    name: $crate::models::schema::attribute(stringify!($field)),
-                    wire: $wire,
-                    kind: $crate::models::model::models!(@kind $field $type),
-                    presence: $crate::models::model::models!(@presence $presence),
-                    is_shown: $crate::models::model::models!(@is_shown $show),
-                    doc: concat!($($doc),+),
-                },
-            )+];
+            const MODEL: &'static dealkit::schema::Model = dealkit::$model::SCHEMA;
 
             fn read(reader: &mut $crate::json::reader::Reader<'_, '_>) -> $crate::json::reader::Read {
                 #[allow(non_camel_case_types)]
@@ -338,31 +294,17 @@ macro_rules! models {
 
                 $( let mut $field = None; )+
                 let mut extra = None;
-                let mut has_more = reader.lexer.object()?;
-                while has_more {
-                    // Fields mostly come in the order of the table, and are always written in the same way.
+                dealkit::__read_fields!(reader.lexer, {
                     $(
-                        if has_more && reader.lexer.named(concat!("\"", $wire, "\":")) {
-                            $field = $crate::models::model::models!(@read reader $presence $field $type, extra);
-                            has_more = reader.lexer.field()?;
-                        }
+                        $wire => $field = $crate::models::model::models!(@read reader $field, extra),
+                        $field = $crate::models::model::models!(@read reader $field, extra);
                     )+
-                    if !has_more {
-                        break;
-                    }
-                    let name = reader.lexer.name()?;
-                    match &*name {
-                        $( $wire => {
-                            $field = $crate::models::model::models!(@read reader $presence $field $type, extra);
-                        } )+
-                        _ => $crate::models::read::unknown(reader, name.into_owned(), &mut extra)?,
-                    }
-                    has_more = reader.lexer.field()?;
-                }
+                    name => $crate::models::read::unknown(reader, name.into_owned(), &mut extra)?,
+                });
                 let model = Self {
                     $( $field: match $field {
                         Some(value) => value,
-                        None => $crate::models::model::models!(@missing reader $presence $field $type),
+                        None => $crate::models::model::models!(@missing reader $field),
                     }, )+
                     extra,
                 };
@@ -375,11 +317,11 @@ macro_rules! models {
                 values: $crate::models::schema::Values,
                 extra: $crate::json::extra::Extra,
             ) -> pyo3::PyResult<pyo3::Bound<'_, Self>> {
-                let mut fields = Self::FIELDS.iter();
+                let mut fields = Self::MODEL.fields.iter();
                 let mut values = values.into_iter();
                 let mut next = || match (fields.next(), values.next().flatten()) {
                     (Some(_), Some(value)) => value,
-                    (Some(field), None) => field.kind.nothing(py),
+                    (Some(field), None) => $crate::models::schema::nothing(field.kind, py),
                     (None, _) => py.None(),
                 };
                 // The expressions are evaluated in the order in which they are written.
@@ -397,18 +339,15 @@ macro_rules! models {
                 self.extra.as_deref()
             }
 
-            fn explain(document: &[u8]) -> Option<dealkit::DecodeError> {
-                dealkit::$model::from_json(document).err()
-            }
-
-            fn explain_list(document: &[u8]) -> Option<dealkit::DecodeError> {
-                dealkit::$model::list_from_json(document).err()
-            }
-
             #[cfg(debug_assertions)]
-            fn core_json(document: &[u8]) -> serde_json::Result<dealkit::Json> {
-                let document = document.strip_prefix(b"\xef\xbb\xbf").unwrap_or(document);
-                dealkit::Json::from_serialize(&serde_json::from_slice::<dealkit::$model>(document)?)
+            fn core_json(document: &[u8]) -> Result<dealkit::Json, dealkit::DecodeError> {
+                let json = document.strip_prefix(b"\xef\xbb\xbf").unwrap_or(document);
+                serde_json::from_slice::<dealkit::$model>(json)
+                    .and_then(|model| dealkit::Json::from_serialize(&model))
+                    .or_else(|_| {
+                        let error = dealkit::$model::from_json(document);
+                        Err(error.expect_err("serde has refused it"))
+                    })
             }
         }
 
@@ -493,7 +432,7 @@ macro_rules! models {
             fn __match_args__(
                 py: pyo3::Python<'_>,
             ) -> pyo3::PyResult<pyo3::Bound<'_, pyo3::types::PyTuple>> {
-                let names = <Self as $crate::models::model::Model>::FIELDS.iter().map(|field| field.name);
+                let names = <Self as $crate::models::model::Model>::MODEL.fields.iter().map(|field| field.name);
                 pyo3::types::PyTuple::new(py, names.collect::<Vec<_>>())
             }
 
@@ -501,7 +440,7 @@ macro_rules! models {
             fn __dealkit_fields__(
                 py: pyo3::Python<'_>,
             ) -> pyo3::PyResult<pyo3::Bound<'_, pyo3::types::PyTuple>> {
-                $crate::models::schema::describe(py, <Self as $crate::models::model::Model>::FIELDS)
+                $crate::models::schema::describe(py, <Self as $crate::models::model::Model>::MODEL.fields)
             }
 
             fn __richcmp__<'py>(
@@ -529,40 +468,33 @@ macro_rules! models {
                 this
             }
         }
-    )+};
+    )+
 
-    (@kind $field:ident $type:ty) => {
+        /// The class of each model, in the order of the table.
+        pub(crate) const CLASSES: &[$crate::models::schema::Class] =
+            &[$( $crate::models::schema::Class::of::<$model>() ),+];
+    };
+
+    (@field $field:ident) => {
         const {
-            $crate::models::schema::kind_of(
-                stringify!($field),
-                <$type as $crate::models::schema::FieldType>::KIND,
+            $crate::models::schema::field(
+                <Self as $crate::models::model::Model>::MODEL,
+                Position::$field as usize,
             )
         }
     };
 
-    (@read $reader:ident $presence:ident $field:ident $type:ty, $extra:ident) => {
+    (@read $reader:ident $field:ident, $extra:ident) => {
         $crate::models::read::value(
             $reader,
-            $crate::models::model::models!(@kind $field $type),
-            $crate::models::model::models!(@presence $presence),
+            $crate::models::model::models!(@field $field),
             Position::$field as usize,
             &mut $extra,
         )?
     };
 
-    (@missing $reader:ident $presence:ident $field:ident $type:ty) => {
-        $crate::models::read::missing(
-            $reader,
-            $crate::models::model::models!(@kind $field $type),
-            $crate::models::model::models!(@presence $presence),
-        )?
+    (@missing $reader:ident $field:ident) => {
+        $crate::models::read::missing($reader, $crate::models::model::models!(@field $field))?
     };
-
-    (@presence required) => { $crate::models::schema::Presence::Required };
-    (@presence optional) => { $crate::models::schema::Presence::Optional };
-    (@presence nullable) => { $crate::models::schema::Presence::Nullable };
-
-    (@is_shown shown) => { true };
-    (@is_shown hidden) => { false };
 }
 pub(crate) use models;

@@ -64,8 +64,8 @@ pub(crate) fn read<'py>(
     let fail = |error| response.clone().into_decode_error(error).into();
     let body = Document::from(&**response.body());
     match read_as {
-        ReadAs::Deal => read_document::<Deal>(py, &body, fail).map(Bound::into_any),
-        ReadAs::Agent => read_document::<Agent>(py, &body, fail).map(Bound::into_any),
+        ReadAs::Deal => read_document::<Deal>(py, &body, &|| true, fail).map(Bound::into_any),
+        ReadAs::Agent => read_document::<Agent>(py, &body, &|| true, fail).map(Bound::into_any),
         ReadAs::Json => Ok(json::value(py, &response.json::<Json>()?)?),
     }
 }

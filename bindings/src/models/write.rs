@@ -13,7 +13,7 @@ use pyo3::{
 
 use crate::{
     json::value as json,
-    models::schema::{Class, Field, Kind, Presence},
+    models::schema::{Class, Field, FieldKind, Presence, class},
     python::builtin,
 };
 
@@ -35,7 +35,7 @@ pub(crate) fn model(this: &Bound<'_, PyAny>, class: &Class, out: &mut String) ->
         text(name, out);
         out.push(':');
     };
-    for (at, (field, value)) in class.fields.iter().zip(values).enumerate() {
+    for (at, (field, value)) in class.model.fields.iter().zip(values).enumerate() {
         let value = value.bind(py);
         if value.is_none() {
             if field.presence == Presence::Nullable {
@@ -64,30 +64,30 @@ pub(crate) fn model(this: &Bound<'_, PyAny>, class: &Class, out: &mut String) ->
 /// Writes the value of a field, which is not None.
 fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<()> {
     match field.kind {
-        Kind::Text | Kind::Interned | Kind::Role => {
+        FieldKind::Text | FieldKind::Identifier | FieldKind::OpenSet(_) => {
             text(value.cast::<PyString>()?.to_str()?, out);
         }
-        Kind::Boolean => {
+        FieldKind::Boolean => {
             let is_true = value.cast::<PyBool>()?.is_true();
             out.push_str(if is_true { "true" } else { "false" });
         }
-        Kind::Integer => out.push_str(&value.extract::<i64>()?.to_string()),
-        Kind::Decimal => {
+        FieldKind::Integer => out.push_str(&value.extract::<i64>()?.to_string()),
+        FieldKind::Decimal => {
             let digits = builtin::decimal_text(value)?;
             // Python writes some numbers with an exponent that the core writes without one.
             let decimal = scalar::decimal(&digits).ok_or_else(internal)?;
             out.push_str(&decimal.to_string());
         }
-        Kind::Date => {
+        FieldKind::Date => {
             let day = builtin::day(value.cast::<PyDate>()?).ok_or_else(internal)?;
             text(&scalar::date_text(day), out);
         }
-        Kind::Timestamp => {
+        FieldKind::Timestamp => {
             let moment = builtin::moment(value.cast::<PyDateTime>()?).ok_or_else(internal)?;
             text(&scalar::timestamp_text(&moment), out);
         }
-        Kind::Object => out.push_str(json::raw_text(value)?),
-        Kind::Strings => {
+        FieldKind::Object => out.push_str(json::raw_text(value)?),
+        FieldKind::Strings => {
             out.push('{');
             for (at, (name, value)) in builtin::mapping(value)?.iter().enumerate() {
                 if at > 0 {
@@ -99,14 +99,14 @@ fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<
             }
             out.push('}');
         }
-        Kind::One(class) => model(value, class, out)?,
-        Kind::Many(class) => {
+        FieldKind::One(of) => model(value, class(of), out)?,
+        FieldKind::Many(of) => {
             out.push('[');
             for (at, item) in value.cast::<PyTuple>()?.iter().enumerate() {
                 if at > 0 {
                     out.push(',');
                 }
-                model(&item, class, out)?;
+                model(&item, class(of), out)?;
             }
             out.push(']');
         }

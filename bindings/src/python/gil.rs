@@ -26,13 +26,17 @@ use std::{
 use pyo3::{exceptions::PyImportError, prelude::*, sync::PyOnceLock};
 
 thread_local! {
-    /// Whether this thread is inside [`uncollected`].
-    static IS_UNCOLLECTED: Cell<bool> = const { Cell::new(false) };
+    /// Inside [`uncollected`]: whether this thread has switched the collector off.
+    static UNCOLLECTED: Cell<Option<bool>> = const { Cell::new(None) };
 }
 
-/// Does work that makes Python objects, without the garbage collector intervening. The GIL is not given up inside.
+/// Does work that makes Python objects, without the garbage collector intervening.
 pub(crate) fn uncollected<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-    let _guard = Uncollected::new(py)?;
+    if UNCOLLECTED.get().is_some() {
+        return work();
+    }
+    UNCOLLECTED.set(Some(switch_off(py)?));
+    let _guard = SwitchOn(py);
     work()
 }
 
@@ -70,39 +74,33 @@ pub(crate) fn prepare(py: Python<'_>, gc: &Bound<'_, PyAny>) -> PyResult<()> {
         .map(|_| ())
 }
 
-/// Keeps the garbage collector from running on this thread's allocations.
-struct Uncollected<'py> {
-    /// The function that switches it on again, if it was on.
-    enable: Option<&'py Bound<'py, PyAny>>,
-    is_outermost: bool,
-}
-
-impl<'py> Uncollected<'py> {
-    fn new(py: Python<'py>) -> PyResult<Self> {
-        let is_outermost = !IS_UNCOLLECTED.replace(true);
-        let mut guard = Self {
-            enable: None,
-            is_outermost,
-        };
-        if let (true, Some(Some(collector))) = (is_outermost, COLLECTOR.get(py))
-            && collector.is_enabled.bind(py).call0()?.is_truthy()?
-        {
-            collector.disable.bind(py).call0()?;
-            guard.enable = Some(collector.enable.bind(py));
-        }
-        Ok(guard)
+/// Keeps the garbage collector from running on this thread's allocations. Returns whether it was on.
+fn switch_off(py: Python<'_>) -> PyResult<bool> {
+    let Some(Some(collector)) = COLLECTOR.get(py) else {
+        return Ok(false);
+    };
+    let is_on = collector.is_enabled.bind(py).call0()?.is_truthy()?;
+    if is_on {
+        collector.disable.bind(py).call0()?;
     }
+    Ok(is_on)
 }
 
-impl Drop for Uncollected<'_> {
+/// Switches the collector on again, if this thread has switched it off. Returns whether it is inside [`uncollected`].
+fn switch_on(py: Python<'_>) -> bool {
+    let state = UNCOLLECTED.replace(None);
+    if let (Some(true), Some(Some(collector))) = (state, COLLECTOR.get(py)) {
+        // A C function that takes no arguments cannot fail.
+        let _ = collector.enable.bind(py).call0();
+    }
+    state.is_some()
+}
+
+struct SwitchOn<'py>(Python<'py>);
+
+impl Drop for SwitchOn<'_> {
     fn drop(&mut self) {
-        if let Some(enable) = self.enable {
-            // A C function that takes no arguments cannot fail.
-            let _ = enable.call0();
-        }
-        if self.is_outermost {
-            IS_UNCOLLECTED.set(false);
-        }
+        switch_on(self.0);
     }
 }
 
@@ -119,11 +117,13 @@ const NEW_STACK: usize = 2 * 1024 * 1024;
 /// would end it here, with Rust frames below, so PyO3 makes it wait for the end of the process, as CPython itself has
 /// done since.
 pub(crate) fn release<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
-    debug_assert!(
-        !IS_UNCOLLECTED.get(),
-        "the GIL is given up while the collector is off"
-    );
-    py.detach(|| with_stack(work))
+    // The collector is that of all threads, so it is switched off only while this one has the GIL.
+    let is_uncollected = switch_on(py);
+    let done = py.detach(|| with_stack(work));
+    if is_uncollected {
+        UNCOLLECTED.set(Some(switch_off(py).unwrap_or(false)));
+    }
+    done
 }
 
 /// Does not return on a thread that the interpreter leaves behind: what it asks for has ended, and an exception would

@@ -201,7 +201,7 @@ fn created<'py>(
     let sent = serde_json::to_string(&created.sent).map_err(internal)?;
     let sent = Json::parse(sent).map_err(|error| Failure::Runtime(error.to_string()))?;
     Ok((
-        model::read_document::<Agent>(py, &Document::Text(&agent), Failure::Decode)?,
+        model::read_document::<Agent>(py, &Document::Text(&agent), &|| true, Failure::Decode)?,
         json::value(py, &sent)?,
     ))
 }

@@ -152,10 +152,8 @@ impl DealBatchBuilder {
                 self.bytes += body.len();
                 Ok(())
             }
-            // serde decides whether anything is wrong, and what.
-            Err(Refused) => {
-                Deal::from_json_by_serde(body).and_then(|deal| self.pushed(&deal, body))
-            }
+            // The model says what is wrong, or is what the columns cannot hold.
+            Err(Refused) => Deal::from_json(body).and_then(|deal| self.pushed(&deal, body)),
         }
     }
 
@@ -216,12 +214,8 @@ impl DealBatchBuilder {
 
     fn does_not_fit(&self, Misfit(mut steps): Misfit, body: &[u8]) -> DecodeError {
         steps.reverse();
-        DecodeError {
-            path: decode::path(&steps, &[]),
-            pointer: decode::pointer(&steps),
-            reason: Reason::DoesNotFit(self.decimals.to_string()),
-            body: body.into(),
-        }
+        let reason = Reason::DoesNotFit(self.decimals.to_string());
+        DecodeError::new(&steps, reason, body)
     }
 }
 

@@ -11,11 +11,10 @@ use super::{
 };
 use crate::{
     json::{
-        decode::Step,
+        decode_error::Step,
         lexer::{Lexed, Lexer, Refused},
     },
-    value,
-    value::scalar,
+    value::{Decimal, WireText, scalar},
 };
 
 /// A type of the field table whose values go into a column.
@@ -34,10 +33,10 @@ pub(super) trait Cell: Sized {
 
 /// A decimal number that its column cannot hold exactly: its path, from the inside out.
 #[derive(Default)]
-pub(super) struct Misfit(pub(super) Vec<Step>);
+pub(super) struct Misfit(pub(super) Vec<Step<'static>>);
 
 impl Misfit {
-    pub(super) fn within(mut self, step: Step) -> Self {
+    pub(super) fn within(mut self, step: Step<'static>) -> Self {
         self.0.push(step);
         self
     }
@@ -166,7 +165,7 @@ impl Cell for i64 {
     }
 }
 
-impl Cell for value::Decimal {
+impl Cell for Decimal {
     type Column = Numbers;
 
     #[inline]
@@ -240,45 +239,20 @@ impl Cell for DateTime<Utc> {
     }
 }
 
-/// Types that are strings.
-macro_rules! text_cells {
-    ($($of:ty),+ $(,)?) => {$(
-        impl Cell for $of {
-            type Column = Text;
+impl<T: WireText> Cell for T {
+    type Column = Text;
 
-            #[inline]
-            fn lex(lexer: &mut Lexer<'_>, column: &mut Text) -> Lexed<()> {
-                match lexer.plain() {
-                    Some(text) => column.push(text),
-                    None => column.push(lexer.string()?.as_str()),
-                }
-                Ok(())
-            }
-
-            fn store(&self, column: &mut Text) -> Result<(), Misfit> {
-                column.push(self.as_str());
-                Ok(())
-            }
+    #[inline]
+    fn lex(lexer: &mut Lexer<'_>, column: &mut Text) -> Lexed<()> {
+        match lexer.plain() {
+            Some(text) => column.push(text),
+            None => column.push(lexer.string()?.as_str()),
         }
-    )+};
-}
+        Ok(())
+    }
 
-text_cells!(
-    String,
-    value::AgentId,
-    value::ApplicationId,
-    value::ApplicationStatus,
-    value::ContactFieldId,
-    value::ContactFieldType,
-    value::ContactId,
-    value::ContactSchemaId,
-    value::ContactType,
-    value::DealId,
-    value::DealPhase,
-    value::DealStatus,
-    value::FieldSchemaId,
-    value::ListingContractId,
-    value::ListingSide,
-    value::OfferId,
-    value::QuoteId,
-);
+    fn store(&self, column: &mut Text) -> Result<(), Misfit> {
+        column.push(self.as_ref());
+        Ok(())
+    }
+}

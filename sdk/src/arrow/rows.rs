@@ -14,18 +14,11 @@ use super::{
 };
 use crate::{
     json::{
-        decode::Step,
+        decode_error::Step,
         lexer::{Lexed, Lexer},
     },
-    model::{
-        Address, Application, Contact, ContactField, Deal, ListingAgent, ListingContract, Offer,
-        Quote, Side,
-    },
-    value::{
-        AgentId, ApplicationId, ApplicationStatus, ContactFieldId, ContactFieldType, ContactId,
-        ContactSchemaId, ContactType, DealId, DealPhase, DealStatus, Decimal, FieldSchemaId,
-        ListingContractId, ListingSide, OfferId, QuoteId,
-    },
+    model::*,
+    value::*,
 };
 
 /// The column of undocumented fields in every struct.
@@ -118,27 +111,16 @@ macro_rules! rows {
                 fn lex(lexer: &mut Lexer<'_>, columns: &mut Columns) -> Lexed<()> {
                     let row = columns.len();
                     let mut extra = BTreeMap::<Cow<'_, str>, &str>::new();
-                    let mut more = lexer.object()?;
-                    'fields: while more {
-                        // Fields mostly come in the order of the table, and are written in the one usual way.
+                    $crate::__read_fields!(lexer, {
                         $(
-                            if lexer.named(concat!("\"", $wire, "\":")) {
-                                lex_field::<$type>(lexer, &mut columns.$field, row, rows!(@is_required $need))?;
-                                more = lexer.field()?;
-                                if !more {
-                                    break 'fields;
-                                }
-                            }
+                            $wire => lex_field::<$type>(lexer, &mut columns.$field, row, rows!(@is_required $need))?,
+                            lex_field::<$type>(lexer, &mut columns.$field, row, rows!(@is_required $need))?;
                         )+
-                        let name = lexer.name()?;
-                        match &*name {
-                            $( $wire => lex_field::<$type>(lexer, &mut columns.$field, row, rows!(@is_required $need))?, )+
-                            _ => {
-                                extra.insert(name, lexer.raw()?.get());
-                            }
-                        }
-                        more = lexer.field()?;
-                    }
+                        name => {
+                            let value = lexer.raw()?.get();
+                            extra.insert(name, value);
+                        },
+                    });
                     $( complete::<$type>(&mut columns.$field, row, rows!(@is_required $need))?; )+
                     push_extra(&mut columns.extra, extra.iter().map(|(name, value)| (&**name, *value)));
                     columns.nulls.append_non_null();
@@ -149,7 +131,7 @@ macro_rules! rows {
                     $(
                         self.$field
                             .store(&mut columns.$field)
-                            .map_err(|misfit| misfit.within(Step::Field($wire.to_owned())))?;
+                            .map_err(|misfit| misfit.within(Step::Field($wire.into(), None)))?;
                     )+
                     let extra = self.extra.iter();
                     push_extra(&mut columns.extra, extra.map(|(name, value)| (name.as_str(), value.as_str())));

@@ -1,25 +1,25 @@
 //! The names of the specification's fields, which are the only names that may be shown. Every other name
 //! is data, and may just as well be an e-mail address as a word.
 
-use crate::value::Kind;
+use crate::value::JsonKind;
 
 /// A field of an object in a request: its name on the wire, and its index among the object's fields.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
     pub(crate) name: &'static str,
-    pub(crate) place: usize,
+    pub(crate) index: usize,
 }
 
 /// The fields of a request, stated once: for serializing, for the rules, and for error texts.
 macro_rules! names {
     ($($name:ident = $wire:literal,)+) => {
         #[allow(clippy::upper_case_acronyms, non_camel_case_types)]
-        enum Place {
+        enum Index {
             $($name),+
         }
         $(pub(crate) const $name: super::Known = super::Known {
             name: $wire,
-            place: Place::$name as usize,
+            index: Index::$name as usize,
         };)+
         pub(crate) const ALL: &[&str] = &[$($wire),+];
     };
@@ -67,12 +67,12 @@ macro_rules! profile_fields {
 pub(crate) use profile_fields;
 
 macro_rules! profile {
-    (@kind String) => { Kind::String };
-    (@kind bool) => { Kind::Boolean };
-    (@kind Json) => { Kind::Object };
+    (@kind String) => { JsonKind::String };
+    (@kind bool) => { JsonKind::Boolean };
+    (@kind Json) => { JsonKind::Object };
     ($($setter:ident, $maybe:ident: $type:ident = $wire:literal,)+) => {
         /// The fields of the request's profile, with their types.
-        pub(crate) const PROFILE: &[(&str, Kind)] = &[$(($wire, profile!(@kind $type))),+];
+        pub(crate) const PROFILE: &[(&str, JsonKind)] = &[$(($wire, profile!(@kind $type))),+];
         pub(crate) const PROFILE_NAMES: &[&str] = &[$($wire),+];
     };
 }

@@ -1,8 +1,14 @@
 //! The error of a document that could not be read.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
-use crate::value::Kind;
+use crate::{
+    contract::{
+        names::{self, pointer_token},
+        schema::FieldKind,
+    },
+    value::JsonKind,
+};
 
 /// A document could not be decoded.
 ///
@@ -11,45 +17,49 @@ use crate::value::Kind;
 /// data: for an undocumented field they show its position.
 ///
 /// ```
-/// use dealkit::Deal;
+/// use dealkit::{Deal, Expected};
 ///
 /// let error = Deal::from_json(r#"{"id": "d_1", "application": {"offers": [{"expiry_date_time": "soon"}]}}"#).unwrap_err();
 /// assert_eq!(error.path(), "application.offers[0].expiry_date_time");
 /// assert_eq!(error.pointer(), "/application/offers/0/expiry_date_time");
+/// assert_eq!(error.expected(), Some(&Expected::Timestamp));
 /// assert_eq!(error.found(), "a string");
-/// assert_eq!(
-///     error.to_string(),
-///     "at application.offers[0].expiry_date_time: expected an RFC 3339 timestamp, found a string",
-/// );
+/// assert_eq!(error.detail().to_string(), "expected an RFC 3339 timestamp, found a string");
+/// assert_eq!(error.to_string(), format!("at {}: {}", error.path(), error.detail()));
 ///
 /// let error = Deal::from_json(r#"{"id": "d_1", "metadata": {"source": "import", "ada@example.com": 1}}"#).unwrap_err();
 /// assert_eq!(error.path(), "metadata[entry 2]");
+///
+/// let error = Deal::from_json("{\n  \"id\" 1\n}").unwrap_err();
+/// assert_eq!((error.line(), error.column()), (Some(2), Some(8)));
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct DecodeError {
-    pub(crate) path: String,
-    pub(crate) pointer: String,
-    pub(crate) reason: Reason,
-    pub(crate) body: Box<[u8]>,
+    path: String,
+    pointer: String,
+    reason: Reason,
+    body: Box<[u8]>,
 }
 
 /// Why it could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// The document is not valid JSON; the text is the parser's and contains no value.
-    NotJson(String),
-    /// The document ends early, at this position, counted from 1, with columns in bytes.
-    EndsEarly {
-        line: usize,
-        column: usize,
+    /// The document is not valid JSON; the reason is the parser's and contains no value.
+    NotJson {
+        reason: String,
+        at: Position,
     },
+    /// The document ends early.
+    EndsEarly(Position),
     Missing,
     Unexpected {
-        expected: String,
-        found: Option<Kind>,
+        expected: Expected,
+        found: Option<JsonKind>,
     },
     /// It contains more values than this.
     TooManyValues(usize),
+    /// Whoever asked for it did not wait until it was decoded.
+    Stopped,
     /// The number has more digits than fit into the column of a table, which has this type.
     #[cfg(feature = "arrow")]
     DoesNotFit(String),
@@ -61,7 +71,108 @@ pub(crate) enum Reason {
     Response(String),
 }
 
+/// What a document should have at a place; see [`DecodeError::expected`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Expected {
+    /// An object with fields.
+    Object,
+    /// An array.
+    Array,
+    /// An object of any names, whose values are strings.
+    Map,
+    /// A string.
+    String,
+    /// True or false.
+    Boolean,
+    /// An integer of at most 64 bits.
+    Integer,
+    /// A decimal number of at most 28 digits.
+    Decimal,
+    /// A day, `YYYY-MM-DD`.
+    Date,
+    /// An RFC 3339 timestamp.
+    Timestamp,
+    /// Any JSON.
+    Json,
+    /// What a type of yours said that it expected.
+    Other(String),
+}
+
+impl Expected {
+    pub(crate) fn of(kind: FieldKind) -> Self {
+        match kind {
+            FieldKind::Text | FieldKind::Identifier | FieldKind::OpenSet(_) => Self::String,
+            FieldKind::Boolean => Self::Boolean,
+            FieldKind::Integer => Self::Integer,
+            FieldKind::Decimal => Self::Decimal,
+            FieldKind::Date => Self::Date,
+            FieldKind::Timestamp => Self::Timestamp,
+            FieldKind::Object | FieldKind::One(_) => Self::Object,
+            FieldKind::Strings => Self::Map,
+            FieldKind::Many(_) => Self::Array,
+        }
+    }
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Object => "an object",
+            Self::Array => "an array",
+            Self::Map => "a map",
+            Self::String => "a string",
+            Self::Boolean => "a boolean",
+            Self::Integer => "an integer of at most 64 bits",
+            Self::Decimal => "a decimal number of at most 28 digits",
+            Self::Date => "a date YYYY-MM-DD",
+            Self::Timestamp => "an RFC 3339 timestamp",
+            Self::Json => "JSON",
+            Self::Other(text) => text,
+        })
+    }
+}
+
+/// A position in a document, counted from 1, with columns in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+}
+
+impl Position {
+    /// The position after this many bytes, as serde_json counts: of the byte that was read last.
+    pub(crate) fn of(text: &str, bytes: usize) -> Self {
+        let before = text.as_bytes().get(..bytes).unwrap_or_default();
+        let lines = before.split(|byte| *byte == b'\n');
+        Self {
+            line: lines.clone().count(),
+            column: lines.last().map_or(0, <[u8]>::len),
+        }
+    }
+}
+
+/// One step from a value to a value within it.
+#[derive(Debug)]
+pub(crate) enum Step<'a> {
+    /// A field, and its position in the object, counted from 1, where it is known.
+    Field(Cow<'a, str>, Option<usize>),
+    Item(usize),
+    /// A field that is missing; its name is that of the type being decoded.
+    Missing(Cow<'a, str>),
+}
+
 impl DecodeError {
+    /// The error of the value at the end of a path.
+    pub(crate) fn new(path: &[Step<'_>], reason: Reason, body: &[u8]) -> Self {
+        Self {
+            path: shown_path(path),
+            pointer: pointer(path),
+            reason,
+            body: body.into(),
+        }
+    }
+
     pub(crate) fn too_many_values(limit: usize, body: &[u8]) -> Self {
         Self::of_all(Reason::TooManyValues(limit), body)
     }
@@ -74,12 +185,7 @@ impl DecodeError {
 
     /// The error of a whole document.
     pub(crate) fn of_all(reason: Reason, body: &[u8]) -> Self {
-        Self {
-            path: String::new(),
-            pointer: String::new(),
-            reason,
-            body: body.into(),
-        }
+        Self::new(&[], reason, body)
     }
 
     /// The path of the offending value, such as `application.offers[2].expiry_date_time`; empty for
@@ -97,22 +203,67 @@ impl DecodeError {
         &self.pointer
     }
 
+    /// What was expected at the path, if a value was found there that is something else.
+    pub fn expected(&self) -> Option<&Expected> {
+        match &self.reason {
+            Reason::Unexpected { expected, .. } => Some(expected),
+            _ => None,
+        }
+    }
+
     /// What was found at the path: `null`, `a boolean`, `a number`, `a string`, `an array`, `an object`, `nothing` for
-    /// a missing field, `not JSON`, or `too many values`. For a field that occurs twice in its object it is the kind of
-    /// the last occurrence, or `something else` if that cannot be determined.
+    /// a missing field, `not JSON`, or `too many values`; `something else` if that cannot be determined.
     pub fn found(&self) -> &'static str {
         match &self.reason {
-            Reason::NotJson(_) | Reason::EndsEarly { .. } => "not JSON",
+            Reason::NotJson { .. } | Reason::EndsEarly(_) => "not JSON",
             Reason::Missing => "nothing",
             Reason::TooManyValues(_) => "too many values",
+            Reason::Unexpected { found, .. } => found.map_or("something else", JsonKind::name),
             #[cfg(feature = "arrow")]
             Reason::DoesNotFit(_) => "a number",
-            #[cfg(feature = "arrow")]
-            Reason::BatchIsFull => "something else",
-            #[cfg(feature = "client")]
-            Reason::Response(_) => "something else",
-            Reason::Unexpected { found, .. } => found.map_or("something else", Kind::name),
+            _ => "something else",
         }
+    }
+
+    /// The line on which the document stops being JSON, counted from 1; `None` if it is JSON.
+    pub fn line(&self) -> Option<usize> {
+        self.position().map(|at| at.line)
+    }
+
+    /// The column where the document stops being JSON, in bytes, counted from 1; `None` if it is JSON.
+    pub fn column(&self) -> Option<usize> {
+        self.position().map(|at| at.column)
+    }
+
+    fn position(&self) -> Option<Position> {
+        match self.reason {
+            Reason::NotJson { at, .. } | Reason::EndsEarly(at) => Some(at),
+            _ => None,
+        }
+    }
+
+    /// What is wrong, without the path: what [`Display`](fmt::Display) shows after it.
+    pub fn detail(&self) -> impl fmt::Display {
+        Shown {
+            error: self,
+            has_path: false,
+            is_line: false,
+        }
+    }
+
+    /// The error of a document that is one line, of which only the column is shown.
+    pub(crate) fn in_line(&self) -> impl fmt::Display {
+        Shown {
+            error: self,
+            has_path: true,
+            is_line: true,
+        }
+    }
+
+    /// Whether decoding was stopped because nobody was waiting for it any longer.
+    #[doc(hidden)]
+    pub fn was_stopped(&self) -> bool {
+        self.reason == Reason::Stopped
     }
 
     /// The whole document, as it was received.
@@ -125,30 +276,57 @@ impl DecodeError {
     #[cfg(feature = "client")]
     pub(crate) fn mask(&mut self, mask: impl Fn(&str) -> String) {
         self.pointer = mask(&self.pointer);
-        if let Reason::Unexpected { expected, .. } = &mut self.reason {
+        if let Reason::Unexpected {
+            expected: Expected::Other(expected),
+            ..
+        } = &mut self.reason
+        {
             *expected = mask(expected);
         }
     }
 }
 
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.path.is_empty() {
-            write!(f, "at {}: ", self.path)?;
+/// An error in words.
+struct Shown<'e> {
+    error: &'e DecodeError,
+    has_path: bool,
+    /// Whether the document is one line.
+    is_line: bool,
+}
+
+impl Shown<'_> {
+    fn position(&self, at: Position) -> String {
+        let Position { line, column } = at;
+        if self.is_line {
+            format!("column {column}")
+        } else {
+            format!("line {line} column {column}")
         }
-        match &self.reason {
-            Reason::EndsEarly { .. } if self.body.is_empty() => {
+    }
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.has_path && !self.error.path.is_empty() {
+            write!(f, "at {}: ", self.error.path)?;
+        }
+        match &self.error.reason {
+            Reason::EndsEarly(_) if self.error.body.is_empty() => {
                 f.write_str("expected JSON, found an empty body")
             }
-            Reason::EndsEarly { line, column } => {
-                write!(f, "the document ends early, line {line} column {column}")
+            Reason::EndsEarly(at) => write!(f, "the document ends early, {}", self.position(*at)),
+            Reason::NotJson { reason, at } => {
+                let at = self.position(*at);
+                write!(f, "expected JSON, found something else ({reason} at {at})")
             }
-            Reason::NotJson(reason) => write!(f, "expected JSON, found something else ({reason})"),
             Reason::Missing => f.write_str("a required field is missing"),
-            Reason::TooManyValues(limit) => write!(
-                f,
-                "expected at most {limit} values in the document, found more"
-            ),
+            Reason::TooManyValues(limit) => {
+                write!(
+                    f,
+                    "expected at most {limit} values in the document, found more"
+                )
+            }
+            Reason::Stopped => f.write_str("it was not read to its end in time"),
             #[cfg(feature = "arrow")]
             Reason::DoesNotFit(column) => write!(
                 f,
@@ -159,9 +337,20 @@ impl fmt::Display for DecodeError {
             #[cfg(feature = "client")]
             Reason::Response(reason) => f.write_str(reason),
             Reason::Unexpected { expected, .. } => {
-                write!(f, "expected {expected}, found {}", self.found())
+                write!(f, "expected {expected}, found {}", self.error.found())
             }
         }
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = Shown {
+            error: self,
+            has_path: true,
+            is_line: false,
+        };
+        shown.fmt(f)
     }
 }
 
@@ -176,3 +365,34 @@ impl fmt::Debug for DecodeError {
 }
 
 impl std::error::Error for DecodeError {}
+
+/// For example `application.offers[2].expiry_date_time`, or `metadata[entry 3]` if the name is data.
+fn shown_path(steps: &[Step<'_>]) -> String {
+    let mut path = String::new();
+    for step in steps {
+        match step {
+            Step::Item(index) => path.push_str(&format!("[{index}]")),
+            Step::Missing(name) => push_name(&mut path, name),
+            Step::Field(name, _) if names::is_known(name) => push_name(&mut path, name),
+            Step::Field(_, Some(position)) => path.push_str(&format!("[entry {position}]")),
+            Step::Field(_, None) => path.push_str("[entry]"),
+        }
+    }
+    path
+}
+
+fn push_name(path: &mut String, name: &str) {
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(name);
+}
+
+/// The same path as a JSON pointer.
+fn pointer(steps: &[Step<'_>]) -> String {
+    let tokens = steps.iter().map(|step| match step {
+        Step::Item(index) => format!("/{index}"),
+        Step::Field(name, _) | Step::Missing(name) => format!("/{}", pointer_token(name)),
+    });
+    tokens.collect()
+}

@@ -168,7 +168,7 @@ impl<R, T> fmt::Debug for JsonLines<R, T> {
 #[non_exhaustive]
 pub enum LineError {
     /// The line could not be decoded.
-    #[error("line {line}: {}", within_line(error))]
+    #[error("line {line}: {}", error.in_line())]
     Decode {
         /// The number of the line, counted from 1.
         line: usize,
@@ -202,9 +202,4 @@ impl LineError {
             }
         }
     }
-}
-
-/// The text of the error, whose own line number is always 1, so only its column is shown.
-fn within_line(error: &DecodeError) -> String {
-    error.to_string().replace("line 1 column ", "column ")
 }

@@ -3,5 +3,6 @@
 pub(crate) mod decode;
 pub(crate) mod decode_error;
 pub mod document;
+pub mod explain;
 pub mod lexer;
 pub(crate) mod lines;

@@ -10,7 +10,7 @@ use crate::{
         fields::{self, Body, Fields},
         validate::{self, Null, Text, UnknownFields, ValidationError, Violation, of_kind, pointer},
     },
-    value::{AssignedRole, BrokerageId, CollectiveId, Json, Kind, Nullable, OfficeId},
+    value::{AssignedRole, BrokerageId, CollectiveId, Json, JsonKind, Nullable, OfficeId},
 };
 
 /// The request "Create agent" (specification, "Create agent").
@@ -312,7 +312,7 @@ impl<'a> CheckedAgent<'a> {
             first_name: fields.required_text(&FIRST_NAME, out).unwrap_or_default(),
             last_name: fields.required_text(&LAST_NAME, out).unwrap_or_default(),
             profile: fields
-                .required(field::PROFILE, Kind::Object, out)
+                .required(field::PROFILE, JsonKind::Object, out)
                 .and_then(|json| profile.or_else(|| Fields::of_profile().read(json)))
                 .map(|fields| checked_profile(fields, unknown, out))
                 .unwrap_or_else(Fields::of_profile),
@@ -498,8 +498,8 @@ fn checked_profile<'a>(
     unknown: UnknownFields,
     out: &mut Vec<Violation>,
 ) -> Fields<'a> {
-    for (place, &(name, kind)) in names::PROFILE.iter().enumerate() {
-        fields.value(Known { name, place }, kind, Null::Forbidden, out);
+    for (index, &(name, kind)) in names::PROFILE.iter().enumerate() {
+        fields.value(Known { name, index }, kind, Null::Forbidden, out);
     }
     fields.check_others(unknown, out);
     fields

@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use crate::value::{
-    AgentId, ApplicationId, ApplicationStatus, AssignedRole, BrokerageId, CollectiveId,
-    ContactFieldId, ContactFieldType, ContactId, ContactSchemaId, ContactType, DealId, DealPhase,
-    DealStatus, Decimal, FieldSchemaId, Json, ListingContractId, ListingSide, OfferId, OfficeId,
-    QuoteId,
+use crate::{
+    contract::schema::{self, FieldKind, Model},
+    json::decode,
+    model::field::FieldValue,
+    value::*,
 };
 
 /// Defines the response types; see [`__response_models`](crate::__response_models) for the columns.
@@ -132,6 +132,10 @@ macro_rules! models {
         }
 
         impl $model {
+            /// The fields as data.
+            #[doc(hidden)]
+            pub const SCHEMA: &'static Model = schema::$model::MODEL;
+
             /// The wire names of the fields.
             const FIELDS: &'static [&'static str] = &[$($wire),+];
 
@@ -141,14 +145,18 @@ macro_rules! models {
             /// [`DecodeError`](crate::DecodeError) names the path of the value that could not be decoded
             /// and keeps the document.
             pub fn from_json(body: impl AsRef<[u8]>) -> Result<Self, $crate::DecodeError> {
-                $crate::json::decode::read(body.as_ref(), $crate::model::field::Field::lex)
+                let kind = FieldKind::One(Self::SCHEMA);
+                decode::read(body.as_ref(), kind, None, FieldValue::lex)
             }
 
-            /// [`from_json`](Self::from_json) with serde only: for bindings, once their own reader has refused
-            /// a document, and for the tests that compare the readers.
+            /// [`from_json`](Self::from_json) for a document that may be large: `go_on` is asked every 64 KB, and stops it.
             #[doc(hidden)]
-            pub fn from_json_by_serde(body: impl AsRef<[u8]>) -> Result<Self, $crate::DecodeError> {
-                $crate::json::decode::from_json(body.as_ref())
+            pub fn from_json_while(
+                body: impl AsRef<[u8]>,
+                go_on: &dyn Fn() -> bool,
+            ) -> Result<Self, $crate::DecodeError> {
+                let kind = FieldKind::One(Self::SCHEMA);
+                decode::read(body.as_ref(), kind, Some(go_on), FieldValue::lex)
             }
 
             /// Decodes a JSON array of them.
@@ -159,8 +167,8 @@ macro_rules! models {
             /// # Errors
             /// As for [`from_json`](Self::from_json); the path begins with the index, such as `[2].id`.
             pub fn list_from_json(body: impl AsRef<[u8]>) -> Result<Vec<Self>, $crate::DecodeError> {
-                let array = $crate::json::decode::read(body.as_ref(), $crate::model::field::Array::lex)?;
-                Ok(array.0)
+                let kind = FieldKind::Many(Self::SCHEMA);
+                decode::read(body.as_ref(), kind, None, FieldValue::lex)
             }
 
             /// Decodes one from each line (NDJSON, JSON Lines), incrementally. Wrap a file in a `std::io::BufReader`.
@@ -184,7 +192,7 @@ macro_rules! models {
             }
         }
 
-        impl $crate::model::field::Field for $model {
+        impl $crate::model::field::FieldValue for $model {
             fn read<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 serde::Deserialize::deserialize(deserializer)
             }
@@ -197,28 +205,13 @@ macro_rules! models {
             fn lex(lexer: &mut $crate::json::lexer::Lexer<'_>) -> $crate::json::lexer::Lexed<Self> {
                 $( let mut $field = models!(@nothing $need $type); )+
                 let mut extra = BTreeMap::new();
-                let mut more = lexer.object()?;
-                'fields: while more {
-                    // Fields mostly come in the order of the table, and are written in the one usual way.
-                    $(
-                        if lexer.named(concat!("\"", $wire, "\":")) {
-                            $field = models!(@lex $need lexer $type);
-                            more = lexer.field()?;
-                            if !more {
-                                break 'fields;
-                            }
-                        }
-                    )+
-                    let name = lexer.name()?;
-                    match &*name {
-                        $( $wire => $field = models!(@lex_apart $need lexer $type), )+
-                        _ => {
-                            let value = Json::from_raw(lexer.raw()?);
-                            extra.insert(name.into_owned(), value);
-                        }
-                    }
-                    more = lexer.field()?;
-                }
+                $crate::__read_fields!(lexer, {
+                    $( $wire => $field = models!(@lex $need lexer $type), $field = models!(@lex_apart $need lexer $type); )+
+                    name => {
+                        let value = Json::from_raw(lexer.raw()?);
+                        extra.insert(name.into_owned(), value);
+                    },
+                });
                 Ok($model {
                     $( $field: models!(@lexed $need $field), )+
                     extra,
@@ -253,11 +246,11 @@ macro_rules! models {
     (@nothing required $type:ty) => { None::<$type> };
     (@nothing $lenient:ident $type:ty) => { <$type>::default() };
 
-    (@lex required $lexer:ident $type:ty) => { Some(<$type as $crate::model::field::Field>::lex($lexer)?) };
+    (@lex required $lexer:ident $type:ty) => { Some(<$type as $crate::model::field::FieldValue>::lex($lexer)?) };
     (@lex $lenient:ident $lexer:ident $type:ty) => { $crate::model::field::lex_lenient::<$type>($lexer)? };
 
     (@lex_apart required $lexer:ident $type:ty) => {
-        Some($crate::model::field::apart($lexer, <$type as $crate::model::field::Field>::lex)?)
+        Some($crate::model::field::apart($lexer, <$type as $crate::model::field::FieldValue>::lex)?)
     };
     (@lex_apart $lenient:ident $lexer:ident $type:ty) => {
         $crate::model::field::apart($lexer, $crate::model::field::lex_lenient::<$type>)?
@@ -267,7 +260,7 @@ macro_rules! models {
     (@lexed $lenient:ident $field:ident) => { $field };
 
     (@write optional $fields:ident $self:ident.$field:ident, $wire:literal) => {
-        if !$crate::model::field::Field::is_none(&$self.$field) {
+        if !$crate::model::field::FieldValue::is_none(&$self.$field) {
             models!(@write required $fields $self.$field, $wire);
         }
     };

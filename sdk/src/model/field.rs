@@ -11,13 +11,13 @@ use serde::{
 use crate::{
     json::lexer::{Lexed, Lexer, Refused},
     value::{
-        self, Decimal, Json, Name, expected, format_date, format_timestamp, parse_date,
+        self, Decimal, Json, Name, WireText, expected, format_date, format_timestamp, parse_date,
         parse_timestamp, read_integer,
     },
 };
 
 /// A type that a field of a response can have.
-pub(super) trait Field: Sized {
+pub(super) trait FieldValue: Sized {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
 
@@ -51,7 +51,7 @@ impl<T> Lenient<T> {
     }
 }
 
-impl<'de, T: Field> DeserializeSeed<'de> for Required<T> {
+impl<'de, T: FieldValue> DeserializeSeed<'de> for Required<T> {
     type Value = T;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
@@ -59,7 +59,7 @@ impl<'de, T: Field> DeserializeSeed<'de> for Required<T> {
     }
 }
 
-impl<'de, T: Field + Default> DeserializeSeed<'de> for Lenient<T> {
+impl<'de, T: FieldValue + Default> DeserializeSeed<'de> for Lenient<T> {
     type Value = T;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
@@ -69,7 +69,7 @@ impl<'de, T: Field + Default> DeserializeSeed<'de> for Lenient<T> {
     }
 }
 
-impl<'de, T: Field + Default> Visitor<'de> for Lenient<T> {
+impl<'de, T: FieldValue + Default> Visitor<'de> for Lenient<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,7 +91,7 @@ impl<'de, T: Field + Default> Visitor<'de> for Lenient<T> {
 
 /// [`Lenient`] with the lexer.
 #[inline(always)]
-pub(super) fn lex_lenient<T: Field + Default>(lexer: &mut Lexer<'_>) -> Lexed<T> {
+pub(super) fn lex_lenient<T: FieldValue + Default>(lexer: &mut Lexer<'_>) -> Lexed<T> {
     if lexer.peek() == b'n' {
         lexer.null()?;
         Ok(T::default())
@@ -109,16 +109,16 @@ pub(super) fn apart<T>(
     lex(lexer)
 }
 
-/// Serializes a field through [`Field::write`].
+/// Serializes a field through [`FieldValue::write`].
 pub(super) struct Written<'a, T>(pub(super) &'a T);
 
-impl<T: Field> Serialize for Written<'_, T> {
+impl<T: FieldValue> Serialize for Written<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.write(serializer)
     }
 }
 
-impl<T: Field> Field for Option<T> {
+impl<T: FieldValue> FieldValue for Option<T> {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         T::read(deserializer).map(Some)
     }
@@ -140,11 +140,11 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-impl<T: Field> Field for Vec<T> {
+impl<T: FieldValue> FieldValue for Vec<T> {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Items<T>(PhantomData<T>);
 
-        impl<'de, T: Field> Visitor<'de> for Items<T> {
+        impl<'de, T: FieldValue> Visitor<'de> for Items<T> {
             type Value = Vec<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -184,23 +184,7 @@ impl<T: Field> Field for Vec<T> {
     }
 }
 
-/// A document that is an array.
-pub(super) struct Array<T>(pub(super) Vec<T>);
-
-impl<T: Field> Array<T> {
-    pub(super) fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
-        Vec::lex(lexer).map(Self)
-    }
-}
-
-impl<'de, T: Field> Deserialize<'de> for Array<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Decoded like the arrays within a model, so that errors are worded the same.
-        Vec::read(deserializer).map(Self)
-    }
-}
-
-impl Field for i64 {
+impl FieldValue for i64 {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         read_integer(deserializer)
     }
@@ -247,7 +231,7 @@ where
         .map_err(value::expected(expected))
 }
 
-impl Field for NaiveDate {
+impl FieldValue for NaiveDate {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         read_text(deserializer, "a date YYYY-MM-DD", parse_date)
     }
@@ -262,7 +246,7 @@ impl Field for NaiveDate {
     }
 }
 
-impl Field for DateTime<Utc> {
+impl FieldValue for DateTime<Utc> {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         read_text(deserializer, "an RFC 3339 timestamp", parse_timestamp)
     }
@@ -277,65 +261,56 @@ impl Field for DateTime<Utc> {
     }
 }
 
-/// Types whose own serde implementations are right for a field, listed after the lexer's function for them. After
-/// `=>` comes what is expected for one of Rust's own types, because serde's error would repeat the value.
-macro_rules! field_by_serde {
-    ($lex:path: $($field:ty $(=> $expected:literal)?),+ $(,)?) => {$(
-        impl Field for $field {
-            fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                Deserialize::deserialize(deserializer)
-                    $(.map_err(expected($expected)))?
-            }
+impl FieldValue for bool {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Deserialize::deserialize(deserializer).map_err(expected("a boolean"))
+    }
 
-            fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                Serialize::serialize(self, serializer)
-            }
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(*self)
+    }
 
-            #[inline(always)]
-            fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
-                $lex(lexer)
-            }
-        }
-    )+};
-}
-
-/// Decodes a type that is a string on the wire.
-#[inline(always)]
-fn lex_text<T: From<String> + for<'t> From<&'t str>>(lexer: &mut Lexer<'_>) -> Lexed<T> {
-    match lexer.plain() {
-        Some(text) => Ok(text.into()),
-        None => Ok(lexer.string()?.into_cow().into_owned().into()),
+    #[inline]
+    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
+        lexer.boolean()
     }
 }
 
-field_by_serde!(Lexer::boolean: bool => "a boolean");
-field_by_serde!(Lexer::decimal: Decimal);
-field_by_serde!(
-    lex_text:
-    String => "a string",
-    value::AgentId,
-    value::ApplicationId,
-    value::ApplicationStatus,
-    value::AssignedRole,
-    value::BrokerageId,
-    value::CollectiveId,
-    value::ContactFieldId,
-    value::ContactFieldType,
-    value::ContactId,
-    value::ContactSchemaId,
-    value::ContactType,
-    value::DealId,
-    value::DealPhase,
-    value::DealStatus,
-    value::FieldSchemaId,
-    value::ListingContractId,
-    value::ListingSide,
-    value::OfferId,
-    value::OfficeId,
-    value::QuoteId,
-);
+impl FieldValue for Decimal {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Deserialize::deserialize(deserializer)
+    }
 
-impl Field for BTreeMap<String, String> {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.serialize(serializer)
+    }
+
+    #[inline(always)]
+    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
+        lexer.decimal()
+    }
+}
+
+impl<T: WireText> FieldValue for T {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // serde's own message for a wrong value would repeat the value.
+        T::deserialize(deserializer).map_err(expected("a string"))
+    }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.serialize(serializer)
+    }
+
+    #[inline(always)]
+    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
+        match lexer.plain() {
+            Some(text) => Ok(text.into()),
+            None => Ok(lexer.string()?.into_cow().into_owned().into()),
+        }
+    }
+}
+
+impl FieldValue for BTreeMap<String, String> {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Entries;
 
@@ -380,7 +355,7 @@ impl Field for BTreeMap<String, String> {
 }
 
 /// A free-form object, kept as its exact text.
-impl Field for Json {
+impl FieldValue for Json {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         <Json as Deserialize>::deserialize(deserializer).and_then(|json| {
             if json.is_object() {

@@ -20,7 +20,7 @@ use crate::{
     rules::validate::{
         Null, Text, UnknownFields, ValidationError, Violation, ViolationCode, of_kind, pointer,
     },
-    value::{Json, Kind, Name, Nullable},
+    value::{Json, JsonKind, Name, Nullable},
 };
 
 /// The only field of a request that is an object whose fields have rules, too.
@@ -51,10 +51,10 @@ impl<'a> Value<'a> {
         }
     }
 
-    fn kind(self) -> Kind {
+    fn kind(self) -> JsonKind {
         match self {
-            Self::Text(_) => Kind::String,
-            Self::Json(json) => Kind::of(json),
+            Self::Text(_) => JsonKind::String,
+            Self::Json(json) => JsonKind::of(json),
         }
     }
 
@@ -210,7 +210,7 @@ impl<'a> Fields<'a> {
     /// Adds the fields of a body that must be an object.
     fn read_body(self, json: &'a str) -> Result<Self, ValidationError> {
         self.read_json(json).ok_or_else(|| {
-            let found = Kind::of(json).name();
+            let found = JsonKind::of(json).name();
             ValidationError::one(Violation::new(
                 "",
                 ViolationCode::WrongType,
@@ -238,14 +238,14 @@ impl<'a> Fields<'a> {
     pub(crate) fn value(
         &self,
         field: Known,
-        kind: Kind,
+        kind: JsonKind,
         null: Null,
         out: &mut Vec<Violation>,
     ) -> Option<Nullable<Value<'a>>> {
-        let value = self.value_at(field.place)?;
+        let value = self.value_at(field.index)?;
         let found = value.kind();
         match of_kind(found, kind, null) {
-            Ok(()) if found == Kind::Null => Some(Nullable::Null),
+            Ok(()) if found == JsonKind::Null => Some(Nullable::Null),
             Ok(()) => Some(Nullable::Value(value)),
             Err((code, detail)) => {
                 out.push(Violation::new(pointer(self.at, field.name), code, detail));
@@ -258,10 +258,10 @@ impl<'a> Fields<'a> {
     pub(crate) fn required(
         &self,
         field: Known,
-        kind: Kind,
+        kind: JsonKind,
         out: &mut Vec<Violation>,
     ) -> Option<Value<'a>> {
-        if !self.has(field.place) {
+        if !self.has(field.index) {
             out.push(Violation::new(
                 pointer(self.at, field.name),
                 ViolationCode::Required,
@@ -276,13 +276,13 @@ impl<'a> Fields<'a> {
         text: &Text,
         out: &mut Vec<Violation>,
     ) -> Option<Cow<'a, str>> {
-        let value = self.required(text.field, Kind::String, out)?;
+        let value = self.required(text.field, JsonKind::String, out)?;
         self.checked(text, value, out)
     }
 
     /// A field that may be omitted, but must not be null.
     pub(crate) fn text(&self, text: &Text, out: &mut Vec<Violation>) -> Option<Cow<'a, str>> {
-        let value = self.value(text.field, Kind::String, Null::Forbidden, out)?;
+        let value = self.value(text.field, JsonKind::String, Null::Forbidden, out)?;
         self.checked(text, value.value()?, out)
     }
 
@@ -292,7 +292,7 @@ impl<'a> Fields<'a> {
         text: &Text,
         out: &mut Vec<Violation>,
     ) -> Option<Nullable<Cow<'a, str>>> {
-        match self.value(text.field, Kind::String, Null::Allowed, out)? {
+        match self.value(text.field, JsonKind::String, Null::Allowed, out)? {
             Nullable::Value(value) => self.checked(text, value, out).map(Nullable::Value),
             Nullable::Null => Some(Nullable::Null),
         }

@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::{
     contract::names::{self, Known, pointer_token},
-    value::{Kind, Role, expected, open_set, parse_date},
+    value::{JsonKind, Role, expected, open_set, parse_date},
 };
 
 /// The shortest first or last name, in Unicode code points (specification, "Limits").
@@ -237,12 +237,12 @@ pub(crate) fn pointer(at: &str, name: &str) -> String {
 }
 
 /// Checks the type of a field.
-pub(crate) fn of_kind(found: Kind, kind: Kind, null: Null) -> Result<(), Broken> {
+pub(crate) fn of_kind(found: JsonKind, kind: JsonKind, null: Null) -> Result<(), Broken> {
     let expected = kind.name();
     match found {
         _ if found == kind => Ok(()),
-        Kind::Null if null == Null::Allowed => Ok(()),
-        Kind::Null => Err((
+        JsonKind::Null if null == Null::Allowed => Ok(()),
+        JsonKind::Null => Err((
             ViolationCode::NullNotAllowed,
             match null {
                 Null::Required => format!("must be {expected}, got null"),

@@ -8,7 +8,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{kind::Kind, number::same_number};
+use super::{kind::JsonKind, number::same_number};
 
 /// How many levels of arrays and objects are compared value by value.
 pub(super) const MAX_DEPTH: usize = 127;
@@ -20,17 +20,17 @@ pub(super) fn same_value(left: &str, right: &str) -> bool {
 }
 
 fn same_at(left: &str, right: &str, depth: usize) -> bool {
-    let kind = Kind::of(left);
-    if kind != Kind::of(right) {
+    let kind = JsonKind::of(left);
+    if kind != JsonKind::of(right) {
         return false;
     }
     match kind {
-        Kind::Null => true,
-        Kind::Boolean => left.trim() == right.trim(),
-        Kind::Number => same_number(left.trim(), right.trim()),
-        Kind::String => same_string(left, right),
-        Kind::Array | Kind::Object if depth == MAX_DEPTH => same_text(left, right),
-        Kind::Array => match (items(left), items(right)) {
+        JsonKind::Null => true,
+        JsonKind::Boolean => left.trim() == right.trim(),
+        JsonKind::Number => same_number(left.trim(), right.trim()),
+        JsonKind::String => same_string(left, right),
+        JsonKind::Array | JsonKind::Object if depth == MAX_DEPTH => same_text(left, right),
+        JsonKind::Array => match (items(left), items(right)) {
             (Some(left), Some(right)) => {
                 left.len() == right.len()
                     && left
@@ -40,7 +40,7 @@ fn same_at(left: &str, right: &str, depth: usize) -> bool {
             }
             _ => false,
         },
-        Kind::Object => match (fields(left), fields(right)) {
+        JsonKind::Object => match (fields(left), fields(right)) {
             (Some(left), Some(right)) => {
                 left.len() == right.len()
                     && left

@@ -57,6 +57,10 @@ macro_rules! identifier {
 
         like_a_string!($name);
 
+        impl $crate::value::WireText for $name {
+            const IS_IDENTIFIER: bool = true;
+        }
+
         impl From<&str> for Nullable<$name> {
             fn from(value: &str) -> Self {
                 Self::Value(value.into())

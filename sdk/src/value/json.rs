@@ -7,7 +7,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     equal::{self, same_value},
-    kind::Kind,
+    kind::JsonKind,
     transcode,
 };
 
@@ -90,12 +90,12 @@ impl Json {
 
     /// Whether this is a JSON object.
     pub fn is_object(&self) -> bool {
-        self.kind() == Kind::Object
+        self.kind() == JsonKind::Object
     }
 
     /// What kind of JSON value this is.
-    pub(crate) fn kind(&self) -> Kind {
-        Kind::of(self.as_str())
+    pub(crate) fn kind(&self) -> JsonKind {
+        JsonKind::of(self.as_str())
     }
 }
 

@@ -2,7 +2,7 @@
 
 /// The kinds of JSON value, as named in error texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum JsonKind {
     Null,
     Boolean,
     Number,
@@ -11,7 +11,7 @@ pub(crate) enum Kind {
     Object,
 }
 
-impl Kind {
+impl JsonKind {
     /// The kind of the valid JSON value `text`, by its first character.
     pub(crate) fn of(text: &str) -> Self {
         // Leading white space is rare, and is skipped one character at a time.
@@ -19,24 +19,29 @@ impl Kind {
             [b'!'..=u8::MAX, ..] => text,
             _ => text.trim_start(),
         };
-        match text.as_bytes().first() {
-            Some(b'n') => Kind::Null,
-            Some(b't' | b'f') => Kind::Boolean,
-            Some(b'"') => Kind::String,
-            Some(b'[') => Kind::Array,
-            Some(b'{') => Kind::Object,
-            _ => Kind::Number,
+        Self::beginning_with(text.as_bytes().first().copied().unwrap_or_default())
+    }
+
+    /// The kind of a valid JSON value that begins with this character.
+    pub(crate) fn beginning_with(first: u8) -> Self {
+        match first {
+            b'n' => JsonKind::Null,
+            b't' | b'f' => JsonKind::Boolean,
+            b'"' => JsonKind::String,
+            b'[' => JsonKind::Array,
+            b'{' => JsonKind::Object,
+            _ => JsonKind::Number,
         }
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Kind::Null => "null",
-            Kind::Boolean => "a boolean",
-            Kind::Number => "a number",
-            Kind::String => "a string",
-            Kind::Array => "an array",
-            Kind::Object => "an object",
+            JsonKind::Null => "null",
+            JsonKind::Boolean => "a boolean",
+            JsonKind::Number => "a number",
+            JsonKind::String => "a string",
+            JsonKind::Array => "an array",
+            JsonKind::Object => "an object",
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) use datetime::{
 };
 pub(crate) use expected::expected;
 pub(crate) use integer::{parse_integer, read_integer};
-pub(crate) use kind::Kind;
+pub(crate) use kind::JsonKind;
 pub(crate) use name::Name;
 pub(crate) use open::open_set;
-pub(crate) use text::like_a_string;
+pub(crate) use text::{WireText, like_a_string};

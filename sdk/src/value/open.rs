@@ -94,6 +94,10 @@ macro_rules! open_set {
 
         $crate::value::like_a_string!($name);
 
+        impl $crate::value::WireText for $name {
+            const OPEN_SET: Option<&'static str> = Some(stringify!($name));
+        }
+
         impl PartialEq for $name {
             fn eq(&self, other: &Self) -> bool {
                 self.as_str() == other.as_str()

@@ -1,5 +1,20 @@
 //! What all types that are strings on the wire have in common.
 
+use serde::{Serialize, de::DeserializeOwned};
+
+/// A type that is a string on the wire.
+pub(crate) trait WireText:
+    AsRef<str> + From<String> + for<'t> From<&'t str> + Serialize + DeserializeOwned
+{
+    /// The name of the open set that it is.
+    const OPEN_SET: Option<&'static str> = None;
+
+    /// Whether it is an identifier.
+    const IS_IDENTIFIER: bool = false;
+}
+
+impl WireText for String {}
+
 /// Gives a type that has `as_str()` the abilities of a string: it can be displayed, used as a lookup key,
 /// and compared with strings from both sides.
 macro_rules! like_a_string {

@@ -14,7 +14,7 @@ use super::{
     exact::float_from,
     expected::expected,
     format::{self, ARBITRARY_PRECISION, NUMBER, RAW_VALUE, Target},
-    kind::Kind,
+    kind::JsonKind,
     name::Name,
     number::{Binary, NOT_FINITE, UNCERTAIN, is_certain, is_json_number},
 };
@@ -56,11 +56,11 @@ impl Transcoded<'_> {
 impl Serialize for Transcoded<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let text = self.text.trim();
-        match Kind::of(text) {
+        match JsonKind::of(text) {
             // Not `none`, because some formats then omit the field together with its name.
-            Kind::Null => serializer.serialize_unit(),
-            Kind::Boolean => serializer.serialize_bool(text == "true"),
-            Kind::Number => Binary::of(text)
+            JsonKind::Null => serializer.serialize_unit(),
+            JsonKind::Boolean => serializer.serialize_bool(text == "true"),
+            JsonKind::Number => Binary::of(text)
                 .ok_or_else(|| {
                     ser::Error::custom(
                         "a number of more than 64 bits, or of more than 15 digits with a fraction, can be written \
@@ -68,11 +68,11 @@ impl Serialize for Transcoded<'_> {
                     )
                 })?
                 .serialize(serializer),
-            Kind::String => {
+            JsonKind::String => {
                 let text: String = serde_json::from_str(text).map_err(ser::Error::custom)?;
                 serializer.serialize_str(&text)
             }
-            Kind::Array => {
+            JsonKind::Array => {
                 let depth = self.inside()?;
                 let items: Vec<&RawValue> =
                     serde_json::from_str(text).map_err(ser::Error::custom)?;
@@ -81,7 +81,7 @@ impl Serialize for Transcoded<'_> {
                     depth,
                 }))
             }
-            Kind::Object => {
+            JsonKind::Object => {
                 let depth = self.inside()?;
                 // Of equal names the last counts; some formats would reject duplicates.
                 let fields: BTreeMap<String, &RawValue> =

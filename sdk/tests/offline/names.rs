@@ -31,9 +31,9 @@ fn a_name_that_is_data_is_shown_as_a_position() {
             "/metadata/jane",
         ),
         (r#"{"":1}"#, "metadata[entry 1]", "/metadata/"),
-        // Of equal names, the last one counts.
+        // Of equal names, the one that was refused.
         (
-            r#"{"jane":1,"b":"","jane":2}"#,
+            r#"{"jane":"","b":"","jane":2}"#,
             "metadata[entry 3]",
             "/metadata/jane",
         ),

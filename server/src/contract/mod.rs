@@ -7,4 +7,3 @@ pub(crate) mod operations;
 pub(crate) mod problem;
 pub(crate) mod request_id;
 pub(crate) mod route;
-pub(crate) mod shape;

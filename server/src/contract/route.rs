@@ -2,14 +2,11 @@
 
 use std::borrow::Cow;
 
-use dealkit::wire;
+use dealkit::{Agent, Deal, schema::Model, wire};
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use crate::contract::{
-    operations::{Operation, Operations},
-    shape::{self, Shape},
-};
+use crate::contract::operations::{Operation, Operations};
 
 /// One operation: a method, the path that has it, and what carries it out.
 #[derive(Debug)]
@@ -19,11 +16,11 @@ pub(crate) struct Route<O: 'static> {
     pub(crate) operation: O,
 }
 
-/// An operation of /v1, and the shape of its successful response.
+/// An operation of /v1, and the model of its successful response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Endpoint {
     pub(crate) run: Operation,
-    pub(crate) success: &'static Shape,
+    pub(crate) success: &'static Model,
 }
 
 /// The operations of /v1. Everything else that names them (`Allow`, the text of a 404, the log) reads them here.
@@ -33,7 +30,7 @@ pub(crate) static ROUTES: &[Route<Endpoint>] = &[
         path: wire::AGENTS_PATH,
         operation: Endpoint {
             run: Operations::create_agent,
-            success: shape::AGENT,
+            success: Agent::SCHEMA,
         },
     },
     Route {
@@ -41,7 +38,7 @@ pub(crate) static ROUTES: &[Route<Endpoint>] = &[
         path: wire::DEAL_PATH,
         operation: Endpoint {
             run: Operations::retrieve_deal,
-            success: shape::DEAL,
+            success: Deal::SCHEMA,
         },
     },
 ];

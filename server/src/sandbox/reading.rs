@@ -3,13 +3,10 @@
 use std::{fmt, str::FromStr};
 
 use bytes::Bytes;
-use dealkit::wire;
+use dealkit::{schema::Model, wire};
 use http::{HeaderValue, Response, StatusCode, header};
 
-use crate::{
-    contract::shape::Shape,
-    sandbox::rewrite::{self, Change},
-};
+use crate::sandbox::rewrite::{self, Change};
 
 /// The header that selects another reading for one request.
 pub(crate) const READING_HEADER: &str = "x-sandbox-reading";
@@ -116,11 +113,11 @@ impl Reading {
         }
     }
 
-    /// Rewrites a response for this reading; `shape` is that of its body if it is a success.
+    /// Rewrites a response for this reading; `model` is that of its body if it is a success.
     pub(crate) fn write(
         self,
         mut response: Response<Bytes>,
-        shape: Option<&Shape>,
+        model: Option<&Model>,
     ) -> Response<Bytes> {
         if self == Self::Chunked {
             response.extensions_mut().insert(InChunks);
@@ -130,7 +127,7 @@ impl Reading {
         if status.is_client_error() || status.is_server_error() {
             return self.write_error(response);
         }
-        let Some(shape) = shape.filter(|_| status.is_success()) else {
+        let Some(model) = model.filter(|_| status.is_success()) else {
             return response;
         };
         let change = match self {
@@ -150,7 +147,7 @@ impl Reading {
             | Self::ErrorsEmpty
             | Self::ErrorsForeign => return response,
         };
-        response.map(|body| rewrite::success(&body, shape, change))
+        response.map(|body| rewrite::success(&body, model, change))
     }
 
     fn write_error(self, response: Response<Bytes>) -> Response<Bytes> {
@@ -210,14 +207,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{
-        contract::shape::{AGENT, DEAL},
-        state::generate,
-    };
+    use crate::state::generate;
 
-    fn write(reading: Reading, body: &str, shape: &Shape) -> String {
+    fn write(reading: Reading, body: &str, model: &Model) -> String {
         let body = Response::new(Bytes::from(body.to_owned()));
-        String::from_utf8(reading.write(body, Some(shape)).into_body().to_vec()).unwrap()
+        String::from_utf8(reading.write(body, Some(model)).into_body().to_vec()).unwrap()
     }
 
     fn error(reading: Reading, body: &str) -> Response<Bytes> {
@@ -237,8 +231,8 @@ mod tests {
                 {"percent_of_commission": 0.05, "expiry_date_time": "9999-12-31T23:59:59Z"},
                 {"percent_of_commission": -12.5, "created_at": "2024-02-09T00:00:00"}
             ]}, "quotes": [], "metadata": {"a": "b"}}"#;
-        assert_eq!(write(Reading::Sparse, deal, DEAL), r#"{"id":"d"}"#);
-        let nulls = write(Reading::Nulls, deal, DEAL);
+        assert_eq!(write(Reading::Sparse, deal, Deal::SCHEMA), r#"{"id":"d"}"#);
+        let nulls = write(Reading::Nulls, deal, Deal::SCHEMA);
         assert!(
             nulls.starts_with(concat!(
                 r#"{"id":"d","status":null,"created_at":null,"listing_contract":{"side_split":null,"#,
@@ -249,7 +243,7 @@ mod tests {
             )),
             "{nulls}"
         );
-        let numbers = write(Reading::Numbers, deal, DEAL);
+        let numbers = write(Reading::Numbers, deal, Deal::SCHEMA);
         for expected in [
             r#""side_split":4500.0,"sale_price":0e0,"commission_rate":9007199254740993,"#,
             r#""requested_amount":1010e-2,"#,
@@ -258,7 +252,7 @@ mod tests {
         ] {
             assert!(numbers.contains(expected), "{expected} in {numbers}");
         }
-        let times = write(Reading::Times, deal, DEAL);
+        let times = write(Reading::Times, deal, Deal::SCHEMA);
         for expected in [
             r#""created_at":"2024-02-10T05:29:59.5+05:30","#,
             r#""expiry_date_time":"9999-12-31T15:59:59.0-08:00""#,
@@ -266,11 +260,11 @@ mod tests {
         ] {
             assert!(times.contains(expected), "{expected} in {times}");
         }
-        let extra = write(Reading::Extra, deal, DEAL);
+        let extra = write(Reading::Extra, deal, Deal::SCHEMA);
         assert!(extra.contains(r#""status":"SOMETHING_NEW""#), "{extra}");
         // The deal, its contract, its application and two offers.
         assert_eq!(extra.matches(r#""x_number":10.10"#).count(), 5);
-        assert_eq!(write(Reading::ErrorsHtml, deal, DEAL), deal);
+        assert_eq!(write(Reading::ErrorsHtml, deal, Deal::SCHEMA), deal);
     }
 
     #[test]
@@ -319,13 +313,13 @@ mod tests {
 
     #[test]
     fn agents_are_written_too() {
-        let agent = r#"{"id":"a_1","email":"a@b.co","date_of_birth":null,"first_name":"A","last_name":"L","profile":{"client_metadata":{"a":1.10}},"current_brokerage_id":"b","role_assignments":[{"role":"AGENT","office_id":"o"}]}"#;
-        let sparse = write(Reading::Sparse, agent, AGENT);
+        let agent = r#"{"id":"a_1","email":"a@b.co","date_of_birth":null,"first_name":"A","last_name":"L","profile":{"client_metadata":{"a":1.10}},"current_brokerage_id":"b","role_assignments":[{"role":"Agent::SCHEMA","office_id":"o"}]}"#;
+        let sparse = write(Reading::Sparse, agent, Agent::SCHEMA);
         assert_eq!(
             sparse,
-            r#"{"id":"a_1","email":"a@b.co","first_name":"A","last_name":"L","profile":{},"role_assignments":[{"role":"AGENT"}]}"#
+            r#"{"id":"a_1","email":"a@b.co","first_name":"A","last_name":"L","profile":{},"role_assignments":[{"role":"Agent::SCHEMA"}]}"#
         );
-        let extra = Agent::from_json(write(Reading::Extra, agent, AGENT)).unwrap();
+        let extra = Agent::from_json(write(Reading::Extra, agent, Agent::SCHEMA)).unwrap();
         assert_eq!(extra.role_assignments[0].role, "SOMETHING_NEW");
         assert_eq!(extra.role_assignments[0].extra.len(), 7);
     }
@@ -339,7 +333,7 @@ mod tests {
             let deal = generate::deal(index, seed);
             let reference = Deal::from_json(&deal).unwrap();
             for reading in Reading::ALL {
-                let text = write(reading, &deal, DEAL);
+                let text = write(reading, &deal, Deal::SCHEMA);
                 crate::json::check(text.as_bytes()).unwrap();
                 let read = Deal::from_json(&text).unwrap();
                 prop_assert_eq!(&read.id, &reference.id);
@@ -354,7 +348,7 @@ mod tests {
         fn numbers_are_the_same_numbers(number in "-?(0|[1-9][0-9]{0,12})(\\.[0-9]{1,14})?") {
             let deal = |number: &str| format!(r#"{{"id":"d","sides":[{0},{0},{0}]}}"#, format_args!(r#"{{"gross_commission":{number}}}"#));
             let reference = Deal::from_json(deal(&number)).unwrap();
-            let text = write(Reading::Numbers, &deal(&number), DEAL);
+            let text = write(Reading::Numbers, &deal(&number), Deal::SCHEMA);
             let read = Deal::from_json(&text).unwrap();
             for (read, reference) in read.sides.iter().zip(&reference.sides) {
                 prop_assert!(read.gross_commission == reference.gross_commission, "{} in {}", number, text);

@@ -4,14 +4,15 @@ use std::{borrow::Cow, fmt};
 
 use bytes::Bytes;
 use chrono::{DateTime, FixedOffset, SecondsFormat, Utc};
-use dealkit::scalar;
+use dealkit::{
+    scalar,
+    schema::{Field, FieldKind, Model, Presence},
+};
 use serde::{
     Deserialize,
     de::{Deserializer, MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
-
-use crate::contract::shape::{Field, Kind, Shape};
 
 /// What is changed in a successful response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,14 +34,14 @@ const EXTRA: &str = concat!(
 );
 
 /// The body of a success. A body that cannot be read as JSON stays as it is, but the server sends no such success.
-pub(super) fn success(body: &Bytes, shape: &Shape, change: Change) -> Bytes {
+pub(super) fn success(body: &Bytes, model: &Model, change: Change) -> Bytes {
     let mut writer = Writer {
         out: String::with_capacity(body.len() * 2),
         change,
         changed: 0,
     };
     let text = std::str::from_utf8(body).ok();
-    match text.and_then(|text| writer.object(text, shape).ok()) {
+    match text.and_then(|text| writer.object(text, model).ok()) {
         Some(()) => writer.out.into(),
         None => body.clone(),
     }
@@ -79,14 +80,18 @@ struct Writer {
     changed: usize,
 }
 
+fn is_optional(field: &Field) -> bool {
+    field.presence != Presence::Required
+}
+
 impl Writer {
-    fn object(&mut self, text: &str, shape: &Shape) -> Result<(), serde_json::Error> {
+    fn object(&mut self, text: &str, model: &Model) -> Result<(), serde_json::Error> {
         let fields: Fields<'_> = serde_json::from_str(text)?;
         self.out.push('{');
         let begin = self.out.len();
         for (name, value) in &fields.0 {
-            let field = shape.fields.iter().find(|field| field.name == name);
-            if self.change == Change::Sparse && field.is_some_and(|field| !field.is_required) {
+            let field = model.fields.iter().find(|field| field.wire == name);
+            if self.change == Change::Sparse && field.is_some_and(is_optional) {
                 continue;
             }
             self.name(name, begin)?;
@@ -96,9 +101,9 @@ impl Writer {
             }
         }
         if self.change == Change::Nulls {
-            let is_there = |field: &Field| fields.0.iter().any(|(name, _)| name == field.name);
-            for field in shape.fields.iter().filter(|field| !is_there(field)) {
-                self.name(field.name, begin)?;
+            let is_there = |field: &Field| fields.0.iter().any(|(name, _)| name == field.wire);
+            for field in model.fields.iter().filter(|field| !is_there(field)) {
+                self.name(field.wire, begin)?;
                 self.out.push_str("null");
             }
         }
@@ -130,8 +135,8 @@ impl Writer {
             return Ok(());
         }
         match &field.kind {
-            Kind::One(shape) => return self.object(text, shape),
-            Kind::Many(shape) => {
+            FieldKind::One(model) => return self.object(text, model),
+            FieldKind::Many(model) => {
                 self.out.push('[');
                 for (index, item) in serde_json::from_str::<Vec<&RawValue>>(text)?
                     .iter()
@@ -140,7 +145,7 @@ impl Writer {
                     if index > 0 {
                         self.out.push(',');
                     }
-                    self.object(item.get(), shape)?;
+                    self.object(item.get(), model)?;
                 }
                 self.out.push(']');
                 return Ok(());
@@ -149,11 +154,11 @@ impl Writer {
         }
         let turn = self.changed;
         let changed: Cow<'_, str> = match (self.change, &field.kind) {
-            (Change::Nulls, _) if !field.is_required => "null".into(),
-            (Change::Extra, Kind::OpenSet) => UNDOCUMENTED.into(),
-            (Change::Numbers, Kind::Decimal) => decimal(text, turn),
-            (Change::Numbers, Kind::Integer) => integer(text, turn),
-            (Change::Times, Kind::Timestamp) => {
+            (Change::Nulls, _) if is_optional(field) => "null".into(),
+            (Change::Extra, FieldKind::OpenSet(_)) => UNDOCUMENTED.into(),
+            (Change::Numbers, FieldKind::Decimal) => decimal(text, turn),
+            (Change::Numbers, FieldKind::Integer) => integer(text, turn),
+            (Change::Times, FieldKind::Timestamp) => {
                 let moment = serde_json::from_str::<Cow<'_, str>>(text)?;
                 match scalar::timestamp(&moment) {
                     Some(moment) => format!("\"{}\"", timestamp(moment, turn)).into(),

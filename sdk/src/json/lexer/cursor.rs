@@ -15,7 +15,15 @@ pub struct Lexer<'a> {
     pub(super) at: usize,
     /// How many items the last completed array had.
     items: usize,
+    /// Who is asked whether to go on.
+    go_on: Option<&'a dyn Fn() -> bool>,
+    /// From which position on to ask.
+    ask_at: usize,
+    is_stopped: bool,
 }
+
+/// How much of a document is read before it is asked again whether to go on.
+const STEP: usize = 64 * 1024;
 
 impl std::fmt::Debug for Lexer<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -32,6 +40,44 @@ impl<'a> Lexer<'a> {
             text,
             at: 0,
             items: 0,
+            go_on: None,
+            ask_at: usize::MAX,
+            is_stopped: false,
+        }
+    }
+
+    /// Has `go_on` asked every 64 KB whether to go on. If not, everything that follows is refused.
+    pub fn ask(&mut self, go_on: &'a dyn Fn() -> bool) {
+        self.go_on = Some(go_on);
+        self.ask_at = STEP;
+    }
+
+    /// Whether the document was refused because it was not to be read to its end.
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    /// Asks whether to go on, when there is somebody to ask and enough has been read.
+    ///
+    /// It is called at each object, and at each name that is not the expected one: no other part of a document repeats
+    /// without one of them.
+    #[inline(always)]
+    pub(super) fn may_go_on(&mut self) -> Lexed<()> {
+        if self.at < self.ask_at {
+            Ok(())
+        } else {
+            self.ask_now()
+        }
+    }
+
+    #[cold]
+    fn ask_now(&mut self) -> Lexed<()> {
+        if self.go_on.is_some_and(|go_on| go_on()) {
+            self.ask_at = self.at + STEP;
+            Ok(())
+        } else {
+            self.is_stopped = true;
+            Err(Refused)
         }
     }
 
@@ -52,6 +98,11 @@ impl<'a> Lexer<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
+    /// The rest of the document from a position on.
+    pub(crate) fn slice_from(&self, start: usize) -> &'a str {
+        self.slice(start, self.text.len())
+    }
+
     #[inline(always)]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.text.as_bytes().get(self.at..).unwrap_or_default()
@@ -68,12 +119,12 @@ impl<'a> Lexer<'a> {
     pub fn peek(&mut self) -> u8 {
         match self.byte() {
             Some(byte) if byte > b' ' => byte,
-            _ => self.peek_far(),
+            _ => self.skip_space(),
         }
     }
 
     #[inline(never)]
-    fn peek_far(&mut self) -> u8 {
+    fn skip_space(&mut self) -> u8 {
         while let Some(byte) = self.byte() {
             match byte {
                 b' ' | b'\n' | b'\r' | b'\t' => self.at += 1,
@@ -133,6 +184,7 @@ impl<'a> Lexer<'a> {
     /// Enters an object, and returns whether it has fields.
     #[inline]
     pub fn object(&mut self) -> Lexed<bool> {
+        self.may_go_on()?;
         self.enter(b'{', b'}')
     }
 

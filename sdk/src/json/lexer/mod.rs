@@ -13,6 +13,7 @@ mod string;
 #[cfg(test)]
 mod tests;
 mod time;
+mod walk;
 
 pub use cursor::{Lexed, Lexer, Refused};
 pub use number::{Digits, Number};

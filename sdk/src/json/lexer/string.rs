@@ -94,6 +94,7 @@ impl<'a> Lexer<'a> {
 
     /// Reads the name of a field, and skips the colon.
     pub fn name(&mut self) -> Lexed<Cow<'a, str>> {
+        self.may_go_on()?;
         let name = self.string()?.into_cow();
         self.expect(b':')?;
         Ok(name)

@@ -1,0 +1,201 @@
+//! Why a reader over the lexer has refused a document: one more walk through it, by the field table as data.
+//!
+//! It is public for the bindings, whose reader makes objects of their own. It is not for use by others.
+
+use serde_json::{error::Category, value::RawValue};
+
+use crate::{
+    contract::schema::{FieldKind, Model, Presence},
+    json::{
+        decode::without_bom,
+        decode_error::{DecodeError, Expected, Position, Reason, Step},
+        lexer::{Lexed, Lexer, Refused},
+    },
+    value::JsonKind,
+};
+
+/// Why a document cannot be read as a value of this kind: where the first wrong value is, and what it should be.
+#[cold]
+pub fn refusal(body: &[u8], kind: FieldKind) -> DecodeError {
+    let json = without_bom(body);
+    let mut walk = Walk {
+        // What is not UTF-8 is not JSON either.
+        lexer: Lexer::new(str::from_utf8(json).unwrap_or_default()),
+        path: Vec::new(),
+        is_value: false,
+    };
+    let walked = walk.value(kind, Presence::Required);
+    let reason = match (serde_json::from_slice::<&RawValue>(json), walked) {
+        (Ok(_), Err(reason)) => reason,
+        (Ok(_), Ok(())) => NOT_JSON,
+        // A value may be wrong before the point where the text breaks: the document is still not JSON.
+        (Err(error), _) => {
+            if walk.is_value {
+                walk.path.clear();
+            }
+            broken(&error)
+        }
+    };
+    DecodeError::new(&walk.path, reason, body)
+}
+
+/// The error of a document whose reader was stopped.
+pub fn stopped(body: &[u8]) -> DecodeError {
+    DecodeError::of_all(Reason::Stopped, body)
+}
+
+/// The reason of a text that is not JSON, in serde_json's words, which repeat no value.
+pub(crate) fn broken(error: &serde_json::Error) -> Reason {
+    let at = Position {
+        line: error.line(),
+        column: error.column(),
+    };
+    if error.classify() == Category::Eof {
+        return Reason::EndsEarly(at);
+    }
+    let text = error.to_string();
+    let reason = text.strip_suffix(&format!(" at line {} column {}", at.line, at.column));
+    Reason::NotJson {
+        reason: reason.unwrap_or(&text).to_owned(),
+        at,
+    }
+}
+
+/// Walks through a document up to the first value that is not what it should be.
+struct Walk<'a> {
+    lexer: Lexer<'a>,
+    /// Where the walk is.
+    path: Vec<Step<'a>>,
+    /// Whether what stopped the walk is a whole JSON value.
+    is_value: bool,
+}
+
+/// The reason where the text is no JSON, which [`broken`] says better.
+const NOT_JSON: Reason = Reason::Unexpected {
+    expected: Expected::Json,
+    found: None,
+};
+
+fn not_json(Refused: Refused) -> Reason {
+    NOT_JSON
+}
+
+impl<'a> Walk<'a> {
+    fn value(&mut self, kind: FieldKind, presence: Presence) -> Result<(), Reason> {
+        let found = JsonKind::beginning_with(self.lexer.peek());
+        let start = self.lexer.position();
+        let read = match (kind, found) {
+            (FieldKind::One(model), JsonKind::Object) => return self.model(model),
+            (FieldKind::Many(model), JsonKind::Array) => return self.items(model),
+            (FieldKind::Strings, JsonKind::Object) => return self.strings(),
+            (_, JsonKind::Null) if presence != Presence::Required => self.lexer.null(),
+            _ => scalar(&mut self.lexer, kind),
+        };
+        read.map_err(|Refused| {
+            let rest = self.lexer.slice_from(start);
+            self.is_value = Lexer::new(rest).raw().is_ok();
+            unpaired_surrogate(self.lexer.slice_from(0), start, found).unwrap_or(
+                Reason::Unexpected {
+                    expected: Expected::of(kind),
+                    found: Some(found),
+                },
+            )
+        })
+    }
+
+    fn model(&mut self, model: &'static Model) -> Result<(), Reason> {
+        let mut seen = vec![false; model.fields.len()];
+        self.object(|walk, name| {
+            let mut fields = model.fields.iter().zip(&mut seen);
+            match fields.find(|(field, _)| field.wire == name) {
+                Some((field, seen)) => {
+                    *seen = true;
+                    walk.value(field.kind, field.presence)
+                }
+                None => walk.lexer.raw().map(drop).map_err(not_json),
+            }
+        })?;
+        let mut fields = model.fields.iter().zip(seen);
+        let missing = fields.find(|(field, seen)| field.presence == Presence::Required && !seen);
+        match missing {
+            Some((field, _)) => {
+                self.path.push(Step::Missing(field.wire.into()));
+                self.is_value = true;
+                Err(Reason::Missing)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn strings(&mut self) -> Result<(), Reason> {
+        self.object(|walk, _| walk.value(FieldKind::Text, Presence::Required))
+    }
+
+    fn object(
+        &mut self,
+        mut field: impl FnMut(&mut Self, &str) -> Result<(), Reason>,
+    ) -> Result<(), Reason> {
+        let mut position = 0;
+        let mut more = self.lexer.object().map_err(not_json)?;
+        while more {
+            let start = self.lexer.position();
+            let name = self.lexer.name().map_err(|Refused| {
+                unpaired_surrogate(self.lexer.slice_from(0), start, JsonKind::String)
+                    .unwrap_or(NOT_JSON)
+            })?;
+            position += 1;
+            self.path.push(Step::Field(name.clone(), Some(position)));
+            field(self, &name)?;
+            self.path.pop();
+            more = self.lexer.field().map_err(not_json)?;
+        }
+        Ok(())
+    }
+
+    fn items(&mut self, model: &'static Model) -> Result<(), Reason> {
+        let mut index = 0;
+        let mut more = self.lexer.array().map_err(not_json)?;
+        while more {
+            if self.lexer.peek() == 0 {
+                return Err(NOT_JSON);
+            }
+            self.path.push(Step::Item(index));
+            self.value(FieldKind::One(model), Presence::Required)?;
+            self.path.pop();
+            index += 1;
+            more = self.lexer.item().map_err(not_json)?;
+        }
+        Ok(())
+    }
+}
+
+/// The reason if the string that begins at this point is JSON, but not text: half of a surrogate pair is in it.
+fn unpaired_surrogate(text: &str, start: usize, found: JsonKind) -> Option<Reason> {
+    let rest = text.get(start..).filter(|_| found == JsonKind::String)?;
+    let Ok(whole) = Lexer::new(rest).raw() else {
+        return None;
+    };
+    let error = serde_json::from_str::<String>(whole.get()).err()?;
+    let Reason::NotJson { reason, at } = broken(&error) else {
+        return None;
+    };
+    // A string is on one line.
+    let at = Position::of(text, start + at.column);
+    Some(Reason::NotJson { reason, at })
+}
+
+/// Reads a value that the walk does not enter.
+fn scalar(lexer: &mut Lexer<'_>, kind: FieldKind) -> Lexed<()> {
+    match kind {
+        FieldKind::Text | FieldKind::Identifier | FieldKind::OpenSet(_) => lexer.string().map(drop),
+        FieldKind::Boolean => lexer.boolean().map(drop),
+        FieldKind::Integer => lexer.integer().map(drop),
+        FieldKind::Decimal => lexer.decimal().map(drop),
+        FieldKind::Date => lexer.date().map(drop),
+        FieldKind::Timestamp => lexer.timestamp().map(drop),
+        FieldKind::Object if lexer.peek() == b'{' => lexer.raw().map(drop),
+        FieldKind::Object | FieldKind::Strings | FieldKind::One(_) | FieldKind::Many(_) => {
+            Err(Refused)
+        }
+    }
+}
