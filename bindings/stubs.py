@@ -104,8 +104,8 @@ class Call(Generic[_T_co]):
     def id(self) -> str | None:
         """{Call.id}"""
 
-def retrieve_deal(id: str) -> Call[Deal] | Failure:
-    """{retrieve_deal}"""
+def retrieve(model: type[_T_co], id: str) -> Call[_T_co] | Failure:
+    """{retrieve}"""
 
 def create_agent(
     given: dict[str, Any], omitted: object, validate: bool, is_converted: bool

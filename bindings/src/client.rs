@@ -42,7 +42,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         // The background thread closes its own connections.
         if let Some(client) = self.client.take() {
-            runtime::drop_of_callers(client);
+            runtime::drop_for_callers(client);
         }
     }
 }
@@ -224,7 +224,7 @@ impl Engine {
         let options = options.map(|options| options.get());
         let sent = self
             .made()
-            .map(|client| Watch::told(watch).send(call.on(&client, options)));
+            .map(|client| Watch::observer(watch).send(call.on(&client, options)));
         Waiting::begin(py, sent, call.read_as, raw)
     }
 
@@ -248,7 +248,7 @@ impl Engine {
             let options = options.map(|options| options.get());
             let request = call.on(&self.made()?, options);
             let inbox = Arc::clone(&mailbox.get().inner);
-            let sent = Watch::told(watch).send(request);
+            let sent = Watch::observer(watch).send(request);
             Pending::start(sent, call.read_as, raw, inbox, future)
         })
     }

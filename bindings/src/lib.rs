@@ -50,7 +50,7 @@ mod _native {
             many::Many,
         },
         calls::{
-            call::{Call, Options, call_options, create_agent, raw_request, retrieve_deal},
+            call::{Call, Options, call_options, create_agent, raw_request, retrieve},
             pending::{Mailbox, Pending, open_mailbox},
             runtime::end,
             waiting::Waiting,

@@ -122,8 +122,12 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
             partial(native.create_agent, {**FIELDS, "phone": {1}}, None, True, False),
             partial(native.create_agent, {**FIELDS, "profile": {"user_id": "a", "userId": "b"}}, None, True, False),
         ],
-        "Call.id": [partial(attrgetter("id"), native.retrieve_deal("d"))],
-        "retrieve_deal": [partial(native.retrieve_deal, "d"), partial(native.retrieve_deal, 5)],
+        "Call.id": [partial(attrgetter("id"), native.retrieve(native.Deal, "d"))],
+        "retrieve": [
+            partial(native.retrieve, native.Deal, "d"),
+            partial(native.retrieve, native.Deal, 5),
+            partial(native.retrieve, native.Offer, "o"),
+        ],
         "raw_request": [
             partial(
                 native.raw_request, "PATCH", ("agents", "a"), ({"a": Decimal("1.10")},), [("q", "1")], [("h", "2")]
@@ -205,7 +209,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     """The entry points that send something to the sandbox. They use an event loop that does not run."""
     client: Any = Client(base_url=sandbox.url, service_key=sandbox.service_key)
     engine, server = client._service.engine, sandbox._native
-    call, missing = native.retrieve_deal("d_1"), native.retrieve_deal("nothing")
+    call, missing = native.retrieve(native.Deal, "d_1"), native.retrieve(native.Deal, "nothing")
     response = client.with_raw_response.deals.retrieve("d_1")
     loop = asyncio.new_event_loop()
     box, future = event_loop.mailbox(loop), loop.create_future()
@@ -314,8 +318,8 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
 def of_slow_calls(url: str) -> dict[str, list[Callable[[], object]]]:
     """The entry points of a call in flight, to a server that does not answer."""
     client: Any = Client(base_url=url, service_key="k")
-    waiting = client._service.engine.send(native.retrieve_deal("d_1"), None, False, None)
-    other = client._service.engine.send(native.retrieve_deal("d_1"), None, False, None)
+    waiting = client._service.engine.send(native.retrieve(native.Deal, "d_1"), None, False, None)
+    other = client._service.engine.send(native.retrieve(native.Deal, "d_1"), None, False, None)
     return {"Waiting.wait": [waiting.wait], "Waiting.abort": [other.abort]}
 
 
@@ -336,7 +340,9 @@ def _mailbox(client: Any) -> tuple[Any, Any]:
         loop = asyncio.get_running_loop()
         box: Any = native.open_mailbox(ref(loop), lambda box: None)
         for _ in range(2):
-            client._service.engine.start(native.retrieve_deal("d_1"), None, False, None, box, loop.create_future())
+            client._service.engine.start(
+                native.retrieve(native.Deal, "d_1"), None, False, None, box, loop.create_future()
+            )
         while (first := box.first()) is None:
             await asyncio.sleep(0.001)
         return box, first[0]

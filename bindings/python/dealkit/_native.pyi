@@ -1569,8 +1569,8 @@ class Call(Generic[_T_co]):
     def id(self) -> str | None:
         """The identifier that is requested, if there is one; errors keep it."""
 
-def retrieve_deal(id: str) -> Call[Deal] | Failure:
-    """The call that retrieves a deal."""
+def retrieve(model: type[_T_co], id: str) -> Call[_T_co] | Failure:
+    """The call that retrieves what a class is a model of."""
 
 def create_agent(
     given: dict[str, Any], omitted: object, validate: bool, is_converted: bool

@@ -26,7 +26,7 @@ use crate::{
     arrow::table::{Table, decimals, stream_capsule},
     bulk::{
         many::none_in_flight,
-        unsent_ids::{Tell, UnsentIds},
+        unsent_ids::{Observers, UnsentIds},
     },
     calls::{awaited::Awaited, call::Options, pending::Mailbox, runtime, watch::Watch},
     python::{
@@ -316,9 +316,9 @@ fn send(
     while in_flight.len() < concurrency
         // While a batch waits, only one more is filled, and no further deals are requested: nothing piles up.
         && (state.batches.is_empty() || in_batch + in_flight.len() < batch_size)
-        && let Some((id, told)) = state.ids.next()
+        && let Some((id, observer)) = state.ids.next()
     {
-        in_flight.push_with(id, |call| told.send(call));
+        in_flight.push_with(id, |call| observer.send(call));
     }
     let wants_ids = !state.has_all_ids && state.ids.len() < concurrency;
     let is_new = wants_ids && !state.wants_ids;
@@ -403,18 +403,20 @@ impl DealStream {
                 .map(|(id, index)| text(format_args!("ids[{index}]"), &id))
                 .collect::<Outcome<Vec<_>>>()?;
             let each = watches.and_then(|watches| watches.cast::<PyList>().ok());
-            let told = match (each, watches) {
-                (Some(each), _) => Tell::Each(
+            let observers = match (each, watches) {
+                (Some(each), _) => Observers::Each(
                     each.iter()
-                        .map(|watch| Watch::told(watch.cast::<Watch>().ok()))
+                        .map(|watch| Watch::observer(watch.cast::<Watch>().ok()))
                         .collect(),
                 ),
-                (None, one) => Tell::All(Watch::told(one.and_then(|one| one.cast::<Watch>().ok()))),
+                (None, one) => Observers::All(Watch::observer(
+                    one.and_then(|one| one.cast::<Watch>().ok()),
+                )),
             };
             let mut state = self.shared.state.lock();
             let watched = each.map_or(0, |each| each.len());
             state.watched.extend(index..index + watched);
-            state.ids.push(&ids, told);
+            state.ids.push(&ids, observers);
             state.has_all_ids = is_last;
             state.wants_ids = false;
             drop(state);

@@ -32,7 +32,7 @@ use crate::{
         call::{Call, Options},
         pending::Mailbox,
         runtime,
-        watch::{Told, Watch},
+        watch::{Observer, Watch},
     },
     models::response::{self, CallResult, ReadAs},
     python::{
@@ -71,7 +71,7 @@ enum Inputs {
 /// The path of a ledger, the name of its keys, and whether unknown rows are sent again.
 pub(crate) type LedgerOptions = (String, Option<String>, bool);
 
-type Way<T> = UnboundedSender<Vec<(T, Told)>>;
+type Way<T> = UnboundedSender<Vec<(T, Observer)>>;
 
 /// The result of a call.
 struct Item {
@@ -249,7 +249,7 @@ impl Many {
                     let (id, watch) =
                         pair.extract::<(Bound<'_, PyAny>, Option<Bound<'_, Watch>>)>()?;
                     let id = text(format_args!("ids[{index}]"), &id)?;
-                    Ok((id, Watch::told(watch.as_ref())))
+                    Ok((id, Watch::observer(watch.as_ref())))
                 });
                 sender.send(ids.collect::<Outcome<_>>()?).is_ok()
             }
@@ -263,7 +263,7 @@ impl Many {
                     if let Some(key) = key {
                         row = row.key(key);
                     }
-                    Ok((row, Watch::told(watch.as_ref())))
+                    Ok((row, Watch::observer(watch.as_ref())))
                 });
                 sender.send(rows.collect::<Outcome<_>>()?).is_ok()
             }
@@ -340,7 +340,7 @@ pub(super) fn none_in_flight<I, W: Work>(
 /// Makes the calls that are pushed, until nobody can push any more.
 async fn make<W: Work<Value = RawResponse, Item: Into<Item>>>(
     mut job: Job<W>,
-    mut pushed: UnboundedReceiver<Vec<(W::Input, Told)>>,
+    mut pushed: UnboundedReceiver<Vec<(W::Input, Observer)>>,
 ) {
     let Job { calls, end } = &mut job;
     let buffer = &end.0;
@@ -350,8 +350,8 @@ async fn make<W: Work<Value = RawResponse, Item: Into<Item>>>(
         tokio::select! {
             biased;
             inputs = pushed.recv() => match inputs {
-                Some(inputs) => for (input, told) in inputs {
-                    calls.push_with(input, |call| told.send(call));
+                Some(inputs) => for (input, observer) in inputs {
+                    calls.push_with(input, |call| observer.send(call));
                 },
                 None => break,
             },

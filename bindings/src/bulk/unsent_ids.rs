@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::calls::watch::Told;
+use crate::calls::watch::Observer;
 
 #[derive(Default)]
 pub(crate) struct UnsentIds {
@@ -15,18 +15,18 @@ struct Lot {
     text: String,
     ends: Vec<usize>,
     next: usize,
-    told: Tell,
+    observers: Observers,
 }
 
-/// Who watches the calls of a lot: a separate watch for each, or the same one for all, if any.
-pub(crate) enum Tell {
+/// What observes the calls of a lot: a separate watch for each, or the same one for all, if any.
+pub(crate) enum Observers {
     /// Calls after the last entry have no watch.
-    Each(VecDeque<Told>),
-    All(Told),
+    Each(VecDeque<Observer>),
+    All(Observer),
 }
 
 impl UnsentIds {
-    pub(crate) fn push(&mut self, ids: &[String], told: Tell) {
+    pub(crate) fn push(&mut self, ids: &[String], observers: Observers) {
         let mut text = String::with_capacity(ids.iter().map(String::len).sum());
         let ends = ids.iter().map(|id| {
             text.push_str(id);
@@ -38,12 +38,12 @@ impl UnsentIds {
             text,
             ends,
             next: 0,
-            told,
+            observers,
         });
     }
 
     /// Takes out the next one, with whoever watches its call.
-    pub(crate) fn next(&mut self) -> Option<(String, Told)> {
+    pub(crate) fn next(&mut self) -> Option<(String, Observer)> {
         loop {
             let lot = self.lots.front_mut()?;
             let begin = lot.next.checked_sub(1).and_then(|last| lot.ends.get(last));
@@ -55,11 +55,11 @@ impl UnsentIds {
             let id = lot.text.get(begin..*end).unwrap_or_default().to_owned();
             lot.next += 1;
             self.count -= 1;
-            let told = match &mut lot.told {
-                Tell::Each(told) => told.pop_front().unwrap_or_default(),
-                Tell::All(told) => told.clone(),
+            let observer = match &mut lot.observers {
+                Observers::Each(observers) => observers.pop_front().unwrap_or_default(),
+                Observers::All(observer) => observer.clone(),
             };
-            return Some((id, told));
+            return Some((id, observer));
         }
     }
 

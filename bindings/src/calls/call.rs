@@ -4,12 +4,13 @@ use bytes::Bytes;
 use dealkit::{CallOptions, Json, Method, RawResponse, RetryPolicy, ValidationError};
 use pyo3::{
     prelude::*,
-    types::{PyDict, PyList, PyTuple},
+    types::{PyDict, PyList, PyTuple, PyType},
 };
 
 use crate::{
     models::{
         agent_body,
+        classes::Deal,
         response::ReadAs,
         write::{Place, Writer},
     },
@@ -93,15 +94,30 @@ pub(crate) fn call_options<'py>(settings: &Bound<'py, PyDict>) -> PyResult<Bound
     })
 }
 
-/// The call that retrieves a deal.
+/// Makes the call that retrieves something by its identifier.
+type Retrieve = fn(&dealkit::Client, &str) -> dealkit::Call<RawResponse>;
+
+/// How a class of models is retrieved, and read.
+fn retrieval(model: &Bound<'_, PyType>) -> Outcome<(ReadAs, Retrieve)> {
+    if model.is(model.py().get_type::<Deal>()) {
+        return Ok((ReadAs::Deal, |client, id| {
+            client.deals().retrieve(id).raw_response()
+        }));
+    }
+    Err(Failure::Type("model cannot be retrieved".to_owned()))
+}
+
+/// The call that retrieves what a class is a model of.
 #[pyfunction]
-pub(crate) fn retrieve_deal<'py>(id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn retrieve<'py>(
+    model: &Bound<'py, PyType>,
+    id: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
     entry(id.py(), || {
+        let (read_as, retrieve) = retrieval(model)?;
         let id = text("id", id)?;
         let given = id.clone();
-        let call = Call::new(ReadAs::Deal, move |client| {
-            client.deals().retrieve(&given).raw_response()
-        });
+        let call = Call::new(read_as, move |client| retrieve(client, &given));
         Ok(Call {
             id: Some(id),
             ..call

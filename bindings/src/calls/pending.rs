@@ -16,7 +16,7 @@ use pyo3::{intern, prelude::*};
 use tokio::{runtime::Handle, task::yield_now, time::sleep};
 
 use crate::{
-    calls::{runtime, watch::InFlight},
+    calls::{runtime, watch::SentCall},
     models::response::{self, CallResult, ReadAs},
     python::{
         failure::{Failure, Outcome, entry},
@@ -222,7 +222,7 @@ pub(crate) struct Pending {
 impl Pending {
     /// Begins a call on the background thread.
     pub(crate) fn start(
-        sent: InFlight,
+        sent: SentCall,
         read_as: ReadAs,
         raw: bool,
         inbox: Arc<Inbox>,

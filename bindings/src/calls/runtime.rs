@@ -128,14 +128,14 @@ async fn tick(ticks: Arc<Notify>) {
 static CALLERS: PerProcess<&'static Callers> = PerProcess::new();
 
 /// The runtime that calling threads drive. It is never dropped: there is one per process.
-pub(crate) fn of_callers() -> Outcome<&'static Callers> {
+pub(crate) fn for_callers() -> Outcome<&'static Callers> {
     let callers = CALLERS.get_or_make(|| Ok(&*Box::leak(Box::new(Callers::new()?))));
     callers.map_err(cannot_start)
 }
 
 /// Drops what calling threads have used, and lets its connections close now: later, nobody may be there to do so.
 /// That takes microseconds, so the GIL is kept.
-pub(crate) fn drop_of_callers<T>(value: T) {
+pub(crate) fn drop_for_callers<T>(value: T) {
     let is_on_runtime = Handle::try_current().is_ok();
     let Some(Callers { runtime, .. }) = CALLERS.get().filter(|_| !is_on_runtime) else {
         return;

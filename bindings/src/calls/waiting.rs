@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use tokio::{runtime::Handle, task::yield_now};
 
 use crate::{
-    calls::{runtime, watch::InFlight},
+    calls::{runtime, watch::SentCall},
     models::response::{self, CallResult, ReadAs},
     python::{
         failure::{Failure, Outcome, entry},
@@ -23,7 +23,7 @@ use crate::{
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Waiting {
     /// `None` once it has ended, and while a thread waits for it.
-    call: Mutex<Option<InFlight>>,
+    call: Mutex<Option<SentCall>>,
     read_as: ReadAs,
     raw: bool,
     process: u32,
@@ -33,7 +33,7 @@ impl Waiting {
     /// Begins a call and waits briefly. Returns its result, or a Waiting while it is still in flight.
     pub(crate) fn begin<'py>(
         py: Python<'py>,
-        call: Outcome<InFlight>,
+        call: Outcome<SentCall>,
         read_as: ReadAs,
         raw: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -60,7 +60,7 @@ impl Waiting {
         })
     }
 
-    fn take(&self) -> Option<InFlight> {
+    fn take(&self) -> Option<SentCall> {
         self.call
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -90,8 +90,8 @@ impl Waiting {
 
 /// Drives a call for as long as signals may be left unattended: returns its result, or the call again if it is still
 /// in flight.
-fn drive(py: Python<'_>, call: InFlight, is_first: bool) -> Outcome<Result<CallResult, InFlight>> {
-    let callers = runtime::of_callers()?;
+fn drive(py: Python<'_>, call: SentCall, is_first: bool) -> Outcome<Result<CallResult, SentCall>> {
+    let callers = runtime::for_callers()?;
     Ok(gil::release(py, move || {
         callers.runtime.block_on(async {
             if is_first {
@@ -125,7 +125,7 @@ impl Waiting {
         if self.process == process::id()
             && let Some(call) = self.take()
         {
-            runtime::drop_of_callers(call);
+            runtime::drop_for_callers(call);
         }
     }
 }

@@ -117,22 +117,22 @@ impl Watch {
 
 impl Watch {
     /// The watch of a call, if there is one, in a form that holds no Python objects.
-    pub(crate) fn told(watch: Option<&Bound<'_, Self>>) -> Told {
+    pub(crate) fn observer(watch: Option<&Bound<'_, Self>>) -> Observer {
         let watch = watch.map(|watch| watch.get());
-        Told(watch.map(|watch| (Arc::clone(&watch.records), watch.trace.clone())))
+        Observer(watch.map(|watch| (Arc::clone(&watch.records), watch.trace.clone())))
     }
 }
 
-/// Who is told about a call, if anybody, and the headers that propagate its trace.
+/// What observes a call, if anything does, and the headers that propagate its trace.
 #[derive(Clone, Default)]
-pub(crate) struct Told(Option<(Arc<Records>, HeaderMap)>);
+pub(crate) struct Observer(Option<(Arc<Records>, HeaderMap)>);
 
-/// A call in flight. It takes kilobytes, so it is created where it stays: every move would copy them.
-pub(crate) type InFlight = Pin<Box<dyn Future<Output = Result<RawResponse, Error>> + Send>>;
+/// A call that was sent. It takes kilobytes, so it is created where it stays: every move would copy them.
+pub(crate) type SentCall = Pin<Box<dyn Future<Output = Result<RawResponse, Error>> + Send>>;
 
-impl Told {
+impl Observer {
     /// Makes a call, and reports on it.
-    pub(crate) fn send(self, call: Call<RawResponse>) -> InFlight {
+    pub(crate) fn send(self, call: Call<RawResponse>) -> SentCall {
         match self.0 {
             None => Box::pin(call.send()),
             Some((records, trace)) => {

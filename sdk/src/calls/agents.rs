@@ -7,11 +7,11 @@ use http::Method;
 
 use crate::{
     calls::{
-        call::{Async, Call},
+        call::{Async, Call, read_model},
         service::Service,
     },
     contract::wire,
-    error::call::{Error, Operation},
+    error::call::Operation,
     model::{Agent, CreateAgent},
     value::Json,
 };
@@ -75,8 +75,7 @@ impl<M: Clone> Agents<M> {
         };
         let path = Ok(wire::AGENTS_PATH.to_owned());
         Call::new(Arc::clone(&self.service), operation, path, |response, _| {
-            Agent::from_json(&response.body)
-                .map_err(|error| Error::decode(error).with_response(response))
+            read_model(response, |body| Agent::from_json(body))
         })
         .with_body(body)
         .in_mode(self.mode.clone())

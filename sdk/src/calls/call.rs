@@ -24,11 +24,13 @@ use crate::{
     http::{
         call_progress::CallProgress,
         headers::{add_trace, extra_header},
+        path::segment,
         response::HttpResponse,
         retry::attempts::RetryPolicy,
         send::HttpRequest,
         trace::CallTrace,
     },
+    json::decode_error::DecodeError,
     value::Json,
 };
 
@@ -64,7 +66,7 @@ struct PendingRequest {
     service: Arc<Service>,
     operation: Operation,
     /// Errors in the call's parts are returned when it is sent: only `build()` fails on its own.
-    parts: Result<Parts, Error>,
+    parts: Result<RequestParts, Error>,
     options: CallOptions,
     /// How far the call has come once it is sent.
     progress: Arc<CallProgress>,
@@ -72,9 +74,17 @@ struct PendingRequest {
 }
 
 /// Reads the response of a call.
-type Read<T> = fn(HttpResponse, &Operation) -> Result<T, Error>;
+pub(crate) type Read<T> = fn(HttpResponse, &Operation) -> Result<T, Error>;
 
-struct Parts {
+/// Reads a response as a model, with the model's own reader.
+pub(crate) fn read_model<T>(
+    response: HttpResponse,
+    from_json: impl FnOnce(&[u8]) -> Result<T, DecodeError>,
+) -> Result<T, Error> {
+    from_json(&response.body).map_err(|error| Error::decode(error).with_response(response))
+}
+
+struct RequestParts {
     method: Method,
     url: Url,
     /// The headers that propagate the caller's trace, instead of those that the client would send.
@@ -104,7 +114,7 @@ impl<T> Call<T> {
         read: Read<T>,
     ) -> Self {
         let parts = path.and_then(|path| {
-            Ok(Parts {
+            Ok(RequestParts {
                 method: operation.method.clone(),
                 url: service.url(&path)?,
                 trace: None,
@@ -123,6 +133,23 @@ impl<T> Call<T> {
             read,
             mode: Async,
         }
+    }
+
+    /// The call that retrieves what has this identifier, which takes the place of `{id}` in the template.
+    pub(crate) fn retrieve(
+        service: &Arc<Service>,
+        template: &'static str,
+        id: &str,
+        read: Read<T>,
+    ) -> Self {
+        let operation = Operation {
+            method: Method::GET,
+            template: template.into(),
+        };
+        let path = segment(id)
+            .map(|id| template.replace("{id}", &id))
+            .map_err(Error::from);
+        Self::new(Arc::clone(service), operation, path, read)
     }
 
     /// The same call, made in another way.
@@ -272,11 +299,11 @@ impl<T, M> Call<T, M> {
 fn prepare(
     service: &Service,
     operation: &Operation,
-    parts: Result<Parts, Error>,
+    parts: Result<RequestParts, Error>,
     options: &CallOptions,
 ) -> Result<HttpRequest, Error> {
     let in_operation = |error: Error| error.with_operation(operation);
-    let Parts {
+    let RequestParts {
         method,
         url,
         trace,

@@ -2,16 +2,12 @@
 
 use std::{fmt, sync::Arc};
 
-use http::Method;
-
 use crate::{
     calls::{
-        call::{Async, Call},
+        call::{Async, Call, read_model},
         service::Service,
     },
     contract::wire,
-    error::call::{Error, Operation},
-    http::path::segment,
     model::Deal,
 };
 
@@ -45,17 +41,12 @@ impl<M: Clone> Deals<M> {
     /// # Ok(()) }
     /// ```
     pub fn retrieve(&self, id: impl AsRef<str>) -> Call<Deal, M> {
-        let operation = Operation {
-            method: Method::GET,
-            template: wire::DEAL_PATH.into(),
-        };
-        let path = segment(id.as_ref())
-            .map(|id| wire::DEAL_PATH.replace("{id}", &id))
-            .map_err(Error::from);
-        Call::new(Arc::clone(&self.service), operation, path, |response, _| {
-            Deal::from_json(&response.body)
-                .map_err(|error| Error::decode(error).with_response(response))
-        })
+        Call::retrieve(
+            &self.service,
+            wire::DEAL_PATH,
+            id.as_ref(),
+            |response, _| read_model(response, |body| Deal::from_json(body)),
+        )
         .in_mode(self.mode.clone())
     }
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from dealkit import _native
 from dealkit._core.failure import exception, unwrap
@@ -11,9 +11,12 @@ from dealkit._core.plain import plain
 from dealkit._core.private import private
 
 
-def retrieve_deal(id: str) -> _native.Call[_native.Deal]:
-    """The call that retrieves a deal."""
-    call = _native.retrieve_deal(id)
+T = TypeVar("T")
+
+
+def retrieve(model: type[T], id: str) -> _native.Call[T]:
+    """The call that retrieves what a class is a model of."""
+    call = _native.retrieve(model, id)
     if isinstance(call, _native.Failure):
         raise exception(call)
     return call

@@ -13,7 +13,7 @@ from typing import Any, Literal, Unpack, overload
 from dealkit._bulk.create import AsyncCreationIterator, CreationIterator
 from dealkit._bulk.progress import Progress
 from dealkit._bulk.retrieve import AsyncDealIterator, DealIterator
-from dealkit._calls.requests import retrieve_deal
+from dealkit._calls.requests import retrieve
 from dealkit._calls.service import Service
 from dealkit._core.keywords import keywords, keywords_of
 from dealkit._core.options import OMITTED, CallOptions, Omitted
@@ -224,7 +224,7 @@ class AsyncDeals:
             NotFoundError: The service knows no such deal.
             DealkitError: See its subclasses.
         """
-        return await self._service.send_async(retrieve_deal(id), options)
+        return await self._service.send_async(retrieve(Deal, id), options)
 
     @overload
     def retrieve_many(
@@ -464,7 +464,7 @@ class RawDeals:
             NotFoundError: The service knows no such deal.
             DealkitError: See its subclasses.
         """
-        return self._service.send_raw(retrieve_deal(id), options)
+        return self._service.send_raw(retrieve(Deal, id), options)
 
     @overload
     def retrieve_many(
@@ -704,7 +704,7 @@ class AsyncRawDeals:
             NotFoundError: The service knows no such deal.
             DealkitError: See its subclasses.
         """
-        return await self._service.send_raw_async(retrieve_deal(id), options)
+        return await self._service.send_raw_async(retrieve(Deal, id), options)
 
     @overload
     def retrieve_many(
