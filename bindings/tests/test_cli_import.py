@@ -121,13 +121,16 @@ def test_a_dry_run(table: Path, tmp_path: Path) -> None:
 
 
 def test_a_kind_of_mistake_is_told_once_with_its_rows(tmp_path: Path) -> None:
-    rows = [f"a{number}@example.com,{'x' * 256 if number % 50 == 7 else 'A'},B,0{number}" for number in range(335)]
+    rows = [
+        f"a{number}@example.com,{'x' * (256 + number) if number % 50 == 7 else 'A'},B,0{number}"
+        for number in range(335)
+    ]
     (tmp_path / "agents.csv").write_text("\n".join(["email,first_name,last_name,phone", *rows, *rows[:6]]))
     done = dealkit("agents", "import", "agents.csv", "--dry-run", "--report", "r.csv", cwd=tmp_path)
     told = done.shown.partition("What is wrong\n")[2].partition("\n\n")[0].splitlines()
     assert [re.split("  +", line.strip()) for line in told] == [
         ["341 rows: 2-342", "phone", "must be a plus sign followed by digits only, such as +15550100"],
-        ["7 rows: 9 (got 256), 59 (got 256), 109 (got 256), …", "first_name", "must be 1 to 255 characters"],
+        ["7 rows: 9, 59, 109, …", "first_name", "must be 1 to 255 characters, got 263 (row 9)"],
         [
             "6 rows: 337 (as in row 2), 338 (as in row 3), 339 (as in row 4), …",
             "email",
@@ -136,7 +139,7 @@ def test_a_kind_of_mistake_is_told_once_with_its_rows(tmp_path: Path) -> None:
     ]
     found = {row["row"]: row for row in read(tmp_path / "r.csv")}
     assert len(found) == 341 and {row["outcome"] for row in found.values()} == {"invalid"}
-    assert found["9"]["message"].startswith("first_name: must be 1 to 255 characters (got 256); phone: must be")
+    assert found["9"]["message"].startswith("first_name: must be 1 to 255 characters, got 263; phone: must be")
     assert found["342"]["message"].endswith("name another column with --key (as in row 7)")
 
 

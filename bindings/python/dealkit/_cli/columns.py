@@ -61,10 +61,11 @@ class Mistake(NamedTuple):
 
     row: int
     column: str
+    kind: str
+    """Which rule: mistakes of a kind in a column are shown as one."""
     text: str
-    """What is wrong, in words that are the same for every row."""
     of_row: str = ""
-    """What is specific to this row."""
+    """What else there is to say of this row."""
 
     def __str__(self) -> str:
         text = f"{self.column}: {self.text}".removeprefix(": ")

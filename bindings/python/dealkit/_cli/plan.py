@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from dealkit import Client
 from dealkit._cli.columns import Columns, Mistake
 from dealkit._cli.report import Result
 from dealkit._cli.screen import safe
 from dealkit._cli.table_file import Row, Table
-from dealkit._models.agent_request import agent_violations
 
 _NO_KEY = "is empty, but must tell the rows apart: fill it in, or name another column with --key"
 _SAME_KEY = (
@@ -62,24 +62,28 @@ def plan_of(rows: Table, columns: Columns, key_index: int) -> Plan:
     with_key: dict[str, int] = {}
     with_email: dict[str, int] = {}
     email_column = safe(columns.name_of("email") or "")
-    for row in rows.rows:
-        agent = columns.agent(row)
-        key = row.cells[key_index] if key_index < len(row.cells) else ""
-        found.keys[row.number] = key
-        mistakes = _mistakes(row, agent, columns)
-        if not key and not any(mistake.column == key_column for mistake in mistakes):
-            mistakes.append(Mistake(row.number, key_column, _NO_KEY))
-        # Addresses that differ only in case belong to one person.
-        email = agent.get("email", "").casefold()
-        of_email = with_email.setdefault(email, row.number)
-        if key and (of_key := with_key.setdefault(key, row.number)) != row.number:
-            mistakes.append(Mistake(row.number, key_column, _SAME_KEY, f"as in row {of_key}"))
-        elif email and not mistakes and of_email != row.number:
-            found.doubts.append(Mistake(row.number, email_column, _SAME_EMAIL, f"as in row {of_email}"))
-        if mistakes:
-            found.mistakes.extend(mistakes)
-        else:
-            found.lines.append(Line(row.number, key, agent))
+    # It calls nobody: the rules need neither a service nor a key.
+    with Client(base_url="http://127.0.0.1", service_key="none") as client:
+        for row in rows.rows:
+            agent = columns.agent(row)
+            key = row.cells[key_index] if key_index < len(row.cells) else ""
+            found.keys[row.number] = key
+            mistakes = _mistakes(row, agent, columns, client)
+            if not key and not any(mistake.column == key_column for mistake in mistakes):
+                mistakes.append(Mistake(row.number, key_column, "no_key", _NO_KEY))
+            # Addresses that differ only in case belong to one person.
+            email = agent.get("email", "").casefold()
+            of_email = with_email.setdefault(email, row.number)
+            if key and (of_key := with_key.setdefault(key, row.number)) != row.number:
+                mistakes.append(Mistake(row.number, key_column, "same_key", _SAME_KEY, f"as in row {of_key}"))
+            elif email and not mistakes and of_email != row.number:
+                found.doubts.append(
+                    Mistake(row.number, email_column, "same_email", _SAME_EMAIL, f"as in row {of_email}")
+                )
+            if mistakes:
+                found.mistakes.extend(mistakes)
+            else:
+                found.lines.append(Line(row.number, key, agent))
     return found
 
 
@@ -90,16 +94,15 @@ def _by_row(mistakes: list[Mistake]) -> dict[int, list[str]]:
     return texts
 
 
-def _mistakes(row: Row, agent: dict[str, Any], columns: Columns) -> list[Mistake]:
+def _mistakes(row: Row, agent: dict[str, Any], columns: Columns, client: Client) -> list[Mistake]:
     mistakes = []
     if any(row.cells[len(columns.header) :]):
         text = "has more cells than there are columns; are quotation marks missing around a cell?"
-        mistakes.append(Mistake(row.number, "", text))
-    # A copy, since validation empties the dict that it is given.
-    for violation in agent_violations({**agent}):
+        mistakes.append(Mistake(row.number, "", "too_many_cells", text))
+    for violation in client.agents.validate(**agent):
         column = columns.column_of(violation.pointer)
-        text, _, found = violation.detail.partition(", got ")
+        text = violation.detail
         if violation.code == "wrong_type" and columns.is_yes_or_no(column):
-            text, found = "must be TRUE or FALSE", ""
-        mistakes.append(Mistake(row.number, column, text, f"got {found}" if found else ""))
+            text = "must be TRUE or FALSE"
+        mistakes.append(Mistake(row.number, column, violation.code, text))
     return mistakes

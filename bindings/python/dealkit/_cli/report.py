@@ -61,16 +61,22 @@ def show_mistakes(title: str, mistakes: list[Mistake]) -> None:
     """Lists what is wrong with the rows: each kind of mistake once, with the rows that it occurs in."""
     by_kind: dict[tuple[str, str], list[Mistake]] = {}
     for mistake in mistakes:
-        by_kind.setdefault((mistake.column, mistake.text), []).append(mistake)
-    rows = [(_rows_of(some), column, text) for (column, text), some in by_kind.items()]
+        by_kind.setdefault((mistake.column, mistake.kind), []).append(mistake)
+    rows = [(_rows_of(some), some[0].column, _text_of(some)) for some in by_kind.values()]
     say(bold(title))
     for line in table(rows, indent="  "):
         say(line)
     say()
 
 
+def _text_of(mistakes: list[Mistake]) -> str:
+    """What is wrong. Where the rows differ in it, as in how long a text is, the first one stands for all."""
+    first = mistakes[0]
+    return first.text if all(one.text == first.text for one in mistakes) else f"{first.text} (row {first.row})"
+
+
 def _rows_of(mistakes: list[Mistake]) -> str:
-    """`row 7 (got 300 characters)`, `rows 2-3, 12`, `335 rows: 2, 4-9, 11, 13, …`."""
+    """`row 7 (as in row 2)`, `rows 2-3, 12`, `335 rows: 2, 4-9, 11, 13, …`."""
     if any(mistake.of_row for mistake in mistakes):
         return _listed(len(mistakes), [f"{one.row} ({one.of_row})" if one.of_row else str(one.row) for one in mistakes])
     return _rows([mistake.row for mistake in mistakes])
