@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any
 
 from dealkit import (
     Agent,
     APIConnectionError,
+    APIStatusError,
     AuthenticationError,
     Client,
     Creation,
@@ -134,4 +135,13 @@ class Creates:
             status="" if isinstance(error, StoppedError) else str(getattr(error, "status_code", None) or ""),
             message=message,
             was_earlier=creation.recorded,
+            reason=_reason(error),
         )
+
+
+def _reason(error: DealkitError | None) -> Hashable:
+    """What the errors of rows that failed for the same reason have in common."""
+    if not isinstance(error, APIStatusError):
+        return None
+    said = error.problem and (error.problem.title, error.problem.detail)
+    return (error.status_code, said, error.errors)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,6 +55,8 @@ class Result(NamedTuple):
     message: str = ""
     was_earlier: bool = False
     """Whether it is the result of an earlier run."""
+    reason: Hashable = None
+    """What it has in common with rows that failed for the same reason, whatever their requests were called."""
 
 
 def show_mistakes(title: str, mistakes: list[Mistake]) -> None:
@@ -106,11 +108,11 @@ def show(results: Iterable[Result]) -> None:
 
 
 def _grouped(results: list[Result]) -> list[tuple[str, str]]:
-    """Groups rows with the same message. What differs in each, the id of the request, is in the report."""
-    by_message: dict[str, list[int]] = {}
-    for one in sorted(results):
-        by_message.setdefault(one.message.partition(" [request id ")[0], []).append(one.row)
-    return [(_rows(rows), message) for message, rows in by_message.items()]
+    """Groups rows with the same reason: the message of the first one stands for all, and the report has each."""
+    by_reason: dict[Hashable, list[Result]] = {}
+    for one in sorted(results, key=lambda one: one.row):
+        by_reason.setdefault(one.reason or one.message, []).append(one)
+    return [(_rows([one.row for one in some]), some[0].message) for some in by_reason.values()]
 
 
 def _rows(rows: list[int]) -> str:
@@ -199,7 +201,7 @@ class Report:
         try:
             with replacing(self.path) as file:
                 file.write(header_line(_HEADER, self._delimiter))
-                for one in sorted(results):
+                for one in sorted(results, key=lambda one: one.row):
                     agent_id = one.agent_id
                     if one.was_earlier and one.came_to in ("unknown", "rejected"):
                         agent_id = agent_id or self._filled_in.get(one.key, "")
