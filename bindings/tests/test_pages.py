@@ -74,9 +74,10 @@ class Shell:
 
     def run(self, block: str) -> str:
         """The output of a block, every command of which must succeed."""
-        log, env = self._folder / "log", self._folder / "env"
+        # What a block has started goes on writing to the block's log.
+        log, env = self._folder / f"log{len(self._started)}", self._folder / "env"
         after = f'{block.replace("127.0.0.1:8080", self.env["DEALKIT_SERVER_LISTEN"])}\nenv --null >"{env}"'
-        with log.open("wb") as output:
+        with log.open("ab") as output:
             process = subprocess.Popen(
                 ["sh", "-e", "-c", f"{self.BEFORE}\n{after}"],
                 cwd=self._folder,
