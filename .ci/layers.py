@@ -31,8 +31,8 @@ LAYERS = {
     """,
     "server": """
         json
-        contract
         state
+        contract
         sandbox
         config
         service
@@ -70,7 +70,7 @@ EXCEPTIONS: dict[str, set[str]] = {
         "http/traffic/turns.rs -> error",
         "ledger/look_up.rs -> error",
     },
-    "server": {"contract/operations.rs -> state"},
+    "server": set(),
     "bindings": {"python/failure.rs -> json"},
 }
 
