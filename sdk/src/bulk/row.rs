@@ -68,14 +68,14 @@ impl<T: fmt::Debug> fmt::Debug for Creation<T> {
     }
 }
 
-/// A row of a [`CreateMany`]: the request for an agent, or the error because of which there is none.
+/// A row of a [`CreateMany`](crate::CreateMany): the request for an agent, or the error because of which there is none.
 ///
 /// | made from | |
 /// |---|---|
 /// | [`CreateAgent`] | every rule is checked before it is sent, however it was built |
 /// | [`Json`] | a body that is sent as it is, for services that accept more than the rules allow |
 /// | a `Result` of these | such as the return value of [`build`](crate::CreateAgent::builder): an error becomes the row's error |
-/// | `(key, row)` | a row with its key, for a [ledger](CreateMany::ledger) |
+/// | `(key, row)` | a row with its key, for a [ledger](crate::CreateMany::ledger) |
 pub struct CreateRow {
     pub(crate) body: Result<Bytes, Error>,
     pub(crate) key: Option<String>,
@@ -88,7 +88,7 @@ impl CreateRow {
         Self { body, key: None }
     }
 
-    /// Sets the key that identifies the row in a [ledger](CreateMany::ledger), in this run and the next.
+    /// Sets the key that identifies the row in a [ledger](crate::CreateMany::ledger), in this run and the next.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
