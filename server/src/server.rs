@@ -107,8 +107,8 @@ impl Sandbox {
 
     /// Makes something go wrong with the next request of /v1, or with the requests that `fault` selects.
     ///
-    /// If several faults could happen to a request, the first one that does wins; a fault that has happened as often as
-    /// it should is gone.
+    /// Of several faults that match a request, the one that was added first happens; a fault that has happened as often
+    /// as it should is gone.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {

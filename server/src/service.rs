@@ -12,9 +12,9 @@ use crate::{
         auth::{self, ServiceKey},
         checks::{check_content, check_target},
         operations::{Input, Operations},
-        problem::{self, Kind, Refusal},
+        problem::{self, ProblemType, Refusal},
         request_id::{self, RequestId},
-        route::{self, Endpoint, Path},
+        route::{self, Endpoint, MatchedPath},
     },
     sandbox::{
         Reading, UnknownReading,
@@ -106,6 +106,16 @@ struct Form {
     reading: Reading,
 }
 
+impl Form {
+    fn of(head: &Parts, reading: Reading) -> Self {
+        Self {
+            request_id: RequestId::of(&head.headers),
+            is_head: head.method == Method::HEAD,
+            reading,
+        }
+    }
+}
+
 impl Service {
     /// A service with `config`'s key, rules and limits, that holds `deals`.
     ///
@@ -155,7 +165,7 @@ impl Service {
     pub(crate) fn answer(&self, head: &Parts, body: &[u8]) -> Response<Bytes> {
         match self.check_head(head) {
             HeadCheck::Admitted(admitted) if body.len() > self.max_body_bytes() => {
-                self.too_large(&admitted)
+                self.without_body(&admitted, BodyError::TooLarge)
             }
             HeadCheck::Admitted(admitted) => self.respond(&admitted, body),
             HeadCheck::Done(response) => response,
@@ -223,11 +233,7 @@ impl Service {
 
     /// The response that a fault makes up, exactly as the fault says.
     pub(crate) fn made_up(&self, head: &Parts, made_up: &MadeUp) -> Response<Bytes> {
-        let form = Form {
-            request_id: RequestId::of(&head.headers),
-            is_head: head.method == Method::HEAD,
-            reading: Reading::Reference,
-        };
+        let form = Form::of(head, Reading::Reference);
         let status = made_up.status;
         let mut response = match made_up.body() {
             Some((body, media_type)) => {
@@ -267,7 +273,7 @@ impl Service {
         let reading = name.to_str().map_err(|_| UnknownReading);
         reading.and_then(str::parse).map_err(|error| {
             let detail = format!("The header {READING_HEADER}: {error}.");
-            Refusal::new(Kind::INVALID_READING, detail)
+            Refusal::new(ProblemType::INVALID_READING, detail)
         })
     }
 
@@ -279,7 +285,7 @@ impl Service {
         self.0.access.check_fault(head)?;
         let fault = Play::from_header(fault.as_bytes()).map_err(|error| {
             let detail = format!("The header {FAULT_HEADER}: {error}.");
-            Refusal::new(Kind::INVALID_FAULT, detail)
+            Refusal::new(ProblemType::INVALID_FAULT, detail)
         })?;
         Ok(Some(fault))
     }
@@ -295,11 +301,7 @@ impl Service {
     /// Checks 1 to 6: everything that can be told from the head.
     pub(crate) fn check_head<'r>(&self, head: &'r Parts) -> HeadCheck<'r> {
         let reading = self.reading(head);
-        let form = Form {
-            request_id: RequestId::of(&head.headers),
-            is_head: head.method == Method::HEAD,
-            reading: *reading.as_ref().unwrap_or(&self.0.reading),
-        };
+        let form = Form::of(head, *reading.as_ref().unwrap_or(&self.0.reading));
         let response = match reading.and_then(|_| self.admit(head)) {
             Ok(Admission::Operation(asked)) => {
                 return HeadCheck::Admitted(Admitted { asked, form });
@@ -319,19 +321,20 @@ impl Service {
     }
 
     fn admit<'r>(&self, head: &'r Parts) -> Result<Admission<'r>, Refusal> {
-        check_target(head).map_err(|detail| Refusal::new(Kind::MALFORMED_REQUEST, detail))?;
+        check_target(head)
+            .map_err(|detail| Refusal::new(ProblemType::MALFORMED_REQUEST, detail))?;
         if is_admin(head) {
             let call = AdminCall::admit(&self.0.access, head)?;
             self.check_length(head)?;
             return Ok(Admission::Operation(Asked::Admin(call)));
         }
         self.asked_fault(head)?;
-        let path = Path::parse(route::ROUTES, head.uri.path()).ok_or_else(|| {
+        let path = MatchedPath::parse(route::ROUTES, head.uri.path()).ok_or_else(|| {
             let detail = format!(
                 "This server has {}. Check the base URL and the path.",
                 route::overview(route::ROUTES)
             );
-            Refusal::new(Kind::UNKNOWN_PATH, detail)
+            Refusal::new(ProblemType::UNKNOWN_PATH, detail)
         })?;
         if head.method == Method::OPTIONS {
             return Ok(Admission::Options(path.allow()));
@@ -339,7 +342,7 @@ impl Service {
         let route = path.route(&head.method).ok_or_else(|| {
             let allow = path.allow();
             let detail = format!("This path allows these methods: {allow}.");
-            Refusal::new(Kind::METHOD_NOT_ALLOWED, detail).header(header::ALLOW, allow)
+            Refusal::new(ProblemType::METHOD_NOT_ALLOWED, detail).header(header::ALLOW, allow)
         })?;
         self.check_key(head)?;
         if route.has_body() {
@@ -368,27 +371,23 @@ impl Service {
             (None, _) => "Send the service key in the header x-service-key.",
             (Some(_), Some(_)) => "Send the header x-service-key once.",
         };
-        let refusal = Refusal::new(Kind::SERVICE_KEY, detail);
+        let refusal = Refusal::new(ProblemType::SERVICE_KEY, detail);
         Err(refusal.header(header::WWW_AUTHENTICATE, "ServiceKey realm=\"dealkit\""))
     }
 
     fn body_too_large(&self) -> Refusal {
         let max = self.max_body_bytes();
         Refusal::new(
-            Kind::BODY_TOO_LARGE,
+            ProblemType::BODY_TOO_LARGE,
             format!("This server takes bodies of up to {max} bytes."),
         )
     }
 
     /// The response to a head that is longer than `max` bytes.
     pub(crate) fn refuse_head(&self, head: &Parts, max: usize) -> Response<Bytes> {
-        let form = Form {
-            request_id: RequestId::of(&head.headers),
-            is_head: head.method == Method::HEAD,
-            reading: self.0.reading,
-        };
+        let form = Form::of(head, self.0.reading);
         let detail = format!("This server takes heads of up to {max} bytes.");
-        let refusal = Refusal::new(Kind::HEAD_TOO_LARGE, detail);
+        let refusal = Refusal::new(ProblemType::HEAD_TOO_LARGE, detail);
         finish(refusal.into_response(&form.request_id), &form, None)
     }
 
@@ -398,43 +397,23 @@ impl Service {
         admitted: &Admitted<'_>,
         error: BodyError,
     ) -> Response<Bytes> {
-        match error {
-            BodyError::TooLarge => self.too_large(admitted),
-            BodyError::TimedOut => self.timed_out(admitted),
-            BodyError::Broken => self.broken_body(admitted),
-            BodyError::NoRoom => self.no_room_for_body(admitted),
-        }
-    }
-
-    /// Check 6, for a body that turned out longer than the limit.
-    fn too_large(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
-        admitted.refuse(self.body_too_large())
-    }
-
-    /// Check 7: the body did not arrive in time.
-    fn timed_out(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
-        admitted.refuse(Refusal::new(
-            Kind::BODY_TIMEOUT,
-            "The whole body must arrive soon after the head. Send the request again.",
-        ))
-    }
-
-    /// The body would exceed what the server holds of all bodies together.
-    fn no_room_for_body(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
-        let refusal = Refusal::new(
-            Kind::BUSY,
-            "Other requests have bodies in flight that take all the room. Send the request again, or start the \
-             server with a higher --max-buffered-bytes.",
-        );
-        admitted.refuse(refusal.header(header::RETRY_AFTER, "1"))
-    }
-
-    /// The transfer of the body broke the protocol, for example with a chunk size that is not a number.
-    fn broken_body(&self, admitted: &Admitted<'_>) -> Response<Bytes> {
-        admitted.refuse(Refusal::new(
-            Kind::MALFORMED_REQUEST,
-            "The body was cut short, or its chunks are malformed.",
-        ))
+        admitted.refuse(match error {
+            BodyError::TooLarge => self.body_too_large(),
+            BodyError::TimedOut => Refusal::new(
+                ProblemType::BODY_TIMEOUT,
+                "The whole body must arrive soon after the head. Send the request again.",
+            ),
+            BodyError::Broken => Refusal::new(
+                ProblemType::MALFORMED_REQUEST,
+                "The body was cut short, or its chunks are malformed.",
+            ),
+            BodyError::NoRoom => Refusal::new(
+                ProblemType::BUSY,
+                "Other requests have bodies in flight that take all the room. Send the request again, or start the \
+                 server with a higher --max-buffered-bytes.",
+            )
+            .header(header::RETRY_AFTER, "1"),
+        })
     }
 
     /// Checks 8 to 11, and the response when all hold.

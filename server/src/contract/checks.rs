@@ -7,7 +7,7 @@ use http::{
     uri::{Authority, Scheme},
 };
 
-use crate::contract::problem::{Kind, Refusal};
+use crate::contract::problem::{ProblemType, Refusal};
 
 /// How long a head is, as HTTP/1.1 writes it. hyper refuses what does not fit into its buffer, which may grow to twice the
 /// limit.
@@ -93,13 +93,13 @@ fn without_userinfo(authority: &Authority) -> &str {
 pub(crate) fn check_content(head: &Parts) -> Result<(), Refusal> {
     if !is_json(head) {
         return Err(Refusal::new(
-            Kind::MEDIA_TYPE,
+            ProblemType::MEDIA_TYPE,
             "Send the header Content-Type: application/json, once.",
         ));
     }
     if head.headers.contains_key(header::CONTENT_ENCODING) {
         let refusal = Refusal::new(
-            Kind::CONTENT_CODING,
+            ProblemType::CONTENT_CODING,
             "This server decodes no content codings. Send the body as it is, without the header Content-Encoding.",
         );
         // RFC 9110: this tells a caller that the refusal is not about the media type.

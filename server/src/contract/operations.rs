@@ -5,7 +5,7 @@ use dealkit::{CheckedAgent, UnknownFields};
 use http::StatusCode;
 
 use crate::{
-    contract::problem::{Kind, Refusal},
+    contract::problem::{ProblemType, Refusal},
     json,
     state::{
         agent,
@@ -39,7 +39,7 @@ impl Operations {
     pub(crate) fn create_agent(&self, input: &Input<'_>) -> Result<Success, Refusal> {
         let body = json::read_body(input.body).map_err(|error| {
             let detail = format!("The body is not strict JSON: found {error}");
-            Refusal::new(Kind::MALFORMED_BODY, detail)
+            Refusal::new(ProblemType::MALFORMED_BODY, detail)
         })?;
         let request = CheckedAgent::read(body, self.unknown_fields).map_err(|error| {
             let violations = error.violations();
@@ -47,7 +47,7 @@ impl Operations {
                 1 => "1 field breaks a rule; `errors` says which and why.".to_owned(),
                 count => format!("{count} fields break a rule; `errors` says which and why."),
             };
-            Refusal::new(Kind::INVALID_AGENT, detail).violations(violations)
+            Refusal::new(ProblemType::INVALID_AGENT, detail).violations(violations)
         })?;
         let number = self.store.add_agent(input.body).map_err(no_room)?;
         let response = agent::response(&request, number);
@@ -58,7 +58,7 @@ impl Operations {
     pub(crate) fn retrieve_deal(&self, input: &Input<'_>) -> Result<Success, Refusal> {
         let deal = self.store.deal(input.id).ok_or_else(|| {
             Refusal::new(
-                Kind::UNKNOWN_DEAL,
+                ProblemType::UNKNOWN_DEAL,
                 "This server has no deal with the id in the path. Seed it first.",
             )
         })?;
@@ -73,5 +73,5 @@ pub(crate) fn no_room(full: Full) -> Refusal {
         Full::Bytes => "--max-store-bytes",
     };
     let detail = format!("Start the server with a higher {flag}, or reset it.");
-    Refusal::new(Kind::STORE_FULL, detail)
+    Refusal::new(ProblemType::STORE_FULL, detail)
 }

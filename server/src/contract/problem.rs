@@ -1,4 +1,4 @@
-//! Error bodies: RFC 9457 problem details, one stable `type` and `title` for each kind of error.
+//! Error bodies: RFC 9457 problem details, one stable `type` and `title` for each type of problem.
 
 use std::borrow::Cow;
 
@@ -8,132 +8,60 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
 use crate::contract::request_id::RequestId;
 
-/// A kind of error: what all errors of it have in common.
+/// A type of problem: what all errors of it have in common.
 #[derive(Debug)]
-pub(crate) struct Kind {
+pub(crate) struct ProblemType {
     status: StatusCode,
     /// `type`: a name to compare with, not an address to fetch.
     uri: &'static str,
     title: &'static str,
 }
 
-/// Further reasons for which the interface under /__sandbox/ refuses a request.
-impl Kind {
-    pub(crate) const ADMIN_REFUSED: &Self = &Self {
-        status: StatusCode::FORBIDDEN,
-        uri: "urn:dealkit:problem:sandbox-refused",
-        title: "The sandbox's own interface is not open to this request",
-    };
-    pub(crate) const ADMIN_TOKEN: &Self = &Self {
-        status: StatusCode::UNAUTHORIZED,
-        uri: "urn:dealkit:problem:sandbox-token",
-        title: "The sandbox token is missing or wrong",
-    };
-    pub(crate) const INVALID_QUERY: &Self = &Self {
-        status: StatusCode::BAD_REQUEST,
-        uri: "urn:dealkit:problem:invalid-query",
-        title: "The query is invalid",
-    };
-    pub(crate) const INVALID_FAULT: &Self = &Self {
-        status: StatusCode::BAD_REQUEST,
-        uri: "urn:dealkit:problem:invalid-fault",
-        title: "The fault is invalid",
-    };
-    pub(crate) const UNKNOWN_FAULT: &Self = &Self {
-        status: StatusCode::NOT_FOUND,
-        uri: "urn:dealkit:problem:unknown-fault",
-        title: "There is no such fault",
-    };
-    pub(crate) const INVALID_READING: &Self = &Self {
-        status: StatusCode::BAD_REQUEST,
-        uri: "urn:dealkit:problem:invalid-reading",
-        title: "There is no such reading",
-    };
-    pub(crate) const INVALID_DEAL: &Self = &Self {
-        status: StatusCode::BAD_REQUEST,
-        uri: "urn:dealkit:problem:invalid-deal",
-        title: "The body is not a deal with that id",
+macro_rules! problem_types {
+    ($( $name:ident $status:ident $uri:literal $title:literal; )+) => {
+        impl ProblemType {
+            $( pub(crate) const $name: &Self = &Self {
+                status: StatusCode::$status,
+                uri: concat!("urn:dealkit:problem:", $uri),
+                title: $title,
+            }; )+
+        }
     };
 }
 
-/// Every reason for which the server refuses a request, in the order of its checks.
-impl Kind {
-    pub(crate) const MALFORMED_REQUEST: &Self = &Self {
-        status: StatusCode::BAD_REQUEST,
-        uri: "urn:dealkit:problem:malformed-request",
-        title: "The request is malformed",
-    };
-    pub(crate) const HEAD_TOO_LARGE: &Self = &Self {
-        status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-        uri: "urn:dealkit:problem:head-too-large",
-        title: "The request line and the headers are too large",
-    };
-    pub(crate) const UNKNOWN_PATH: &Self = &Self {
-        status: StatusCode::NOT_FOUND,
-        uri: "urn:dealkit:problem:unknown-path",
-        title: "There is no such path",
-    };
-    pub(crate) const METHOD_NOT_ALLOWED: &Self = &Self {
-        status: StatusCode::METHOD_NOT_ALLOWED,
-        uri: "urn:dealkit:problem:method-not-allowed",
-        title: "The path does not allow this method",
-    };
-    pub(crate) const SERVICE_KEY: &Self = &Self {
-        status: StatusCode::UNAUTHORIZED,
-        uri: "urn:dealkit:problem:service-key",
-        title: "The service key is missing or unknown",
-    };
-    pub(crate) const MEDIA_TYPE: &Self = &Self {
-        status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        uri: "urn:dealkit:problem:media-type",
-        title: "The body is not declared as JSON",
-    };
-    pub(crate) const CONTENT_CODING: &Self = &Self {
-        status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        uri: "urn:dealkit:problem:content-coding",
-        title: "The body is in a content coding",
-    };
-    pub(crate) const BODY_TOO_LARGE: &Self = &Self {
-        status: StatusCode::PAYLOAD_TOO_LARGE,
-        uri: "urn:dealkit:problem:body-too-large",
-        title: "The body is too large",
-    };
-    pub(crate) const BODY_TIMEOUT: &Self = &Self {
-        status: StatusCode::REQUEST_TIMEOUT,
-        uri: "urn:dealkit:problem:body-timeout",
-        title: "The body did not arrive in time",
-    };
-    pub(crate) const BUSY: &Self = &Self {
-        status: StatusCode::SERVICE_UNAVAILABLE,
-        uri: "urn:dealkit:problem:busy",
-        title: "The server is busy with other bodies",
-    };
-    pub(crate) const MALFORMED_BODY: &Self = &Self {
-        status: StatusCode::BAD_REQUEST,
-        uri: "urn:dealkit:problem:malformed-body",
-        title: "The body is not valid JSON",
-    };
-    pub(crate) const INVALID_AGENT: &Self = &Self {
-        status: StatusCode::UNPROCESSABLE_ENTITY,
-        uri: "urn:dealkit:problem:invalid-agent",
-        title: "The agent breaks the rules of the contract",
-    };
-    pub(crate) const UNKNOWN_DEAL: &Self = &Self {
-        status: StatusCode::NOT_FOUND,
-        uri: "urn:dealkit:problem:unknown-deal",
-        title: "There is no such deal",
-    };
-    pub(crate) const STORE_FULL: &Self = &Self {
-        status: StatusCode::INSUFFICIENT_STORAGE,
-        uri: "urn:dealkit:problem:store-full",
-        title: "There is no room for another agent or deal",
-    };
+// Every reason for which the server refuses a request, in the order of its checks.
+problem_types! {
+    MALFORMED_REQUEST BAD_REQUEST "malformed-request" "The request is malformed";
+    HEAD_TOO_LARGE REQUEST_HEADER_FIELDS_TOO_LARGE "head-too-large" "The request line and the headers are too large";
+    UNKNOWN_PATH NOT_FOUND "unknown-path" "There is no such path";
+    METHOD_NOT_ALLOWED METHOD_NOT_ALLOWED "method-not-allowed" "The path does not allow this method";
+    SERVICE_KEY UNAUTHORIZED "service-key" "The service key is missing or unknown";
+    MEDIA_TYPE UNSUPPORTED_MEDIA_TYPE "media-type" "The body is not declared as JSON";
+    CONTENT_CODING UNSUPPORTED_MEDIA_TYPE "content-coding" "The body is in a content coding";
+    BODY_TOO_LARGE PAYLOAD_TOO_LARGE "body-too-large" "The body is too large";
+    BODY_TIMEOUT REQUEST_TIMEOUT "body-timeout" "The body did not arrive in time";
+    BUSY SERVICE_UNAVAILABLE "busy" "The server is busy with other bodies";
+    MALFORMED_BODY BAD_REQUEST "malformed-body" "The body is not valid JSON";
+    INVALID_AGENT UNPROCESSABLE_ENTITY "invalid-agent" "The agent breaks the rules of the contract";
+    UNKNOWN_DEAL NOT_FOUND "unknown-deal" "There is no such deal";
+    STORE_FULL INSUFFICIENT_STORAGE "store-full" "There is no room for another agent or deal";
 }
 
-/// A refusal: its kind, and what to tell the caller about this one.
+// Further reasons, of the interface under /__sandbox/.
+problem_types! {
+    ADMIN_REFUSED FORBIDDEN "sandbox-refused" "The sandbox's own interface is not open to this request";
+    ADMIN_TOKEN UNAUTHORIZED "sandbox-token" "The sandbox token is missing or wrong";
+    INVALID_QUERY BAD_REQUEST "invalid-query" "The query is invalid";
+    INVALID_FAULT BAD_REQUEST "invalid-fault" "The fault is invalid";
+    UNKNOWN_FAULT NOT_FOUND "unknown-fault" "There is no such fault";
+    INVALID_READING BAD_REQUEST "invalid-reading" "There is no such reading";
+    INVALID_DEAL BAD_REQUEST "invalid-deal" "The body is not a deal with that id";
+}
+
+/// A refusal: its type, and what to tell the caller about this one.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    kind: &'static Kind,
+    problem_type: &'static ProblemType,
     detail: String,
     violations: Vec<Violation>,
     header: Option<(HeaderName, Cow<'static, str>)>,
@@ -141,9 +69,9 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     /// `detail` says what was wrong and what to do about it, and never repeats the key or a value.
-    pub(crate) fn new(kind: &'static Kind, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(problem_type: &'static ProblemType, detail: impl Into<String>) -> Self {
         Self {
-            kind,
+            problem_type,
             detail: detail.into(),
             violations: Vec::new(),
             header: None,
@@ -163,10 +91,14 @@ impl Refusal {
 
     /// The response, still without its request id header.
     pub(crate) fn into_response(self, request_id: &RequestId) -> Response<Bytes> {
-        let mut problem = Problem::new(self.kind.status.as_u16(), self.kind.title, self.detail);
-        problem.problem_type = Some(self.kind.uri.to_owned());
+        let mut problem = Problem::new(
+            self.problem_type.status.as_u16(),
+            self.problem_type.title,
+            self.detail,
+        );
+        problem.problem_type = Some(self.problem_type.uri.to_owned());
         problem.errors = self.violations;
-        let mut response = written(problem, self.kind.status, request_id);
+        let mut response = written(problem, self.problem_type.status, request_id);
         let headers = response.headers_mut();
         if let Some((name, value)) = self.header
             && let Ok(value) = HeaderValue::try_from(&*value)

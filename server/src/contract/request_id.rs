@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 pub(crate) static HEADER: HeaderName = HeaderName::from_static(wire::REQUEST_ID_HEADER);
 
 /// The longest id that is accepted from a caller.
-pub(crate) const MAX_LEN: usize = 128;
+const MAX_LEN: usize = 128;
 
 /// Names one request: in the response's header, in an error's body and in the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -57,14 +57,14 @@ impl<O> Route<O> {
 
 /// A path that a table of routes has.
 #[derive(Debug)]
-pub(crate) struct Path<'p, O: 'static> {
+pub(crate) struct MatchedPath<'p, O: 'static> {
     table: &'static [Route<O>],
     pub(crate) template: &'static str,
     /// The value of `{id}`, decoded; empty in a path without an id.
     pub(crate) id: Cow<'p, str>,
 }
 
-impl<'p, O> Path<'p, O> {
+impl<'p, O> MatchedPath<'p, O> {
     /// `None` for a path that no route of the table has.
     pub(crate) fn parse(table: &'static [Route<O>], path: &'p str) -> Option<Self> {
         table.iter().find_map(|route| {
@@ -106,7 +106,7 @@ impl<'p, O> Path<'p, O> {
 
 /// The path as a log shows it: its template, never the id in it.
 pub(crate) fn template(path: &str) -> &'static str {
-    Path::parse(ROUTES, path).map_or("(unknown)", |path| path.template)
+    MatchedPath::parse(ROUTES, path).map_or("(unknown)", |path| path.template)
 }
 
 /// Every operation of a table in words: `POST /v1/agents and GET /v1/deals/{id}`.
@@ -159,7 +159,7 @@ mod tests {
 
     /// The id of a deal's path.
     fn deal(path: &str) -> Option<Cow<'_, str>> {
-        let path = Path::parse(ROUTES, path)?;
+        let path = MatchedPath::parse(ROUTES, path)?;
         (path.template == wire::DEAL_PATH).then_some(path.id)
     }
 
@@ -181,14 +181,14 @@ mod tests {
             "//v1/deals/a",
             "/v2/deals/a",
         ] {
-            assert!(Path::parse(ROUTES, path).is_none(), "{path}");
+            assert!(MatchedPath::parse(ROUTES, path).is_none(), "{path}");
             assert_eq!(template(path), "(unknown)", "{path}");
         }
     }
 
     #[test]
     fn what_is_said_about_routes_follows_from_the_table() {
-        let allow = |path| Path::parse(ROUTES, path).unwrap().allow();
+        let allow = |path| MatchedPath::parse(ROUTES, path).unwrap().allow();
         assert_eq!(allow("/v1/agents"), "POST, OPTIONS");
         assert_eq!(allow("/v1/deals/d_1"), "GET, HEAD, OPTIONS");
         assert_eq!(template("/v1/deals/d_1"), "/v1/deals/{id}");

@@ -45,12 +45,12 @@ impl std::error::Error for JsonError {}
 
 /// A reason and the offset of the byte that it is about.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fault {
+pub(crate) struct Defect {
     pub(crate) reason: &'static str,
     pub(crate) at: usize,
 }
 
-impl Fault {
+impl Defect {
     /// The fault as it is reported to whoever sent `bytes`.
     pub(crate) fn locate(self, bytes: &[u8]) -> JsonError {
         let before = bytes.get(..self.at).unwrap_or(bytes);

@@ -13,7 +13,7 @@ use dealkit::{
     lexer::{Lexer, Text},
 };
 
-use error::Fault;
+use error::Defect;
 pub use error::JsonError;
 
 /// How deeply arrays and objects may be nested.
@@ -64,13 +64,13 @@ struct Reader<'j> {
 }
 
 impl<'j> Reader<'j> {
-    fn read(bytes: &'j [u8], keep: Keep) -> Result<Self, Fault> {
-        let text = std::str::from_utf8(bytes).map_err(|error| Fault {
+    fn read(bytes: &'j [u8], keep: Keep) -> Result<Self, Defect> {
+        let text = std::str::from_utf8(bytes).map_err(|error| Defect {
             reason: "a byte that is not UTF-8",
             at: error.valid_up_to(),
         })?;
         if text.starts_with('\u{feff}') {
-            return Err(Fault {
+            return Err(Defect {
                 reason: "a byte order mark, which JSON must not begin with,",
                 at: 0,
             });
@@ -100,12 +100,12 @@ impl<'j> Reader<'j> {
 
     /// The next byte is wrong.
     #[cold]
-    fn fault(&self, reason: &'static str) -> Fault {
-        Fault::new(reason, self.text, self.lexer.position())
+    fn fault(&self, reason: &'static str) -> Defect {
+        Defect::new(reason, self.text, self.lexer.position())
     }
 
     /// Reads a value.
-    fn value(&mut self, depth: usize, keep: Keep) -> Result<Value<'j>, Fault> {
+    fn value(&mut self, depth: usize, keep: Keep) -> Result<Value<'j>, Defect> {
         let first = self.lexer.peek();
         let (text, start) = (self.text, self.lexer.position());
         match first {
@@ -114,27 +114,27 @@ impl<'j> Reader<'j> {
             b'"' => match self.lexer.string() {
                 Ok(Text::Plain(plain)) => return Ok(Value::Text(plain)),
                 Ok(Text::Escaped(_)) => {}
-                Err(_) => Fault::in_string(text, start).map_or(Ok(()), Err)?,
+                Err(_) => Defect::in_string(text, start).map_or(Ok(()), Err)?,
             },
             b'-' | b'0'..=b'9' => {
                 let number = self.lexer.number().map(drop);
-                number.map_err(|_| Fault::in_number(text, start))?;
+                number.map_err(|_| Defect::in_number(text, start))?;
             }
             b't' | b'f' => {
                 let word = if first == b't' { "true" } else { "false" };
                 let boolean = self.lexer.boolean().map(drop);
-                boolean.map_err(|_| Fault::in_word(text, start, word))?;
+                boolean.map_err(|_| Defect::in_word(text, start, word))?;
             }
             b'n' => {
                 let null = self.lexer.null();
-                null.map_err(|_| Fault::in_word(text, start, "null"))?;
+                null.map_err(|_| Defect::in_word(text, start, "null"))?;
             }
             _ => return Err(self.fault("something that cannot begin a JSON value")),
         }
         Ok(Value::Json(self.lexer.slice(start, self.lexer.position())))
     }
 
-    fn deeper(&self, depth: usize) -> Result<usize, Fault> {
+    fn deeper(&self, depth: usize) -> Result<usize, Defect> {
         if depth < MAX_DEPTH {
             Ok(depth + 1)
         } else {
@@ -142,7 +142,7 @@ impl<'j> Reader<'j> {
         }
     }
 
-    fn array(&mut self, depth: usize) -> Result<(), Fault> {
+    fn array(&mut self, depth: usize) -> Result<(), Defect> {
         const NO_COMMA: &str = "something other than a comma or the end of an array";
         let mut has_more = self.lexer.array().map_err(|_| self.fault(NO_COMMA))?;
         while has_more {
@@ -155,7 +155,7 @@ impl<'j> Reader<'j> {
         Ok(())
     }
 
-    fn object(&mut self, depth: usize, keep: Keep) -> Result<(), Fault> {
+    fn object(&mut self, depth: usize, keep: Keep) -> Result<(), Defect> {
         const NO_COMMA: &str = "something other than a comma or the end of an object";
         match keep {
             Keep::Nothing => {}
@@ -174,7 +174,7 @@ impl<'j> Reader<'j> {
                 _ => names.insert(&mut self.keys, key.clone()),
             };
             if !is_new {
-                return Err(Fault {
+                return Err(Defect {
                     reason: "a key that this object already has",
                     at: key_start,
                 });
@@ -197,12 +197,12 @@ impl<'j> Reader<'j> {
     }
 
     /// Reads a key and the colon after it.
-    fn key(&mut self, start: usize) -> Result<Cow<'j, str>, Fault> {
+    fn key(&mut self, start: usize) -> Result<Cow<'j, str>, Defect> {
         if self.lexer.peek() != b'"' {
             return Err(self.fault("something other than the quote that begins a key"));
         }
         self.lexer.name().map_err(|_| {
-            Fault::in_string(self.text, start)
+            Defect::in_string(self.text, start)
                 .unwrap_or_else(|| self.fault("something other than the colon after a key"))
         })
     }

@@ -40,7 +40,7 @@ impl Budget {
 
 /// A request body, and the room that it takes while this is there.
 #[derive(Debug)]
-pub(crate) struct Read {
+pub(crate) struct ReadBody {
     pub(crate) bytes: Bytes,
     _room: Option<OwnedSemaphorePermit>,
 }
@@ -51,14 +51,18 @@ pub(crate) async fn read(
     limit: usize,
     deadline: Instant,
     budget: &Budget,
-) -> Result<Read, BodyError> {
+) -> Result<ReadBody, BodyError> {
     match timeout_at(deadline, read_all(body, limit, budget)).await {
         Ok(read) => read,
         Err(_) => Err(BodyError::TimedOut),
     }
 }
 
-async fn read_all(body: &mut Incoming, limit: usize, budget: &Budget) -> Result<Read, BodyError> {
+async fn read_all(
+    body: &mut Incoming,
+    limit: usize,
+    budget: &Budget,
+) -> Result<ReadBody, BodyError> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     let mut room: Option<OwnedSemaphorePermit> = None;
@@ -89,7 +93,7 @@ async fn read_all(body: &mut Incoming, limit: usize, budget: &Budget) -> Result<
     } else {
         rest.freeze()
     };
-    Ok(Read { bytes, _room: room })
+    Ok(ReadBody { bytes, _room: room })
 }
 
 /// Reads at most `limit` bytes until `deadline` and drops them.

@@ -33,7 +33,7 @@ use crate::{
         access_log::AccessLog,
         body::{self, Budget, ResponseBody},
         break_off::{self, BreakOff, BreakSwitch, ResetStream},
-        recording::Recording,
+        reporter::Reporter,
         stream::{self, Caller, Stream},
     },
     sandbox::{
@@ -278,7 +278,7 @@ async fn exchange(
     let _in_flight = Arc::clone(&connection.in_flight);
     let (head, mut body) = request.into_parts();
     let service = &shared.service;
-    let mut seen = Recording::begin(service, &shared.log, head);
+    let mut seen = Reporter::begin(service, &shared.log, head);
     let deadline = seen.began + shared.body_timeout;
 
     let mut unread = !body.is_end_stream();
@@ -345,7 +345,7 @@ struct Failed {
 /// takes this future with it.
 async fn fail(
     fault: &Play,
-    seen: &mut Recording<'_>,
+    seen: &mut Reporter<'_>,
     body: &mut Incoming,
     connection: &Connection,
 ) -> Result<Failed, ResetStream> {

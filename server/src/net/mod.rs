@@ -5,5 +5,5 @@ pub(crate) mod body;
 mod break_off;
 pub(crate) mod conn;
 pub(crate) mod listener;
-mod recording;
+mod reporter;
 mod stream;

@@ -9,7 +9,7 @@ use http::{Method, header, request::Parts, uri::Authority};
 use crate::contract::{
     auth::ServiceKey,
     checks::{has_body, is_json},
-    problem::{Kind, Refusal},
+    problem::{ProblemType, Refusal},
 };
 
 /// The header that carries the token.
@@ -49,11 +49,11 @@ impl Access {
     pub(crate) fn check_page(&self) -> Result<(), Refusal> {
         match self {
             Self::Off => Err(Refusal::new(
-                Kind::UNKNOWN_PATH,
+                ProblemType::UNKNOWN_PATH,
                 "This server was started with --no-admin.",
             )),
             Self::Closed => Err(Refusal::new(
-                Kind::ADMIN_REFUSED,
+                ProblemType::ADMIN_REFUSED,
                 "This server can be reached from other machines. Start it with --admin-token, and send the token in \
                  the header x-sandbox-token.",
             )),
@@ -68,7 +68,7 @@ impl Access {
         // A form on another page can never send JSON.
         if is_write && !is_json(head) {
             return Err(Refusal::new(
-                Kind::MEDIA_TYPE,
+                ProblemType::MEDIA_TYPE,
                 "Send the header Content-Type: application/json, once.",
             ));
         }
@@ -89,7 +89,7 @@ impl Access {
         match self {
             Self::Token(token) if !has_token(token, head, TOKEN_HEADER) => {
                 let refusal = Refusal::new(
-                    Kind::ADMIN_TOKEN,
+                    ProblemType::ADMIN_TOKEN,
                     "Send the token in the header x-sandbox-token, once: the value of --admin-token, or the service \
                      key of this server if there is none.",
                 );
@@ -98,7 +98,7 @@ impl Access {
             // A page whose own host name resolves to this machine is stopped by that name.
             Self::Open if !host(head).is_some_and(|host| is_this_machine(&host)) => {
                 Err(Refusal::new(
-                    Kind::ADMIN_REFUSED,
+                    ProblemType::ADMIN_REFUSED,
                     "Use the host localhost, 127.0.0.1 or [::1], or start the server with --admin-token.",
                 ))
             }
@@ -148,7 +148,7 @@ fn check_origin(head: &Parts) -> Result<(), Refusal> {
         return Ok(());
     }
     let detail = "The request comes from a web page with another origin.";
-    Err(Refusal::new(Kind::ADMIN_REFUSED, detail))
+    Err(Refusal::new(ProblemType::ADMIN_REFUSED, detail))
 }
 
 /// Whether the request comes from no page, or from one of this server.

@@ -12,17 +12,17 @@ use serde_json::{Value, json, value::RawValue};
 use crate::sandbox::{
     access::Access,
     curl::curl,
-    docs::File,
+    docs::PageFile,
     fault::Fault,
-    faults::{Faults, PendingFault},
+    faults::Faults,
     journal::{Journal, RecordedRequest},
 };
 use crate::{
     contract::{
         auth::ServiceKey,
         operations::no_room,
-        problem::{Kind, Refusal},
-        route::{self, Path, Route},
+        problem::{ProblemType, Refusal},
+        route::{self, MatchedPath, Route},
     },
     json,
     state::{
@@ -55,7 +55,7 @@ pub(crate) struct Admin<'a> {
 
 /// A request whose head is in order.
 #[derive(Debug)]
-struct Input<'r> {
+struct AdminInput<'r> {
     /// The id in the path, decoded.
     id: &'r str,
     query: &'r str,
@@ -64,47 +64,47 @@ struct Input<'r> {
 
 /// An operation, and who may use it.
 #[derive(Clone, Copy, Debug)]
-struct Operation {
+struct AdminOperation {
     run: Run,
     check: fn(&Access, &Parts) -> Result<(), Refusal>,
 }
 
-type Run = fn(Admin<'_>, &Input<'_>) -> Result<Reply, Refusal>;
+type Run = fn(Admin<'_>, &AdminInput<'_>) -> Result<Reply, Refusal>;
 
 /// The response of an operation.
 enum Reply {
     Json(StatusCode, Bytes),
-    File(File),
+    File(PageFile),
     Nothing,
 }
 
 /// An operation for those who are let in.
-const fn guarded(run: Run) -> Operation {
-    Operation {
+const fn guarded(run: Run) -> AdminOperation {
+    AdminOperation {
         run,
         check: Access::check,
     }
 }
 
 /// The same for an operation that takes no input: its body may be empty.
-const fn guarded_without_body(run: Run) -> Operation {
-    Operation {
+const fn guarded_without_body(run: Run) -> AdminOperation {
+    AdminOperation {
         run,
         check: Access::check_without_body,
     }
 }
 
 /// An operation for everybody who can reach the server: it reveals nothing about requests and changes nothing.
-const fn open(run: Run) -> Operation {
-    Operation {
+const fn open(run: Run) -> AdminOperation {
+    AdminOperation {
         run,
         check: |_, _| Ok(()),
     }
 }
 
 /// What a browser loads before it can send a token. It reveals nothing either.
-const fn page(run: Run) -> Operation {
-    Operation {
+const fn page(run: Run) -> AdminOperation {
+    AdminOperation {
         run,
         check: |access, _| access.check_page(),
     }
@@ -112,7 +112,7 @@ const fn page(run: Run) -> Operation {
 
 macro_rules! routes {
     ($( $method:ident $path:literal $operation:expr; )+) => {
-        static ROUTES: &[Route<Operation>] = &[$( Route {
+        static ROUTES: &[Route<AdminOperation>] = &[$( Route {
             method: Method::$method,
             path: $path,
             operation: $operation,
@@ -125,7 +125,7 @@ routes! {
     GET "/__sandbox/openapi.json" open(|_, _| {
         Ok(Reply::Json(StatusCode::OK, Bytes::from_static(wire::OPENAPI.as_bytes())))
     });
-    GET "/__sandbox/docs" page(|admin, _| Ok(Reply::File(File::page(admin.key))));
+    GET "/__sandbox/docs" page(|admin, _| Ok(Reply::File(PageFile::page(admin.key))));
     GET "/__sandbox/docs/{id}" page(file);
     GET "/__sandbox/requests" guarded(requests);
     DELETE "/__sandbox/requests" guarded(|admin, _| {
@@ -152,13 +152,13 @@ routes! {
 
 /// The path as a log shows it: its template, never an id in it.
 pub(crate) fn template(path: &str) -> Option<&'static str> {
-    Path::parse(ROUTES, path).map(|path| path.template)
+    MatchedPath::parse(ROUTES, path).map(|path| path.template)
 }
 
 /// A call of an operation, by somebody who may use it.
 #[derive(Debug)]
 pub(crate) struct AdminCall<'r> {
-    operation: Operation,
+    operation: AdminOperation,
     id: Cow<'r, str>,
     query: &'r str,
 }
@@ -166,7 +166,7 @@ pub(crate) struct AdminCall<'r> {
 impl<'r> AdminCall<'r> {
     /// What a request under [`PREFIX`] asks for, if it is allowed to.
     pub(crate) fn admit(access: &Access, head: &'r Parts) -> Result<Self, Refusal> {
-        let path = Path::parse(ROUTES, head.uri.path());
+        let path = MatchedPath::parse(ROUTES, head.uri.path());
         let route = path.as_ref().and_then(|path| path.route(&head.method));
         // A caller who is not let in must not learn what else there is.
         match route {
@@ -175,12 +175,12 @@ impl<'r> AdminCall<'r> {
         }
         let path = path.ok_or_else(|| {
             let detail = format!("The sandbox has {}.", route::overview(ROUTES));
-            Refusal::new(Kind::UNKNOWN_PATH, detail)
+            Refusal::new(ProblemType::UNKNOWN_PATH, detail)
         })?;
         let route = route.ok_or_else(|| {
             let allow = path.allow();
             let detail = format!("This path allows these methods: {allow}.");
-            Refusal::new(Kind::METHOD_NOT_ALLOWED, detail).header(header::ALLOW, allow)
+            Refusal::new(ProblemType::METHOD_NOT_ALLOWED, detail).header(header::ALLOW, allow)
         })?;
         Ok(Self {
             operation: route.operation,
@@ -191,7 +191,7 @@ impl<'r> AdminCall<'r> {
 
     /// Runs the operation. The response has no request id yet.
     pub(crate) fn run(&self, admin: Admin<'_>, body: &[u8]) -> Result<Response<Bytes>, Refusal> {
-        let input = Input {
+        let input = AdminInput {
             id: &self.id,
             query: self.query,
             body,
@@ -232,16 +232,16 @@ impl Admin<'_> {
     }
 }
 
-fn file(_: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
-    File::named(input.id).map(Reply::File).ok_or_else(|| {
+fn file(_: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
+    PageFile::named(input.id).map(Reply::File).ok_or_else(|| {
         Refusal::new(
-            Kind::UNKNOWN_PATH,
+            ProblemType::UNKNOWN_PATH,
             "The page is at /__sandbox/docs; it has no such file.",
         )
     })
 }
 
-fn requests(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
+fn requests(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
     let query = Query::parse(input.query, &["method", "path", "status", "after", "limit"])?;
     let after = query.number("after")?.unwrap_or_default();
     let status = query.number("status")?;
@@ -253,26 +253,20 @@ fn requests(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
             && status.is_none_or(|status| found == Some(status))
     });
     let requests = page.iter().map(|request| described(request, admin.key));
-    let requests: Vec<Value> = requests.collect();
-    Ok(Reply::json(&json!({"requests": requests, "next": next})))
+    Ok(Reply::page("requests", &requests.collect::<Vec<_>>(), next))
 }
 
-fn faults(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
+fn faults(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
     let query = Query::parse(input.query, &["after", "limit"])?;
     let after = query.number("after")?.unwrap_or_default();
     // There are seldom many, and whoever looks at them wants to see them all.
     let (faults, is_more) = admin.faults.page(after, query.room(MAX_PAGE)?);
-    #[derive(Serialize)]
-    struct Page {
-        next: Option<u64>,
-        faults: Vec<PendingFault>,
-    }
     let next = faults.last().filter(|_| is_more).map(|last| last.id);
-    Ok(Reply::json(&Page { next, faults }))
+    Ok(Reply::page("faults", &faults, next))
 }
 
-fn add_fault(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
-    let invalid = |detail: String| Refusal::new(Kind::INVALID_FAULT, detail);
+fn add_fault(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
+    let invalid = |detail: String| Refusal::new(ProblemType::INVALID_FAULT, detail);
     let text = json::check(input.body)
         .map_err(|error| invalid(format!("The body is not strict JSON: found {error}")))?;
     let id = Fault::from_json(text)
@@ -282,18 +276,18 @@ fn add_fault(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
     Ok(Reply::Json(StatusCode::CREATED, body.into()))
 }
 
-fn remove_fault(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
+fn remove_fault(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
     let id = input.id.parse::<u64>();
     if id.is_ok_and(|id| admin.faults.remove(id)) {
         return Ok(Reply::Nothing);
     }
     Err(Refusal::new(
-        Kind::UNKNOWN_FAULT,
+        ProblemType::UNKNOWN_FAULT,
         "It was never added, or has happened as often as it should. GET /__sandbox/faults lists the current ones.",
     ))
 }
 
-fn agents(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
+fn agents(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
     let query = Query::parse(input.query, &["after", "limit"])?;
     let after = match query.get("after") {
         None => 0,
@@ -322,15 +316,10 @@ fn agents(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
             })
         })
         .collect();
-    #[derive(Serialize)]
-    struct Page<'p> {
-        agents: Vec<Created<'p>>,
-        next: Option<String>,
-    }
-    Ok(Reply::json(&Page { agents, next }))
+    Ok(Reply::page("agents", &agents, next))
 }
 
-fn deals(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
+fn deals(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
     let query = Query::parse(input.query, &["after", "limit"])?;
     let (page, is_more) = admin
         .store
@@ -341,22 +330,17 @@ fn deals(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
         .iter()
         .filter_map(|(_, text)| serde_json::from_slice(text).ok())
         .collect();
-    #[derive(Serialize)]
-    struct Page<'p> {
-        deals: Vec<&'p RawValue>,
-        next: Option<&'p str>,
-    }
-    Ok(Reply::json(&Page { deals, next }))
+    Ok(Reply::page("deals", &deals, next))
 }
 
-fn deal(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
+fn deal(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
     let deal = admin.store.deal(input.id);
     let deal = deal.ok_or_else(unknown_deal)?;
     Ok(Reply::Json(StatusCode::OK, deal))
 }
 
-fn put_deal(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
-    let invalid = |detail: String| Refusal::new(Kind::INVALID_DEAL, detail);
+fn put_deal(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
+    let invalid = |detail: String| Refusal::new(ProblemType::INVALID_DEAL, detail);
     let deal = SeedDeal::from(input.body)
         .check("the deal")
         .map_err(|error| invalid(error.to_string()))?;
@@ -369,7 +353,7 @@ fn put_deal(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
     Ok(Reply::Nothing)
 }
 
-fn remove_deal(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
+fn remove_deal(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
     if admin.store.remove_deal(input.id) {
         Ok(Reply::Nothing)
     } else {
@@ -379,15 +363,25 @@ fn remove_deal(admin: Admin<'_>, input: &Input<'_>) -> Result<Reply, Refusal> {
 
 impl Reply {
     fn json(value: &impl Serialize) -> Self {
-        // Strings, numbers, lists and maps with string keys always serialize to JSON.
-        let body = serde_json::to_vec(value).unwrap_or_default();
-        Self::Json(StatusCode::OK, body.into())
+        Self::Json(StatusCode::OK, written(value).into())
     }
+
+    /// A page of a list, and after which entry the next one begins.
+    fn page(name: &str, entries: &impl Serialize, next: Option<impl Serialize>) -> Self {
+        let (entries, next) = (written(entries), written(&next));
+        let page = format!(r#"{{"{name}":{entries},"next":{next}}}"#);
+        Self::Json(StatusCode::OK, page.into())
+    }
+}
+
+/// The value as JSON: strings, numbers, lists and maps with string keys can always be written.
+fn written(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 fn unknown_deal() -> Refusal {
     Refusal::new(
-        Kind::UNKNOWN_DEAL,
+        ProblemType::UNKNOWN_DEAL,
         "This server has no deal with the id in the path. GET /__sandbox/deals lists all deals.",
     )
 }
@@ -476,5 +470,5 @@ impl Query {
 }
 
 fn invalid_query(detail: impl Into<String>) -> Refusal {
-    Refusal::new(Kind::INVALID_QUERY, detail)
+    Refusal::new(ProblemType::INVALID_QUERY, detail)
 }

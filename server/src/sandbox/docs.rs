@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use crate::contract::auth::ServiceKey;
 use crate::sandbox::reading::Reading;
 
-/// Nothing from elsewhere, nothing inline, in nobody's frame, and no text of a request ever becomes markup.
+/// Nothing from elsewhere, nothing inline, no page around it, and no text of a request ever becomes markup.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
                       require-trusted-types-for 'script'; trusted-types 'none'";
@@ -19,7 +19,7 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 
 /// A file for a browser.
-pub(super) struct File {
+pub(super) struct PageFile {
     pub(super) text: Bytes,
     media_type: &'static str,
 }
@@ -46,7 +46,7 @@ files! {
     "element.js" SCRIPT;
 }
 
-impl File {
+impl PageFile {
     /// The page. It contains the service key only if that is the one that everybody knows.
     pub(super) fn page(key: &ServiceKey) -> Self {
         let key = if key.is_default() {

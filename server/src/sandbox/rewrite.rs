@@ -35,7 +35,7 @@ const EXTRA: &str = concat!(
 
 /// The body of a success. A body that cannot be read as JSON stays as it is, but the server sends no such success.
 pub(super) fn success(body: &Bytes, model: &Model, change: Change) -> Bytes {
-    let mut writer = Writer {
+    let mut writer = Rewriter {
         out: String::with_capacity(body.len() * 2),
         change,
         changed: 0,
@@ -73,7 +73,7 @@ pub(super) fn problem(body: &Bytes) -> Bytes {
     write().unwrap_or_else(|| body.clone())
 }
 
-struct Writer {
+struct Rewriter {
     out: String,
     change: Change,
     /// How many values have been changed so far: the forms are used in turn.
@@ -84,7 +84,7 @@ fn is_optional(field: &Field) -> bool {
     field.presence != Presence::Required
 }
 
-impl Writer {
+impl Rewriter {
     fn object(&mut self, text: &str, model: &Model) -> Result<(), serde_json::Error> {
         let fields: Fields<'_> = serde_json::from_str(text)?;
         self.out.push('{');

@@ -84,7 +84,7 @@ pub(crate) fn response(sent: &CheckedAgent<'_>, number: u64) -> Vec<u8> {
     };
     let metadata = json("clientMetadata", "{}");
     // The rest is mostly short.
-    let mut out = Object(Vec::with_capacity(512 + metadata.len()));
+    let mut out = ObjectWriter(Vec::with_capacity(512 + metadata.len()));
     out.text(r#"{"id":"#, &agent_id(number));
     out.text(r#","email":"#, &sent.email);
     out.nullable(r#","date_of_birth":"#, &sent.date_of_birth);
@@ -109,9 +109,9 @@ pub(crate) fn response(sent: &CheckedAgent<'_>, number: u64) -> Vec<u8> {
 }
 
 /// A JSON object being written. Each method appends the text `before` a value, and then the value.
-struct Object(Vec<u8>);
+struct ObjectWriter(Vec<u8>);
 
-impl Object {
+impl ObjectWriter {
     /// A value that is JSON.
     fn json(&mut self, before: &'static str, value: &str) {
         self.0.extend_from_slice(before.as_bytes());

@@ -95,7 +95,7 @@ pub fn id(index: usize) -> String {
 /// assert_ne!(generate::deal(17, 1), generate::deal(17, 2));
 /// ```
 pub fn deal(index: usize, seed: u64) -> String {
-    let mut deal = Writer {
+    let mut deal = DealWriter {
         random: SplitMix64::of(seed, index as u64),
         text: String::with_capacity(4_096),
         index,
@@ -105,13 +105,13 @@ pub fn deal(index: usize, seed: u64) -> String {
     deal.text
 }
 
-struct Writer {
+struct DealWriter {
     random: SplitMix64,
     text: String,
     index: usize,
 }
 
-impl Writer {
+impl DealWriter {
     fn write(&mut self) -> std::fmt::Result {
         let index = self.index;
         let year = self.random.between(2023, 2026);

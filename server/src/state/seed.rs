@@ -231,25 +231,25 @@ fn unreadable(file: FileType) -> Option<&'static str> {
 pub(crate) struct Seeds {
     deals: Vec<StoredDeal>,
     /// Where each id came from.
-    places: HashMap<Box<str>, Place>,
+    origins: HashMap<Box<str>, Origin>,
 }
 
 /// Where a deal came from. Written out only in errors: there can be a million of them.
 #[derive(Clone, Debug)]
-enum Place {
+enum Origin {
     Index(usize),
     FileIndex(Arc<Path>, usize),
     FileLine(Arc<Path>, usize),
     Generated(usize),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Index(index) => write!(f, "index {index}"),
-            Place::FileIndex(path, index) => write!(f, "{}: index {index}", path.display()),
-            Place::FileLine(path, line) => write!(f, "{}: line {line}", path.display()),
-            Place::Generated(index) => write!(f, "generated deal {index}"),
+            Origin::Index(index) => write!(f, "index {index}"),
+            Origin::FileIndex(path, index) => write!(f, "{}: index {index}", path.display()),
+            Origin::FileLine(path, line) => write!(f, "{}: line {line}", path.display()),
+            Origin::Generated(index) => write!(f, "generated deal {index}"),
         }
     }
 }
@@ -261,7 +261,7 @@ impl Seeds {
         deals: impl IntoIterator<Item = SeedDeal>,
     ) -> Result<(), SeedError> {
         for (index, deal) in deals.into_iter().enumerate() {
-            self.add(deal, Place::Index(index))?;
+            self.add(deal, Origin::Index(index))?;
         }
         Ok(())
     }
@@ -327,7 +327,7 @@ impl Seeds {
                 generate::id(index).into(),
                 generate::deal(index, seed).into(),
             );
-            self.keep(deal, Place::Generated(index))?;
+            self.keep(deal, Origin::Generated(index))?;
         }
         Ok(())
     }
@@ -349,7 +349,7 @@ impl Seeds {
                 let deals: Vec<&RawValue> = serde_json::from_str(text)
                     .map_err(|error| wrong(format!("is not a JSON array of deals: {error}")))?;
                 for (index, deal) in deals.into_iter().enumerate() {
-                    self.add(deal.get().into(), Place::FileIndex(shared.clone(), index))?;
+                    self.add(deal.get().into(), Origin::FileIndex(shared.clone(), index))?;
                 }
             }
             Some(_) => self.add_lines(&shared, bytes)?,
@@ -365,7 +365,7 @@ impl Seeds {
     fn add_lines(&mut self, path: &Arc<Path>, bytes: &[u8]) -> Result<(), SeedError> {
         let lines = bytes.split(|byte| *byte == b'\n').zip(1..);
         for (line, number) in lines.filter(|(line, _)| !line.trim_ascii().is_empty()) {
-            let place = Place::FileLine(path.clone(), number);
+            let place = Origin::FileLine(path.clone(), number);
             let text = json::check(line.strip_suffix(b"\r").unwrap_or(line)).map_err(|error| {
                 let mut reason = format!(
                     "is not strict JSON: found {} at column {}",
@@ -386,20 +386,20 @@ impl Seeds {
         Ok(())
     }
 
-    fn add(&mut self, deal: SeedDeal, place: Place) -> Result<(), SeedError> {
+    fn add(&mut self, deal: SeedDeal, place: Origin) -> Result<(), SeedError> {
         let deal = deal.check(&place.to_string())?;
         self.keep(deal, place)
     }
 
-    fn keep(&mut self, deal: StoredDeal, place: Place) -> Result<(), SeedError> {
+    fn keep(&mut self, deal: StoredDeal, place: Origin) -> Result<(), SeedError> {
         let (id, _) = &deal;
-        if let Some(first) = self.places.get(id) {
+        if let Some(first) = self.origins.get(id) {
             return Err(SeedError::DuplicateId {
                 place: place.to_string(),
                 first: first.to_string(),
             });
         }
-        self.places.insert(id.clone(), place);
+        self.origins.insert(id.clone(), place);
         self.deals.push(deal);
         Ok(())
     }

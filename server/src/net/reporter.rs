@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::SystemTime};
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Response, StatusCode, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, request::Parts};
 use tokio::time::Instant;
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 
 /// A request that is being answered. If it is dropped first, because its caller went away, it is recorded all the same.
 #[derive(Debug)]
-pub(crate) struct Recording<'s> {
+pub(crate) struct Reporter<'s> {
     service: &'s Service,
     log: &'s AccessLog,
     pub(crate) began: Instant,
@@ -29,7 +29,7 @@ pub(crate) struct Recording<'s> {
     is_done: bool,
 }
 
-impl<'s> Recording<'s> {
+impl<'s> Reporter<'s> {
     pub(crate) fn begin(service: &'s Service, log: &'s AccessLog, head: Parts) -> Self {
         Self {
             service,
@@ -46,7 +46,7 @@ impl<'s> Recording<'s> {
     /// Makes the journal show the request although there is no response yet.
     pub(crate) fn announce(&mut self) {
         if !service::is_admin(&self.head) {
-            let mut request = self.request();
+            let mut request = self.request(self.head.headers.clone());
             request.request_id = text(self.head.headers.get(&request_id::HEADER));
             self.number = Some(self.service.journal().record(request));
         }
@@ -83,16 +83,19 @@ impl<'s> Recording<'s> {
         match self.number {
             Some(number) => journal.amend(number, finish),
             None => {
-                let mut request = self.request();
+                // Nobody needs them any more.
+                let headers = std::mem::take(&mut self.head.headers);
+                let mut request = self.request(headers);
                 finish(&mut request);
                 journal.record(request);
             }
         }
     }
 
-    fn request(&self) -> RecordedRequest {
+    fn request(&self, headers: HeaderMap) -> RecordedRequest {
         let at = SystemTime::now() - self.began.elapsed();
-        let mut request = RecordedRequest::new(at, &self.head, &self.body);
+        let mut request =
+            RecordedRequest::new(at, &self.head.method, &self.head.uri, headers, &self.body);
         request.fault = self.fault.as_ref().map(|fault| fault.to_string());
         request
     }
@@ -111,7 +114,7 @@ fn text(request_id: Option<&HeaderValue>) -> String {
     id.unwrap_or_default().to_owned()
 }
 
-impl Drop for Recording<'_> {
+impl Drop for Reporter<'_> {
     fn drop(&mut self) {
         if !self.is_done {
             self.lost(None);
