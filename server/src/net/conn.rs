@@ -250,11 +250,11 @@ async fn http2(
 impl Connection {
     /// Resolves when no request has been in flight for as long as an idle connection is kept, or up to twice as long.
     async fn idle(&self) {
+        let is_idle = || Arc::strong_count(&self.in_flight) == 1;
         loop {
-            let begun = self.begun.load(Ordering::Relaxed);
+            let (was_idle, begun) = (is_idle(), self.begun.load(Ordering::Relaxed));
             sleep(self.shared.head_timeout).await;
-            let is_idle = Arc::strong_count(&self.in_flight) == 1;
-            if is_idle && self.begun.load(Ordering::Relaxed) == begun {
+            if was_idle && is_idle() && self.begun.load(Ordering::Relaxed) == begun {
                 return;
             }
         }

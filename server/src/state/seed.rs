@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use dealkit::{Deal, DecodeError};
+use dealkit::Deal;
 use serde_json::value::RawValue;
 
 use crate::{
@@ -107,17 +107,10 @@ impl SeedDeal {
         let deal = Deal::from_json(&self.0).map_err(|error| SeedError::Deal {
             place: place.to_owned(),
             pointer: error.pointer().to_owned(),
-            reason: without_path(&error),
+            reason: error.detail().to_string(),
         })?;
         Ok((deal.id.as_str().into(), self.0))
     }
-}
-
-/// The error without the path that it begins with: the pointer says the same.
-fn without_path(error: &DecodeError) -> String {
-    let text = error.to_string();
-    let path = format!("at {}: ", error.path());
-    text.strip_prefix(&path).unwrap_or(&text).to_owned()
 }
 
 /// Why deals were refused as a seed. It names the file, the `line` or `index` in it, and the JSON pointer

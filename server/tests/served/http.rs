@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{AGENT, KEY, Received, agent_cases, request_cases};
+use crate::support::{AGENT, KEY, Received, request_cases};
 use bytes::Bytes;
 use dealkit_server::Sandbox;
 use http::{Request, Response, Version, header};
@@ -57,19 +57,6 @@ async fn collect(response: Response<Incoming>) -> Response<Bytes> {
     Response::from_parts(head, body.collect().await.unwrap().to_bytes())
 }
 
-async fn agent_vectors(version: Version) {
-    let sandboxes = [false, true].map(|strict| Sandbox::builder().strict(strict).start().unwrap());
-    for case in agent_cases() {
-        let request = Request::post("/v1/agents")
-            .header("x-service-key", KEY)
-            .header("content-type", "application/json")
-            .body(Full::new(case.bytes()))
-            .unwrap();
-        let address = sandboxes[usize::from(case.strict)].address();
-        case.check(&send(address, version, request).await);
-    }
-}
-
 async fn request_vectors(version: Version) {
     let mut sandboxes = BTreeMap::new();
     for case in request_cases().into_iter().filter(|case| !case.raw) {
@@ -88,16 +75,6 @@ async fn request_vectors(version: Version) {
             .unwrap();
         case.check(&send(sandbox.address(), version, request).await);
     }
-}
-
-#[tokio::test]
-async fn agent_vectors_over_http_1() {
-    agent_vectors(Version::HTTP_11).await;
-}
-
-#[tokio::test]
-async fn agent_vectors_over_http_2() {
-    agent_vectors(Version::HTTP_2).await;
 }
 
 #[tokio::test]

@@ -1,10 +1,13 @@
 //! Seeds: files in both forms, generated deals, and errors that say where the problem is.
 
-use std::{fs, path::PathBuf};
+use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use crate::support::{KEY, Received, get_deal, send};
 use bytes::Bytes;
-use dealkit::Deal;
+use dealkit::{
+    Deal,
+    schema::{FieldKind, Model},
+};
 use dealkit_server::{Config, Sandbox, SeedDeal, Service, generate};
 use http::Request;
 
@@ -171,7 +174,7 @@ fn the_samples_have_every_field() {
     assert_eq!(samples.len(), 3);
     let service = Service::new(&Config::default(), samples).unwrap();
     for id in ["d_1", "d_2", "d_3"] {
-        complete(&served(&service, id).unwrap());
+        assert_complete(&served(&service, id).unwrap());
     }
     let showpiece = String::from_utf8(served(&service, "d_1").unwrap().to_vec()).unwrap();
     assert!(showpiece.contains("\"percent_of_commission\": 10.10,"));
@@ -179,59 +182,28 @@ fn the_samples_have_every_field() {
     assert!(deal.quotes.len() == 2 && deal.application.unwrap().offers.len() == 2);
 }
 
-/// Every field in the specification's tables is present and not null, and there are no others.
-fn complete(text: &[u8]) {
-    const DEAL: &str = "id status phase expiry_date created_at listing_contract application quotes contacts \
-                        sides metadata external_id";
-    const CONTRACT: &str = "id side side_split sale_price net_agent_commission gross_agent_commission \
-                            commission_rate expected_close_date created_at address agent";
-    let deal: serde_json::Value = serde_json::from_slice(text).unwrap();
-    let check = |value: &serde_json::Value, names: &str| {
-        let mut expected: Vec<&str> = names.split_whitespace().collect();
-        let object = value.as_object().unwrap();
-        let mut found: Vec<&str> = object.keys().map(String::as_str).collect();
-        expected.sort_unstable();
-        found.sort_unstable();
-        assert_eq!(found, expected);
-        assert!(object.values().all(|field| !field.is_null()));
-    };
-    let each = |value: &serde_json::Value, names: &str| {
-        for element in value.as_array().unwrap() {
-            check(element, names);
+/// Every field of the table is present and not null, and there are no others.
+fn complete(value: &serde_json::Value, model: &Model) {
+    let object = value.as_object().unwrap();
+    let names = BTreeSet::from_iter(object.keys().map(String::as_str));
+    let expected = model.fields.iter().map(|field| field.wire);
+    assert_eq!(names, expected.collect(), "{}", model.name);
+    for field in model.fields {
+        let value = &object[field.wire];
+        match field.kind {
+            FieldKind::One(model) => complete(value, model),
+            FieldKind::Many(model) => {
+                let items = value.as_array().unwrap();
+                assert!(!items.is_empty(), "{}", field.wire);
+                items.iter().for_each(|item| complete(item, model));
+            }
+            _ => assert!(!value.is_null(), "{}", field.wire),
         }
-    };
-    check(&deal, DEAL);
-    let (contract, application) = (&deal["listing_contract"], &deal["application"]);
-    check(contract, CONTRACT);
-    check(&contract["address"], "line1 line2 city state zip");
-    check(&contract["agent"], "id email first_name last_name");
-    check(
-        application,
-        "id status decisioned_on created_at deal_id requested_amount offers",
-    );
-    each(
-        &application["offers"],
-        "id expiry_date_time origination_fee_percent percent_of_commission created_at",
-    );
-    each(
-        &deal["quotes"],
-        "id created_at estimated_percent_min estimated_percent_max estimated_amount_min estimated_amount_max",
-    );
-    each(&deal["contacts"], "id contactSchemaId type fields");
-    for contact in deal["contacts"].as_array().unwrap() {
-        each(&contact["fields"], "id fieldSchemaId label type value");
     }
-    each(
-        &deal["sides"],
-        "contact_id gross_commission agent_units side_percentage",
-    );
-    assert!(
-        deal["metadata"]
-            .as_object()
-            .unwrap()
-            .values()
-            .all(serde_json::Value::is_string)
-    );
+}
+
+fn assert_complete(deal: &[u8]) {
+    complete(&serde_json::from_slice(deal).unwrap(), Deal::SCHEMA);
 }
 
 #[test]
@@ -241,7 +213,7 @@ fn made_up_deals_are_deals() {
     for index in 0..500 {
         let text = served(&service, &generate::id(index)).unwrap();
         assert_eq!(text, generate::deal(index, 7));
-        complete(&text);
+        assert_complete(&text);
         Deal::from_json(&text).unwrap();
     }
 }
