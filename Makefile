@@ -126,7 +126,6 @@ lint: $(VENV)/package $(VENV)/tools
 	cargo clippy --package dealkit --no-default-features --features arrow -- -D warnings
 	cargo clippy --package dealkit --no-default-features --features rustls-no-provider -- -D warnings
 	$(VENV)/bin/python bindings/stubs.py --check
-	$(VENV)/bin/python bindings/generate.py --check
 	$(PYTHON) .ci/layers.py
 	PYTHONPATH=bindings/python $(VENV)/bin/lint-imports --no-cache --no-logo
 	$(VENV)/bin/ruff check

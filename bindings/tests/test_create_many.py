@@ -343,7 +343,7 @@ def test_a_401_stops_it_awaited(sandbox: Sandbox) -> None:
 def test_a_401_is_raised_and_what_was_in_flight_still_comes(client: Client, sandbox: Sandbox) -> None:
     sandbox.fail_next(status=401, times=1)
     creations = client.agents.create_many((row(number) for number in itertools.count()), concurrency=4)
-    came = []
+    came: list[Any] = []
     with pytest.raises((AuthenticationError, StoppedError)):
         came.extend(creations)
     assert len(created(sandbox)) <= 3

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from datetime import date
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from conftest import CONTRACT
 
-from dealkit import AgentProfileParams, AsyncClient, Client, Role, ValidationError, Violation
-from dealkit.params import RoleName
+from dealkit import AgentProfileParams, AsyncClient, Client, Omitted, Role, ValidationError, Violation
+from dealkit._client.resources import (
+    Agents,
+    AsyncAgents,
+    AsyncDeals,
+    AsyncRawAgents,
+    AsyncRawDeals,
+    Deals,
+    RawAgents,
+    RawDeals,
+)
+from dealkit.params import CreateAgentParams, RoleName
 from dealkit.testing import Sandbox
 
 VALID: dict[str, Any] = {"email": "ada@example.com", "first_name": "Ada", "last_name": "L", "profile": {"tier": "A"}}
@@ -101,3 +113,30 @@ def test_what_python_code_converts_is_checked_as_the_rest(client: Any) -> None:
     profile: Any = MappingProxyType({"tier": 5, "client_metadata": MappingProxyType({"a": [1]})})
     found = client.agents.validate(email="no", first_name="A", last_name="L", profile=profile)
     assert [violation.pointer for violation in found] == ["/email", "/profile/tier"]
+
+
+def test_the_params_are_the_arguments_of_create() -> None:
+    """CreateAgentParams has what ``create`` takes, with the same types and descriptions."""
+    taken = get_type_hints(Agents.create)
+    params = {name: {*get_args(of)} or {of} for name, of in get_type_hints(CreateAgentParams).items()}
+    assert taken.keys() - params.keys() == {"validate", "options", "return"}
+    assert params == {name: ({*get_args(taken[name])} or {taken[name]}) - {Omitted} for name in params}
+    described = " ".join(str(Agents.create.__doc__).split())
+    for words in re.findall(r'^    """(.*)"""$', inspect.getsource(CreateAgentParams), re.MULTILINE):
+        assert words in described
+
+
+def test_the_forms_of_a_call() -> None:
+    """Plain, raw, awaited and both: the same arguments and documentation, and a coroutine function where awaited."""
+    for name, forms in {
+        "create": (Agents, RawAgents, AsyncAgents, AsyncRawAgents),
+        "retrieve": (Deals, RawDeals, AsyncDeals, AsyncRawDeals),
+    }.items():
+        methods: list[Any] = [getattr(form, name) for form in forms]
+        assert {inspect.iscoroutinefunction(method) for method in methods[:2]} == {False}
+        assert {inspect.iscoroutinefunction(method) for method in methods[2:]} == {True}
+        assert (
+            len({method.__doc__ for method in methods})
+            == len({str(inspect.signature(method)) for method in methods})
+            == 1
+        )

@@ -126,7 +126,7 @@ class Retrieval:
         self._progress = progress
         self._description = description
         self._pushed = 0
-        self.done = 0
+        self.done: int = 0
         """How many deals have come, as far as is known."""
         # The watched calls in flight, by index.
         self._watched: dict[int, Watched] = {}

@@ -1,7 +1,4 @@
-"""The types of the parts of a request.
-
-Written by bindings/generate.py from _client/resources.py and enums.py: do not change it here.
-"""
+"""The types of the parts of a request."""
 
 from datetime import date
 from typing import Literal, NotRequired, TypedDict

@@ -10,7 +10,6 @@ from dealkit._core.options import OMITTED, pairs
 from dealkit._core.plain import plain
 from dealkit._core.private import private
 
-
 T = TypeVar("T")
 
 

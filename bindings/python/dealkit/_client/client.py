@@ -10,8 +10,16 @@ import dealkit._models.classes  # noqa: F401 - completes the native classes, whi
 from dealkit import _native
 from dealkit._calls.requests import raw_request
 from dealkit._calls.service import Service, open_service, restored_service
-from dealkit._client.derived import AsyncAgents, AsyncDeals, AsyncRawAgents, AsyncRawDeals, RawAgents, RawDeals
-from dealkit._client.resources import Agents, Deals
+from dealkit._client.resources import (
+    Agents,
+    AsyncAgents,
+    AsyncDeals,
+    AsyncRawAgents,
+    AsyncRawDeals,
+    Deals,
+    RawAgents,
+    RawDeals,
+)
 from dealkit._core.keywords import keywords
 from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Pairs, pairs
 from dealkit._core.private import private

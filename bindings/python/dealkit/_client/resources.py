@@ -1,33 +1,58 @@
-"""The calls of each resource, stated once: what they take, send and return.
+"""The calls of each resource, stated once: what they take and send.
 
-``bindings/generate.py`` writes their variants into ``derived.py``: awaited, with the whole response, and both.
+What they return is a parameter of the class, since each call comes in four forms: plain, awaited, with the whole
+response, and both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import date
 from os import PathLike
-from typing import Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
 
-from dealkit._bulk.create import CreationIterator
+from dealkit._bulk.create import AsyncCreationIterator, CreationIterator
 from dealkit._bulk.progress import Progress
-from dealkit._bulk.retrieve import DealIterator
+from dealkit._bulk.retrieve import AsyncDealIterator, DealIterator
 from dealkit._calls.requests import retrieve
 from dealkit._calls.service import Service
-from dealkit._core.keywords import keywords, keywords_of
+from dealkit._core.keywords import awaited, keywords, keywords_of
 from dealkit._core.options import OMITTED, CallOptions, Omitted
 from dealkit._models.agent_request import agent_violations, create_agent
-from dealkit._native import Agent, Deal
+from dealkit._native import Agent, Deal, RawResponse
 from dealkit.enums import Role
 from dealkit.exceptions import DealkitError, Violation
 from dealkit.params import AgentProfileParams, CreateAgentParams, RoleName
 
+# What a call returns: an agent or a deal, the coroutine of one, or the response with it; and iterators of these.
+Created = TypeVar("Created")
+Creations = TypeVar("Creations")
+Retrieved = TypeVar("Retrieved")
+Retrievals = TypeVar("Retrievals")
+RetrievalsOrErrors = TypeVar("RetrievalsOrErrors")
 
-class Agents:
-    """Calls on agents; see ``Client.agents``."""
+
+class _Form(NamedTuple):
+    """A form in which calls come."""
+
+    send: Any
+    creations: Any
+    deals: Any
+    is_raw: bool
+
+
+_PLAIN = _Form(Service.send, CreationIterator, DealIterator, False)
+_RAW = _Form(Service.send_raw, CreationIterator, DealIterator, True)
+_AWAITED = _Form(Service.send_async, AsyncCreationIterator, AsyncDealIterator, False)
+_AWAITED_RAW = _Form(Service.send_raw_async, AsyncCreationIterator, AsyncDealIterator, True)
+
+
+class AgentCalls(Generic[Created, Creations]):
+    """Calls on agents."""
 
     __slots__ = ("_service",)
+
+    _form: ClassVar[_Form]
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -49,7 +74,7 @@ class Agents:
         collective_id: str | None | Omitted = OMITTED,
         validate: bool = True,
         **options: Unpack[CallOptions],
-    ) -> Agent:
+    ) -> Created:
         """Creates an agent.
 
         The specification has no idempotency key, so sending a create again can make a second agent. When a call
@@ -95,7 +120,7 @@ class Agents:
         given = {**locals()}
         del email, first_name, last_name, profile, role, phone, image_url, date_of_birth
         del brokerage_id, office_id, collective_id, given["self"], given["options"]
-        return self._service.send(create_agent(given), options)
+        return self._form.send(self._service, create_agent(given), options)  # type: ignore[no-any-return]
 
     @keywords
     def create_many(
@@ -111,7 +136,7 @@ class Agents:
         key: str | Callable[[CreateAgentParams], str] | None = None,
         resend_unknown: bool = False,
         **options: Unpack[CallOptions],
-    ) -> CreationIterator[Agent]:
+    ) -> Creations:
         """Creates many agents, a bounded number at a time, as an iterator of ``Creation``.
 
         Every row yields exactly one result, with its ``index``. Each create follows the rules of ``create``: it is
@@ -170,7 +195,7 @@ class Agents:
         """
         given: dict[str, object] = {"rows": rows}
         del rows
-        return CreationIterator(
+        return self._form.creations(  # type: ignore[no-any-return]
             self._service,
             given,
             concurrency,
@@ -182,7 +207,7 @@ class Agents:
             key,
             resend_unknown,
             options,
-            raw=False,
+            raw=self._form.is_raw,
         )
 
     @keywords_of(agent_violations)
@@ -201,16 +226,18 @@ class Agents:
         raise NotImplementedError
 
 
-class Deals:
-    """Calls on deals; see ``Client.deals``."""
+class DealCalls(Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
+    """Calls on deals."""
 
     __slots__ = ("_service",)
+
+    _form: ClassVar[_Form]
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     @keywords
-    def retrieve(self, id: str, **options: Unpack[CallOptions]) -> Deal:
+    def retrieve(self, id: str, **options: Unpack[CallOptions]) -> Retrieved:
         """Retrieves a deal by its identifier.
 
         Any string is an identifier, except the empty string, ``.`` and ``..``, which no HTTP client can send, and a
@@ -224,7 +251,7 @@ class Deals:
             NotFoundError: The service knows no such deal.
             DealkitError: See its subclasses.
         """
-        return self._service.send(retrieve(Deal, id), options)
+        return self._form.send(self._service, retrieve(Deal, id), options)  # type: ignore[no-any-return]
 
     @overload
     def retrieve_many(
@@ -236,7 +263,7 @@ class Deals:
         on_error: Literal["raise"] = "raise",
         progress: Progress = False,
         **options: Unpack[CallOptions],
-    ) -> DealIterator[Deal]: ...
+    ) -> Retrievals: ...
 
     @overload
     def retrieve_many(
@@ -248,7 +275,7 @@ class Deals:
         on_error: Literal["return"],
         progress: Progress = False,
         **options: Unpack[CallOptions],
-    ) -> DealIterator[Deal | DealkitError]: ...
+    ) -> RetrievalsOrErrors: ...
 
     @keywords
     def retrieve_many(
@@ -260,7 +287,7 @@ class Deals:
         on_error: Literal["raise", "return"] = "raise",
         progress: Progress = False,
         **options: Unpack[CallOptions],
-    ) -> DealIterator[Any]:
+    ) -> Any:
         """Retrieves many deals, a bounded number at a time, as an iterator.
 
         Identifiers are taken only as fast as deals are taken, so ``ids`` may be endless. Leaving the loop early
@@ -276,4 +303,83 @@ class Deals:
                 called with the number of deals so far and the total, if that is known.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
         """
-        return DealIterator(self._service, ids, concurrency, ordered, on_error, progress, options, raw=False)
+        form = self._form
+        return form.deals(self._service, ids, concurrency, ordered, on_error, progress, options, raw=form.is_raw)
+
+
+class Agents(AgentCalls[Agent, CreationIterator[Agent]]):
+    """Calls on agents; see ``Client.agents``."""
+
+    __slots__ = ()
+    _form = _PLAIN
+
+
+class Deals(DealCalls[Deal, DealIterator[Deal], DealIterator[Deal | DealkitError]]):
+    """Calls on deals; see ``Client.deals``."""
+
+    __slots__ = ()
+    _form = _PLAIN
+
+
+class RawAgents(AgentCalls[RawResponse[Agent], CreationIterator[RawResponse[Agent]]]):
+    """Calls on agents; see ``Client.with_raw_response.agents``."""
+
+    __slots__ = ()
+    _form = _RAW
+
+
+class RawDeals(
+    DealCalls[
+        RawResponse[Deal],
+        DealIterator[RawResponse[Deal]],
+        DealIterator[RawResponse[Deal] | DealkitError],
+    ]
+):
+    """Calls on deals; see ``Client.with_raw_response.deals``."""
+
+    __slots__ = ()
+    _form = _RAW
+
+
+class AsyncAgents(AgentCalls[Coroutine[Any, Any, Agent], AsyncCreationIterator[Agent]]):
+    """Calls on agents; see ``AsyncClient.agents``."""
+
+    __slots__ = ()
+    _form = _AWAITED
+    if not TYPE_CHECKING:
+        create = awaited(AgentCalls.create)
+
+
+class AsyncDeals(DealCalls[Coroutine[Any, Any, Deal], AsyncDealIterator[Deal], AsyncDealIterator[Deal | DealkitError]]):
+    """Calls on deals; see ``AsyncClient.deals``."""
+
+    __slots__ = ()
+    _form = _AWAITED
+    if not TYPE_CHECKING:
+        retrieve = awaited(DealCalls.retrieve)
+
+
+class AsyncRawAgents(
+    AgentCalls[Coroutine[Any, Any, RawResponse[Agent]], AsyncCreationIterator[RawResponse[Agent]]],
+):
+    """Calls on agents; see ``AsyncClient.with_raw_response.agents``."""
+
+    __slots__ = ()
+    _form = _AWAITED_RAW
+    if not TYPE_CHECKING:
+        create = awaited(AgentCalls.create)
+
+
+class AsyncRawDeals(
+    DealCalls[
+        Coroutine[Any, Any, RawResponse[Deal]],
+        AsyncDealIterator[RawResponse[Deal]],
+        AsyncDealIterator[RawResponse[Deal] | DealkitError],
+    ]
+):
+    """Calls on deals; see ``AsyncClient.with_raw_response.deals``."""
+
+    __slots__ = ()
+    _form = _AWAITED_RAW
+    if not TYPE_CHECKING:
+        retrieve = awaited(DealCalls.retrieve)

@@ -49,6 +49,20 @@ def keywords(function: F) -> F:
     return awaited if code.co_flags & _CO_COROUTINE else call  # type: ignore[return-value]
 
 
+def awaited(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same method, which returns a coroutine, as a coroutine function: nothing happens before it is awaited."""
+
+    @wraps(function)
+    async def call(*given: Any, **named: Any) -> Any:
+        try:
+            return await function(*given, **named)
+        finally:
+            # No frame may hold secrets or personal data when an exception leaves dealkit.
+            del given, named
+
+    return call
+
+
 def keywords_of(work: Callable[[dict[str, Any]], Any]) -> Callable[[F], F]:
     """The same for a method that takes only keywords, and hands them to ``work`` as the dict that they arrive in.
 

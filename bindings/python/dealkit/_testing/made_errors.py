@@ -70,15 +70,15 @@ def timeout_error(seconds: float = 60, **options: Unpack[ErrorOptions]) -> APITi
     return _made("timeout", options, seconds=seconds)  # type: ignore[no-any-return]
 
 
-def throttled_error(retry_after: float = 30, **options: Unpack[ErrorOptions]) -> ThrottledError:
+def throttled_error(seconds: float = 30, **options: Unpack[ErrorOptions]) -> ThrottledError:
     """The exception for a call that was not sent, because the service has asked for fewer requests and the call's turn
     would have come too late.
 
     Args:
-        retry_after: How many seconds it would have had to wait.
+        seconds: How long it would have had to wait.
         options: See ``ErrorOptions``.
     """
-    return _made("throttled", options, seconds=retry_after)  # type: ignore[no-any-return]
+    return _made("throttled", options, seconds=seconds)  # type: ignore[no-any-return]
 
 
 def connection_error(
