@@ -77,9 +77,15 @@ class Part:
         self._form = form
         _, *paths = files_of(out)
         was_there = [is_there(path) for path in paths]
-        self._part = _Own(paths[0])
+        # What has come, but is not written yet, and its length.
+        self._come: list[Came] = []
+        self._length = 0
+        self._files = [_Own(paths[0])]
+        self._part = self._files[0]
+        own = [] if was_there[0] else [paths[0]]
         try:
             if not self._part.lock():
+                own = []
                 raise Failed(f"another dealkit process is writing {named(out)}")
             record = _Record.read(paths[2], job)
             if record is None:
@@ -89,25 +95,26 @@ class Part:
             found = None if record is None or restart else record.position
             self.at = found or Position(0, 0, len(form.header), len(FAILED_HEADER))
             """How far it has got, and which part of the files belongs to that."""
+            own = [] if found else paths
+            self._files += map(_Own, paths[1:])
+            _, self._failed, self._state = self._files
+            if record is None or found is None:
+                # From here on, the record says that nothing else counts.
+                self._end = self._state.write(_line(job), 0)
+                self._state.cut(self._end)
+                self._part.write(form.header, 0)
+                self._failed.write(FAILED_HEADER, 0)
+            else:
+                self._end = record.end
+            self._part.cut(self.at.part_bytes)
+            self._failed.cut(self.at.failed_bytes)
+            form.begin(paths[0], self.at.part_bytes)
+            self.save()
         except BaseException:
-            self._part.close()
-            if not was_there[0]:
-                self._part.path.unlink(missing_ok=True)
+            self._close()
+            for path in own:
+                path.unlink(missing_ok=True)
             raise
-        self._failed, self._state = _Own(paths[1]), _Own(paths[2])
-        # What has come, but is not written yet, and its length.
-        self._come: list[Came] = []
-        self._length = 0
-        if record is None or found is None:
-            self._part.write(form.header, 0)
-            self._failed.write(FAILED_HEADER, 0)
-            self._end = self._state.write(_line(job), 0)
-        else:
-            self._end = record.end
-        self._part.cut(self.at.part_bytes)
-        self._failed.cut(self.at.failed_bytes)
-        form.begin(paths[0], self.at.part_bytes)
-        self.save()
 
     def add(self, come: Came) -> None:
         """Adds what has come for the next id."""
@@ -119,7 +126,9 @@ class Part:
             self._write()
 
     def save(self) -> None:
-        """Puts what has come on disk."""
+        """Puts what has come on disk, unless the files are closed because all of it is."""
+        if self._part.is_closed:
+            return
         self._write()
         self._part.sync()
         self._failed.sync()
@@ -163,7 +172,7 @@ class Part:
         self._close_files()
 
     def _close_files(self) -> None:
-        for own in (self._part, self._failed, self._state):
+        for own in self._files:
             own.close()
 
     def __enter__(self) -> Self:
@@ -176,8 +185,7 @@ class Part:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            if not self._part.is_closed:
-                self.save()
+            self.save()
         except OSError:
             # What was saved before counts; if something else has failed, that says why it cannot be saved.
             if value is None:
