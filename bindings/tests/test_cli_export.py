@@ -289,9 +289,11 @@ def test_nothing_is_written_but_files_of_the_export(sandbox: Sandbox, ids: Path,
 
 
 def test_ids_that_do_not_end(sandbox: Sandbox, tmp_path: Path) -> None:
-    for source in ("/dev/zero", "/dev/full"):
+    for source in ("/dev/zero", "/dev/full", "/dev/urandom"):
         done = dealkit("deals", "export", "--ids", source, "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
-        assert done.code == 2 and f"{source} is not a list or a table: it is longer than 256 MiB" in done.told
+        assert (
+            done.code == 2 and f"{source} is not a list or a table: it is not text, or longer than 256 MiB" in done.told
+        )
     (tmp_path / "ids.csv").write_bytes("id\né\n".encode("cp1252"))
     done = dealkit("deals", "export", "--ids", "ids.csv", "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
     assert done.told == 'dealkit: ids.csv: line 2 is not UTF-8; in a spreadsheet, save it as "CSV UTF-8"\n'
@@ -409,6 +411,15 @@ def test_a_service_that_fails_ends_the_export(sandbox: Sandbox, ids: Path, tmp_p
     failed = tmp_path / "d.ndjson.failed.csv"
     lost = [row["id"] for row in rows(failed)] if failed.exists() else []
     assert {*lost, *(deal.id for deal in written(out))} == {*IDS} and len(lost) < 32
+
+
+def test_a_service_that_asks_to_wait_ends_the_export(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
+    """Calls that are not sent for that reason are no fault of their deals, either."""
+    sandbox.fail_next(status=429, retry_after=3600, times=None)
+    options = ["--ids", ids, "--out", tmp_path / "d.ndjson", "--timeout", "4"]
+    done = dealkit("deals", "export", *options, url=sandbox.url)
+    assert done.code == 3 and "calls in a row have failed" in done.told, done
+    assert names(tmp_path) == ["ids.txt"] and len(sandbox.requests) < 100
 
 
 def test_a_key_that_is_refused_ends_the_export(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:

@@ -752,6 +752,8 @@ def test_a_report_replaces_nothing_but_a_report(tmp_path: Path, dealkit_sandbox:
     (tmp_path / "dangling.csv").symlink_to("not-there.csv")
     (tmp_path / "same.csv").hardlink_to(tmp_path / "agents.csv")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.exists()}
+    folder = dealkit("agents", "import", ".", "--dry-run", url=dealkit_sandbox.url, cwd=tmp_path)
+    assert (folder.code, folder.told) == (2, "dealkit: . cannot be read: Is a directory\n")
     for report, told in (
         ("agents.csv", "agents.csv would be written, but is the same file as agents.csv, which is read"),
         ("./agents.csv", "is the same file as agents.csv, which is read"),

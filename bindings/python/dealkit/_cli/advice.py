@@ -17,6 +17,7 @@ from dealkit import (
     NotFoundError,
     PermissionDeniedError,
     RateLimitError,
+    ThrottledError,
     ValidationError,
 )
 from dealkit._cli.exits import INCOMPLETE, NO_SERVICE, UNWRITABLE, WRONG
@@ -32,6 +33,9 @@ in PowerShell:
 NO_ADDRESS = """\
 the address of the service is missing: pass it with --base-url https://deals.example.com, or put it into the environment
 variable DEALKIT_BASE_URL"""
+
+OF_THE_SERVICE = (APIConnectionError, InternalServerError, RateLimitError, ThrottledError)
+"""Errors that are likely to be the same for every call, and to be temporary."""
 
 # The options of a client in dealkit's texts, by their names on the command line.
 _SETTINGS = {
@@ -74,7 +78,9 @@ def _hint(error: DealkitError) -> str | None:
         case NotFoundError():
             return "The service has no such deal. Are the id and the address of the service right?"
         case RateLimitError():
-            return "The service asks for fewer requests. Try again later, with a lower --rate-limit if the command has one."
+            return "The service asks for fewer requests. Try again later; imports and exports take --rate-limit."
+        case ThrottledError():
+            return "The service asks to wait, or --rate-limit is lower than what is to be sent within --timeout."
         case InternalServerError():
             return "The service has failed. Try again later; the service's support can find the request by its id."
         case APIStatusError(status_code=407):

@@ -9,20 +9,17 @@ from typing import Any
 
 from dealkit import (
     Agent,
-    APIConnectionError,
     APIStatusError,
     AuthenticationError,
     Client,
     Creation,
     DealkitError,
-    InternalServerError,
     LedgerError,
     PermissionDeniedError,
-    RateLimitError,
     StoppedError,
 )
 from dealkit._bulk.create import KeyOf
-from dealkit._cli.advice import in_words
+from dealkit._cli.advice import OF_THE_SERVICE, in_words
 from dealkit._cli.plan import Plan
 from dealkit._cli.report import WORDS, Result
 from dealkit._cli.screen import Progress, tell
@@ -120,7 +117,7 @@ class Creates:
             return error
         if creation.recorded:
             return None
-        is_of_service = isinstance(error, APIConnectionError | InternalServerError | RateLimitError)
+        is_of_service = isinstance(error, OF_THE_SERVICE)
         self._in_a_row = self._in_a_row + 1 if is_of_service else 0
         return error if self._in_a_row >= _IN_A_ROW else None
 

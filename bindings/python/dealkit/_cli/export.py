@@ -7,15 +7,12 @@ from itertools import count
 from pathlib import Path
 
 from dealkit import (
-    APIConnectionError,
     APIStatusError,
     AuthenticationError,
     Client,
     DealkitError,
-    InternalServerError,
-    RateLimitError,
 )
-from dealkit._cli.advice import code_of, explanation, in_words
+from dealkit._cli.advice import OF_THE_SERVICE, code_of, explanation, in_words
 from dealkit._cli.connection import address, connect
 from dealkit._cli.exits import DONE, INCOMPLETE, INTERRUPTED, UNWRITABLE, Failed
 from dealkit._cli.files import STANDARD_INPUT, is_there, named, refuse_inputs
@@ -123,7 +120,7 @@ def _failed(id: str, error: DealkitError) -> Came:
 def _is_of_service(error: DealkitError) -> bool:
     """Whether an error is likely to be the same for every deal, and to be temporary."""
     # A response that is too large did arrive, and concerns only its own deal.
-    return isinstance(error, APIConnectionError | InternalServerError | RateLimitError) and error.outcome != "succeeded"
+    return isinstance(error, OF_THE_SERVICE) and error.outcome != "succeeded"
 
 
 def _sum_up(out: Path, total: int, failed: int) -> int:

@@ -21,11 +21,16 @@ STANDARD_INPUT = "-"
 _MOST_BYTES = 256 << 20
 _AT_A_TIME = 1 << 20
 
+# A shorter file that is not text is told apart once it has been read: it may be UTF-16 that does not say so.
+_LEAST_ZEROS = _AT_A_TIME - 1
+
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 _OTHER_FILES = {b"PK\x03\x04": "an .xlsx or .zip file", b"\xd0\xcf\x11\xe0": "an .xls file", b"PAR1": "a Parquet file"}
 
@@ -42,7 +47,7 @@ def read_text(path: str | Path, encoding: str | None = None, advice: str = "") -
     wrong with another one. Errors name the file and the line, but show none of its content.
     """
     name = named(path)
-    data = read_bytes(path)
+    data = read_bytes(path, may_have_zeros=encoding is not None)
     for beginning, kind in _OTHER_FILES.items():
         if data.startswith(beginning):
             raise Failed(f'{name} is {kind}, not text; in a spreadsheet, save it as "CSV UTF-8"')
@@ -67,18 +72,19 @@ def read_text(path: str | Path, encoding: str | None = None, advice: str = "") -
     return text.removeprefix("\ufeff"), f"{known_as} with a byte-order mark"
 
 
-def read_bytes(path: str | Path) -> bytes:
-    """The content of a file that the user has named, or of standard input: not without end, as of a device."""
+def read_bytes(path: str | Path, *, may_have_zeros: bool = False) -> bytes:
+    """The content of a file that the user has named, or of standard input: not without end, as of a device. It may have
+    zeros if it is in UTF-16, or if the user has named another encoding; nothing else that is text has any."""
     found = bytearray()
     try:
         with _opened(path) as file:
             while some := file.read(_AT_A_TIME):
                 found += some
-                # A text may have zeros, in UTF-16, but does not begin with a thousand.
-                if len(found) > _MOST_BYTES or found.startswith(bytes(1000)):
+                has_zeros = b"\0" in some and not may_have_zeros and not found.startswith(_UTF_16)
+                if len(found) > _MOST_BYTES or (has_zeros and len(found) > _LEAST_ZEROS):
                     raise Failed(
-                        f"{named(path)} is not a list or a table: it is longer than {_MOST_BYTES >> 20} MiB, or is "
-                        "not text. Is it the right file? If so, split it"
+                        f"{named(path)} is not a list or a table: it is not text, or longer than {_MOST_BYTES >> 20} MiB. "
+                        "Is it the right file? If so, split it"
                     )
     except OSError as error:
         raise Failed(f"{named(path)} cannot be read: {error.strerror}") from None

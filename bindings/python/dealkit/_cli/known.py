@@ -36,7 +36,7 @@ def ledger_of(options: Namespace) -> Path | None:
         return Path(options.ledger)
     if not (service := _in_a_name(address(options))):
         return None
-    return Path(options.file).with_name(f"agents-{service}.ledger")
+    return Path(options.file).parent / f"agents-{service}.ledger"
 
 
 def _in_a_name(url: str) -> str:
