@@ -671,6 +671,26 @@ async fn over_http2_a_stall_is_of_the_stream() {
     }
 }
 
+/// What becomes of the request is added to its record when it ends.
+#[tokio::test]
+async fn over_http2_waiting_ends_when_the_caller_gives_up() {
+    let sandbox = start();
+    let mut caller = Http2::connect(&sandbox).await;
+    sandbox
+        .fail_next(Fault::delay(Duration::from_secs(3_600)))
+        .unwrap();
+    let waiting = tokio::time::timeout(SILENCE, caller.send("GET", "/v1/deals/d", "")).await;
+    assert!(waiting.is_err(), "{waiting:?}");
+    let began = Instant::now();
+    while sandbox.requests()[0].duration < SILENCE / 2 {
+        assert!(began.elapsed() < Duration::from_secs(10), "it still waits");
+        assert_eq!(
+            caller.send("GET", "/v1/deals/d", "").await.status,
+            Some(200)
+        );
+    }
+}
+
 #[tokio::test]
 async fn over_http2_a_status_is_a_status() {
     let sandbox = start();
