@@ -48,7 +48,10 @@ use crate::{
         outcome::Outcome,
         redact::Redactor,
     },
-    http::{response::HttpResponse, retry::retry_after::retry_after},
+    http::{
+        response::{HttpResponse, TimeLeft},
+        retry::retry_after::retry_after,
+    },
     json::decode_error::DecodeError,
 };
 
@@ -256,6 +259,7 @@ impl ErrorBuilder {
                 is_cut: false,
                 attempts: self.attempts,
                 redactor: Redactor::new(&HeaderValue::from_static("")),
+                left: TimeLeft::UNLIMITED,
             },
         );
         let mut error = match self.failure {

@@ -9,7 +9,7 @@ use pyo3::{
 };
 
 use crate::{
-    json::value as json,
+    json::{reader::GoOn, value as json},
     models::{
         classes::{Agent, Deal},
         model::{method, read_document},
@@ -50,22 +50,23 @@ pub(crate) fn result<'py>(
             };
             Ok(Bound::new(py, response)?.into_any())
         }
-        Ok(response) => read(py, response, read_as),
+        Ok(response) => read(py, response, read_as, &response.is_in_time()),
         Err(error) => Err(Failure::Error(Arc::clone(error))),
     }
 }
 
-/// Reads the body of a response.
+/// Reads the body of a response, as long as `go_on` says.
 pub(crate) fn read<'py>(
     py: Python<'py>,
     response: &dealkit::RawResponse,
     read_as: ReadAs,
+    go_on: GoOn<'_>,
 ) -> Outcome<Bound<'py, PyAny>> {
     let fail = |error| response.clone().into_decode_error(error).into();
     let body = Document::from(&**response.body());
     match read_as {
-        ReadAs::Deal => read_document::<Deal>(py, &body, &|| true, fail).map(Bound::into_any),
-        ReadAs::Agent => read_document::<Agent>(py, &body, &|| true, fail).map(Bound::into_any),
+        ReadAs::Deal => read_document::<Deal>(py, &body, go_on, fail).map(Bound::into_any),
+        ReadAs::Agent => read_document::<Agent>(py, &body, go_on, fail).map(Bound::into_any),
         ReadAs::Json => Ok(json::value(py, &response.json::<Json>()?)?),
     }
 }
@@ -116,12 +117,12 @@ impl RawResponse {
 
     /// The body as the model that the call returns.
     fn _parse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        entry(py, || read(py, &self.response, self.read_as))
+        entry(py, || read(py, &self.response, self.read_as, &|| true))
     }
 
     /// The body as any JSON.
     fn _json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        entry(py, || read(py, &self.response, ReadAs::Json))
+        entry(py, || read(py, &self.response, ReadAs::Json, &|| true))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

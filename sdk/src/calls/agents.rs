@@ -75,7 +75,7 @@ impl<M: Clone> Agents<M> {
         };
         let path = Ok(wire::AGENTS_PATH.to_owned());
         Call::new(Arc::clone(&self.service), operation, path, |response, _| {
-            read_model(response, |body| Agent::from_json(body))
+            read_model(response, |body, go_on| Agent::from_json_while(body, go_on))
         })
         .with_body(body)
         .in_mode(self.mode.clone())

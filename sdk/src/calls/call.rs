@@ -17,7 +17,7 @@ use url::Url;
 use crate::{
     calls::{
         options::CallOptions,
-        response::{RawResponse, Response},
+        response::{RawResponse, Response, not_decoded},
         service::{BeforeSending, Service},
     },
     error::call::{Error, Operation},
@@ -76,12 +76,12 @@ struct PendingRequest {
 /// Reads the response of a call.
 pub(crate) type Read<T> = fn(HttpResponse, &Operation) -> Result<T, Error>;
 
-/// Reads a response as a model, with the model's own reader.
+/// Reads a response as a model, with the model's own reader, which asks whether there is time to go on.
 pub(crate) fn read_model<T>(
     response: HttpResponse,
-    from_json: impl FnOnce(&[u8]) -> Result<T, DecodeError>,
+    from_json: impl FnOnce(&[u8], &dyn Fn() -> bool) -> Result<T, DecodeError>,
 ) -> Result<T, Error> {
-    from_json(&response.body).map_err(|error| Error::decode(error).with_response(response))
+    from_json(&response.body, &response.is_in_time()).map_err(|error| not_decoded(response, error))
 }
 
 struct RequestParts {

@@ -7,7 +7,7 @@ use http::{HeaderMap, StatusCode, Version};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    error::call::{Error, Operation},
+    error::call::{Error, Operation, Sent},
     http::response::HttpResponse,
     json::{decode, decode_error::DecodeError},
 };
@@ -67,6 +67,12 @@ impl<T> Response<T> {
 }
 
 impl RawResponse {
+    /// Says whether there is time left to decode the body, from now on: for bindings, which decode it themselves.
+    #[doc(hidden)]
+    pub fn is_in_time(&self) -> impl Fn() -> bool + use<> {
+        self.response.is_in_time()
+    }
+
     pub(crate) fn of(response: HttpResponse, operation: Operation) -> Self {
         let value = response.body.clone();
         Self {
@@ -90,10 +96,18 @@ impl RawResponse {
 impl<T> Response<T> {
     /// The error of a body that could not be decoded, with all that is known of the call.
     pub fn into_decode_error(self, error: DecodeError) -> Error {
-        Error::decode(error)
-            .with_response(self.response)
-            .with_operation(&self.operation)
+        not_decoded(self.response, error).with_operation(&self.operation)
     }
+}
+
+/// The error of a body that could not be decoded, or not in time.
+pub(super) fn not_decoded(response: HttpResponse, error: DecodeError) -> Error {
+    let error = if error.was_stopped() {
+        Error::timeout(response.left.limit, Sent::Perhaps)
+    } else {
+        Error::decode(error)
+    };
+    error.with_response(response)
 }
 
 impl<T> fmt::Debug for Response<T> {

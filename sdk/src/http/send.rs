@@ -20,7 +20,7 @@ use crate::{
         call::{Error, Sent},
         redact::{Redactor, short},
     },
-    http::response::HttpResponse,
+    http::response::{HttpResponse, TimeLeft},
     json::decode_error::DecodeError,
 };
 
@@ -84,6 +84,7 @@ pub(crate) async fn attempt(
         is_cut: false,
         attempts: 1,
         redactor: redactor.clone(),
+        left: deadline.left(),
     };
     if !response.status.is_success() {
         // The status is enough, however much of the body arrives.
@@ -100,6 +101,7 @@ pub(crate) async fn attempt(
     )
     .await;
     response.body = body;
+    response.left = deadline.left();
     let unreadable = || {
         let reason = why_unreadable(request, &response)?;
         Some(Error::decode(DecodeError::response(reason, &response.body)))
@@ -170,6 +172,13 @@ impl Deadline {
 
     async fn bound<F: Future>(&self, future: F) -> Option<F::Output> {
         timeout_at(self.at, future).await.ok()
+    }
+
+    fn left(&self) -> TimeLeft {
+        TimeLeft {
+            time: self.at.saturating_duration_since(Instant::now()),
+            limit: self.limit,
+        }
     }
 
     fn missed(&self, sent: Sent) -> Error {

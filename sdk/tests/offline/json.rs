@@ -1,5 +1,7 @@
 //! `Json`: values compare by value, and no depth of nesting ends the process.
 
+use std::cell::Cell;
+
 use dealkit::{Agent, AgentProfile, CreateAgent, Deal, Json, UnknownFields};
 use proptest::{collection::vec, prelude::*};
 use serde_json::Value;
@@ -20,6 +22,34 @@ fn arrays(depth: usize) -> String {
 
 fn objects(depth: usize) -> String {
     format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth))
+}
+
+/// A document of which every 64 KB could be the last.
+#[test]
+fn reading_a_large_document_can_be_stopped() {
+    let fields: String = (0..100_000).map(|n| format!(r#","k{n}":1"#)).collect();
+    let document = format!(r#"{{"id":"d_1"{fields}}}"#);
+    let asked = Cell::new(0);
+    let go_on = || {
+        asked.set(asked.get() + 1);
+        true
+    };
+    let deal = Deal::from_json_while(&document, &go_on).unwrap();
+    assert_eq!(deal.extra.len(), 100_000);
+    let steps = document.len() / (64 * 1024);
+    assert!((steps - 2..=steps).contains(&asked.get()), "{asked:?}");
+
+    let stops = || {
+        asked.set(asked.get() - 1);
+        asked.get() > 10
+    };
+    let error = Deal::from_json_while(&document, &stops).unwrap_err();
+    assert!(error.was_stopped());
+    assert_eq!(error.to_string(), "it was not read to its end in time");
+    assert_eq!(
+        (error.path(), error.expected(), error.line()),
+        ("", None, None)
+    );
 }
 
 #[test]

@@ -349,6 +349,7 @@ mod tests {
             is_cut: false,
             attempts: 1,
             redactor: Redactor::new(&HeaderValue::from_static("key")),
+            left: crate::http::response::TimeLeft::UNLIMITED,
         }
     }
 
