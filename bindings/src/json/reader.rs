@@ -207,7 +207,7 @@ impl<'py> Reader<'_, 'py> {
 
     /// Any value, as its text.
     pub(crate) fn raw(&mut self) -> Read<Json> {
-        Json::from_serialize(self.lexer.raw()?).map_err(|_| Stopped)
+        Ok(Json::from_raw(self.lexer.raw()?))
     }
 
     /// Strings by name, as a read-only mapping.

@@ -65,11 +65,8 @@ fn fields(text: &str) -> Option<BTreeMap<Characters<'_>, &RawValue>> {
 }
 
 fn same_string(left: &str, right: &str) -> bool {
-    match (
-        serde_json::from_str::<Characters<'_>>(left),
-        serde_json::from_str::<Characters<'_>>(right),
-    ) {
-        (Ok(left), Ok(right)) => left == right,
+    match (Characters::of(left), Characters::of(right)) {
+        (Some(left), Some(right)) => left == right,
         _ => false,
     }
 }
@@ -77,7 +74,14 @@ fn same_string(left: &str, right: &str) -> bool {
 /// The characters of a JSON string, as bytes: a JSON string may contain unpaired surrogates, which a Rust
 /// string cannot.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Characters<'de>(Cow<'de, [u8]>);
+pub(crate) struct Characters<'de>(pub(crate) Cow<'de, [u8]>);
+
+impl<'de> Characters<'de> {
+    /// Those of a JSON string.
+    pub(crate) fn of(json: &'de str) -> Option<Self> {
+        serde_json::from_str(json).ok()
+    }
+}
 
 impl<'de> Deserialize<'de> for Characters<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -78,7 +78,8 @@ impl Json {
     }
 
     /// Keeps a value that serde_json has already validated.
-    pub(crate) fn from_raw(raw: &RawValue) -> Self {
+    #[doc(hidden)]
+    pub fn from_raw(raw: &RawValue) -> Self {
         Self(raw.to_owned())
     }
 

@@ -36,6 +36,7 @@ pub use role::{Role, UnknownRole};
 pub(crate) use datetime::{
     day_of, format_date, format_timestamp, parse_date, parse_timestamp, two_digits,
 };
+pub(crate) use equal::Characters;
 pub(crate) use expected::expected;
 pub(crate) use integer::{parse_integer, read_integer};
 pub(crate) use kind::JsonKind;

@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use crate::json::lexer::cursor::{Lexed, Lexer, Refused};
+use crate::{
+    json::lexer::cursor::{Lexed, Lexer, Refused},
+    value::Characters,
+};
 
 /// A string of a document.
 #[derive(Clone, PartialEq, Eq)]
@@ -90,6 +93,23 @@ impl<'a> Lexer<'a> {
             out.push(c);
             rest = after;
         }
+    }
+
+    /// Reads a string as bytes: UTF-8, but for halves of surrogate pairs, which JSON can hold and text cannot.
+    pub fn wtf8(&mut self) -> Lexed<Cow<'a, [u8]>> {
+        match self.plain() {
+            Some(text) => Ok(Cow::Borrowed(text.as_bytes())),
+            None => Characters::of(self.raw()?.get())
+                .map(|it| it.0)
+                .ok_or(Refused),
+        }
+    }
+
+    /// Reads the name of a field as bytes, and skips the colon.
+    pub fn wtf8_name(&mut self) -> Lexed<Cow<'a, [u8]>> {
+        let name = self.wtf8()?;
+        self.expect(b':')?;
+        Ok(name)
     }
 
     /// Reads the name of a field, and skips the colon.
