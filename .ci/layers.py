@@ -68,7 +68,7 @@ EXCEPTIONS: dict[str, set[str]] = {
         "http/send.rs -> error",
         "http/trace.rs -> error",
         "http/traffic/turns.rs -> error",
-        "ledger/look_up.rs -> error",
+        "ledger/state.rs -> error",
     },
     "server": set(),
     "bindings": {"python/failure.rs -> json"},

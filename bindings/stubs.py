@@ -230,13 +230,24 @@ class Waiting:
     def abort(self) -> None:
         """{Waiting.abort}"""
 
-def settle_ledger(path: str, found: list[tuple[str, str | None]]) -> Failure | None:
+def settle_ledger(path: str, found: list[tuple[str, str | None]], dry_run: bool) -> int | Failure:
     """{settle_ledger}"""
+
+def unsettle_ledger(path: str, rows: list[str]) -> int | Failure:
+    """{unsettle_ledger}"""
 
 def look_up_in_ledger(
     path: str, keys: str | None, rows: list[str]
-) -> list[tuple[Outcome, str | None, int | None] | None] | Failure:
+) -> list[tuple[Outcome, str | None, int | None, bool] | None] | Failure:
     """{look_up_in_ledger}"""
+
+def show_ledger(
+    path: str,
+) -> tuple[str, str | None, list[int], list[tuple[int, int | None, str | None]]] | Failure:
+    """{show_ledger}"""
+
+def ledgers_in_folder(folder: str) -> list[str] | Failure:
+    """{ledgers_in_folder}"""
 
 def move_ledger(path: str, base_url: str) -> Failure | None:
     """{move_ledger}"""

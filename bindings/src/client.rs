@@ -291,7 +291,7 @@ impl Engine {
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = options.map(|options| options.get());
         let begin = || Many::create(&self.made()?, ordered, options, raw, ledger.as_ref());
-        // A long ledger takes time to read.
+        // A ledger may be locked for a moment.
         let begun = match ledger {
             Some(_) => gil::release(py, begin),
             None => begin(),

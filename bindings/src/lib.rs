@@ -46,7 +46,10 @@ mod _native {
         },
         bulk::{
             deal_stream::DealStream,
-            ledger::{look_up_in_ledger, move_ledger, settle_ledger},
+            ledger::{
+                ledgers_in_folder, look_up_in_ledger, move_ledger, settle_ledger, show_ledger,
+                unsettle_ledger,
+            },
             many::Many,
         },
         calls::{

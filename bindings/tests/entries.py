@@ -163,14 +163,17 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
         ],
         **of_tables(),
         "settle_ledger": [
-            partial(native.settle_ledger, "/none/agents.ndjson", [("a", "a_1"), ("b", None)]),
-            partial(native.settle_ledger, "/none/agents.ndjson", []),
+            partial(native.settle_ledger, "/none/agents.ledger", [("a", "a_1"), ("b", None)], False),
+            partial(native.settle_ledger, "/none/agents.ledger", [], True),
         ],
+        "unsettle_ledger": [partial(native.unsettle_ledger, "/none/agents.ledger", ["a"])],
         "look_up_in_ledger": [
-            partial(native.look_up_in_ledger, "/none/agents.ndjson", "email", ["a", "b"]),
-            partial(native.look_up_in_ledger, "/none/agents.ndjson", None, []),
+            partial(native.look_up_in_ledger, "/none/agents.ledger", "email", ["a", "b"]),
+            partial(native.look_up_in_ledger, "/none/agents.ledger", None, []),
         ],
-        "move_ledger": [partial(native.move_ledger, "/none/agents.ndjson", "https://deals.example.com")],
+        "show_ledger": [partial(native.show_ledger, "/none/agents.ledger")],
+        "ledgers_in_folder": [partial(native.ledgers_in_folder, "/none")],
+        "move_ledger": [partial(native.move_ledger, "/none/agents.ledger", "https://deals.example.com")],
         "watch": [partial(native.watch, 20, [("a", "b"), ("a b", "c")]), partial(native.watch, 20, [("a", 1)])],
         "prepare": [partial(native.prepare, Decimal, Context(), {role.value: role for role in Role}, gc)],
     }
@@ -236,7 +239,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "Engine.many": [partial(engine.many, True, None, True)],
         "Engine.create_many": [
             partial(engine.create_many, True, native.call_options({"timeout": 5}), True, None),
-            partial(engine.create_many, True, None, False, ("/none/agents.ndjson", "email", False)),
+            partial(engine.create_many, True, None, False, ("/none/agents.ledger", "email", False)),
         ],
         "Engine.deal_stream": [
             partial(engine.deal_stream, True, 5, None, 10, 10, True, False),

@@ -13,6 +13,7 @@ import pytest
 from commands import Done, Terminal, dealkit, end, start, until_told
 from conftest import until
 
+from dealkit.ledger import show
 from dealkit.testing import Sandbox
 
 TABLE = """E-mail;First name;Last name;Role;Phone;Notes;Tier;profile.onboarding_complete
@@ -209,15 +210,15 @@ def test_a_second_run_creates_nobody_twice(tmp_path: Path, dealkit_sandbox: Sand
     agents(tmp_path / "agents.csv", 5)
     dealkit_sandbox.fail_next(status=422, after=1, method="POST")
     dealkit_sandbox.fail_next(act_then_reset=True, after=2, method="POST")
-    options = ["--ledger", "import.ndjson", "--report", "report.csv", "--concurrency", "1"]
+    options = ["--ledger", "import.ledger", "--report", "report.csv", "--concurrency", "1"]
     done = imported(*options, sandbox=dealkit_sandbox, cwd=tmp_path)
     assert (done.code, counts(done.shown)) == (1, {"created": 3, "rejected": 1, "unknown": 1})
     found = came_to(tmp_path / "report.csv")
     assert sorted(found) == ["2", "3", "4", "5", "6"]
     assert sorted(found.values()) == ["created", "created", "created", "rejected", "unknown"]
     assert len(dealkit_sandbox.agents) == 4
-    assert "import.ndjson records it: the same command creates no agent twice." in done.shown
-    assert "example.com" not in (tmp_path / "import.ndjson").read_text()
+    assert "import.ledger records it: the same command creates no agent twice." in done.shown
+    assert b"example.com" not in (tmp_path / "import.ledger").read_bytes()
 
     # One row more; the rest is unchanged.
     with open(tmp_path / "agents.csv", "a") as file:
@@ -310,11 +311,11 @@ def test_the_ledger_knows_what_its_keys_are_called(tmp_path: Path, dealkit_sandb
     mapped = ["--map", "E-mail=email"]
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
-    cases = [("one/l1.ndjson", [], "email", ["--key", "Number"]), ("two/l2.ndjson", ["--key", "Number"], "Number", [])]
+    cases = [("one/l1.ledger", [], "email", ["--key", "Number"]), ("two/l2.ledger", ["--key", "Number"], "Number", [])]
     for ledger, options, name, others in cases:
         done = imported(*mapped, *options, "--ledger", ledger, sandbox=dealkit_sandbox, cwd=tmp_path)
         assert done.code == 0
-        assert json.loads((tmp_path / ledger).read_text().partition("\n")[0])["keys"] == name
+        assert show(tmp_path / ledger).key == name
         dealkit_sandbox.clear_requests()
         for dry in (["--dry-run"], []):
             done = imported(*mapped, *others, "--ledger", ledger, *dry, sandbox=dealkit_sandbox, cwd=tmp_path)
@@ -325,9 +326,9 @@ def test_the_ledger_knows_what_its_keys_are_called(tmp_path: Path, dealkit_sandb
         assert not dealkit_sandbox.requests
     # Keys are identified by their field: tables name their columns as they like.
     (tmp_path / "agents.csv").write_text("email,first_name,last_name\na@example.com,A,B\n")
-    done = imported("--ledger", "one/l1.ndjson", sandbox=dealkit_sandbox, cwd=tmp_path)
+    done = imported("--ledger", "one/l1.ledger", sandbox=dealkit_sandbox, cwd=tmp_path)
     assert (done.code, "1 of them in an earlier run" in done.shown) == (0, True)
-    assert "l1.ndjson already has 1 of them, which is not sent again: 1 created\n" in done.shown
+    assert "l1.ledger already has 1 of them, which is not sent again: 1 created\n" in done.shown
 
 
 def test_a_dry_run_says_what_the_ledger_has(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
@@ -382,6 +383,11 @@ def test_rows_that_were_looked_up_are_settled(tmp_path: Path, dealkit_sandbox: S
     assert counts(done.shown) == {"created": 1, "rejected": 1, "unknown": 3}
     settle, again = (line.split()[1:] for line in done.shown.splitlines()[-2:])
     assert settle == ["ledger", "settle", ledger_at(dealkit_sandbox), "agents.csv.report.csv"]
+    shown = dealkit("ledger", "show", settle[2], cwd=tmp_path).shown
+    assert f"{settle[2]}: the ledger of {dealkit_sandbox.url}, by email" in shown
+    assert "  1  rejected\n" in shown and "  3  unknown\n" in shown and "Nobody knows whether" in shown
+    told = json.loads(dealkit("ledger", "show", settle[2], "--json", cwd=tmp_path).shown)
+    assert (told["created"], told["unknown"], len(told["in_doubt"]), told["in_flight"]) == (1, 3, 3, 0)
 
     report = tmp_path / "agents.csv.report.csv"
     nothing = "4 rows had nothing in agent_id and did not change.\n"
@@ -394,16 +400,31 @@ def test_rows_that_were_looked_up_are_settled(tmp_path: Path, dealkit_sandbox: S
     assert [row["agent_id"] for row in read(report)][:3] == [there["a0@example.com"], "None", ""], "it is kept"
 
     done = dealkit(*settle, url="", key="", cwd=tmp_path)
+    assert done.code == 2 and "nobody can be asked to confirm this" in done.told
+    preview = done.shown
+    assert [line.split(maxsplit=3) for line in preview.splitlines()[1:]] == [
+        ["2", "a0@example.com", "unknown", f"agent {there['a0@example.com']}"],
+        ["3", "a1@example.com", "unknown", "no agent: the next import sends it"],
+    ]
+    done = dealkit(*settle, "--yes", url="", key="", cwd=tmp_path)
     assert done == (
         0,
-        f"{ledger_at(dealkit_sandbox)} updated: 1 row with an agent, 1 without.\n"
+        f"{preview}{ledger_at(dealkit_sandbox)} updated: 1 row with an agent, 1 without.\n"
         "2 rows had nothing in agent_id and did not change.\n"
         "The next import sends those without an agent.\n",
         "",
     )
     fill_in(report, {"4": "none", "5": "none"})
     for _ in range(2):
-        assert dealkit(*settle, cwd=tmp_path).code == 0, "what it has by now is passed over"
+        assert dealkit(*settle, "--yes", cwd=tmp_path).code == 0, "what it has by now is passed over"
+    # It can be undone, and done again.
+    done = dealkit(*settle, "--undo", "--yes", cwd=tmp_path)
+    assert (
+        done.shown
+        == f"{settle[2]} updated: 4 rows as recorded by imports again.\n1 row had not been settled and did not change.\n"
+    )
+    assert json.loads(dealkit("ledger", "show", settle[2], "--json", cwd=tmp_path).shown)["unknown"] == 3
+    assert dealkit(*settle, "--yes", cwd=tmp_path).code == 0
 
     done = dealkit(*again, url=dealkit_sandbox.url, cwd=tmp_path)
     assert (done.code, counts(done.shown)["created"]) == (0, 5)
@@ -422,13 +443,13 @@ def test_what_was_filled_in_of_a_row_is_gone_once_it_is_sent_again(
     report = tmp_path / "agents.csv.report.csv"
     fill_in(report, {"2": "none"})
     settle = ["ledger", "settle", ledger_at(dealkit_sandbox), report.name]
-    assert dealkit(*settle, cwd=tmp_path).code == 0
+    assert dealkit(*settle, "--yes", cwd=tmp_path).code == 0
     fill_in(report, {"3": "a_9"})  # It is not settled yet.
     if is_killed:
         dealkit_sandbox.fail_next(act_then_reset=True, delay=3600, method="POST")
         process = start("agents", "import", "agents.csv", "--yes", url=dealkit_sandbox.url, cwd=tmp_path)
         ledger = tmp_path / ledger_at(dealkit_sandbox)
-        until(lambda: ledger.read_text().count('"intent"') >= 3, 60)
+        until(lambda: show(ledger).in_flight == 1, 60)
         process.kill()
         assert end(process).code == -signal.SIGKILL
     else:
@@ -448,12 +469,12 @@ def test_what_cannot_be_settled(tmp_path: Path, dealkit_sandbox: Sandbox) -> Non
         (
             "key,agent_id\nx-0,\nCANARY,a_9\n",
             2,
-            "row 3 of found.csv cannot be settled: its key is not in the ledger",
+            "row 3 of found.csv is refused: its key is not in the ledger",
         ),
         (
             "Key;Agent ID\nx-0;a_9\n\nx-1;CANARY\n",
             2,
-            "row 4 of found.csv cannot be settled: the ledger records that its ",
+            "row 4 of found.csv is refused: the service itself has said that it ",
         ),
         (
             "key,agent_id\nx-0,a_9\nx-1,\nx-0,none\n",
@@ -466,18 +487,28 @@ def test_what_cannot_be_settled(tmp_path: Path, dealkit_sandbox: Sandbox) -> Non
             "must have the columns key and agent_id, like the report of an import; it has ",
         ),
         ("key,agent_id\nCANARY,\n", 2, "no row of found.csv has anything in agent_id. Fill in what you have found"),
-        ("key,agent_id\n,a_9\n", 2, "row 2 of found.csv cannot be settled: its key is not in the ledger"),
+        (
+            "key,agent_id\nx-0,n/a\n",
+            2,
+            "row 2 of found.csv is refused: its agent's identifier is empty or a word for nobody",
+        ),
+        (
+            "key,agent_id\nx-0,-\n",
+            2,
+            "row 2 of found.csv is refused: its agent's identifier is empty or a word for nobody",
+        ),
+        ("key,agent_id\n,a_9\n", 2, "row 2 of found.csv is refused: its key is not in the ledger"),
     ]
     for text, code, told in cases:
         (tmp_path / "found.csv").write_text(text)
         done = dealkit("ledger", "settle", ledger.name, "found.csv", cwd=tmp_path)
         assert (done.code, done.shown) == (code, "") and told in done.told, done
         assert "CANARY" not in done.told and ledger.read_bytes() == before
-    for name in ("agents.csv", "nothing.ndjson"):
+    for name in ("agents.csv", "nothing.ledger"):
         (tmp_path / "found.csv").write_text("key,agent_id\nx-0,a_9\n")
         done = dealkit("ledger", "settle", name, "found.csv", cwd=tmp_path)
         assert done.code == 2 and name in done.told
-    assert not (tmp_path / "nothing.ndjson").exists()
+    assert not (tmp_path / "nothing.ledger").exists()
 
 
 def test_a_service_that_has_moved(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
@@ -495,7 +526,7 @@ def test_a_service_that_has_moved(tmp_path: Path, dealkit_sandbox: Sandbox) -> N
 
     for url, ledger, told in (
         ("no url", "l.ledger", "dealkit: ledger l.ledger: "),
-        ("https://a.example.com", "no.ndjson", "dealkit: there is no ledger no.ndjson"),
+        ("https://a.example.com", "no.ledger", "dealkit: there is no ledger no.ledger"),
     ):
         done = dealkit("ledger", "move", ledger, url, cwd=tmp_path)
         assert (done.code, done.shown) == (2, "") and done.told.startswith(told), done
@@ -717,12 +748,12 @@ def test_a_service_that_fails_ends_the_import(
 ) -> None:
     agents(tmp_path / "agents.csv", 100)
     dealkit_sandbox.fail_next(times=None, **fault)
-    done = imported("--ledger", "l.ndjson", sandbox=dealkit_sandbox, cwd=tmp_path)
+    done = imported("--ledger", "l.ledger", sandbox=dealkit_sandbox, cwd=tmp_path)
     assert done.code == code and told in done.told
     # The rest is held back, since each create that fails may have made an agent.
     assert len(dealkit_sandbox.requests) <= sent and dealkit_sandbox.agents == []
     dealkit_sandbox.clear_faults()
-    done = imported("--ledger", "l.ndjson", "--resend-unknown", sandbox=dealkit_sandbox, cwd=tmp_path)
+    done = imported("--ledger", "l.ledger", "--resend-unknown", sandbox=dealkit_sandbox, cwd=tmp_path)
     assert (done.code, counts(done.shown)["created"], len(dealkit_sandbox.agents)) == (0, 100, 100)
 
 
@@ -731,7 +762,7 @@ def test_ledgers_that_cannot_be_used(tmp_path: Path, dealkit_sandbox: Sandbox) -
     (tmp_path / "mine.txt").write_text("mine\n")
     done = imported("--ledger", "mine.txt", sandbox=dealkit_sandbox, cwd=tmp_path)
     assert done.code == 2 and "the file is not a ledger" in done.told
-    done = imported("--ledger", "no/l.ndjson", sandbox=dealkit_sandbox, cwd=tmp_path)
+    done = imported("--ledger", "no/l.ledger", sandbox=dealkit_sandbox, cwd=tmp_path)
     assert done.code == 4 and "create the folder first" in done.told
     done = imported("--report", "no/report.csv", sandbox=dealkit_sandbox, cwd=tmp_path)
     assert (done.code, done.told) == (
@@ -797,7 +828,7 @@ def test_no_cell_of_a_report_is_a_formula(tmp_path: Path, dealkit_sandbox: Sandb
     assert [row["key"] for row in read(report)] == [*(f"'{key}" for key in keys[:-1]), "'quoted"]
     fill_in(report, {"2": "a_100", "3": "a_101", "4": "a_102", "5": "a_103", "6": "a_104"})
     settle = ["ledger", "settle", ledger_at(dealkit_sandbox), report.name]
-    assert "5 rows with an agent" in dealkit(*settle, cwd=tmp_path).shown
+    assert "5 rows with an agent" in dealkit(*settle, "--yes", cwd=tmp_path).shown
 
 
 def test_no_value_of_a_row_is_in_an_error(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
@@ -821,6 +852,6 @@ def test_no_value_of_a_row_is_in_an_error(tmp_path: Path, dealkit_sandbox: Sandb
                 url=sandbox.url, key=key, cwd=folder,
             )  # fmt: skip
         assert done.code == 1
-        kept = (folder / "l.ledger").read_text() + (folder / "report.csv").read_text()
+        kept = (folder / "l.ledger").read_text(errors="replace") + (folder / "report.csv").read_text()
         for canary in (person, "canary@example.com", key):
             assert canary not in done.shown + done.told + kept, fault

@@ -22,7 +22,7 @@ def create(sandbox: Sandbox, ledger: Path, *emails: str) -> None:
 
 
 def test_it_has_what_the_next_run_does_not_send(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
-    ledger = tmp_path / "agents.ndjson"
+    ledger = tmp_path / "agents.ledger"
     emails = ["a@example.com", "b@example.com", "c@example.com", "d@example.com"]
     assert look_up(ledger, emails) == [None] * 4 and not ledger.exists()
     dealkit_sandbox.fail_next(act_then_reset=True)
@@ -44,7 +44,7 @@ def test_it_has_what_the_next_run_does_not_send(tmp_path: Path, dealkit_sandbox:
 
 
 def test_what_cannot_be_looked_up(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
-    ledger = tmp_path / "agents.ndjson"
+    ledger = tmp_path / "agents.ledger"
     create(dealkit_sandbox, ledger, CANARY)
     with pytest.raises(LedgerError, match='its keys are called "email", and those of this job "phone"') as raised:
         look_up(ledger, [CANARY], key="phone")

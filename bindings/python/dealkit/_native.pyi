@@ -1705,17 +1705,31 @@ class Waiting:
     def abort(self) -> None:
         """Aborts the call, if it is still in flight, and closes its connection."""
 
-def settle_ledger(path: str, found: list[tuple[str, str | None]]) -> Failure | None:
-    """Notes what became of rows: `found` has a pair for each, its key and its agent's identifier or None."""
+def settle_ledger(path: str, found: list[tuple[str, str | None]], dry_run: bool) -> int | Failure:
+    """Records what became of rows: `found` has a pair for each, its key and its agent's identifier or None. Returns how many
+    rows that changes; a dry run changes none."""
+
+def unsettle_ledger(path: str, rows: list[str]) -> int | Failure:
+    """Undoes what was settled of the rows with these keys, and returns their number."""
 
 def look_up_in_ledger(
     path: str, keys: str | None, rows: list[str]
-) -> list[tuple[Outcome, str | None, int | None] | None] | Failure:
-    """Looks up rows in a ledger by their keys, which may have a name: for each row that the next run does not send
-    again, its outcome, its agent's identifier and its status; for the others, None."""
+) -> list[tuple[Outcome, str | None, int | None, bool] | None] | Failure:
+    """Looks up rows in a ledger by their keys, which may have a name: for each row that the next run does not send again,
+    its outcome, its agent's identifier, its status, and whether a job is sending it; for the others, None."""
+
+def show_ledger(
+    path: str,
+) -> tuple[str, str | None, list[int], list[tuple[int, int | None, str | None]]] | Failure:
+    """Counts what a ledger has: its service, the name of its keys, the numbers of rows (succeeded, rejected, settled with an
+    agent, settled without, in flight), and each row in doubt (when it was sent, in milliseconds since 1970, status, id of the
+    request)."""
+
+def ledgers_in_folder(folder: str) -> list[str] | Failure:
+    """The paths of the ledgers in a folder."""
 
 def move_ledger(path: str, base_url: str) -> Failure | None:
-    """Notes that the service has another base URL from now on."""
+    """Records that the service has another base URL from now on."""
 
 def open_mailbox(event_loop: Any, deliver: Any) -> Mailbox:
     """Opens the mailbox of the loop that the weak reference refers to. `deliver` is called on the loop, with the

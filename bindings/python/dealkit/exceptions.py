@@ -325,14 +325,12 @@ class LedgerError(DealkitError):
     """The ledger of a job cannot be used or written, so nothing is sent. The text says what to do."""
 
     reason: str
-    """``in_use``: another job is writing it, in this process or another, or it belongs to the process that this one
-    was forked from. ``other_service``: it is the ledger of another service. ``other_keys``: its keys have another
-    name than those of the job. ``not_a_ledger``: the file is something else. ``newer_format``: it was created by a
-    newer version of dealkit. ``broken``: a line in the middle cannot be read. ``refused``: an entry that
-    ``dealkit.ledger`` was to note in it cannot be right; if there are several, ``index`` says which. ``io``: the
-    system refuses to open, read or write it."""
-    line: int | None
-    """The number of the line that cannot be read, from 1."""
+    """``in_use``: another program has kept it locked for half a minute, or this process was forked from one that had a
+    ledger open. ``other_service``: it is the ledger of another service. ``other_keys``: its keys have another name than
+    those of the job. ``not_a_ledger``: the file is something else. ``newer_format``: it was created by a newer version
+    of dealkit. ``broken``: something other than dealkit has changed it, or the disk has. ``moved``: the file was moved,
+    deleted or replaced while it was open. ``refused``: an entry that ``dealkit.ledger`` was to record in it cannot be
+    right; if there are several, ``index`` says which. ``io``: the system refuses to open, read or write it."""
 
     _kind_unsaid = "ledger"
 
@@ -341,13 +339,11 @@ class LedgerError(DealkitError):
         message: str = "",
         *,
         reason: str = "io",
-        line: int | None = None,
         index: int | None = None,
         **told: Unpack[_Told],
     ) -> None:
         super().__init__(message, **told)
         self.reason = reason
-        self.line = line
         self.index = index
 
 
@@ -357,13 +353,23 @@ class RecordedError(DealkitError):
 
     status_code: int | None
     """The status of the response to that run, if there was one."""
+    in_flight: bool
+    """Whether another job is sending the row right now: its outcome is unknown here, but that job will know it."""
 
     _kind_unsaid = "recorded"
     _outcome_unsaid: Outcome = "unknown"
 
-    def __init__(self, message: str = "", *, status_code: int | None = None, **told: Unpack[_Told]) -> None:
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        status_code: int | None = None,
+        in_flight: bool = False,
+        **told: Unpack[_Told],
+    ) -> None:
         super().__init__(message, **told)
         self.status_code = status_code
+        self.in_flight = in_flight
 
 
 class DuplicateKeyError(DealkitError, ValueError):
@@ -445,8 +451,8 @@ _OWN_ATTRIBUTES: dict[type[DealkitError], frozenset[str]] = {
     ValidationError: frozenset({"errors"}),
     DecodeError: frozenset({"path", "pointer", "found", "body", "line"}),
     APIStatusError: frozenset({"status_code", "http_version", "headers", "body", "problem", "errors"}),
-    LedgerError: frozenset({"reason", "line", "index"}),
-    RecordedError: frozenset({"status_code"}),
+    LedgerError: frozenset({"reason", "index"}),
+    RecordedError: frozenset({"status_code", "in_flight"}),
     DuplicateKeyError: frozenset({"first_index"}),
     StoppedError: frozenset({"first_index", "status_code"}),
 }

@@ -1,14 +1,17 @@
-"""The ledger of a ``create_many`` job, between two runs: look up what it has, and note what you have found out.
+"""The ledgers of ``create_many`` jobs, between two runs: look up what they have, and record what you have found out.
 Nothing is sent.
 
 >>> from dealkit import ledger
->>> ledger.settle("agents.ndjson", {"ada@example.com": "a_1", "grace@example.com": None})
->>> ledger.move("agents.ndjson", "https://new.example.com")
+>>> ledger.show("agents.ledger").in_doubt
+[InDoubt(sent_at=datetime.datetime(2026, 11, 22, 9, 30, tzinfo=datetime.timezone.utc), status_code=503, request_id='r-1')]
+>>> ledger.settle("agents.ledger", {"ada@example.com": "a_1", "grace@example.com": None})
+2
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,7 +27,9 @@ if TYPE_CHECKING:
 
     from dealkit.exceptions import Outcome
 
-__all__ = ["Recorded", "in_folder", "look_up", "move", "settle"]
+__all__ = ["InDoubt", "Recorded", "Summary", "in_folder", "look_up", "move", "settle", "show", "unsettle"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Recorded(NamedTuple):
@@ -36,16 +41,84 @@ class Recorded(NamedTuple):
     """The identifier of its agent, if it was created and the ledger has it."""
     status_code: int | None
     """The status of the response, if there was one and the row was rejected or its outcome is unknown."""
+    in_flight: bool = False
+    """Whether a job is sending the row right now: its outcome is unknown, but that job will know it."""
+
+
+class InDoubt(NamedTuple):
+    """A row of which nobody knows whether it has an agent. With this, whoever runs the service can look for the
+    request."""
+
+    sent_at: datetime
+    """When it was sent, by the clock of this machine."""
+    status_code: int | None
+    """The status of the response, if there was one."""
+    request_id: str | None
+    """The service's id for the request, if it gave one."""
+
+
+class Summary(NamedTuple):
+    """What a ledger has, as numbers of rows."""
+
+    service: str
+    """The base URL of the service."""
+    key: str | None
+    """What the keys of the rows are called, if a job has said so."""
+    succeeded: int
+    """Rows whose agent was created."""
+    rejected: int
+    """Rows that the service rejected."""
+    settled_with_agent: int
+    """Rows for which somebody has found an agent."""
+    settled_without_agent: int
+    """Rows for which somebody has found that there is no agent: the next run sends them."""
+    in_flight: int
+    """Rows that a job is sending now."""
+    in_doubt: list[InDoubt]
+    """Rows of which nobody knows whether they have an agent, in the order in which they were sent."""
+
+
+def in_folder(folder: str | PathLike[str]) -> list[Path]:
+    """The ledgers in a folder, whatever they are called, by name. Subfolders are not searched, and a folder that does
+    not exist has none.
+
+    Two ledgers do not know of each other's rows. So before an import begins a new ledger, look its keys up in those
+    that are there.
+
+    >>> for path in ledger.in_folder("."):
+    ...     print(path, ledger.look_up(path, ["ada@example.com"]))
+
+    Args:
+        folder: The folder.
+
+    Raises:
+        LedgerError: The folder cannot be read.
+    """
+    return [Path(path) for path in unwrap(_native.ledgers_in_folder(file_path("folder", folder)))]
+
+
+def show(path: str | PathLike[str]) -> Summary:
+    """Counts what a ledger has, and lists the rows in doubt.
+
+    Args:
+        path: The ledger. A job may have it open.
+
+    Raises:
+        LedgerError: The file cannot be read, is not a ledger, or is damaged.
+    """
+    service, key, numbers, in_doubt = unwrap(_native.show_ledger(file_path("path", path)))
+    rows = [InDoubt(_EPOCH + timedelta(milliseconds=sent), status, request) for sent, status, request in in_doubt]
+    return Summary(service, key, *numbers, rows)
 
 
 def look_up(path: str | PathLike[str], keys: Iterable[str], *, key: str | None = None) -> list[Recorded | None]:
     """Looks up rows in the ledger by the keys that the job gave them; the results are in the order of the keys.
 
-    None stands for a row that the next run sends. Nothing is written, and a job may have the ledger open at the same
-    time. A ledger that does not exist yet has nothing.
+    None stands for a row that the next run sends. Nothing is written, and jobs may have the ledger open. A ledger that
+    does not exist yet has nothing.
 
-    >>> ledger.look_up("agents.ndjson", ["ada@example.com", "joan@example.com"], key="email")
-    [Recorded(outcome='succeeded', agent_id='a_1', status_code=None), None]
+    >>> ledger.look_up("agents.ledger", ["ada@example.com", "joan@example.com"], key="email")
+    [Recorded(outcome='succeeded', agent_id='a_1', status_code=None, in_flight=False), None]
 
     Args:
         path: The ledger.
@@ -60,106 +133,108 @@ def look_up(path: str | PathLike[str], keys: Iterable[str], *, key: str | None =
     return _look_up(given)
 
 
-def in_folder(folder: str | PathLike[str]) -> list[Path]:
-    """The ledgers in a folder, whatever they are called, by name. Subfolders are not searched.
-
-    Two ledgers do not know of each other's rows. So before an import begins a new ledger, look its keys up in those
-    that are there.
-
-    >>> for path in ledger.in_folder("."):
-    ...     print(path, ledger.look_up(path, ["ada@example.com"]))
-
-    Args:
-        folder: The folder. One that does not exist has no ledgers.
-
-    Raises:
-        OSError: The folder cannot be read.
-    """
-    where = Path(folder)
-    if not where.exists():
-        return []
-    return sorted(path for path in where.iterdir() if path.is_file() and _is_ledger(path))
-
-
-def _is_ledger(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_BEGINNING)) == _BEGINNING
-    except OSError:
-        return False
-
-
-_BEGINNING = b'{"format":"dealkit-ledger",'
-
-
 @private
 def _look_up(given: dict[str, Any]) -> list[Recorded | None]:
     path, name = file_path("path", given["path"]), given["key"]
     if name is not None and not isinstance(name, str):
         raise TypeError(f"key must be the name of a field, not {type(name).__name__}")
-    if isinstance(given["keys"], str):
-        raise TypeError("keys must be an iterable of str, not one str")
-    keys = [_text("key", key, index) for index, key in enumerate(given["keys"])]
-    found = unwrap(_native.look_up_in_ledger(path, name, keys))
+    found = unwrap(_native.look_up_in_ledger(path, name, _keys(given["keys"])))
     return [None if recorded is None else Recorded(*recorded) for recorded in found]
 
 
-def settle(path: str | PathLike[str], found: Mapping[str, str | None]) -> None:
-    """Notes what became of rows, each identified by the key that the job gave it.
+def settle(path: str | PathLike[str], found: Mapping[str, str | None], *, dry_run: bool = False) -> int:
+    """Records what became of rows, each identified by the key that the job gave it, and returns how many rows that
+    changes.
 
     Use it for rows whose outcome is unknown: the next run reports a row with an agent as created, and sends a row
     without one. Use it also for rows that the service has rejected and that have been corrected since: with None, the
-    next run sends such a row. Entries that the ledger already has are skipped, so noting the same thing twice does no
-    harm.
+    next run sends such a row. Entries that the ledger already has are skipped; a row can be settled again, and
+    ``unsettle`` undoes it.
 
-    >>> ledger.settle("agents.ndjson", {"ada@example.com": "a_1", "grace@example.com": None})
+    >>> ledger.settle("agents.ledger", {"ada@example.com": "a_1", "grace@example.com": None})
+    2
 
     Args:
-        path: The ledger. No job may have it open at the same time.
+        path: The ledger.
         found: For each key the agent's identifier, or None if there is no agent.
+        dry_run: Only check the entries, and record nothing.
 
     Raises:
-        LedgerError: The ledger does not have a key, or says that its agent was created; ``index`` is the position of
-            that entry in ``found``, and nothing was written. Or the file cannot be read or written, is not a ledger,
-            or a job has it open.
+        LedgerError: The ledger does not have a key, or the service itself has said that it created the agent, or a job
+            is sending the row; an identifier is given twice, or another row has it; or an identifier is empty or a
+            word for nobody, such as ``n/a``. ``index`` is the position of that entry in ``found``, and nothing was
+            recorded. Or the file cannot be read or written, or is not a ledger.
     """
-    given = {"path": path, "found": found}
+    given = {"path": path, "found": found, "dry_run": dry_run}
     del path, found
-    _settle(given)
+    return _settle(given)
 
 
 @private
-def _settle(given: dict[str, Any]) -> None:
-    path, found = file_path("path", given["path"]), given["found"]
+def _settle(given: dict[str, Any]) -> int:
+    path, found, dry_run = file_path("path", given["path"]), given["found"], given["dry_run"]
     if not isinstance(found, Mapping):
         raise TypeError(f"found must be a mapping of keys to agents' identifiers, not {type(found).__name__}")
+    if not isinstance(dry_run, bool):
+        raise TypeError(f"dry_run must be a bool, not {type(dry_run).__name__}")
     pairs = [
         (_text("key", key, index), None if agent_id is None else _text("agent's identifier", agent_id, index))
         for index, (key, agent_id) in enumerate(found.items())
     ]
-    unwrap(_native.settle_ledger(path, pairs))
+    return unwrap(_native.settle_ledger(path, pairs, dry_run))
+
+
+def unsettle(path: str | PathLike[str], keys: Iterable[str]) -> int:
+    """Undoes ``settle``: each of these rows that is settled is again what jobs have recorded of it. Returns how many
+    there were.
+
+    >>> ledger.unsettle("agents.ledger", ["ada@example.com"])
+    1
+
+    Args:
+        path: The ledger.
+        keys: The keys of the rows.
+
+    Raises:
+        LedgerError: The ledger does not have a key: ``index`` is its position, and nothing was recorded. Or the file
+            cannot be read or written, or is not a ledger.
+    """
+    given = {"path": path, "keys": keys}
+    del path, keys
+    return _unsettle(given)
+
+
+@private
+def _unsettle(given: dict[str, Any]) -> int:
+    path = file_path("path", given["path"])
+    return unwrap(_native.unsettle_ledger(path, _keys(given["keys"])))
 
 
 def move(path: str | PathLike[str], base_url: str) -> None:
-    """Notes that the service has another base URL from now on, for example because its host was renamed.
+    """Records that the service has another base URL from now on, for example because its host was renamed.
 
     From then on, jobs for that URL are accepted, and jobs for the old one are not. Only do this if it is the same
     service, with the same agents: agents that the ledger has as created are not created there.
 
-    >>> ledger.move("agents.ndjson", "https://new.example.com")
+    >>> ledger.move("agents.ledger", "https://new.example.com")
 
     Args:
-        path: The ledger. No job may have it open at the same time.
+        path: The ledger.
         base_url: The new base URL, as ``Client`` takes it.
 
     Raises:
-        LedgerError: That is not a base URL, the file cannot be read or written or is not a ledger, or a job has it
-            open.
+        LedgerError: That is not a base URL, or the file cannot be read or written or is not a ledger.
     """
     file = file_path("path", path)
     if not isinstance(base_url, str):
         raise TypeError(f"base_url must be a str, not {type(base_url).__name__}")
     unwrap(_native.move_ledger(file, base_url))
+
+
+def _keys(keys: Any) -> list[str]:
+    if isinstance(keys, str):
+        raise TypeError("keys must be an iterable of str, not one str")
+    return [_text("key", key, index) for index, key in enumerate(keys)]
 
 
 def _text(what: str, value: Any, index: int) -> str:

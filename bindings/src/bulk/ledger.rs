@@ -1,6 +1,8 @@
-//! Notes entries in the ledger of a job between two runs, and looks entries up.
+//! What people do with a ledger between two jobs: look rows up, settle them, count them.
 
-use dealkit::{AgentId, ledger};
+use std::path::Path;
+
+use dealkit::{AgentId, LedgerError, ledger::Ledger};
 use pyo3::{prelude::*, types::PyList};
 
 use crate::python::{
@@ -8,11 +10,28 @@ use crate::python::{
     gil,
 };
 
-/// Notes what became of rows: `found` has a pair for each, its key and its agent's identifier or None.
+/// Does something with a ledger, which may wait for the disk.
+fn with_ledger<T: Send>(
+    py: Python<'_>,
+    path: &str,
+    work: impl FnOnce(Ledger) -> Result<T, LedgerError> + Send,
+) -> Outcome<T> {
+    gil::release(py, || work(Ledger::sqlite(path))).map_err(Failure::Note)
+}
+
+fn texts(list: &Bound<'_, PyList>) -> Outcome<Vec<String>> {
+    list.iter()
+        .map(|text| Ok(text.extract::<String>()?))
+        .collect()
+}
+
+/// Records what became of rows: `found` has a pair for each, its key and its agent's identifier or None. Returns how many
+/// rows that changes; a dry run changes none.
 #[pyfunction]
 pub(crate) fn settle_ledger<'py>(
     path: String,
     found: &Bound<'py, PyList>,
+    dry_run: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = found.py();
     let pairs = found.iter().map(|pair| {
@@ -20,16 +39,32 @@ pub(crate) fn settle_ledger<'py>(
         Ok((key, agent_id.map(AgentId::from)))
     });
     let pairs: Outcome<Vec<_>> = pairs.collect();
-    // A long ledger takes time to read.
     let settled = pairs.and_then(|pairs| {
-        let settled = gil::release(py, || ledger::settle(path, pairs));
-        settled.map_err(Failure::Note)
+        with_ledger(py, &path, |ledger| {
+            if dry_run {
+                ledger.check_settle(pairs)
+            } else {
+                ledger.settle(pairs)
+            }
+        })
     });
     entry(py, || settled)
 }
 
-/// Looks up rows in a ledger by their keys, which may have a name: for each row that the next run does not send
-/// again, its outcome, its agent's identifier and its status; for the others, None.
+/// Undoes what was settled of the rows with these keys, and returns their number.
+#[pyfunction]
+pub(crate) fn unsettle_ledger<'py>(
+    path: String,
+    rows: &Bound<'py, PyList>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = rows.py();
+    let undone =
+        texts(rows).and_then(|keys| with_ledger(py, &path, |ledger| ledger.unsettle(keys)));
+    entry(py, || undone)
+}
+
+/// Looks up rows in a ledger by their keys, which may have a name: for each row that the next run does not send again,
+/// its outcome, its agent's identifier, its status, and whether a job is sending it; for the others, None.
 #[pyfunction]
 pub(crate) fn look_up_in_ledger<'py>(
     path: String,
@@ -37,29 +72,59 @@ pub(crate) fn look_up_in_ledger<'py>(
     rows: &Bound<'py, PyList>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = rows.py();
-    let rows = rows.iter().map(|row| Ok(row.extract::<String>()?));
-    let rows: Outcome<Vec<_>> = rows.collect();
-    let found = rows.and_then(|rows| {
-        let found = gil::release(py, || ledger::look_up(path, keys.as_deref(), rows));
-        found.map_err(Failure::Note)
-    });
+    let found = texts(rows)
+        .and_then(|rows| with_ledger(py, &path, |ledger| ledger.look_up(keys.as_deref(), rows)));
     entry(py, || {
         let told = found?.into_iter().map(|recorded| {
             let recorded = recorded?;
             let agent_id = recorded.agent_id.map(String::from);
-            Some((recorded.outcome.as_str(), agent_id, recorded.status))
+            let outcome = recorded.outcome.as_str();
+            Some((outcome, agent_id, recorded.status, recorded.in_flight))
         });
         Ok(told.collect::<Vec<_>>())
     })
 }
 
-/// Notes that the service has another base URL from now on.
+/// Counts what a ledger has: its service, the name of its keys, the numbers of rows (succeeded, rejected, settled with an
+/// agent, settled without, in flight), and each row in doubt (when it was sent, in milliseconds since 1970, status, id of the
+/// request).
+#[pyfunction]
+pub(crate) fn show_ledger(py: Python<'_>, path: String) -> PyResult<Bound<'_, PyAny>> {
+    let summary = with_ledger(py, &path, |ledger| ledger.summary());
+    entry(py, || {
+        let summary = summary?;
+        let numbers = [
+            summary.succeeded,
+            summary.rejected,
+            summary.settled_with_agent,
+            summary.settled_without_agent,
+            summary.in_flight,
+        ];
+        let in_doubt = summary.in_doubt.into_iter();
+        let in_doubt =
+            in_doubt.map(|row| (row.sent_at.timestamp_millis(), row.status, row.request_id));
+        let in_doubt: Vec<_> = in_doubt.collect();
+        Ok((summary.service, summary.keys, numbers.to_vec(), in_doubt))
+    })
+}
+
+/// The paths of the ledgers in a folder.
+#[pyfunction]
+pub(crate) fn ledgers_in_folder(py: Python<'_>, folder: String) -> PyResult<Bound<'_, PyAny>> {
+    let found = with_ledger(py, &folder, |folder| Ledger::in_folder(folder.path()));
+    entry(py, || {
+        let path = |ledger: &Ledger| Path::to_string_lossy(ledger.path()).into_owned();
+        Ok(found?.iter().map(path).collect::<Vec<_>>())
+    })
+}
+
+/// Records that the service has another base URL from now on.
 #[pyfunction]
 pub(crate) fn move_ledger(
     py: Python<'_>,
     path: String,
     base_url: String,
 ) -> PyResult<Bound<'_, PyAny>> {
-    let moved = gil::release(py, || ledger::move_to(path, &base_url));
-    entry(py, || moved.map_err(Failure::Note))
+    let moved = with_ledger(py, &path, |ledger| ledger.move_to(&base_url));
+    entry(py, || moved)
 }

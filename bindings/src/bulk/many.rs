@@ -18,7 +18,7 @@ use std::{
 use bytes::Bytes;
 use dealkit::{
     Bulk, CreateRow, Creation, Error, InFlight, LedgerError, RawResponse, Retrieved, Stop,
-    ValidationError, Violation, ViolationCode, Work,
+    ValidationError, Violation, ViolationCode, Work, ledger::Ledger,
 };
 use pyo3::{prelude::*, types::PyList};
 use tokio::{
@@ -191,10 +191,11 @@ impl Many {
     ) -> Outcome<Self> {
         let mut many = client.agents().create_many(iter::empty::<CreateRow>());
         if let Some((path, keys, resends_unknown)) = ledger {
-            many = many.ledger(path, keys.as_deref())?;
+            many = many.ledger(&Ledger::sqlite(path), keys.as_deref());
             if *resends_unknown {
                 many = many.resend_unknown();
             }
+            many = many.open_ledger()?;
         }
         let calls = none_in_flight(many.raw_responses(), ordered, options);
         Self::start(calls, Inputs::Rows, ReadAs::Agent, raw)

@@ -207,6 +207,9 @@ fn tell_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {
     if let Some(ledger) = error.ledger_error() {
         tell_ledger(attributes, ledger)?;
     }
+    if error.is_in_flight() {
+        attributes.set_item(intern!(py, "in_flight"), true)?;
+    }
     if let Some(index) = error.first_index() {
         attributes.set_item(intern!(py, "first_index"), index)?;
     }
@@ -215,7 +218,6 @@ fn tell_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {
 
 fn tell_ledger(attributes: &Bound<'_, PyDict>, error: &LedgerError) -> PyResult<()> {
     attributes.set_item("reason", error.kind().as_str())?;
-    attributes.set_item("line", error.line())?;
     attributes.set_item("index", error.index())
 }
 

@@ -3,9 +3,11 @@
 use std::{
     fmt,
     future::Future,
-    path::Path,
     pin::Pin,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, ready},
 };
 
@@ -20,7 +22,7 @@ use tokio::runtime::Handle;
 use crate::{
     bulk::{
         many::{Bulk, BulkStream, Stop, Work, sealed},
-        recorder::{Decision, Recorder, Settled, id_in},
+        recorder::{Recorder, id_in},
         row::{CreateRow, Creation},
     },
     calls::{
@@ -30,8 +32,8 @@ use crate::{
         response::RawResponse,
     },
     contract::wire,
-    error::call::{Error, Operation},
-    http::{base_url, call_progress::CallProgress},
+    error::call::{Error, ErrorKind, Operation},
+    http::call_progress::CallProgress,
     ledger::LedgerError,
     model::Agent,
     value::AgentId,
@@ -124,7 +126,8 @@ pub struct Creates<T = Agent> {
     call: fn(&Agents, Bytes) -> Call<T>,
     /// The agent's identifier, which the ledger records.
     agent_id: fn(&T) -> Option<String>,
-    /// The base URL that the ledger is bound to.
+    /// The base URL that a ledger is bound to.
+    #[cfg(feature = "ledger")]
     service: String,
     refusal: Arc<Refusal>,
     recorder: Option<Recorder>,
@@ -141,7 +144,8 @@ impl<M: Clone> Agents<M> {
             agents: self.awaited(),
             call: |agents, body| agents.create_written(body),
             agent_id: |agent| Some(agent.id.to_string()),
-            service: base_url::normal(&self.service.base_url),
+            #[cfg(feature = "ledger")]
+            service: crate::http::base_url::normal(&self.service.base_url),
             refusal: Arc::default(),
             recorder: None,
         };
@@ -157,6 +161,7 @@ impl<I, M> CreateMany<I, Agent, M> {
             agents: work.agents,
             call: |agents, body| agents.create_written(body).raw_response(),
             agent_id: |response| id_in(response.body()),
+            #[cfg(feature = "ledger")]
             service: work.service,
             refusal: work.refusal,
             recorder: work.recorder,
@@ -164,19 +169,21 @@ impl<I, M> CreateMany<I, Agent, M> {
     }
 }
 
+#[cfg(feature = "ledger")]
 impl<I, T, M> CreateMany<I, T, M> {
-    /// Keeps a ledger of the job in this file, so that the job survives a crash of the process or the machine: run
-    /// again over the same rows, it creates only those that are new or were not sent. Each row needs a key of its own,
-    /// the same in every run, and is therefore a pair `(key, row)`. `keys` names the kind of key, such as `"email"`. A
-    /// job with another name for its keys is refused, because the ledger would recognise none of its rows and everybody
-    /// would be created again. With `None`, nothing is compared.
+    /// Keeps a ledger of the job, so that it survives a crash of the process or the machine: run again over the same
+    /// rows, it creates only those that are new or were not sent. Each row needs a key of its own, the same in every run,
+    /// and is therefore a pair `(key, row)`. `keys` names the kind of key, such as `"email"`. A job with another name for
+    /// its keys is refused, because the ledger would recognise none of its rows and everybody would be created again. With
+    /// `None`, nothing is compared.
     ///
     /// | the ledger's record of a row | the next run |
     /// |---|---|
-    /// | none, or that it was not sent | sends it |
+    /// | none, or that there is no agent | sends it |
     /// | created | reports this, with the [agent's identifier](Creation::agent_id) |
-    /// | rejected | reports this, with the status. A row that was rejected for a reason other than its content (a 401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect) is sent again. So is a rejected row that you have corrected, once you have [settled](crate::ledger::settle) that it has no agent |
-    /// | unknown: an intent without an outcome, or an outcome that is unknown | reports this, and sends nothing: find out whether there is an agent and [settle](crate::ledger::settle) it, or use [`resend_unknown`](Self::resend_unknown) |
+    /// | rejected | reports this, with the status. A row that was rejected for a reason other than its content (a 401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect) is sent again. So is a rejected row that you have corrected, once you have [settled](crate::ledger::Ledger::settle) that it has no agent |
+    /// | unknown: it was about to be sent, and nothing else was recorded, or an outcome that is unknown | reports this, and sends nothing: find out whether there is an agent and [settle](crate::ledger::Ledger::settle) it, or use [`resend_unknown`](Self::resend_unknown) |
+    /// | another job is sending it now | reports this ([`Error::is_in_flight`]), and sends nothing |
     ///
     /// A result from the ledger is [`recorded`](Creation::recorded), and is an error of kind
     /// [`Recorded`](crate::ErrorKind::Recorded) whose outcome says which of these cases it is. A row that breaks the
@@ -185,11 +192,12 @@ impl<I, T, M> CreateMany<I, T, M> {
     ///
     /// ```no_run
     /// # struct Record { id: String, request: Result<dealkit::CreateAgent, dealkit::ValidationError> }
-    /// # async fn example(client: dealkit::Client, records: Vec<Record>) -> Result<(), dealkit::Error> {
-    /// use dealkit::Outcome;
+    /// # async fn example(client: dealkit::Client, records: Vec<Record>) {
+    /// use dealkit::{Outcome, ledger::Ledger};
     ///
+    /// let ledger = Ledger::sqlite("agents.ledger");
     /// let rows = records.into_iter().map(|record| (record.id, record.request));
-    /// let mut creations = client.agents().create_many(rows).ledger("agents.ndjson", "id")?.stream();
+    /// let mut creations = client.agents().create_many(rows).ledger(&ledger, "id").stream();
     /// while let Some(creation) = creations.next().await {
     ///     match (creation.outcome(), &creation.result) {
     ///         (Outcome::Succeeded, _) => println!("row {}: {:?}", creation.index, creation.agent_id()),
@@ -197,42 +205,53 @@ impl<I, T, M> CreateMany<I, T, M> {
     ///         (_, Ok(_)) => {}
     ///     }
     /// }
-    /// # Ok(()) }
+    /// # }
     /// ```
     ///
     /// # What is on disk
     ///
-    /// Before the first byte of a request leaves, the record that its row is about to be sent (its intent) has reached
-    /// the disk; requests that wait for this share one `fsync`. The outcome is written when the response has come,
-    /// before it is handed over, and reaches the disk with the next intent, or when the stream is dropped. So a crash
-    /// of the process loses nothing. A crash of the machine can lose the outcomes of the moments before it, and those
-    /// rows are then `unknown`; it never loses the fact that a row was sent.
+    /// Before the first byte of a request leaves, the row's claim has reached the disk; and before a result is handed over,
+    /// so has its outcome. Rows that wait for this share one transaction. So a crash loses nothing: the rows that were in
+    /// flight are unknown, and no others.
     ///
-    /// Once the ledger can no longer be written (because the disk is full, for example), no more rows are sent:
-    /// each is an error of kind [`Ledger`](crate::ErrorKind::Ledger). Rows in flight still come back, and say so
-    /// if they [could not be recorded](Creation::ledger_error).
+    /// Once the ledger can no longer be written (because the disk is full, or the file was moved), no more rows are taken
+    /// from the iterator: those that were are errors of kind [`Ledger`](crate::ErrorKind::Ledger). Rows in flight still
+    /// come back, and say so if they [could not be recorded](Creation::ledger_error).
     ///
     /// # What is in the file
     ///
-    /// One line of JSON for each intent and each outcome, with the time, the agent's identifier, the status and the
-    /// request's id. Keys appear only as hashes (HMAC-SHA-256 with a salt unique to the file), so nobody reads an
-    /// e-mail address from it by chance. But whoever has the file can find out whether a key that they guess is in
-    /// it, because it contains the salt, too. So on Unix a new ledger is readable by its owner only; protect it as
-    /// you protect the rows. The format is specified in `sdk/contract/ledger.md` in the repository.
+    /// For each row its state, the agent's identifier, the status, the request's id, and times. Keys appear only as hashes
+    /// (HMAC-SHA-256 with a salt unique to the file), so nobody reads an e-mail address from it by chance. But whoever has
+    /// the file can find out whether a key that they guess is in it, because it contains the salt, too. So on Unix a new
+    /// ledger is readable by its owner only; protect it as you protect the rows. The schema is specified in
+    /// `sdk/contract/ledger.md` in the repository.
     ///
-    /// The file is read and locked by this method, on the calling thread. Memory use is about 150 bytes per key.
+    /// A thread of the job's own has the file open, and looks each row up in it. In memory there are 24 bytes for each row
+    /// of the job, by which rows with the same key are found.
     ///
     /// # Errors
-    /// If the file cannot be opened or written; if another job has it open, in this process or another; if it is the
-    /// ledger of another service (a ledger whose service has a new name can be [moved](crate::ledger::move_to)); if its
-    /// keys have another name; or if it is not a ledger at all.
+    /// The ledger is opened when the first row needs it, and what is wrong with it is that row's error. With
+    /// [`open_ledger`](Self::open_ledger) it is known before that.
     pub fn ledger<'a>(
         mut self,
-        path: impl AsRef<Path>,
+        ledger: &crate::ledger::Ledger,
         keys: impl Into<Option<&'a str>>,
-    ) -> Result<Self, LedgerError> {
-        let recorder = Recorder::open(path.as_ref(), &self.work.service, keys.into())?;
-        self.work.recorder = Some(recorder);
+    ) -> Self {
+        self.work.recorder = Some(Recorder::new(ledger, &self.work.service, keys.into()));
+        self
+    }
+
+    /// Opens the [ledger](Self::ledger) now, on the calling thread, and creates it if it does not exist. This takes some
+    /// milliseconds, however large it is, unless another program keeps it locked.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or written; if it is the ledger of another service (a ledger whose service has a new
+    /// name can be [moved](crate::ledger::Ledger::move_to)); if its keys have another name; or if it is not a ledger at
+    /// all.
+    pub fn open_ledger(mut self) -> Result<Self, LedgerError> {
+        if let Some(recorder) = &mut self.work.recorder {
+            recorder.open()?;
+        }
         Ok(self)
     }
 
@@ -266,76 +285,70 @@ impl<T: Send + 'static> Work for Creates<T> {
         row: CreateRow,
         options: &CallOptions,
         stop: &Stop,
-        send: impl FnOnce(Call<T>) -> F,
+        send: impl FnOnce(Call<T>) -> F + Send + 'static,
     ) -> Creating<T>
     where
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
         let CreateRow { body, key } = row;
-        let mut row = Row {
-            index,
-            ..Row::default()
+        let course = Arc::<Course>::default();
+        let recording = match &mut self.recorder {
+            Some(recorder) => recorder.begin(key.as_deref(), index).map(Some),
+            None => Ok(None),
         };
-        let decision = match &mut self.recorder {
-            Some(recorder) => recorder.decide(key.as_deref(), index),
-            None => Decision::Send(None),
+        let call = body.map(|body| (self.call)(&self.agents, body).options(options.clone()));
+        let progress = call
+            .as_ref()
+            .map_or_else(|_| Arc::default(), Call::progress);
+        let (refusal, stop) = (Arc::clone(&self.refusal), stop.clone());
+        // A row's own error takes precedence.
+        let refuse = {
+            let (refusal, stop) = (Arc::clone(&refusal), stop.clone());
+            move || refusal.error().inspect(|_| stop.set())
         };
-        row.key = key;
-        let to_send = match decision {
-            Decision::Send(recording) => {
-                row.is_in_doubt = recording
-                    .as_ref()
-                    .is_some_and(|recording| recording.is_in_doubt);
-                body.map(|body| (body, recording))
+        let call: BoxFuture<'static, _> = match recording {
+            Ok(Some(recording)) => {
+                course.waits_for_ledger(true);
+                let course = Arc::clone(&course);
+                recording
+                    .run(call, refuse, send, self.agent_id, course)
+                    .boxed()
             }
-            Decision::Recorded(error, id) => {
-                row.is_recorded = true;
-                row.recorded_id = id;
-                Err(error)
-            }
-            Decision::Refused(error) => Err(error),
-        };
-        // What the ledger knows of the row is not forgotten, and its own error takes precedence.
-        let to_send = to_send.and_then(|to_send| match self.refusal.error() {
-            Some(error) => {
-                stop.set();
-                Err(error)
-            }
-            None => Ok(to_send),
-        });
-        let (progress, call): (_, BoxFuture<'static, _>) = match to_send {
-            Ok((body, recording)) => {
-                let call = (self.call)(&self.agents, body).options(options.clone());
-                let progress = call.progress();
-                let call = match recording {
-                    Some(recording) => {
-                        let sent = send(call.before_sending(recording.intend()));
-                        recording
-                            .call(Arc::clone(&progress), self.agent_id, sent)
-                            .boxed()
-                    }
-                    None => send(call).map(|result| (result, None)).boxed(),
-                };
-                (progress, call)
-            }
-            Err(error) => {
-                let error = error.after_doubt(row.is_in_doubt);
-                let error = error.with_operation(&operation());
-                row.is_settled = true;
-                (Arc::default(), done((Err(error), None)).boxed())
-            }
+            Ok(None) => match call.and_then(|call| refuse().map_or(Ok(call), Err)) {
+                Ok(call) => send(call).map(Settled::from).boxed(),
+                Err(error) => settled(&course, error),
+            },
+            Err(error) => settled(&course, error),
         };
         Creating {
-            row,
+            index,
+            key,
+            course,
             progress,
             call,
-            refusal: Arc::clone(&self.refusal),
+            settled: None,
+            refusal,
+            stop,
+        }
+    }
+
+    fn give_up<'a>(&mut self, running: impl Iterator<Item = &'a mut Creating<T>>) {
+        running.for_each(Creating::give_up);
+        // What has become of them is handed over once it is on disk.
+        if let Some(recorder) = &self.recorder {
+            recorder.finish();
         }
     }
 
     fn given_up(creating: Creating<T>) -> Option<Creation<T>> {
         Some(creating.cancelled())
     }
+}
+
+/// A row that is not sent.
+fn settled<T: Send + 'static>(course: &Course, error: Error) -> BoxFuture<'static, Settled<T>> {
+    course.waits_for_ledger(true);
+    done(Settled::not_sent(error)).boxed()
 }
 
 /// Whether the service has refused the key, after which no row is sent.
@@ -362,52 +375,98 @@ impl Refusal {
 
 /// A row in flight, which tracks how far it has come.
 pub struct Creating<T> {
-    row: Row,
-    progress: Arc<CallProgress>,
-    call: BoxFuture<'static, Settled<T>>,
-    refusal: Arc<Refusal>,
-}
-
-/// What is known of a row before it is sent.
-#[derive(Default)]
-struct Row {
     index: usize,
     key: Option<String>,
-    /// Whether its outcome is already known.
-    is_settled: bool,
-    is_recorded: bool,
-    recorded_id: Option<AgentId>,
-    /// Whether an earlier run may have created the agent.
-    is_in_doubt: bool,
+    course: Arc<Course>,
+    progress: Arc<CallProgress>,
+    call: BoxFuture<'static, Settled<T>>,
+    /// The result, if it came while the row was being given up.
+    settled: Option<Settled<T>>,
+    refusal: Arc<Refusal>,
+    stop: Stop,
 }
 
-impl Row {
-    fn settled<T>(&mut self, (result, ledger_error): Settled<T>) -> Creation<T> {
-        Creation {
-            index: self.index,
+/// How far a row has come, apart from the call itself.
+#[derive(Debug, Default)]
+pub(crate) struct Course {
+    waits_for_ledger: AtomicBool,
+    is_given_up: AtomicBool,
+    /// Whether an earlier run may have created the agent.
+    pub(crate) is_in_doubt: AtomicBool,
+}
+
+impl Course {
+    /// Notes that nothing is sent before the ledger has answered, or that it has.
+    pub(crate) fn waits_for_ledger(&self, waits: bool) {
+        self.waits_for_ledger.store(waits, Ordering::Relaxed);
+    }
+
+    /// Whether the row must no longer be sent.
+    #[cfg(feature = "ledger")]
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Relaxed)
+    }
+}
+
+/// What became of a row.
+pub(crate) struct Settled<T> {
+    pub(crate) result: Result<T, Error>,
+    /// Why the ledger lacks it.
+    pub(crate) ledger_error: Option<LedgerError>,
+    /// Whether this is what the ledger has, and the identifier of the agent that it has.
+    pub(crate) is_recorded: bool,
+    pub(crate) recorded_id: Option<AgentId>,
+}
+
+impl<T> From<Result<T, Error>> for Settled<T> {
+    fn from(result: Result<T, Error>) -> Self {
+        Self {
             result,
-            key: self.key.take(),
-            recorded: self.is_recorded,
-            ledger_error,
-            recorded_id: self.recorded_id.take(),
+            ledger_error: None,
+            is_recorded: false,
+            recorded_id: None,
         }
     }
 }
 
+impl<T> Settled<T> {
+    pub(crate) fn not_sent(error: Error) -> Self {
+        Err(error.with_operation(&operation())).into()
+    }
+}
+
 impl<T> Creating<T> {
-    /// What is known of the row, now that it is given up.
-    fn cancelled(mut self) -> Creation<T> {
+    /// Makes sure that the row is not sent, if it has not been, and looks whether its result has come.
+    fn give_up(&mut self) {
+        self.course.is_given_up.store(true, Ordering::Relaxed);
         // The response may have come since the future was last polled. Polling one that has not been sent yet could
         // send it, and without a runtime none can be polled.
-        let may_have_ended = self.row.is_settled
+        let sends_nothing = self.course.waits_for_ledger.load(Ordering::Relaxed)
             || (self.progress.is_response_due() && Handle::try_current().is_ok());
-        let ended = may_have_ended.then(|| (&mut self.call).now_or_never());
-        let settled = ended.flatten().unwrap_or_else(|| {
+        if sends_nothing && self.settled.is_none() {
+            self.settled = (&mut self.call).now_or_never();
+        }
+    }
+
+    /// What is known of the row, now that it is given up.
+    fn cancelled(mut self) -> Creation<T> {
+        self.give_up();
+        let settled = self.settled.take().unwrap_or_else(|| {
             let error = Error::cancelled(self.progress.outcome(), self.progress.attempts());
-            let error = error.after_doubt(self.row.is_in_doubt);
-            (Err(error.with_operation(&operation())), None)
+            Settled::not_sent(error.after_doubt(self.course.is_in_doubt.load(Ordering::Relaxed)))
         });
-        self.row.settled(settled)
+        self.creation(settled)
+    }
+
+    fn creation(&mut self, settled: Settled<T>) -> Creation<T> {
+        Creation {
+            index: self.index,
+            result: settled.result,
+            key: self.key.take(),
+            recorded: settled.is_recorded,
+            ledger_error: settled.ledger_error,
+            recorded_id: settled.recorded_id,
+        }
     }
 }
 
@@ -422,10 +481,19 @@ impl<T> Future for Creating<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Creation<T>> {
         let settled = ready!(self.call.as_mut().poll(context));
-        self.refusal.learn(self.row.index, &settled.0);
-        Poll::Ready(self.row.settled(settled))
+        self.refusal.learn(self.index, &settled.result);
+        // What the ledger could not have of this row, it could not have of the next.
+        if let Err(error) = &settled.result
+            && error.kind() == ErrorKind::Ledger
+        {
+            self.stop.set();
+        }
+        Poll::Ready(self.creation(settled))
     }
 }
+
+/// `Creating` holds nothing that is pinned in place.
+impl<T> Unpin for Creating<T> {}
 
 /// The operation of every row.
 fn operation() -> Operation {

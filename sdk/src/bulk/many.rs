@@ -47,10 +47,14 @@ pub trait Work: sealed::Sealed + Unpin + Send + 'static {
         input: Self::Input,
         options: &CallOptions,
         stop: &Stop,
-        send: impl FnOnce(Call<Self::Value>) -> F,
+        send: impl FnOnce(Call<Self::Value>) -> F + Send + 'static,
     ) -> Self::Running
     where
         F: Future<Output = Result<Self::Value, Error>> + Send + 'static;
+
+    /// Gives up calls, before the work is asked what is known of each.
+    #[doc(hidden)]
+    fn give_up<'a>(&mut self, _running: impl Iterator<Item = &'a mut Self::Running>) {}
 
     /// What is known of a call that is given up, if anything.
     #[doc(hidden)]
@@ -315,7 +319,7 @@ impl<W: Work> InFlight<W> {
     pub fn push_with<F>(
         &mut self,
         input: impl Into<W::Input>,
-        send: impl FnOnce(Call<W::Value>) -> F,
+        send: impl FnOnce(Call<W::Value>) -> F + Send + 'static,
     ) where
         F: Future<Output = Result<W::Value, Error>> + Send + 'static,
     {
@@ -341,8 +345,13 @@ impl<W: Work> InFlight<W> {
     ///
     /// On a Tokio runtime, this includes responses that have come since the stream was last read.
     pub fn cancel(&mut self) -> Vec<W::Item> {
-        let left = self.window.empty().into_iter();
-        let items = left.filter_map(|call| match call {
+        let mut left = self.window.empty();
+        let running = left.iter_mut().filter_map(|call| match call {
+            Left::Result(_) => None,
+            Left::InFlight(running) => Some(running),
+        });
+        self.work.give_up(running);
+        let items = left.into_iter().filter_map(|call| match call {
             Left::Result(item) => Some(item),
             Left::InFlight(running) => W::given_up(running),
         });

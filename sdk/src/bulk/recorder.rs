@@ -1,188 +1,264 @@
 //! What a job with a ledger does with a row: whether it is sent, and what is recorded of it.
 
 use std::{
-    path::Path,
+    collections::HashMap,
+    fmt,
+    hash::{BuildHasher as _, RandomState},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
 };
 
+use futures_util::{FutureExt as _, future::BoxFuture};
 use serde::Deserialize;
 
+use super::create::{Course, Settled};
 use crate::{
-    calls::service::BeforeSending,
+    calls::{call::Call, service::BeforeSending},
     error::{
         call::{Error, ErrorKind},
         outcome::Outcome,
     },
     http::call_progress::CallProgress,
-    ledger::{Claim, KeyHash, Ledger, LedgerError, LedgerWriter, Recorded, State},
-    value::AgentId,
+    ledger::{Found, Handle, KeyHash, Ledger, LedgerError, Note, Recorded, Writer},
 };
 
-/// The ledger of a job, and how to act on its contents.
-#[derive(Debug)]
+/// The ledger of a job.
 pub(crate) struct Recorder {
     ledger: Ledger,
+    /// The base URL, and the name of the keys.
+    service: String,
+    keys: Option<String>,
+    /// `None` until the ledger is needed.
+    writer: Option<Writer>,
     resends_unknown: bool,
-}
-
-/// What to do with a row.
-pub(crate) enum Decision {
-    /// Send it and, if there is a ledger, record its outcome.
-    Send(Option<Recording>),
-    /// An earlier run has its outcome, and nothing is sent.
-    Recorded(Error, Option<AgentId>),
-    /// It cannot be sent.
-    Refused(Error),
+    /// The index of the first row with each key. A hash of 64 bits stands for the key: two keys that share one, which
+    /// among a million happens once in forty million jobs, cost a refusal.
+    seen: HashMap<u64, usize>,
+    hashes: RandomState,
 }
 
 impl Recorder {
-    pub(crate) fn open(
-        path: &Path,
-        service: &str,
-        keys: Option<&str>,
-    ) -> Result<Self, LedgerError> {
-        Ok(Self {
-            ledger: Ledger::open(path, service, keys)?,
+    pub(crate) fn new(ledger: &Ledger, service: &str, keys: Option<&str>) -> Self {
+        Self {
+            ledger: ledger.clone(),
+            service: service.to_owned(),
+            keys: keys.map(str::to_owned),
+            writer: None,
             resends_unknown: false,
-        })
+            seen: HashMap::new(),
+            hashes: RandomState::new(),
+        }
     }
 
     pub(crate) fn resend_unknown(&mut self) {
         self.resends_unknown = true;
     }
 
-    /// Decides on the row with this key and index.
-    pub(crate) fn decide(&mut self, key: Option<&str>, index: usize) -> Decision {
+    /// Opens the ledger, and waits for that.
+    pub(crate) fn open(&mut self) -> Result<(), LedgerError> {
+        self.writer()?.opened()
+    }
+
+    fn writer(&mut self) -> Result<&Writer, LedgerError> {
+        let writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => self.ledger.start(self.service.clone(), self.keys.clone())?,
+        };
+        Ok(self.writer.insert(writer))
+    }
+
+    /// Looks up a row with this key and index, unless it cannot be sent anyway.
+    pub(crate) fn begin(&mut self, key: Option<&str>, index: usize) -> Result<Recording, Error> {
         let Some(key) = key.filter(|key| !key.is_empty()) else {
-            return Decision::Refused(Error::config(
+            return Err(Error::config(
                 "not sent: the row has no key, or an empty one; with a ledger, each row needs a key of its own",
             ));
         };
-        let (hash, is_in_doubt) = match self.ledger.claim(key, index) {
-            Claim::Duplicate(first) => {
-                return Decision::Refused(Error::duplicate_key(first));
-            }
-            Claim::New(hash) => (hash, false),
-            Claim::Known(hash, state) => match state.recorded() {
-                None => (hash, false),
-                Some(recorded) if self.resends_unknown && recorded.outcome == Outcome::Unknown => {
-                    (hash, true)
-                }
-                Some(recorded) => {
-                    let Recorded {
-                        outcome,
-                        agent_id,
-                        status,
-                        request_id,
-                    } = recorded;
-                    return Decision::Recorded(
-                        Error::recorded(outcome, status, request_id),
-                        agent_id,
-                    );
-                }
-            },
-        };
-        Decision::Send(Some(Recording {
-            writer: self.ledger.writer(),
-            key: hash,
-            is_in_doubt,
-            is_intended: Arc::default(),
-        }))
-    }
-}
-
-/// Records the outcome of one row.
-pub(crate) struct Recording {
-    writer: LedgerWriter,
-    key: KeyHash,
-    /// Whether an earlier run may have created the agent.
-    pub(crate) is_in_doubt: bool,
-    /// Whether its intent was recorded, or is about to be: before that there is nothing to record about the row.
-    is_intended: Arc<AtomicBool>,
-}
-
-/// The result of a row and, if it could not be written to the ledger, the reason.
-pub(crate) type Settled<T> = (Result<T, Error>, Option<LedgerError>);
-
-impl Recording {
-    /// Writes the row's intent, and waits until it is on disk.
-    pub(crate) fn intend(&self) -> BeforeSending {
-        let (writer, key) = (self.writer.clone(), self.key);
-        let is_intended = Arc::clone(&self.is_intended);
-        Arc::new(move || {
-            let (writer, is_intended) = (writer.clone(), Arc::clone(&is_intended));
-            Box::pin(async move {
-                is_intended.store(true, Ordering::Relaxed);
-                Ok(writer.intend(key).await?)
-            })
+        let first = *self.seen.entry(self.hashes.hash_one(key)).or_insert(index);
+        if first != index {
+            return Err(Error::duplicate_key(first));
+        }
+        let resends_unknown = self.resends_unknown;
+        let handle = self.writer()?.handle().clone();
+        Ok(Recording {
+            found: handle.look_up(key.to_owned()).boxed(),
+            handle,
+            resends_unknown,
         })
     }
 
-    /// Makes the call, after [`intend`](Self::intend) has completed and before the first byte leaves, and records its
-    /// outcome. If this future is dropped before it completes, the outcome so far is recorded.
-    pub(crate) async fn call<T>(
+    /// Waits until everything noted so far is on disk.
+    pub(crate) fn finish(&self) {
+        if let Some(writer) = &self.writer {
+            writer.finish();
+        }
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").finish_non_exhaustive()
+    }
+}
+
+/// A row that is being looked up.
+pub(crate) struct Recording {
+    handle: Handle,
+    found: BoxFuture<'static, Result<Found, LedgerError>>,
+    resends_unknown: bool,
+}
+
+impl Recording {
+    /// Makes the call if the row may be sent, and records its outcome before it is handed over. If this future is
+    /// dropped before it completes, the outcome so far is recorded.
+    pub(crate) async fn run<T, F>(
         self,
-        progress: Arc<CallProgress>,
+        call: Result<Call<T>, Error>,
+        refuse: impl FnOnce() -> Option<Error> + Send,
+        send: impl FnOnce(Call<T>) -> F + Send,
         agent_id: fn(&T) -> Option<String>,
-        sent: impl Future<Output = Result<T, Error>>,
-    ) -> Settled<T> {
+        course: Arc<Course>,
+    ) -> Settled<T>
+    where
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        let found = match self.found.await {
+            Ok(found) => found,
+            Err(error) => return Settled::not_sent(error.into()),
+        };
+        let is_in_doubt = match found.recorded {
+            Some(recorded) if self.resends_unknown && recorded.is_in_doubt() => true,
+            Some(recorded) => return recorded.into(),
+            None => false,
+        };
+        course.is_in_doubt.store(is_in_doubt, Ordering::Relaxed);
+        // What the ledger knows of the row is not forgotten, and its own error takes precedence.
+        let call = call.and_then(|call| match refuse() {
+            Some(error) => Err(error),
+            None if course.is_given_up() => Err(Error::cancelled(Outcome::NotSent, 0)),
+            None => Ok(call),
+        });
+        let call = match call {
+            Ok(call) => call,
+            Err(error) => return Settled::not_sent(error.after_doubt(is_in_doubt)),
+        };
+        course.waits_for_ledger(false);
+        let progress = call.progress();
+        let claim = Claim {
+            handle: self.handle,
+            key: found.key,
+            resends_unknown: self.resends_unknown,
+            is_asked_for: AtomicBool::new(false),
+            refused: OnceLock::new(),
+        };
+        let claim = Arc::new(claim);
         let mut given_up = GivenUp {
-            recording: &self,
+            claim: &claim,
             progress: &progress,
             is_over: false,
         };
-        let result = sent.await;
-        let recorded = match &result {
-            // The next run sends this row, as it sends one that is given up.
-            Err(error) if error.kind() == ErrorKind::Ledger => Ok(()),
-            result => {
-                given_up.is_over = true;
-                self.record(&state(result, agent_id))
-            }
-        };
-        let result = result.map_err(|error| error.after_doubt(self.is_in_doubt));
-        (result, recorded.err())
-    }
-
-    fn record(&self, state: &State) -> Result<(), LedgerError> {
-        if !self.is_intended.load(Ordering::Relaxed) {
-            return Ok(());
+        let result = send(call.before_sending(claim.before_sending())).await;
+        if let Some(recorded) = claim.refused.get() {
+            given_up.is_over = true;
+            return recorded.clone().into();
         }
-        self.writer.record(self.key, state)
+        let noted = match &result {
+            // It was not claimed, or nobody knows whether it was: that is noted as for a row that is given up.
+            Err(error) if error.kind() == ErrorKind::Ledger => None,
+            _ if !claim.is_asked_for.load(Ordering::Relaxed) => None,
+            result => Some(claim.handle.note(claim.key, note(result, agent_id))),
+        };
+        let mut ledger_error = None;
+        if let Some(noted) = noted {
+            given_up.is_over = true;
+            course.waits_for_ledger(true);
+            ledger_error = noted.await.err();
+        }
+        Settled {
+            result: result.map_err(|error| error.after_doubt(is_in_doubt)),
+            ledger_error,
+            is_recorded: false,
+            recorded_id: None,
+        }
+    }
+}
+
+/// The claim of a row that is sent.
+struct Claim {
+    handle: Handle,
+    key: KeyHash,
+    resends_unknown: bool,
+    /// Whether the claim may be in the ledger: before that there is nothing to note about the row.
+    is_asked_for: AtomicBool,
+    /// What another job has recorded of the row, if it was faster.
+    refused: OnceLock<Recorded>,
+}
+
+impl Claim {
+    /// Claims the row once it is its turn, and waits until that is on disk.
+    fn before_sending(self: &Arc<Self>) -> BeforeSending {
+        let this = Arc::clone(self);
+        Arc::new(move || {
+            let this = Arc::clone(&this);
+            Box::pin(async move {
+                this.is_asked_for.store(true, Ordering::Relaxed);
+                match this.handle.claim(this.key, this.resends_unknown).await? {
+                    None => Ok(()),
+                    Some(recorded) => {
+                        let error = Error::recorded(&recorded);
+                        let _ = this.refused.set(recorded);
+                        Err(error)
+                    }
+                }
+            })
+        })
     }
 }
 
 /// A row that counts as given up unless it completes first.
 struct GivenUp<'a> {
-    recording: &'a Recording,
+    claim: &'a Claim,
     progress: &'a CallProgress,
     is_over: bool,
 }
 
 impl Drop for GivenUp<'_> {
     fn drop(&mut self) {
-        let state = match self.progress.outcome() {
-            _ if self.is_over => return,
+        if self.is_over || !self.claim.is_asked_for.load(Ordering::Relaxed) {
+            return;
+        }
+        let note = match self.progress.outcome() {
             // A row that was only rejected so far would have been retried.
-            Outcome::NotSent | Outcome::Rejected => State::NotSent,
-            Outcome::Succeeded => State::Created { id: None },
-            // The intent already says so.
-            Outcome::Unknown => return,
+            Outcome::NotSent | Outcome::Rejected => Note::NotSent,
+            Outcome::Succeeded => Note::Succeeded { id: None },
+            Outcome::Unknown => Note::Unknown {
+                status: None,
+                request_id: None,
+            },
         };
-        // If this cannot be written, the intent stands alone and the row is in doubt, which is cautious but not wrong.
-        let _ = self.recording.record(&state);
+        // If this cannot be written, the claim stands alone and the row is in doubt, which is cautious but not wrong.
+        drop(self.claim.handle.note(self.claim.key, note));
     }
 }
 
-/// The state that is recorded for a result.
-fn state<T>(result: &Result<T, Error>, agent_id: fn(&T) -> Option<String>) -> State {
+impl<T> From<Recorded> for Settled<T> {
+    fn from(recorded: Recorded) -> Self {
+        Self {
+            is_recorded: true,
+            recorded_id: recorded.agent_id.clone(),
+            ..Self::not_sent(Error::recorded(&recorded))
+        }
+    }
+}
+
+/// What is noted of a result.
+fn note<T>(result: &Result<T, Error>, agent_id: fn(&T) -> Option<String>) -> Note {
     let error = match result {
         Ok(agent) => {
-            return State::Created {
-                id: agent_id(agent),
+            return Note::Succeeded {
+                id: agent_id(agent).filter(|id| id.len() <= LONGEST_ID),
             };
         }
         Err(error) => error,
@@ -190,14 +266,20 @@ fn state<T>(result: &Result<T, Error>, agent_id: fn(&T) -> Option<String>) -> St
     let status = error.status().map(|status| status.as_u16());
     let request_id = error.shown_request_id();
     match error.outcome() {
-        Outcome::Succeeded => State::Created {
-            id: error.body().and_then(id_in),
+        Outcome::Succeeded => Note::Succeeded {
+            id: error
+                .body()
+                .and_then(id_in)
+                .filter(|id| id.len() <= LONGEST_ID),
         },
-        Outcome::Rejected => State::Rejected { status, request_id },
-        Outcome::NotSent => State::NotSent,
-        Outcome::Unknown => State::Unknown { status, request_id },
+        Outcome::Rejected => Note::Rejected { status, request_id },
+        Outcome::NotSent => Note::NotSent,
+        Outcome::Unknown => Note::Unknown { status, request_id },
     }
 }
+
+/// The longest identifier of an agent that is noted, in bytes: a ledger keeps none that nobody would copy.
+const LONGEST_ID: usize = 1024;
 
 /// The identifier in the body of a response, whatever else it contains.
 pub(crate) fn id_in(body: &[u8]) -> Option<String> {

@@ -105,7 +105,7 @@ impl<T: Send + 'static> Work for Retrieves<T> {
         id: String,
         options: &CallOptions,
         _: &Stop,
-        send: impl FnOnce(Call<T>) -> F,
+        send: impl FnOnce(Call<T>) -> F + Send + 'static,
     ) -> Self::Running
     where
         F: Future<Output = Result<T, Error>> + Send + 'static,

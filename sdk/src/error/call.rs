@@ -128,12 +128,21 @@ enum Cause {
     Cancelled(Outcome),
     #[error("not sent: {0}")]
     Ledger(LedgerError),
-    #[error("{}", recorded(*.outcome, *.status))]
+    #[cfg_attr(
+        not(feature = "ledger"),
+        expect(dead_code, reason = "only a ledger has it")
+    )]
+    #[error("{}", recorded(*.outcome, *.status, *.in_flight))]
     Recorded {
         outcome: Outcome,
         status: Option<StatusCode>,
         request_id: Option<String>,
+        in_flight: bool,
     },
+    #[cfg_attr(
+        not(feature = "ledger"),
+        expect(dead_code, reason = "only a ledger has it")
+    )]
     #[error(
         "not sent: the row at index {0} in this job has the same key; with a ledger, each row needs a key of its own"
     )]
@@ -158,7 +167,11 @@ fn when_cancelled(outcome: Outcome) -> &'static str {
 }
 
 /// What the ledger has on a row that an earlier run sent.
-fn recorded(outcome: Outcome, status: Option<StatusCode>) -> String {
+fn recorded(outcome: Outcome, status: Option<StatusCode>, in_flight: bool) -> String {
+    if in_flight {
+        return "another job is sending it now; nothing was sent. Once that job has ended, this one can be run again"
+            .to_owned();
+    }
     let status = status.map_or_else(String::new, |status| format!(" ({status})"));
     match outcome {
         Outcome::Succeeded => "an earlier run created the agent; nothing was sent".to_owned(),
@@ -167,7 +180,7 @@ fn recorded(outcome: Outcome, status: Option<StatusCode>) -> String {
         }
         Outcome::NotSent | Outcome::Unknown => format!(
             "an earlier run sent it, and its outcome is unknown{status}; nothing was sent. Find out whether the \
-             agent exists; with resend_unknown it is sent again"
+             agent exists, and settle the row"
         ),
     }
 }
@@ -328,7 +341,10 @@ impl Error {
     /// Whether it ended the call before an attempt could be made: there would have been no time for one, or the job's
     /// ledger cannot be written.
     pub(crate) fn precedes_attempt(&self) -> bool {
-        matches!(self.0.cause, Cause::Throttled { .. } | Cause::Ledger(_))
+        matches!(
+            self.0.cause,
+            Cause::Throttled { .. } | Cause::Ledger(_) | Cause::Recorded { .. }
+        )
     }
 
     pub(crate) fn interrupted(source: impl Into<Source>) -> Self {
@@ -347,20 +363,20 @@ impl Error {
         error
     }
 
-    /// What the ledger says of a row.
-    pub(crate) fn recorded(
-        outcome: Outcome,
-        status: Option<u16>,
-        request_id: Option<String>,
-    ) -> Self {
+    /// What the ledger has on a row.
+    #[cfg(feature = "ledger")]
+    pub(crate) fn recorded(recorded: &crate::ledger::Recorded) -> Self {
+        let status = recorded.status;
         Self::new(Cause::Recorded {
-            outcome,
+            outcome: recorded.outcome,
             status: status.and_then(|status| StatusCode::from_u16(status).ok()),
-            request_id,
+            request_id: recorded.request_id.clone(),
+            in_flight: recorded.in_flight,
         })
     }
 
     /// The row with this index has the same key.
+    #[cfg(feature = "ledger")]
     pub(crate) fn duplicate_key(first: usize) -> Self {
         Self::new(Cause::DuplicateKey(first))
     }
@@ -660,6 +676,18 @@ impl Error {
             Cause::Ledger(error) => Some(error),
             _ => None,
         }
+    }
+
+    /// Whether another job is sending the row right now, so that this one has not sent it: its outcome is unknown here, but
+    /// that job will know it.
+    pub fn is_in_flight(&self) -> bool {
+        matches!(
+            self.0.cause,
+            Cause::Recorded {
+                in_flight: true,
+                ..
+            }
+        )
     }
 
     /// The index of the earlier row of the job because of which this one was not sent: the first with the same key, or the

@@ -25,11 +25,13 @@ pub(crate) fn parse(text: &str) -> Result<Url, String> {
 
 /// The normal form of a base URL, in whatever form it was given: its host in lower case, without the scheme's default
 /// port and without a slash at the end.
+#[cfg(feature = "ledger")]
 pub(crate) fn normal(url: &Url) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }
 
 /// Whether a recorded base URL, perhaps written by hand, is this one.
+#[cfg(feature = "ledger")]
 pub(crate) fn is_same(written: &str, normal_url: &str) -> bool {
     match parse(written) {
         Ok(url) => normal(&url) == normal_url,
@@ -37,7 +39,7 @@ pub(crate) fn is_same(written: &str, normal_url: &str) -> bool {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "ledger"))]
 mod tests {
     use super::*;
 

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-/// Why a ledger cannot be used, or why a line cannot be written to it.
+/// Why a ledger cannot be used, or why something cannot be recorded in it.
 ///
 /// `Display` says what to do about it.
 #[derive(Clone)]
@@ -26,13 +26,15 @@ pub(super) enum Purpose {
     Job,
     /// To record something in an existing ledger.
     Note,
+    /// To read it.
+    Read,
 }
 
 /// What kind of failure a [`LedgerError`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LedgerErrorKind {
-    /// Another job is writing it, in this process or another, or this process was forked from the one that is.
+    /// Another program has kept it locked for half a minute, or this process was forked from one that had a ledger open.
     InUse,
     /// It is the ledger of another service.
     OtherService,
@@ -42,11 +44,13 @@ pub enum LedgerErrorKind {
     NotALedger,
     /// It was created by a newer version of dealkit.
     NewerFormat,
-    /// A line in the middle cannot be read; [`LedgerError::line`] says which.
+    /// Something other than dealkit has changed it, or the disk has.
     Broken,
+    /// The file was moved, deleted or replaced while it was open.
+    Moved,
     /// What was to be recorded in it is not possible. If it is one of many entries, [`LedgerError::index`] says which.
     Refused,
-    /// The operating system refuses to open, read or write the file; `source()` says why.
+    /// The operating system refuses to open, read or write the file.
     Io,
 }
 
@@ -54,14 +58,40 @@ pub enum LedgerErrorKind {
 pub(super) enum Cause {
     InUse,
     Forked,
-    OtherService { theirs: String, ours: String },
-    OtherKeys { theirs: String, ours: String },
-    Refused { index: Option<usize>, what: String },
+    OtherService {
+        theirs: String,
+        ours: String,
+    },
+    OtherKeys {
+        theirs: String,
+        ours: String,
+    },
     NotALedger(&'static str),
-    NewerFormat(String),
-    Broken { line: u64, what: String },
+    NewerFormat(i64),
+    Broken(String),
+    Moved(&'static str),
+    Refused(Refusal),
+    /// The entry at this index.
+    RefusedEntry(usize, Refusal),
     Io(io::Error),
-    Closed,
+}
+
+/// Why something is not recorded.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    BaseUrl(String),
+    UnknownKey,
+    /// The entry at this index has the same key.
+    SameKey(usize),
+    /// The entry at this index has the same agent.
+    SameAgent(usize),
+    /// Another row of the ledger has the same agent.
+    AgentOfAnotherRow,
+    /// The identifier is a word for nobody, or is empty.
+    Nobody,
+    LongId(usize),
+    Succeeded,
+    InFlight,
 }
 
 impl LedgerError {
@@ -79,12 +109,21 @@ impl LedgerError {
             Cause::InUse | Cause::Forked => LedgerErrorKind::InUse,
             Cause::OtherService { .. } => LedgerErrorKind::OtherService,
             Cause::OtherKeys { .. } => LedgerErrorKind::OtherKeys,
-            Cause::Refused { .. } => LedgerErrorKind::Refused,
             Cause::NotALedger(_) => LedgerErrorKind::NotALedger,
             Cause::NewerFormat(_) => LedgerErrorKind::NewerFormat,
-            Cause::Broken { .. } => LedgerErrorKind::Broken,
-            Cause::Io(_) | Cause::Closed => LedgerErrorKind::Io,
+            Cause::Broken(_) => LedgerErrorKind::Broken,
+            Cause::Moved(_) => LedgerErrorKind::Moved,
+            Cause::Refused(_) | Cause::RefusedEntry(..) => LedgerErrorKind::Refused,
+            Cause::Io(_) => LedgerErrorKind::Io,
         }
+    }
+
+    /// Whether the file is a ledger all the same.
+    pub(super) fn is_of_a_ledger(&self) -> bool {
+        matches!(
+            self.0.cause,
+            Cause::InUse | Cause::NewerFormat(_) | Cause::Broken(_) | Cause::Moved(_)
+        )
     }
 
     /// The path of the file.
@@ -92,25 +131,17 @@ impl LedgerError {
         &self.0.path
     }
 
-    /// The number of the line that cannot be read, counted from 1.
-    pub fn line(&self) -> Option<u64> {
-        match self.0.cause {
-            Cause::Broken { line, .. } => Some(line),
-            _ => None,
-        }
-    }
-
-    /// Which of the entries to be [settled](super::settle) is refused, counted from 0.
+    /// Which of the entries to be [settled](super::Ledger::settle) is refused, counted from 0.
     pub fn index(&self) -> Option<usize> {
         match self.0.cause {
-            Cause::Refused { index, .. } => index,
+            Cause::RefusedEntry(index, _) => Some(index),
             _ => None,
         }
     }
 }
 
 impl LedgerErrorKind {
-    /// `in_use`, `other_service`, `other_keys`, `not_a_ledger`, `newer_format`, `broken`, `refused` or `io`.
+    /// `in_use`, `other_service`, `other_keys`, `not_a_ledger`, `newer_format`, `broken`, `moved`, `refused` or `io`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::InUse => "in_use",
@@ -119,6 +150,7 @@ impl LedgerErrorKind {
             Self::NotALedger => "not_a_ledger",
             Self::NewerFormat => "newer_format",
             Self::Broken => "broken",
+            Self::Moved => "moved",
             Self::Refused => "refused",
             Self::Io => "io",
         }
@@ -133,74 +165,114 @@ impl fmt::Display for LedgerError {
 }
 
 impl Cause {
-    /// Writes what was wrong, and what to do about it.
+    /// Writes what was wrong, and what to do about it. Whoever follows the advice must not create anybody twice: a
+    /// ledger that has rows is never to be replaced by a new one.
     fn tell(&self, purpose: Purpose, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_job = purpose == Purpose::Job;
-        let either = |of_a_job, of_a_note| if is_job { of_a_job } else { of_a_note };
+        let again = match purpose {
+            Purpose::Job => "run the job again with the same ledger: it resumes where it stopped",
+            Purpose::Note | Purpose::Read => "try again",
+        };
         match self {
             Cause::InUse => write!(
                 f,
-                "another job is writing to it, in this process or another; wait for that job to end{}",
-                either(", or give this job its own ledger", "")
+                "another program has kept it locked for half a minute; end that program, then {again}"
             ),
             Cause::Forked => f.write_str(
-                "it belongs to the process that this one was forked from; open it after the fork, in one process",
+                "this process was forked from one that had a ledger open, and cannot use SQLite; start it with spawn \
+                 instead of fork, or fork before the ledger is opened",
             ),
             Cause::OtherService { theirs, ours } => write!(
                 f,
                 "it is the ledger of another service, {theirs}, and this job is for {ours}. If that is the same \
-                 service under another name, record that with ledger::move_to (in Python dealkit.ledger.move), or \
-                 with the command `dealkit ledger move`; if it is a different service, give this job its own ledger"
+                 service, with the same agents, under another address, record the new address with `dealkit ledger \
+                 move`. If the agents of the two have nothing to do with each other, name another ledger for {ours}"
             ),
             Cause::OtherKeys { theirs, ours } => write!(
                 f,
                 "its keys are called {theirs:?}, and those of this job {ours:?}. Nothing was sent: with other keys \
                  the ledger would recognise none of its rows, and every agent would be created again. Use the keys \
-                 that it has. If these are the same keys under another name, pass {theirs:?} as their name, or None \
-                 (in Python a function as key); rows that are not in it can have a ledger of their own"
+                 that it has"
             ),
-            Cause::Refused { index, what } => {
-                if let Some(index) = index {
-                    write!(f, "the entry at index {index} cannot be settled: ")?;
-                }
-                write!(f, "{what}. Nothing was written")
+            Cause::NotALedger(why) => {
+                write!(f, "the file is not a ledger ({why}), and was left unchanged; ")?;
+                f.write_str(match purpose {
+                    Purpose::Job => {
+                        "if it was one, restore it from a backup. Only if these rows never had a ledger, name a file that \
+                         does not exist yet"
+                    }
+                    Purpose::Note | Purpose::Read => "name the ledger of a job",
+                })
             }
-            Cause::NotALedger(why) => write!(
-                f,
-                "the file is not a ledger ({why}), and was left unchanged; name {}",
-                either("a file that does not exist yet", "the ledger of a job")
-            ),
             Cause::NewerFormat(version) => write!(
                 f,
-                "its format version, {version}, is newer than this version of dealkit supports; update dealkit"
+                "its format, {version}, is newer than this version of dealkit supports; update dealkit"
             ),
-            Cause::Broken { line, what } => write!(
+            Cause::Broken(what) => write!(
                 f,
-                "line {line} cannot be read: {what}. Nothing was {}. Something other than dealkit has changed the \
-                 file, or the disk has lost part of it: restore it from a backup; if there is none, look up at the \
-                 service whatever line {line} may have recorded, then remove that line",
-                either("sent", "written")
+                "it is damaged ({what}): something other than dealkit has changed it, or the disk has lost a part of \
+                 it. Restore it from a backup, and find out what became of the rows that were sent since. Do not begin \
+                 a new ledger, which would create everybody again"
+            ),
+            Cause::Moved(how) => write!(
+                f,
+                "the file was {how} while it was open, and nothing more was sent. Put it back before you run the job \
+                 again: without it, everybody would be created again"
+            ),
+            Cause::Refused(refusal) => write!(f, "{refusal}. Nothing was recorded"),
+            Cause::RefusedEntry(index, refusal) => write!(
+                f,
+                "the entry at index {index} is refused: {refusal}. Nothing was recorded"
             ),
             Cause::Io(error) => {
                 use io::ErrorKind::*;
-                let again = either("run the job again: it resumes where it stopped", "try again");
                 write!(f, "{error}; ")?;
-                match error.kind() {
-                    NotFound => f.write_str(either(
-                        "create the folder first",
-                        "name the ledger of a job",
-                    )),
-                    PermissionDenied | ReadOnlyFilesystem => f.write_str(either(
-                        "a job writes to its ledger: make it writable, or name another file",
-                        "make it writable",
-                    )),
-                    StorageFull | QuotaExceeded | FileTooLarge => write!(f, "make room, and {again}"),
-                    IsADirectory => f.write_str("name a file"),
+                match (error.kind(), purpose) {
+                    (NotFound, Purpose::Job) => f.write_str("create the folder first"),
+                    (NotFound, _) => f.write_str("name the ledger of a job"),
+                    (PermissionDenied | ReadOnlyFilesystem, Purpose::Read) => {
+                        f.write_str("make it readable")
+                    }
+                    (PermissionDenied | ReadOnlyFilesystem, _) => {
+                        write!(f, "make the file and its folder writable, and {again}")
+                    }
+                    (StorageFull | QuotaExceeded | FileTooLarge, _) => {
+                        write!(f, "make room, and {again}")
+                    }
                     _ => write!(f, "once that is fixed, {again}"),
                 }
             }
-            Cause::Closed => {
-                f.write_str("it has been closed; run the job again: it resumes where it stopped")
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::BaseUrl(what) => f.write_str(what),
+            Refusal::UnknownKey => f.write_str(
+                "its key is not in the ledger: pass exactly the key that the row had in the job",
+            ),
+            Refusal::SameKey(first) => write!(f, "the one at index {first} has the same key"),
+            Refusal::SameAgent(first) => write!(
+                f,
+                "the one at index {first} has the same agent's identifier, and two rows cannot have one agent"
+            ),
+            Refusal::AgentOfAnotherRow => {
+                f.write_str("another row of the ledger has the agent with this identifier")
+            }
+            Refusal::Nobody => f.write_str(
+                "its agent's identifier is empty or a word for nobody. If the service has the agent, pass the \
+                 identifier that it has there; only if you are sure that there is none, settle the row as having no \
+                 agent",
+            ),
+            Refusal::LongId(longest) => {
+                write!(f, "its agent's identifier is longer than {longest} bytes")
+            }
+            Refusal::Succeeded => {
+                f.write_str("the service itself has said that it created this row's agent")
+            }
+            Refusal::InFlight => {
+                f.write_str("a job is sending this row now: wait until it has ended")
             }
         }
     }

@@ -1,14 +1,13 @@
 //! The hashes that replace keys in a ledger, because a key may be an e-mail address.
 
-use std::{borrow::Cow, fmt};
-
 use hmac::{Hmac, KeyInit, Mac};
-use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 /// Hashes keys.
-#[derive(Clone)]
 pub(super) struct Hasher(Hmac<Sha256>);
+
+/// What is hashed to check a salt.
+const CHECKED: &str = "dealkit-ledger";
 
 impl Hasher {
     pub(super) fn new(salt: &[u8; 32]) -> Self {
@@ -20,68 +19,55 @@ impl Hasher {
         Self(KeyInit::new(&block.into()))
     }
 
+    /// The hash of a key: the first half of its HMAC-SHA-256.
     pub(super) fn hash(&self, key: &str) -> KeyHash {
-        KeyHash(Hex(self
-            .0
+        let [first, _] = halves(self.mac(key));
+        KeyHash(first)
+    }
+
+    /// Shows whether the salt is the one with which a ledger began: the second half of a hash, so it gives away no key.
+    pub(super) fn check(&self) -> [u8; 16] {
+        let [_, second] = halves(self.mac(CHECKED));
+        second
+    }
+
+    fn mac(&self, text: &str) -> [u8; 32] {
+        self.0
             .clone()
-            .chain_update(key)
+            .chain_update(text)
             .finalize()
             .into_bytes()
-            .into()))
+            .into()
     }
 }
 
-/// The hash that replaces a key: its HMAC-SHA-256 under the salt.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct KeyHash(Hex);
-
-/// 32 bytes, written as 64 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "Cow<'_, str>")]
-pub(super) struct Hex(pub(super) [u8; 32]);
-
-impl fmt::Display for Hex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+fn halves(bytes: [u8; 32]) -> [[u8; 16]; 2] {
+    let mut halves = [[0; 16]; 2];
+    for (place, byte) in halves.as_flattened_mut().iter_mut().zip(bytes) {
+        *place = byte;
     }
+    halves
 }
 
-impl fmt::Debug for KeyHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "KeyHash({})", self.0)
-    }
-}
+/// The hash that replaces a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct KeyHash(pub(super) [u8; 16]);
 
-impl fmt::Debug for Hex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl From<Hex> for String {
-    fn from(hex: Hex) -> Self {
-        hex.to_string()
-    }
-}
-
-impl TryFrom<Cow<'_, str>> for Hex {
-    type Error = &'static str;
-
-    fn try_from(text: Cow<'_, str>) -> Result<Self, Self::Error> {
-        let digit = |byte: u8| match byte {
-            b'0'..=b'9' => Some(byte - b'0'),
-            b'a'..=b'f' => Some(byte - b'a' + 10),
-            _ => None,
-        };
-        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-        let bytes: Option<Vec<u8>> = pairs
+    #[test]
+    fn a_hash_is_what_the_specification_says() {
+        // Made with Python: hmac.digest(bytes(range(32)), b"ada@example.com", "sha256")[:16]
+        let hasher = Hasher::new(&std::array::from_fn(|n| n as u8));
+        let shown: String = hasher
+            .hash("ada@example.com")
+            .0
             .iter()
-            .map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?))
+            .map(|byte| format!("{byte:02x}"))
             .collect();
-        bytes
-            .filter(|_| rest.is_empty())
-            .and_then(|bytes| bytes.try_into().ok())
-            .map(Self)
-            .ok_or("expected 64 hexadecimal digits")
+        assert_eq!(shown, "5c820b4a5aac8f31eb6741825bfecb8e");
+        assert_ne!(hasher.check(), Hasher::new(&[0; 32]).check());
     }
 }

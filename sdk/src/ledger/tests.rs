@@ -1,811 +1,465 @@
+//! What happens to a ledger under attack, and the rules under any order of events.
+
 use std::{
-    collections::BTreeMap,
+    collections::HashMap,
     fs,
     path::{Path, PathBuf},
 };
 
-use proptest::prelude::*;
+use proptest::{collection::vec, prelude::*, test_runner::Config};
+use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::{format::Line, *};
-use crate::value::AgentId;
+use super::{
+    Ledger, LedgerErrorKind, Recorded,
+    error::{LedgerError, Purpose},
+    key_hash::KeyHash,
+    sqlite::{Sqlite, Write},
+    state::Note,
+};
+use crate::{Outcome, value::AgentId};
 
 const SERVICE: &str = "https://deals.example.com";
 
-fn folder() -> (TempDir, PathBuf) {
+fn new_ledger() -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
-    let path = folder.path().join("agents.ndjson");
+    let path = folder.path().join("agents.ledger");
     (folder, path)
 }
 
-fn open(path: &Path) -> Ledger {
-    Ledger::open(path, SERVICE, None).unwrap()
+fn job(path: &Path) -> Sqlite {
+    Sqlite::open_for_job(path, SERVICE, Some("email")).unwrap()
 }
 
-fn refused(path: &Path) -> LedgerError {
-    Ledger::open(path, SERVICE, None).unwrap_err()
+fn kind<T>(result: Result<T, LedgerError>) -> LedgerErrorKind {
+    result.map(drop).unwrap_err().kind()
 }
 
-fn created(id: &str) -> State {
-    State::Created {
+fn claim(store: &mut Sqlite, key: KeyHash, resends_unknown: bool) -> Option<Recorded> {
+    let claim = Write::Claim {
+        key,
+        resends_unknown,
+    };
+    store.write([claim].iter()).unwrap().remove(0)
+}
+
+fn note(store: &mut Sqlite, key: KeyHash, note: Note) -> Result<(), LedgerError> {
+    store.write([Write::Note { key, note }].iter()).map(drop)
+}
+
+fn created(id: &str) -> Note {
+    Note::Succeeded {
         id: Some(id.to_owned()),
     }
 }
 
-fn rejected(status: u16) -> State {
-    State::Rejected {
-        status: Some(status),
-        request_id: Some("r-1".to_owned()),
+/// A ledger with this many rows, created and in doubt in turn.
+fn filled(path: &Path, rows: usize) {
+    let mut store = job(path);
+    let keys: Vec<_> = (0..rows).map(|n| store.hash(&n.to_string())).collect();
+    let claims = keys.iter().map(|key| Write::Claim {
+        key: *key,
+        resends_unknown: false,
+    });
+    store.write(claims.collect::<Vec<_>>().iter()).unwrap();
+    let notes = keys.iter().enumerate().map(|(n, key)| Write::Note {
+        key: *key,
+        note: if n % 2 == 0 {
+            created(&format!("a_{n}"))
+        } else {
+            Note::Unknown {
+                status: Some(503),
+                request_id: None,
+            }
+        },
+    });
+    store.write(notes.collect::<Vec<_>>().iter()).unwrap();
+}
+
+/// What a job would find on these rows, if it could be run.
+fn found(path: &Path, rows: usize) -> Result<Vec<Option<Recorded>>, LedgerError> {
+    let store = Sqlite::open_for_job(path, SERVICE, Some("email"))?;
+    store.verify()?;
+    store.look_up((0..rows).map(|n| store.hash(&n.to_string())))
+}
+
+#[test]
+fn a_new_ledger_is_whole_private_and_alone_in_its_folder() {
+    let (folder, path) = new_ledger();
+    drop(job(&path));
+    let names = || {
+        let entries = fs::read_dir(&folder).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(), ["agents.ledger"]);
+    let mut store = job(&path);
+    let key = store.hash("ada@example.com");
+    claim(&mut store, key, false);
+    drop(store);
+    assert_eq!(names(), ["agents.ledger", "agents.ledger-journal"]);
+    #[cfg(unix)]
+    for name in names() {
+        use std::os::unix::fs::MetadataExt as _;
+        let mode = fs::metadata(folder.path().join(name)).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    let bytes = fs::read(&path).unwrap();
+    assert!(!bytes.windows(3).any(|window| window == b"ada"));
+    assert!(bytes.starts_with(b"SQLite format 3\0"));
+    assert_eq!(&bytes[68..72], b"deal");
+}
+
+#[test]
+fn what_is_no_ledger_is_refused_and_left_as_it_was() {
+    let (folder, path) = new_ledger();
+    let other = folder.path().join("other.db");
+    let database = Connection::open(&other).unwrap();
+    database
+        .execute_batch("CREATE TABLE creates (key)")
+        .unwrap();
+    drop(database);
+    for content in [
+        Vec::new(),
+        b"email,first_name\nada@example.com,Ada\n".to_vec(),
+        br#"{"format":"dealkit-ledger","version":"1.1"}"#.to_vec(),
+        fs::read(&other).unwrap(),
+        vec![0; 5000],
+    ] {
+        fs::write(&path, &content).unwrap();
+        let opened = Sqlite::open_for_job(&path, SERVICE, None);
+        assert_eq!(kind(opened), LedgerErrorKind::NotALedger);
+        assert_eq!(
+            kind(Ledger::sqlite(&path).summary()),
+            LedgerErrorKind::NotALedger
+        );
+        assert_eq!(fs::read(&path).unwrap(), content);
+    }
+    let opened = Sqlite::open_for_job(folder.path(), SERVICE, None);
+    assert_eq!(kind(opened), LedgerErrorKind::NotALedger);
+    let missing = folder.path().join("none/agents.ledger");
+    assert_eq!(
+        kind(Sqlite::open_for_job(&missing, SERVICE, None)),
+        LedgerErrorKind::Io
+    );
+    let missing = Ledger::sqlite(missing);
+    assert_eq!(missing.look_up(None, ["a"]).unwrap(), [None]);
+    assert_eq!(kind(missing.summary()), LedgerErrorKind::Io);
+    #[cfg(unix)]
+    {
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        let opened = Sqlite::open_for_job(&link, SERVICE, None);
+        assert_eq!(kind(opened), LedgerErrorKind::NotALedger);
+    }
+    assert!(Ledger::in_folder(folder.path()).unwrap().is_empty());
+}
+
+#[test]
+fn ledgers_are_found_whatever_they_are_called_even_damaged_ones() {
+    let (folder, path) = new_ledger();
+    filled(&path, 3);
+    filled(&folder.path().join("last week"), 3);
+    fs::write(folder.path().join("agents.csv"), "email\n").unwrap();
+    let newer = folder.path().join("newer");
+    fs::copy(&path, &newer).unwrap();
+    let database = Connection::open(&newer).unwrap();
+    database.pragma_update(None, "user_version", 2).unwrap();
+    drop(database);
+    assert_eq!(kind(found(&newer, 1)), LedgerErrorKind::NewerFormat);
+    let found = Ledger::in_folder(folder.path()).unwrap();
+    let names: Vec<_> = found
+        .iter()
+        .map(|ledger| ledger.path().file_name().unwrap())
+        .collect();
+    assert_eq!(names, ["agents.ledger", "last week", "newer"]);
+    assert!(
+        Ledger::in_folder(folder.path().join("none"))
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[test]
+fn a_change_by_anything_else_is_noticed() {
+    for change in [
+        "UPDATE ledger SET salt = zeroblob(32)",
+        "UPDATE creates SET state = 'rejected' WHERE state = 'unknown'",
+        "UPDATE creates SET agent_id = 'a_9' WHERE agent_id = 'a_0'",
+        "DELETE FROM creates WHERE agent_id = 'a_0'",
+        "DELETE FROM creates",
+        "DROP TABLE creates",
+        "UPDATE creates SET key = zeroblob(16) WHERE agent_id = 'a_0'",
+        "PRAGMA journal_mode = WAL; UPDATE ledger SET sum = sum + 1",
+    ] {
+        let (_folder, path) = new_ledger();
+        filled(&path, 10);
+        Connection::open(&path)
+            .unwrap()
+            .execute_batch(change)
+            .unwrap();
+        assert_eq!(kind(found(&path, 10)), LedgerErrorKind::Broken, "{change}");
     }
 }
 
-const UNKNOWN: State = State::Unknown {
-    status: None,
-    request_id: None,
-};
+#[test]
+fn no_flipped_bit_and_no_missing_end_makes_a_row_be_sent() {
+    const ROWS: usize = 300;
+    let (folder, path) = new_ledger();
+    filled(&path, ROWS);
+    let whole = fs::read(&path).unwrap();
+    let expected = found(&path, ROWS).unwrap();
+    let damaged = folder.path().join("damaged");
+    let mut noticed = 0;
+    // A prime, so that every part of a page is hit.
+    for at in (0..whole.len() * 8).step_by(1009) {
+        let mut bytes = whole.clone();
+        bytes[at / 8] ^= 1 << (at % 8);
+        fs::write(&damaged, bytes).unwrap();
+        match found(&damaged, ROWS) {
+            Ok(found) => assert_eq!(found, expected, "bit {at}"),
+            Err(_) => noticed += 1,
+        }
+    }
+    assert!(noticed > 100, "{noticed}");
+    for length in (1..whole.len()).step_by(1500) {
+        fs::write(&damaged, &whole[..length]).unwrap();
+        found(&damaged, ROWS).unwrap_err();
+    }
+}
 
-/// One step of a row: its key, and what happened.
-type Step = (&'static str, Event);
+#[test]
+fn a_file_that_vanishes_under_a_job_stops_it() {
+    type Attack = fn(&Path);
+    let attacks: [(&str, Attack, LedgerErrorKind); 6] = [
+        (
+            "deleted",
+            |path| fs::remove_file(path).unwrap(),
+            LedgerErrorKind::Moved,
+        ),
+        (
+            "renamed",
+            |path| fs::rename(path, path.with_extension("old")).unwrap(),
+            LedgerErrorKind::Moved,
+        ),
+        (
+            "replaced by a copy, as sed -i does",
+            |path| {
+                let copy = path.with_extension("copy");
+                fs::copy(path, &copy).unwrap();
+                fs::rename(copy, path).unwrap();
+            },
+            LedgerErrorKind::Moved,
+        ),
+        (
+            "overwritten with another ledger",
+            |path| {
+                let other = path.with_extension("other");
+                filled(&other, 3);
+                fs::write(path, fs::read(other).unwrap()).unwrap();
+            },
+            LedgerErrorKind::Moved,
+        ),
+        (
+            "overwritten with an older copy",
+            |path| fs::write(path, fs::read(path.with_extension("older")).unwrap()).unwrap(),
+            LedgerErrorKind::Moved,
+        ),
+        (
+            "emptied",
+            |path| fs::write(path, "").unwrap(),
+            LedgerErrorKind::Broken,
+        ),
+    ];
+    for (how, attack, expected) in attacks {
+        let (_folder, path) = new_ledger();
+        filled(&path, 3);
+        fs::copy(&path, path.with_extension("older")).unwrap();
+        let mut store = job(&path);
+        let key = store.hash("new");
+        assert_eq!(claim(&mut store, key, false), None);
+        attack(&path);
+        assert_eq!(
+            kind(note(&mut store, key, created("a_1"))),
+            expected,
+            "{how}"
+        );
+        let key = store.hash("newer");
+        let write = Write::Claim {
+            key,
+            resends_unknown: false,
+        };
+        assert_eq!(kind(store.write([write].iter())), expected, "{how}");
+    }
+}
 
+#[test]
+fn what_a_killed_job_had_claimed_is_in_doubt_and_what_a_live_one_has_is_not() {
+    let (_folder, path) = new_ledger();
+    let (mut one, mut other) = (job(&path), job(&path));
+    let key = one.hash("ada@example.com");
+    assert_eq!(claim(&mut one, key, false), None);
+    for resends_unknown in [false, true] {
+        let recorded = claim(&mut other, key, resends_unknown).unwrap();
+        assert!(recorded.in_flight && recorded.outcome == Outcome::Unknown);
+    }
+    let settle =
+        |id: &str| Ledger::sqlite(&path).settle([("ada@example.com", Some(AgentId::from(id)))]);
+    assert_eq!(kind(settle("a_1")), LedgerErrorKind::Refused);
+    // As if it were killed: nothing more is noted.
+    drop(one);
+    let recorded = claim(&mut other, key, false).unwrap();
+    assert!(!recorded.in_flight && recorded.outcome == Outcome::Unknown);
+    assert_eq!(Ledger::sqlite(&path).summary().unwrap().in_doubt.len(), 1);
+    assert_eq!(settle("a_1").unwrap(), 1);
+    let recorded = claim(&mut other, key, true).unwrap();
+    assert_eq!(recorded.agent_id.unwrap(), "a_1");
+}
+
+/// Something that happens to one of a few rows.
 #[derive(Clone, Debug)]
 enum Event {
-    Intent,
-    Outcome(State),
-    /// Somebody has looked it up, and found this agent, or none.
-    Settled(Option<&'static str>),
+    Claim {
+        job: usize,
+        resends_unknown: bool,
+    },
+    Note {
+        job: usize,
+        note: Note,
+    },
+    /// The job is killed, and another takes its place.
+    Kill {
+        job: usize,
+    },
+    Settle {
+        has_agent: bool,
+    },
+    Unsettle,
 }
 
-use Event::{Intent, Outcome, Settled};
-
-/// Performs the steps, and returns where the file ended after each.
-async fn write(ledger: &mut Ledger, path: &Path, steps: &[Step]) -> Vec<u64> {
-    let mut ends = Vec::new();
-    for (key, event) in steps {
-        let hash = ledger.hasher.hash(key);
-        match event {
-            Intent => ledger.writer().intend(hash).await.unwrap(),
-            Outcome(state) => ledger.writer().record(hash, state).unwrap(),
-            Settled(id) => {
-                let line = Line::Settled(hash, id.map(Cow::from));
-                ledger.file.handle().append(&line).unwrap();
-            }
-        }
-        ends.push(fs::metadata(path).unwrap().len());
-    }
-    ends
-}
-
-/// What a later run knows of a key.
-fn known(ledger: &mut Ledger, key: &str) -> Option<State> {
-    match ledger.claim(key, 0) {
-        Claim::New(_) => None,
-        Claim::Known(_, state) => Some(state),
-        Claim::Duplicate(first) => panic!("claimed by {first}"),
-    }
-}
-
-fn job() -> Vec<Step> {
-    vec![
-        ("a", Intent),
-        ("b", Intent),
-        ("a", Outcome(created("a_1"))),
-        ("c", Intent),
-        ("b", Outcome(rejected(422))),
-        ("d", Intent),
-        ("c", Outcome(State::NotSent)),
-        ("e", Intent),
-        ("d", Outcome(UNKNOWN)),
-        ("f", Intent),
-        ("f", Outcome(State::Created { id: None })),
-        // A later run, which sends again what was not sent, and what was unknown.
-        ("c", Intent),
-        ("c", Outcome(created("a_2 \"\\\u{2028}\n"))),
-        ("d", Intent),
-        ("d", Outcome(State::NotSent)),
-        // Somebody has looked them up, and a later run sends again where there was no agent.
-        ("e", Settled(Some("a_3"))),
-        ("f", Settled(Some("a_4"))),
-        ("d", Settled(None)),
-        ("b", Settled(None)),
-        ("d", Intent),
-        ("d", Outcome(rejected(409))),
-        ("b", Intent),
-    ]
-}
-
-/// What the steps say of each key, derived from all of them at once: whether any attempt made an agent, whether any
-/// may have, and otherwise the outcome of the last one.
-fn said(steps: &[Step]) -> BTreeMap<&'static str, State> {
-    let mut attempts: BTreeMap<&str, Vec<Option<State>>> = BTreeMap::new();
-    for (key, event) in steps {
-        let attempts = attempts.entry(key).or_default();
-        let made = attempts
-            .iter()
-            .position(|attempt| matches!(attempt, Some(State::Created { .. })));
-        match (made, event) {
-            (Some(made), Settled(Some(id)))
-                if attempts[made] == Some(State::Created { id: None }) =>
-            {
-                attempts[made] = Some(created(id));
-            }
-            // Nothing undoes a create.
-            (Some(_), _) => {}
-            (None, Intent) => attempts.push(None),
-            (None, Outcome(state)) => *attempts.last_mut().unwrap() = Some(state.clone()),
-            (None, Settled(Some(id))) => attempts.push(Some(created(id))),
-            (None, Settled(None)) => *attempts = vec![Some(State::NotSent)],
-        }
-    }
-    let summed_up = attempts.into_iter().map(|(key, attempts)| {
-        let made = attempts
-            .iter()
-            .flatten()
-            .find(|state| matches!(state, State::Created { .. }));
-        let is_in_doubt = attempts
-            .iter()
-            .any(|attempt| matches!(attempt, None | Some(State::Unknown { .. })));
-        let last = attempts.last().and_then(Option::as_ref);
-        let state = match (made, is_in_doubt) {
-            (Some(made), _) => (*made).clone(),
-            (None, true) => match last {
-                Some(last @ State::Unknown { .. }) => last.clone(),
-                _ => UNKNOWN,
-            },
-            (None, false) => last.unwrap().clone(),
-        };
-        (key, state)
-    });
-    summed_up.collect()
-}
-
-#[tokio::test]
-async fn a_ledger_cut_at_any_byte_has_every_line_that_was_written_whole() {
-    let (_folder, path) = folder();
-    let mut ledger = open(&path);
-    let header = fs::metadata(&path).unwrap().len() as usize;
-    let hasher = ledger.hasher.clone();
-    let steps = job();
-    let ends = write(&mut ledger, &path, &steps).await;
-    drop(ledger);
-    let whole = fs::read(&path).unwrap();
-
-    let cut = path.with_extension("cut");
-    for length in 0..=whole.len() {
-        // A line is whole without its line break.
-        let count = ends.iter().filter(|end| **end <= length as u64 + 1).count();
-        let expected = said(&steps[..count]);
-        let contents = file::Contents::read(&whole[..length]).unwrap();
-        assert_eq!(contents.entries.len(), expected.len());
-        for (key, state) in &expected {
-            let entry = contents.entries.get(&hasher.hash(key));
-            assert_eq!(
-                entry.and_then(Entry::state),
-                Some(state),
-                "{key} of {length} bytes"
-            );
-        }
-        // Opening writes and syncs, so this is not done at every byte.
-        if length % 13 != 0 && length.abs_diff(header) > 1 {
-            continue;
-        }
-        fs::write(&cut, &whole[..length]).unwrap();
-        write(
-            &mut open(&cut),
-            &cut,
-            &[("new", Intent), ("new", Outcome(created("a_3")))],
-        )
-        .await;
-        let mut ledger = open(&cut);
-        assert_eq!(known(&mut ledger, "new"), Some(created("a_3")));
-        for key in ["a", "b", "c", "d", "e", "f"] {
-            // Without the whole salt there was nothing else either.
-            assert_eq!(
-                known(&mut ledger, key).as_ref(),
-                expected.get(key),
-                "{key} of {length} bytes"
-            );
-        }
-        let text = fs::read_to_string(&cut).unwrap();
-        assert!(text.ends_with('\n'));
-        assert_eq!(text.lines().count(), 1 + count + 2, "{length} bytes");
-    }
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let events = prop_oneof![
-        Just(vec![Intent]),
-        prop_oneof![
-            Just(created("a_1")),
-            Just(State::Created { id: None }),
-            Just(rejected(422)),
-            Just(State::NotSent),
-            Just(UNKNOWN),
-        ]
-        .prop_map(|outcome| vec![Intent, Outcome(outcome)]),
-        Just(vec![Settled(Some("a_2"))]),
-        Just(vec![Settled(None)]),
+fn events() -> impl Strategy<Value = Vec<(usize, Event)>> {
+    let (status, request_id) = (Some(422), None);
+    let notes = prop_oneof![
+        Just(created("a_1")),
+        Just(Note::NotSent),
+        Just(Note::Rejected {
+            status,
+            request_id: request_id.clone()
+        }),
+        Just(Note::Rejected {
+            status: Some(401),
+            request_id: request_id.clone()
+        }),
+        Just(Note::Unknown {
+            status: None,
+            request_id
+        }),
     ];
-    let attempt = (prop::sample::select(vec!["a", "b", "c"]), events);
-    prop::collection::vec(attempt, 0..12).prop_map(|attempts| {
-        let steps = attempts
-            .into_iter()
-            .flat_map(|(key, events)| events.into_iter().map(move |event| (key, event)));
-        steps.collect()
-    })
+    let event = prop_oneof![
+        4 => (0..2_usize, any::<bool>())
+            .prop_map(|(job, resends_unknown)| Event::Claim { job, resends_unknown }),
+        4 => (0..2_usize, notes).prop_map(|(job, note)| Event::Note { job, note }),
+        1 => (0..2_usize).prop_map(|job| Event::Kill { job }),
+        1 => any::<bool>().prop_map(|has_agent| Event::Settle { has_agent }),
+        1 => Just(Event::Unsettle),
+    ];
+    vec((0..2_usize, event), 1..40)
 }
 
 proptest! {
+    #![proptest_config(Config { cases: 48, ..Config::default() })]
+
+    /// What may be sent follows from what the service may have done since somebody last said that there is no agent, in
+    /// whatever order jobs and people act.
     #[test]
-    fn what_may_have_acted_is_never_forgotten(steps in steps()) {
-        let mut entries = Entries::new();
-        let hasher = Hasher::new(&[0; 32]);
-        for (key, event) in &steps {
-            let entry = entries.entry(hasher.hash(key)).or_default();
+    fn nothing_that_may_exist_is_sent_again(events in events()) {
+        let (_folder, path) = new_ledger();
+        let mut jobs = [job(&path), job(&path)];
+        let ledger = Ledger::sqlite(&path);
+        // Which job has claimed a row; whether the service may have created its agent; and what that was before people
+        // said otherwise.
+        let mut claimed: HashMap<usize, usize> = HashMap::new();
+        let mut may_exist: HashMap<usize, bool> = HashMap::new();
+        let mut before_people: HashMap<usize, bool> = HashMap::new();
+        for (row, event) in events {
+            let name = row.to_string();
+            let key = jobs[0].hash(&name);
             match event {
-                Intent => entry.intend(),
-                Outcome(state) => entry.record(state.clone()),
-                Settled(id) => entry.settle(id.map(str::to_owned)),
+                Event::Claim { job, resends_unknown } => {
+                    let answer = claim(&mut jobs[job], key, resends_unknown);
+                    let is_claimed = claimed.contains_key(&row);
+                    prop_assert_eq!(is_claimed, answer.as_ref().is_some_and(|recorded| recorded.in_flight));
+                    if answer.is_none() {
+                        prop_assert!(!is_claimed);
+                        prop_assert!(resends_unknown || !may_exist.get(&row).copied().unwrap_or(false));
+                        claimed.insert(row, job);
+                        before_people.remove(&row);
+                    }
+                }
+                Event::Note { job, note: noted } => {
+                    if claimed.get(&row) != Some(&job) {
+                        continue;
+                    }
+                    let acted = matches!(noted, Note::Succeeded { .. } | Note::Unknown { .. });
+                    let noted = match noted {
+                        // Each agent has an identifier of its own.
+                        Note::Succeeded { .. } => created(&format!("created_{row}")),
+                        noted => noted,
+                    };
+                    note(&mut jobs[job], key, noted).unwrap();
+                    claimed.remove(&row);
+                    *may_exist.entry(row).or_default() |= acted;
+                }
+                Event::Kill { job: killed } => {
+                    jobs[killed] = job(&path);
+                    claimed.retain(|row, job| {
+                        if *job == killed {
+                            may_exist.insert(*row, true);
+                        }
+                        *job != killed
+                    });
+                }
+                Event::Settle { has_agent } => {
+                    let id = has_agent.then(|| AgentId::from(format!("settled_{row}")));
+                    let settled = ledger.settle([(&name, id)]);
+                    if claimed.contains_key(&row) {
+                        prop_assert!(settled.is_err());
+                    }
+                    if settled.is_ok_and(|changed| changed == 1) {
+                        before_people.entry(row).or_insert(may_exist.get(&row).copied().unwrap_or(false));
+                        may_exist.insert(row, has_agent);
+                    }
+                }
+                Event::Unsettle => {
+                    if ledger.unsettle([&name]).is_ok_and(|undone| undone == 1) {
+                        let before = before_people.remove(&row);
+                        prop_assert!(before.is_some());
+                        may_exist.insert(row, before.unwrap_or(true));
+                    }
+                }
+            }
+            for store in &jobs {
+                store.verify().unwrap();
+            }
+            let recorded = ledger.look_up(None, [&name]).unwrap().remove(0);
+            if may_exist.get(&row).copied().unwrap_or(false) {
+                prop_assert!(recorded.is_some_and(|recorded| recorded.outcome.may_have_acted()));
             }
         }
-        let expected = said(&steps);
-        for key in ["a", "b", "c"] {
-            let found = entries.get(&hasher.hash(key)).and_then(Entry::state);
-            // If there are several agents, the first is as good as the last.
-            prop_assert_eq!(found, expected.get(key));
-        }
-    }
-
-    #[test]
-    fn no_file_makes_it_panic(contents in prop::collection::vec(any::<u8>(), 0..200), is_after_header in any::<bool>()) {
-        let mut file = Vec::new();
-        if is_after_header {
-            file.extend(format::Header::new(SERVICE, None).unwrap().to_line().into_bytes());
-        }
-        file.extend(contents);
-        let _ = file::Contents::read(&*file);
     }
 }
 
 #[test]
-fn a_key_is_claimed_once() {
-    let (_folder, path) = folder();
-    let mut ledger = open(&path);
-    assert!(matches!(ledger.claim("a", 0), Claim::New(_)));
-    assert!(matches!(ledger.claim("b", 1), Claim::New(_)));
-    assert_eq!(ledger.claim("a", 2), Claim::Duplicate(0));
-    assert_eq!(ledger.claim("a", 3), Claim::Duplicate(0));
-}
-
-#[tokio::test]
-async fn a_claim_holds_for_keys_of_earlier_runs() {
-    let (_folder, path) = folder();
-    write(&mut open(&path), &path, &[("a", Intent)]).await;
-    let mut ledger = open(&path);
-    assert!(matches!(ledger.claim("a", 7), Claim::Known(_, UNKNOWN)));
-    assert_eq!(ledger.claim("a", 8), Claim::Duplicate(7));
-}
-
-#[tokio::test]
-async fn no_key_stands_in_the_file() {
-    let (_folder, path) = folder();
-    write(&mut open(&path), &path, &[("ada@example.com", Intent)]).await;
-    let text = fs::read_to_string(&path).unwrap();
-    assert!(!text.contains("@example.com"), "{text}");
-    assert!(text.contains(SERVICE));
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
+fn a_ledger_is_read_while_a_job_writes_it() {
+    let (_folder, path) = new_ledger();
+    filled(&path, 50);
+    let store = Sqlite::open(&path, Purpose::Read).unwrap().unwrap();
+    let mut writer = job(&path);
+    for n in 50..60 {
+        let key = writer.hash(&n.to_string());
+        assert_eq!(claim(&mut writer, key, false), None);
+        let recorded = store.look_up([key]).unwrap().remove(0).unwrap();
+        assert!(recorded.in_flight);
     }
-}
-
-#[test]
-fn a_hash_is_that_of_the_standard() {
-    // Test case 1 of RFC 4231, whose 20-byte key is equivalent to the same key padded with zeros.
-    let mut key = [0; 32];
-    key[..20].fill(0x0b);
-    let hash = format!("{:?}", Hasher::new(&key).hash("Hi There"));
-    assert_eq!(
-        hash,
-        "KeyHash(b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7)"
-    );
-}
-
-#[test]
-fn two_ledgers_have_nothing_in_common() {
-    let (_folder, path) = folder();
-    let other = path.with_extension("other");
-    assert_ne!(open(&path).claim("a", 0), open(&other).claim("a", 0));
-}
-
-#[test]
-fn a_second_job_is_refused_until_the_first_has_ended() {
-    let (_folder, path) = folder();
-    let first = open(&path);
-    let error = refused(&path);
-    assert_eq!(error.kind(), LedgerErrorKind::InUse);
-    assert!(
-        error.to_string().contains("another job is writing to it"),
-        "{error}"
-    );
-    drop(first);
-    open(&path);
-}
-
-#[test]
-fn a_ledger_of_another_service_is_refused_and_stays_as_it_is() {
-    let (_folder, path) = folder();
-    drop(open(&path));
-    let before = fs::read(&path).unwrap();
-    let error = Ledger::open(&path, "https://other.example.com", None).unwrap_err();
-    assert_eq!(error.kind(), LedgerErrorKind::OtherService);
-    let text = error.to_string();
-    assert!(
-        text.contains(SERVICE) && text.contains("https://other.example.com"),
-        "{text}"
-    );
-    assert_eq!(fs::read(&path).unwrap(), before);
-}
-
-#[test]
-fn a_service_is_the_same_however_its_url_was_written() {
-    let (_folder, path) = folder();
-    drop(open(&path));
-    let text = fs::read_to_string(&path).unwrap();
-    for written in [
-        "https://DEALS.example.com:443/",
-        "https://deals.example.com//",
-    ] {
-        let by_other_hands = text.replace(SERVICE, written);
-        assert_ne!(by_other_hands, text);
-        fs::write(&path, by_other_hands).unwrap();
-        drop(open(&path));
-    }
-}
-
-#[tokio::test]
-async fn a_ledger_that_was_moved_is_that_of_the_new_service_alone() {
-    const NEW: &str = "https://new.example.com";
-    let (_folder, path) = folder();
-    write(&mut open(&path), &path, &[("a", Intent)]).await;
-    let before = fs::read(&path).unwrap();
-    for wrong in [
-        "",
-        "new.example.com",
-        "ftp://new.example.com",
-        "https://new.example.com/v1",
-    ] {
-        let error = move_to(&path, wrong).unwrap_err();
-        assert_eq!(
-            (error.kind(), error.index()),
-            (LedgerErrorKind::Refused, None)
-        );
-        assert!(error.to_string().contains("base_url"), "{error}");
-    }
-    // Moves it to the URL that it already has.
-    move_to(&path, "https://Deals.example.com:443/").unwrap();
-    assert_eq!(fs::read(&path).unwrap(), before);
-
-    move_to(&path, "https://NEW.example.com/").unwrap();
-    assert_eq!(refused(&path).kind(), LedgerErrorKind::OtherService);
-    let mut ledger = Ledger::open(&path, NEW, None).unwrap();
-    assert_eq!(known(&mut ledger, "a"), Some(UNKNOWN));
-    drop(ledger);
-    move_to(&path, SERVICE).unwrap();
-    drop(open(&path));
-}
-
-#[tokio::test]
-async fn keys_of_another_name_are_refused_once_there_are_rows() {
-    let (_folder, path) = folder();
-    let open_with = |keys: Option<&str>| Ledger::open(&path, SERVICE, keys);
-    drop(open_with(Some("e-mail")).unwrap());
-    // There are no rows yet, so nobody could be created a second time.
-    let mut ledger = open_with(Some("email")).unwrap();
-    write(&mut ledger, &path, &[("a", Intent)]).await;
-    drop(ledger);
-    let before = fs::read(&path).unwrap();
-    let error = open_with(Some("external_id")).unwrap_err();
-    assert_eq!(error.kind(), LedgerErrorKind::OtherKeys);
-    let text = error.to_string();
-    assert!(
-        text.contains(
-            r#"its keys are called "email", and those of this job "external_id". Nothing was sent"#
-        ),
-        "{text}"
-    );
-    for keys in [Some("email"), None] {
-        assert_eq!(known(&mut open_with(keys).unwrap(), "a"), Some(UNKNOWN));
-    }
-    assert_eq!(fs::read(&path).unwrap(), before);
-}
-
-#[tokio::test]
-async fn a_ledger_whose_keys_have_no_name_takes_the_first_that_a_job_gives_them() {
-    let (_folder, path) = folder();
-    write(&mut open(&path), &path, &[("a", Intent)]).await;
-    // As in the first version of the format.
-    let text = fs::read_to_string(&path).unwrap();
-    assert!(!text.contains("keys"));
-    fs::write(
-        &path,
-        text.replace(r#""version":"1.1""#, r#""version":"1.0""#),
-    )
-    .unwrap();
-    drop(Ledger::open(&path, SERVICE, Some("email")).unwrap());
-    let error = Ledger::open(&path, SERVICE, Some("phone")).unwrap_err();
-    assert_eq!(error.kind(), LedgerErrorKind::OtherKeys);
-    assert_eq!(known(&mut open(&path), "a"), Some(UNKNOWN));
-}
-
-#[tokio::test]
-async fn what_was_found_out_is_what_the_next_run_goes_by() {
-    let (_folder, path) = folder();
-    let steps = [
-        ("a", Intent),
-        ("b", Intent),
-        ("c", Intent),
-        ("c", Outcome(rejected(422))),
-        ("d", Intent),
-        ("d", Outcome(State::Created { id: None })),
-        ("e", Intent),
-        ("e", Outcome(rejected(409))),
-        ("f", Intent),
-    ];
-    write(&mut open(&path), &path, &steps).await;
-    let found = || {
-        let ids =
-            [Some("a_1"), None, None, Some("a_4"), Some("a_5")].map(|id| id.map(AgentId::from));
-        ["a", "b", "c", "d", "e"].into_iter().zip(ids)
-    };
-    settle(&path, found()).unwrap();
-    let settled = fs::read(&path).unwrap();
-    // Settling the same again adds nothing.
-    settle(&path, found()).unwrap();
-    assert_eq!(fs::read(&path).unwrap(), settled);
-    let mut ledger = open(&path);
-    for (key, state) in [
-        ("a", created("a_1")),
-        ("b", State::NotSent),
-        ("c", State::NotSent),
-        ("d", created("a_4")),
-        ("e", created("a_5")),
-        ("f", UNKNOWN),
-    ] {
-        assert_eq!(known(&mut ledger, key), Some(state), "{key}");
-    }
-    // A row that somebody settled as having no agent, and for which they then found one.
-    drop(ledger);
-    settle(&path, [("b", Some(AgentId::from("a_2")))]).unwrap();
-    let mut ledger = open(&path);
-    assert_eq!(known(&mut ledger, "b"), Some(created("a_2")));
-    // A row that is sent again after that has an outcome of its own.
-    write(
-        &mut ledger,
-        &path,
-        &[("c", Intent), ("c", Outcome(rejected(422)))],
-    )
-    .await;
-    drop(ledger);
-    assert_eq!(known(&mut open(&path), "c"), Some(rejected(422)));
-}
-
-#[tokio::test]
-async fn what_cannot_be_is_refused_by_its_place_and_nothing_is_written() {
-    let (_folder, path) = folder();
-    let steps = [
-        ("a@example.com", Intent),
-        ("b@example.com", Intent),
-        ("b@example.com", Outcome(created("a_1"))),
-        ("c@example.com", Intent),
-        ("c@example.com", Outcome(State::Created { id: None })),
-    ];
-    write(&mut open(&path), &path, &steps).await;
-    let before = fs::read(&path).unwrap();
-    let a = ("a@example.com", None);
-    let cases = [
-        (("x@example.com", None), "its key is not in the ledger"),
-        (("", None), "its key is not in the ledger"),
-        (
-            ("a@example.com", Some("a_9")),
-            "the one at index 0 has the same key",
-        ),
-        (
-            ("b@example.com", None),
-            "records that its agent was created",
-        ),
-        (
-            ("b@example.com", Some("a_9")),
-            "records that its agent was created",
-        ),
-        (
-            ("c@example.com", None),
-            "records that its agent was created",
-        ),
-        (("c@example.com", Some("")), "identifier is empty"),
-    ];
-    for (entry, what) in cases {
-        let found = [a, entry].map(|(key, id): (_, Option<&str>)| (key, id.map(AgentId::from)));
-        let error = settle(&path, found).unwrap_err();
-        assert_eq!(
-            (error.kind(), error.index()),
-            (LedgerErrorKind::Refused, Some(1))
-        );
-        let text = error.to_string();
-        assert!(
-            text.contains("the entry at index 1 cannot be settled"),
-            "{text}"
-        );
-        assert!(
-            text.contains(what) && !text.contains("@example.com"),
-            "{text}"
-        );
-        assert!(!format!("{error:?}").contains("@example.com"));
-        assert_eq!(fs::read(&path).unwrap(), before);
-    }
-    let nobody: [(&str, Option<AgentId>); 0] = [];
-    settle(&path, nobody).unwrap();
-    assert_eq!(fs::read(&path).unwrap(), before);
-}
-
-#[test]
-fn only_a_ledger_that_is_there_and_free_can_be_noted_in() {
-    let (_folder, path) = folder();
-    let note = || {
-        let settled = settle(&path, [("a", None)]).unwrap_err();
-        let moved = move_to(&path, SERVICE).unwrap_err();
-        assert_eq!(settled.to_string(), moved.to_string());
-        settled
-    };
-    let missing = note();
-    assert_eq!(missing.kind(), LedgerErrorKind::Io);
-    assert!(
-        missing.to_string().ends_with("; name the ledger of a job"),
-        "{missing}"
-    );
-    assert!(!path.exists());
-    for contents in ["", "{\"format\":\"deal", "key,agent_id\n"] {
-        fs::write(&path, contents).unwrap();
-        assert_eq!(note().kind(), LedgerErrorKind::NotALedger);
-        assert_eq!(fs::read_to_string(&path).unwrap(), contents);
-    }
-    fs::remove_file(&path).unwrap();
-    let job = open(&path);
-    assert_eq!(note().kind(), LedgerErrorKind::InUse);
-    drop(job);
-    move_to(&path, SERVICE).unwrap();
-}
-
-#[tokio::test]
-async fn notes_come_after_the_last_whole_line() {
-    let (_folder, path) = folder();
-    write(&mut open(&path), &path, &[("a", Intent), ("b", Intent)]).await;
-    let whole = fs::read(&path).unwrap();
-    for (cut, of_b) in [(1, Some(UNKNOWN)), (7, None)] {
-        fs::write(&path, &whole[..whole.len() - cut]).unwrap();
-        settle(&path, [("a", None)]).unwrap();
-        let mut ledger = open(&path);
-        assert_eq!(known(&mut ledger, "a"), Some(State::NotSent));
-        assert_eq!(known(&mut ledger, "b"), of_b);
-    }
-}
-
-#[test]
-fn what_is_not_a_ledger_is_refused_and_stays_as_it_is() {
-    let (_folder, path) = folder();
-    for contents in [
-        "id,email\n1,ada@example.com\n".to_owned(),
-        "{}".to_owned(),
-        "{}\n".to_owned(),
-        "\n".to_owned(),
-        "null\n".to_owned(),
-        r#"{"format":"dealkit","version":"1.0"}"#.to_owned(),
-        r#"{"format":"dealkit-ledger","version":"one"}"#.to_owned() + "\n",
-        "x".repeat(2 << 20),
-    ] {
-        fs::write(&path, &contents).unwrap();
-        let error = refused(&path);
-        assert_eq!(error.kind(), LedgerErrorKind::NotALedger, "{error}");
-        assert_eq!(fs::read_to_string(&path).unwrap(), contents);
-    }
-    assert_eq!(refused(path.parent().unwrap()).kind(), LedgerErrorKind::Io);
-}
-
-#[test]
-fn an_empty_file_becomes_a_ledger_and_so_does_the_beginning_of_one() {
-    let (_folder, path) = folder();
-    for contents in ["", "{", r#"{"format":"dealkit-ledger","vers"#, "\0\0\0"] {
-        fs::write(&path, contents).unwrap();
-        drop(open(&path));
-        let text = fs::read_to_string(&path).unwrap();
-        assert!(
-            text.starts_with(r#"{"format":"dealkit-ledger","version":"1.1","salt":""#),
-            "{text}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn a_newer_format_is_refused_and_a_newer_minor_version_is_read() {
-    let (_folder, path) = folder();
-    write(&mut open(&path), &path, &[("a", Intent)]).await;
-    let text = fs::read_to_string(&path).unwrap();
-
-    fs::write(&path, text.replace(r#""1.1""#, r#""2.0""#)).unwrap();
-    let error = refused(&path);
-    assert_eq!(error.kind(), LedgerErrorKind::NewerFormat);
-    assert!(error.to_string().contains("update dealkit"), "{error}");
-
-    let later = text
-        .replace(r#""1.1""#, r#""1.7","by":{"name":"x"}"#)
-        .replace(
-            r#""type":"intent""#,
-            r#""type":"intent","attempt":{"number":1}"#,
-        );
-    fs::write(&path, later + "{\"type\":\"note\",\"text\":\"later\"}\n").unwrap();
-    let mut ledger = open(&path);
-    assert_eq!(known(&mut ledger, "a"), Some(UNKNOWN));
-    write(&mut ledger, &path, &[("a", Outcome(created("a_1")))]).await;
-    drop(ledger);
-    assert_eq!(known(&mut open(&path), "a"), Some(created("a_1")));
-}
-
-#[tokio::test]
-async fn a_broken_line_in_the_middle_is_named() {
-    let (_folder, path) = folder();
-    write(
-        &mut open(&path),
-        &path,
-        &[("a", Intent), ("a", Outcome(created("a_1"))), ("b", Intent)],
-    )
-    .await;
-    let text = fs::read_to_string(&path).unwrap();
-    for (from, to) in [
-        (r#""outcome":"created""#, r#""outcome":"made""#),
-        (r#""outcome":"created","#, ""),
-        (r#""type":"outcome""#, r#""type":"outcome"#),
-        (r#","outcome""#, r#"0,"outcome""#),
-        (r#"{"type":"outcome""#, r#"["type":"outcome""#),
-        (r#"{"type":"outcome""#, "\n{\"type\":\"outcome\""),
-    ] {
-        let broken = text.replacen(from, to, 1);
-        assert_ne!(broken, text);
-        fs::write(&path, &broken).unwrap();
-        let error = refused(&path);
-        assert_eq!(
-            (error.kind(), error.line()),
-            (LedgerErrorKind::Broken, Some(3)),
-            "{error}"
-        );
-        assert!(
-            error.to_string().contains("line 3 cannot be read"),
-            "{error}"
-        );
-        assert_eq!(fs::read_to_string(&path).unwrap(), broken);
-    }
-}
-
-#[test]
-fn a_broken_line_of_the_types_that_came_later_is_named_too() {
-    let (_folder, path) = folder();
-    drop(open(&path));
-    let header = fs::read_to_string(&path).unwrap();
-    let key = "0".repeat(64);
-    for line in [
-        format!(r#"{{"type":"settled","key":"{key}"}}"#),
-        format!(r#"{{"type":"settled","key":"{key}","outcome":"created"}}"#),
-        format!(r#"{{"type":"settled","key":"{key}","outcome":"none","agent_id":"a_1"}}"#),
-        format!(r#"{{"type":"settled","key":"{key}","outcome":"unknown"}}"#),
-        r#"{"type":"settled","outcome":"none"}"#.to_owned(),
-        r#"{"type":"service"}"#.to_owned(),
-        r#"{"type":"service","service":5}"#.to_owned(),
-        r#"{"type":"keys","keys":null}"#.to_owned(),
-    ] {
-        fs::write(&path, format!("{header}{line}\n")).unwrap();
-        let error = refused(&path);
-        assert_eq!(
-            (error.kind(), error.line()),
-            (LedgerErrorKind::Broken, Some(2)),
-            "{line}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn zeros_in_the_place_of_what_never_reached_the_disk_are_cut_off_at_the_end_and_named_elsewhere()
- {
-    let (_folder, path) = folder();
-    let mut ledger = open(&path);
-    let steps = [("a", Intent), ("b", Intent), ("a", Outcome(created("a_1")))];
-    let ends = write(&mut ledger, &path, &steps).await;
-    drop(ledger);
-    let whole = fs::read(&path).unwrap();
-    let last = ends[1] as usize..ends[2] as usize;
-    for begin in last.clone() {
-        let mut zeroed = whole.clone();
-        zeroed[begin..].fill(0);
-        zeroed.resize(8192, 0);
-        fs::write(&path, &zeroed).unwrap();
-        assert_eq!(known(&mut open(&path), "a"), Some(UNKNOWN));
-        assert_eq!(fs::metadata(&path).unwrap().len(), ends[1]);
-    }
-    // Nobody knows whether what was there had been sent.
-    let mut zeroed = whole;
-    zeroed[ends[0] as usize + 5..ends[1] as usize + 5].fill(0);
-    fs::write(&path, &zeroed).unwrap();
-    let error = refused(&path);
-    assert_eq!(
-        (error.kind(), error.line()),
-        (LedgerErrorKind::Broken, Some(3))
-    );
-}
-
-#[cfg(unix)]
-#[test]
-fn what_the_system_refuses_is_said_with_what_to_do() {
-    let (folder, _) = folder();
-    let missing = refused(&folder.path().join("none/agents.ndjson"));
-    assert_eq!(missing.kind(), LedgerErrorKind::Io);
-    assert!(
-        missing.to_string().contains("create the folder first"),
-        "{missing}"
-    );
-    assert_eq!(refused(folder.path()).kind(), LedgerErrorKind::Io);
-    assert_eq!(
-        refused(Path::new("/dev/null")).kind(),
-        LedgerErrorKind::NotALedger
-    );
-    assert_eq!(refused(Path::new("")).kind(), LedgerErrorKind::Io);
-}
-
-#[tokio::test]
-async fn many_intents_wait_together() {
-    let (_folder, path) = folder();
-    let mut ledger = open(&path);
-    let writer = ledger.writer();
-    let hashes = (0..200).map(|row| match ledger.claim(&row.to_string(), row) {
-        Claim::New(hash) => hash,
-        claim => panic!("{claim:?}"),
-    });
-    let intents = hashes
-        .collect::<Vec<_>>()
-        .into_iter()
-        .map(|hash| writer.intend(hash));
-    for intended in futures_util::future::join_all(intents).await {
-        intended.unwrap();
-    }
-    drop((ledger, writer));
-    let mut ledger = open(&path);
-    assert!((0..200).all(|row| known(&mut ledger, &row.to_string()) == Some(UNKNOWN)));
-}
-
-#[tokio::test]
-async fn an_identifier_that_is_too_long_is_left_out() {
-    let (_folder, path) = folder();
-    let long = "\u{1}".repeat(65 * 1024);
-    let state = State::Rejected {
-        status: Some(409),
-        request_id: Some(long.clone()),
-    };
-    let steps = [
-        ("a", Intent),
-        ("a", Outcome(created(&long))),
-        ("b", Intent),
-        ("b", Outcome(state)),
-        ("c", Intent),
-    ];
-    write(&mut open(&path), &path, &steps).await;
-    let mut ledger = open(&path);
-    assert_eq!(known(&mut ledger, "a"), Some(State::Created { id: None }));
-    assert_eq!(
-        known(&mut ledger, "b"),
-        Some(State::Rejected {
-            status: Some(409),
-            request_id: None
-        })
-    );
-    assert_eq!(known(&mut ledger, "c"), Some(UNKNOWN));
 }

@@ -1,14 +1,9 @@
 //! Jobs with a ledger: what a second run sends, and what it reports for the rows that it does not send.
-#![cfg(feature = "blocking")]
-
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+#![cfg(all(feature = "blocking", feature = "ledger"))]
 
 use dealkit::{
     AgentProfile, Client, CreateAgent, CreateRow, Creation, ErrorKind, LedgerErrorKind, Outcome,
-    blocking, ledger,
+    blocking, ledger::Ledger,
 };
 use tempfile::TempDir;
 
@@ -31,10 +26,10 @@ enum Reply {
     Cut,
 }
 
-fn new_ledger() -> (TempDir, PathBuf) {
+fn new_ledger() -> (TempDir, Ledger) {
     let folder = TempDir::new().unwrap();
-    let path = folder.path().join("agents.ndjson");
-    (folder, path)
+    let ledger = Ledger::sqlite(folder.path().join("agents.ledger"));
+    (folder, ledger)
 }
 
 fn row(number: usize) -> CreateRow {
@@ -61,17 +56,13 @@ fn broken_row(number: usize) -> CreateRow {
 /// Runs a whole job over these rows, and returns what became of them and which were sent.
 async fn run(
     peer: &mut Peer,
-    path: &Path,
+    ledger: &Ledger,
     resends_unknown: bool,
     rows: Vec<CreateRow>,
     reply: impl Fn(usize) -> Reply,
 ) -> (Vec<Creation>, Vec<usize>) {
     let client = client(peer.url.as_str());
-    let mut job = client
-        .agents()
-        .create_many(rows)
-        .ledger(path, None)
-        .unwrap();
+    let mut job = client.agents().create_many(rows).ledger(ledger, None);
     if resends_unknown {
         job = job.resend_unknown();
     }
@@ -112,7 +103,7 @@ fn text(creation: &Creation) -> String {
 
 #[tokio::test]
 async fn a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_the_others() {
-    let (_folder, path) = new_ledger();
+    let (_folder, ledger) = new_ledger();
     let mut peer = Peer::by_hand();
     let reply = |number| match number {
         1 => Reply::Status(422),
@@ -123,7 +114,7 @@ async fn a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_
         _ => Reply::Create,
     };
     let rows = || (0..6).map(row).chain([broken_row(6)]).collect();
-    let (came, sent) = run(&mut peer, &path, false, rows(), reply).await;
+    let (came, sent) = run(&mut peer, &ledger, false, rows(), reply).await;
     assert_eq!(sent, [0, 1, 2, 3, 4, 5]);
     let first = [
         Succeeded, Rejected, Unknown, Rejected, Unknown, Succeeded, NotSent,
@@ -133,7 +124,7 @@ async fn a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_
 
     // The row that broke the rules is corrected, and there is a new one.
     let rows = || (0..8).map(row).collect();
-    let (came, sent) = run(&mut peer, &path, false, rows(), |_| Reply::Create).await;
+    let (came, sent) = run(&mut peer, &ledger, false, rows(), |_| Reply::Create).await;
     assert_eq!(sent, [3, 6, 7]);
     let second = [
         (Succeeded, true),
@@ -166,31 +157,31 @@ async fn a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_
     }
 
     // The user has looked, and decides to resend the rows in doubt.
-    let (came, sent) = run(&mut peer, &path, true, rows(), |_| Reply::Create).await;
+    let (came, sent) = run(&mut peer, &ledger, true, rows(), |_| Reply::Create).await;
     assert_eq!(sent, [2, 4]);
     assert_eq!(
         outcomes(&came)[1..3],
         [(Rejected, true), (Succeeded, false)]
     );
-    let (_, sent) = run(&mut peer, &path, true, rows(), |_| Reply::Create).await;
+    let (_, sent) = run(&mut peer, &ledger, true, rows(), |_| Reply::Create).await;
     assert!(sent.is_empty());
 }
 
 #[tokio::test]
 async fn a_row_that_may_have_been_created_stays_in_doubt_when_sending_it_again_fails() {
-    let (_folder, path) = new_ledger();
+    let (_folder, ledger) = new_ledger();
     let mut peer = Peer::by_hand();
     let rows = || (0..2).map(row).collect();
-    run(&mut peer, &path, false, rows(), |_| Reply::Lose).await;
+    run(&mut peer, &ledger, false, rows(), |_| Reply::Lose).await;
     // The first is refused, and the second does not leave.
-    let (came, sent) = run(&mut peer, &path, true, rows(), |_| Reply::Status(422)).await;
+    let (came, sent) = run(&mut peer, &ledger, true, rows(), |_| Reply::Status(422)).await;
     assert_eq!(sent, [0, 1]);
     assert_eq!(outcomes(&came), [(Unknown, false); 2]);
-    let (came, sent) = run(&mut peer, &path, false, rows(), |_| Reply::Create).await;
+    let (came, sent) = run(&mut peer, &ledger, false, rows(), |_| Reply::Create).await;
     assert!(sent.is_empty());
     assert_eq!(outcomes(&came), [(Unknown, true); 2]);
     // The same for a row that breaks the rules by now.
-    let (came, _) = run(&mut peer, &path, true, vec![broken_row(0)], |_| {
+    let (came, _) = run(&mut peer, &ledger, true, vec![broken_row(0)], |_| {
         Reply::Create
     })
     .await;
@@ -199,7 +190,7 @@ async fn a_row_that_may_have_been_created_stays_in_doubt_when_sending_it_again_f
 
 #[tokio::test]
 async fn two_rows_with_one_key_and_rows_without_are_refused() {
-    let (_folder, path) = new_ledger();
+    let (_folder, ledger) = new_ledger();
     let mut peer = Peer::by_hand();
     let unnamed = CreateAgent::builder()
         .email("ada@example.com")
@@ -214,7 +205,7 @@ async fn two_rows_with_one_key_and_rows_without_are_refused() {
         unnamed.clone().into(),
         ("", unnamed).into(),
     ];
-    let (came, sent) = run(&mut peer, &path, false, rows, |_| Reply::Create).await;
+    let (came, sent) = run(&mut peer, &ledger, false, rows, |_| Reply::Create).await;
     assert_eq!(sent, [0, 1]);
     assert_eq!(outcomes(&came)[2..], [(NotSent, false); 3]);
     let error = came[2].result.as_ref().unwrap_err();
@@ -236,41 +227,41 @@ async fn two_rows_with_one_key_and_rows_without_are_refused() {
 }
 
 #[tokio::test]
-async fn an_intent_is_in_the_ledger_before_its_request_leaves() {
-    let (_folder, path) = new_ledger();
+async fn a_claim_is_in_the_ledger_before_its_request_leaves_and_an_outcome_before_it_is_handed_over()
+ {
+    let (_folder, ledger) = new_ledger();
     let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let job = client
         .agents()
         .create_many((0..4).map(row))
-        .ledger(&path, None)
-        .unwrap();
+        .ledger(&ledger, None);
     let mut creations = job.concurrency(1).stream();
     for number in 0..4 {
         let heard = tokio::select! {
             _ = creations.next() => panic!("nothing was answered"),
             heard = peer.next() => heard,
         };
-        let text = fs::read_to_string(&path).unwrap();
-        assert_eq!(text.matches(r#""intent""#).count(), number + 1);
-        assert_eq!(text.matches(r#""created""#).count(), number);
+        let summary = ledger.summary().unwrap();
+        assert_eq!((summary.in_flight, summary.succeeded), (1, number));
         heard.answer(201, FINE);
         creations.next().await.unwrap();
+        let summary = ledger.summary().unwrap();
+        assert_eq!((summary.in_flight, summary.succeeded), (0, number + 1));
     }
 }
 
 #[tokio::test]
 async fn what_is_given_up_is_recorded_as_far_as_it_has_come() {
     for is_cancelled in [true, false] {
-        let (_folder, path) = new_ledger();
+        let (_folder, ledger) = new_ledger();
         let mut peer = Peer::by_hand();
         let limited = builder(&peer.url).rate_limit(0.001).build().unwrap();
         let waits = std::time::Duration::from_secs(100_000);
         let job = limited
             .agents()
             .create_many((0..3).map(row))
-            .ledger(&path, None)
-            .unwrap();
+            .ledger(&ledger, None);
         let mut creations = job.timeout(waits).stream();
         let held = tokio::select! {
             _ = creations.next() => panic!("nothing was answered"),
@@ -296,10 +287,10 @@ async fn what_is_given_up_is_recorded_as_far_as_it_has_come() {
         held.gone().await;
         // Rows that waited for their turn left no trace: if the job had been killed instead of given up, they would not
         // be in doubt.
-        let text = fs::read_to_string(&path).unwrap();
-        assert_eq!(text.lines().count(), 2, "{text}");
-        assert_eq!(text.matches(r#""intent""#).count(), 1, "{text}");
-        let (came, again) = run(&mut peer, &path, false, (0..3).map(row).collect(), |_| {
+        let summary = ledger.summary().unwrap();
+        assert_eq!((summary.in_doubt.len(), summary.in_flight), (1, 0));
+        assert_eq!((summary.succeeded, summary.rejected), (0, 0));
+        let (came, again) = run(&mut peer, &ledger, false, (0..3).map(row).collect(), |_| {
             Reply::Create
         })
         .await;
@@ -311,12 +302,12 @@ async fn what_is_given_up_is_recorded_as_far_as_it_has_come() {
 
 #[tokio::test]
 async fn what_an_earlier_run_did_is_said_of_rows_that_are_given_up_too() {
-    let (_folder, path) = new_ledger();
+    let (_folder, ledger) = new_ledger();
     let mut peer = Peer::by_hand();
-    run(&mut peer, &path, false, vec![row(0)], |_| Reply::Create).await;
+    run(&mut peer, &ledger, false, vec![row(0)], |_| Reply::Create).await;
     let client = client(peer.url.as_str());
     let job = client.agents().create_many(std::iter::empty::<CreateRow>());
-    let (_, mut in_flight) = job.ledger(&path, None).unwrap().into_parts();
+    let (_, mut in_flight) = job.ledger(&ledger, None).into_parts();
     in_flight.push(row(0));
     in_flight.push(row(1));
     in_flight.push(broken_row(2));
@@ -331,46 +322,44 @@ async fn what_an_earlier_run_did_is_said_of_rows_that_are_given_up_too() {
 
 #[tokio::test]
 async fn what_waits_for_a_connection_is_sent_by_the_next_run() {
-    let (_folder, path) = new_ledger();
+    let (_folder, ledger) = new_ledger();
     let blackhole = Blackhole::start().await;
     let client = client(blackhole.url.as_str());
     let job = |client: &Client| {
         client
             .agents()
             .create_many((0..2).map(row))
-            .ledger(&path, None)
-            .unwrap()
+            .ledger(&ledger, None)
     };
     let mut creations = job(&client).stream();
-    // Until both intents are recorded.
+    // Until both are claimed.
     tokio::select! {
         _ = creations.next() => panic!("nobody listens"),
         () = async {
-            while fs::read_to_string(&path).unwrap().matches(r#""intent""#).count() < 2 {
+            while ledger.summary().map_or(0, |summary| summary.in_flight) < 2 {
                 tokio::task::yield_now().await;
             }
         } => {}
     }
     drop(creations);
-    let text = fs::read_to_string(&path).unwrap();
-    assert_eq!(text.matches(r#""not_sent""#).count(), 2, "{text}");
+    let summary = ledger.summary().unwrap();
+    assert_eq!((summary.in_flight, summary.in_doubt.len()), (0, 0));
 }
 
 #[test]
 fn a_blocking_job_lets_go_of_its_ledger() {
-    let (_folder, path) = new_ledger();
+    let (_folder, ledger) = new_ledger();
     let service = Service::answering_blocking(201, AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     let job = || {
         client
             .agents()
             .create_many((0..20).map(row))
-            .ledger(&path, None)
+            .ledger(&ledger, None)
+            .open_ledger()
     };
     for is_recorded in [false, true] {
         let creations = job().unwrap().concurrency(4).into_iter();
-        let error = job().unwrap_err();
-        assert_eq!(error.kind(), LedgerErrorKind::InUse);
         let came: Vec<_> = creations.collect();
         assert_eq!(came.len(), 20);
         assert!(came.iter().all(|creation| creation.recorded == is_recorded));
@@ -385,12 +374,13 @@ fn a_blocking_job_lets_go_of_its_ledger() {
 
 #[tokio::test]
 async fn a_ledger_is_bound_to_its_service() {
-    let (_folder, path) = new_ledger();
+    let (_folder, ledger) = new_ledger();
     let job = |url: &str| {
         client(url)
             .agents()
             .create_many([row(0)])
-            .ledger(&path, None)
+            .ledger(&ledger, None)
+            .open_ledger()
             .map(drop)
     };
     job("https://deals.example.com/tenant").unwrap();
@@ -410,12 +400,12 @@ async fn a_ledger_is_bound_to_its_service() {
         (error.kind(), error.outcome()),
         (ErrorKind::Ledger, NotSent)
     );
-    assert_eq!(error.ledger_error().unwrap().path(), path);
+    assert_eq!(error.ledger_error().unwrap().path(), ledger.path());
 }
 
 #[tokio::test]
 async fn rows_that_were_looked_up_are_settled_and_the_next_run_goes_by_that() {
-    let (_folder, path) = new_ledger();
+    let (_folder, ledger) = new_ledger();
     let mut peer = Peer::by_hand();
     let rows = || (0..4).map(row).collect();
     let reply = |number| match number {
@@ -423,11 +413,12 @@ async fn rows_that_were_looked_up_are_settled_and_the_next_run_goes_by_that() {
         2 => Reply::Status(422),
         _ => Reply::Create,
     };
-    run(&mut peer, &path, false, rows(), reply).await;
+    run(&mut peer, &ledger, false, rows(), reply).await;
     // The first was created, the second was not, and the third was corrected.
     let found = [(key(0), Some("a_0".into())), (key(1), None), (key(2), None)];
-    ledger::settle(&path, found).unwrap();
-    let (came, sent) = run(&mut peer, &path, false, rows(), |_| Reply::Create).await;
+    assert_eq!(ledger.check_settle(found.clone()).unwrap(), 3);
+    assert_eq!(ledger.settle(found).unwrap(), 3);
+    let (came, sent) = run(&mut peer, &ledger, false, rows(), |_| Reply::Create).await;
     assert_eq!(sent, [1, 2]);
     assert_eq!(
         outcomes(&came),
@@ -440,7 +431,7 @@ async fn rows_that_were_looked_up_are_settled_and_the_next_run_goes_by_that() {
     );
     assert_eq!(came[0].agent_id().unwrap(), "a_0");
     // It has been created in the meantime.
-    let error = ledger::settle(&path, [(key(1), None)]).unwrap_err();
+    let error = ledger.settle([(key(1), None)]).unwrap_err();
     assert_eq!(
         (error.kind(), error.index()),
         (LedgerErrorKind::Refused, Some(0))
@@ -449,12 +440,13 @@ async fn rows_that_were_looked_up_are_settled_and_the_next_run_goes_by_that() {
 
 #[test]
 fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent() {
-    let (_folder, path) = new_ledger();
+    let (_folder, ledger) = new_ledger();
     let service = Service::answering_blocking(201, AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     let job = |keys: Option<&str>| {
         let many = client.agents().create_many((0..2).map(row));
-        many.ledger(&path, keys)
+        many.ledger(&ledger, keys)
+            .open_ledger()
             .map(|many| many.into_iter().count())
     };
     assert_eq!(job(Some("email")).unwrap(), 2);
@@ -470,32 +462,32 @@ fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent() {
 
 #[tokio::test]
 async fn a_service_that_has_another_name_keeps_its_ledger() {
-    let (_folder, path) = new_ledger();
+    let (_folder, ledger) = new_ledger();
     let mut peer = Peer::by_hand();
-    run(&mut peer, &path, false, vec![row(0)], |_| Reply::Create).await;
+    run(&mut peer, &ledger, false, vec![row(0)], |_| Reply::Create).await;
     let mut renamed = Peer::by_hand();
     let job = |url: &str| {
         let many = client(url).agents().create_many([row(0)]);
-        many.ledger(&path, None).map(drop)
+        many.ledger(&ledger, None).open_ledger().map(drop)
     };
     let error = job(renamed.url.as_str()).unwrap_err();
     assert_eq!(error.kind(), LedgerErrorKind::OtherService);
-    assert!(error.to_string().contains("ledger::move_to"), "{error}");
-    ledger::move_to(&path, renamed.url.as_str()).unwrap();
+    assert!(error.to_string().contains("dealkit ledger move"), "{error}");
+    ledger.move_to(renamed.url.as_str()).unwrap();
     assert!(job(peer.url.as_str()).is_err());
     let rows = vec![row(0), row(1)];
-    let (came, sent) = run(&mut renamed, &path, false, rows, |_| Reply::Create).await;
+    let (came, sent) = run(&mut renamed, &ledger, false, rows, |_| Reply::Create).await;
     assert_eq!(sent, [1]);
     assert_eq!(outcomes(&came), [(Succeeded, true), (Succeeded, false)]);
 }
 
 #[tokio::test]
 async fn a_row_whose_turn_comes_too_late_leaves_nothing_in_the_ledger() {
-    let (_folder, path) = new_ledger();
+    let (_folder, ledger) = new_ledger();
     let mut peer = Peer::by_hand();
     let limited = builder(&peer.url).rate_limit(0.001).build().unwrap();
     let job = limited.agents().create_many((0..3).map(row));
-    let mut creations = job.ledger(&path, None).unwrap().stream();
+    let mut creations = job.ledger(&ledger, None).stream();
     let mut came = Vec::new();
     while came.len() < 3 {
         tokio::select! {
@@ -511,6 +503,97 @@ async fn a_row_whose_turn_comes_too_late_leaves_nothing_in_the_ledger() {
         assert_eq!(creation.outcome(), NotSent);
         assert!(text(creation).contains("rate_limit"), "{creation:?}");
     }
-    let text = fs::read_to_string(&path).unwrap();
-    assert_eq!(text.lines().count(), 3, "{text}");
+    let summary = ledger.summary().unwrap();
+    assert_eq!((summary.succeeded, summary.in_flight), (1, 0));
+    assert!(summary.in_doubt.is_empty());
+}
+
+/// Runs two jobs over the same rows at the same time, and returns what became of them and which rows were sent.
+#[tokio::test]
+async fn two_jobs_share_a_ledger_and_each_row_is_sent_by_one_of_them() {
+    let (_folder, ledger) = new_ledger();
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    let job = || {
+        let many = client.agents().create_many((0..40).map(row));
+        many.ledger(&ledger, "email").concurrency(5).stream()
+    };
+    let (mut one, mut other) = (job(), job());
+    let (mut sent, mut held) = (Vec::new(), Vec::new());
+    let mut came = [Vec::new(), Vec::new()];
+    while came.iter().flatten().count() < 80 {
+        tokio::select! {
+            Some(creation) = one.next() => came[0].push(creation),
+            Some(creation) = other.next() => came[1].push(creation),
+            heard = peer.next() => {
+                sent.push(number(&heard));
+                // Answered late, so that both jobs come to rows that the other has in flight.
+                held.push(heard);
+                if held.len() == 3 {
+                    held.drain(..).for_each(|heard| heard.answer(201, FINE));
+                }
+            }
+            () = tokio::time::sleep(std::time::Duration::from_millis(20)), if !held.is_empty() => {
+                held.drain(..).for_each(|heard| heard.answer(201, FINE));
+            }
+        }
+    }
+    sent.sort_unstable();
+    assert_eq!(sent, (0..40).collect::<Vec<_>>());
+    let created = |creation: &&Creation| creation.result.is_ok();
+    assert_eq!(came.iter().flatten().filter(created).count(), 40);
+    let mut in_flight = 0;
+    for creation in came.iter().flatten() {
+        if let Err(error) = &creation.result {
+            assert_eq!(error.kind(), ErrorKind::Recorded);
+            assert!(creation.recorded);
+            if error.is_in_flight() {
+                in_flight += 1;
+                assert_eq!(error.outcome(), Unknown);
+                assert!(error.to_string().contains("another job is sending it now"));
+            } else {
+                assert_eq!(error.outcome(), Succeeded);
+            }
+        }
+    }
+    assert!(in_flight > 0);
+    drop((one, other));
+    let summary = ledger.summary().unwrap();
+    assert_eq!((summary.succeeded, summary.in_flight), (40, 0));
+}
+
+#[tokio::test]
+async fn what_somebody_has_settled_can_be_undone_and_settled_again() {
+    let (_folder, ledger) = new_ledger();
+    let mut peer = Peer::by_hand();
+    run(&mut peer, &ledger, false, vec![row(0), row(1)], |_| {
+        Reply::Status(503)
+    })
+    .await;
+    let id = |creation: &Creation| creation.agent_id().map(ToString::to_string);
+    for found in ["a_1", "a_2"] {
+        ledger.settle([(key(0), Some(found.into()))]).unwrap();
+        let (came, sent) = run(&mut peer, &ledger, false, vec![row(0)], |_| Reply::Create).await;
+        assert!(sent.is_empty());
+        assert_eq!(id(&came[0]).as_deref(), Some(found));
+    }
+    // Two rows cannot have one agent, and nobody is not an agent.
+    for refused in ["a_2", "n/a", "", "-"] {
+        let error = ledger.settle([(key(1), Some(refused.into()))]).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.index()),
+            (LedgerErrorKind::Refused, Some(0))
+        );
+    }
+    let twice = [(key(0), Some("a_3".into())), (key(1), Some("a_3".into()))];
+    assert_eq!(ledger.settle(twice).unwrap_err().index(), Some(1));
+
+    assert_eq!(ledger.unsettle([key(0)]).unwrap(), 1);
+    assert_eq!(ledger.unsettle([key(0)]).unwrap(), 0);
+    assert_eq!(ledger.unsettle(["nobody"]).unwrap_err().index(), Some(0));
+    let recorded = ledger.look_up(None, [key(0)]).unwrap().remove(0).unwrap();
+    assert_eq!((recorded.outcome, recorded.status), (Unknown, Some(503)));
+    ledger.settle([(key(0), None)]).unwrap();
+    let (_, sent) = run(&mut peer, &ledger, false, vec![row(0)], |_| Reply::Create).await;
+    assert_eq!(sent, [0]);
 }

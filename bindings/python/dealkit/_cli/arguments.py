@@ -88,7 +88,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_import(imports)
 
-    ledger = _group(commands, "ledger", "record in the ledger of an import what you have found out")
+    ledger = _group(commands, "ledger", "show the ledger of an import, and record in it what you have found out")
+    show = _command(
+        ledger,
+        "show",
+        "LEDGER",
+        "show what a ledger has",
+        "Shows how many rows were created, rejected and settled, and which are unknown, with time, status and request id. "
+        "Nothing is sent.",
+        _run_show,
+        calls=False,
+    )
+    show.add_argument("ledger", metavar="LEDGER", help="the ledger of the import")
+    show.add_argument("--json", action="store_true", help="print JSON")
     settle = _command(
         ledger,
         "settle",
@@ -104,6 +116,8 @@ def _parser() -> argparse.ArgumentParser:
     settle.add_argument(
         "file", metavar="FILE", help="a CSV file with the columns key and agent_id: the report of the import"
     )
+    settle.add_argument("--undo", action="store_true", help="undo what was settled of the rows that have an agent_id")
+    settle.add_argument("--yes", action="store_true", help="do not ask before it is recorded")
     _add_reading(settle)
     move = _command(
         ledger,
@@ -284,6 +298,12 @@ def _run_import(options: argparse.Namespace) -> int:
     from dealkit._cli.import_agents import run
 
     return run(options)
+
+
+def _run_show(options: argparse.Namespace) -> int:
+    from dealkit._cli.ledger import show
+
+    return show(options)
 
 
 def _run_settle(options: argparse.Namespace) -> int:

@@ -1,44 +1,101 @@
-"""`dealkit ledger`: notes facts in the ledger of an import between two runs."""
+"""`dealkit ledger`: shows the ledger of imports, and records in it what people have found out."""
 
 from __future__ import annotations
 
+import json
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dealkit import ledger
+from dealkit import LedgerError, ledger
 from dealkit._cli import report
 from dealkit._cli.advice import code_of, in_words
-from dealkit._cli.exits import DONE, Failed
+from dealkit._cli.exits import DONE, INCOMPLETE, Failed
 from dealkit._cli.report import Entry
-from dealkit._cli.screen import counted, safe, say
-from dealkit.exceptions import LedgerError
+from dealkit._cli.screen import counted, is_terminal, safe, say, table
 
 _NO_AGENT = "none"
+# How many rows of a preview are shown, and how many rows in doubt.
+_MOST_SHOWN = 20
+
+
+def show(options: Namespace) -> int:
+    """Shows how many rows there are of each kind, and those in doubt."""
+    _refuse_missing(options.ledger)
+    with _failures():
+        summary = ledger.show(options.ledger)
+    numbers = {
+        "created": summary.succeeded,
+        "settled with an agent": summary.settled_with_agent,
+        "settled without an agent": summary.settled_without_agent,
+        "rejected": summary.rejected,
+        "in flight": summary.in_flight,
+        "unknown": len(summary.in_doubt),
+    }
+    doubts = [
+        (row.sent_at.isoformat(timespec="milliseconds"), str(row.status_code or ""), row.request_id or "")
+        for row in summary.in_doubt
+    ]
+    if options.json:
+        unknown = [
+            {"sent_at": row.sent_at.isoformat(), "status": row.status_code, "request_id": row.request_id}
+            for row in summary.in_doubt
+        ]
+        counts = {name.replace(" ", "_"): number for name, number in numbers.items()}
+        shown = {"service": summary.service, "key": summary.key, **counts, "in_doubt": unknown}
+        say(json.dumps(shown, indent=2))
+        return DONE
+    say(
+        f"{safe(str(options.ledger))}: the ledger of {safe(summary.service)}, by {safe(summary.key or 'keys without a name')}"
+    )
+    say()
+    for line in table([(f"{number:,}", name) for name, number in numbers.items()], indent="  ", right=frozenset({0})):
+        say(line)
+    if doubts:
+        say()
+        say("Nobody knows whether these rows have an agent. Whoever runs the service can look for the requests:")
+        header = ("sent at", "status", "request id")
+        rows = [header, *((at, status, safe(request)) for at, status, request in doubts[:_MOST_SHOWN])]
+        for line in table(rows, indent="  "):
+            say(line)
+        if len(doubts) > _MOST_SHOWN:
+            say(f"  … and {len(doubts) - _MOST_SHOWN:,} more; --json has all of them")
+    return DONE
 
 
 def settle(options: Namespace) -> int:
-    """Notes what somebody has found out about rows and entered in the report of the import."""
+    """Records what somebody has found out about rows and entered in the report of the import."""
     _refuse_missing(options.ledger)
     path = Path(options.file)
     entries = report.read(path, options)
-    filled = [entry for entry in entries if entry.agent_id]
+    filled = [entry for entry in entries if entry.agent_id.strip()]
     if not filled:
         raise Failed(
             f"no row of {path} has anything in agent_id. Fill in what you have found: the agent's id, or {_NO_AGENT} if "
             "there is no agent"
         )
     _refuse_doubles(path, filled)
+    if options.undo:
+        return _undo(options, path, filled)
     with _failures(lambda index: f"row {news[index].row} of {safe(str(path))}"):
         known = ledger.look_up(options.ledger, [entry.key for entry in filled])
         # The report has the agents of created rows from the beginning.
-        pairs = zip(filled, known, strict=True)
-        news = [entry for entry, one in pairs if one is None or one.agent_id != entry.agent_id]
-        found = {entry.key: None if entry.agent_id.lower() == _NO_AGENT else entry.agent_id for entry in news}
-        ledger.settle(options.ledger, found)
+        pairs = [
+            (entry, one)
+            for entry, one in zip(filled, known, strict=True)
+            if one is None or one.agent_id != entry.agent_id
+        ]
+        news = [entry for entry, _ in pairs]
+        found = {entry.key: _found(entry) for entry in news}
+        changed = ledger.settle(options.ledger, found, dry_run=True)
+        if changed:
+            _preview(pairs)
+            _ask(f"Record this in {safe(str(options.ledger))}?", options)
+            ledger.settle(options.ledger, found)
     none = sum(agent_id is None for agent_id in found.values())
-    if news:
+    if changed:
         say(f"{safe(options.ledger)} updated: {counted(len(news) - none, 'row')} with an agent, {none:,} without.")
     else:
         say(f"{safe(options.ledger)} is up to date: agent_id contains nothing new.")
@@ -49,8 +106,62 @@ def settle(options: Namespace) -> int:
     return DONE
 
 
+def _found(entry: Entry) -> str | None:
+    return None if entry.agent_id.strip().lower() == _NO_AGENT else entry.agent_id
+
+
+def _preview(pairs: list[tuple[Entry, ledger.Recorded | None]]) -> None:
+    """Shows what the ledger has, and what it is to have."""
+    rows = [("row", "key", "so far", "from now on")]
+    for entry, one in pairs[:_MOST_SHOWN]:
+        agent_id = _found(entry)
+        becomes = "no agent: the next import sends it" if agent_id is None else f"agent {safe(agent_id)}"
+        rows.append((str(entry.row), safe(entry.key), _so_far(one), becomes))
+    for line in table(rows, indent="  "):
+        say(line)
+    if len(pairs) > _MOST_SHOWN:
+        say(f"  … and {len(pairs) - _MOST_SHOWN:,} more")
+
+
+def _so_far(one: ledger.Recorded | None) -> str:
+    if one is None:
+        return "no agent"
+    if one.outcome == "succeeded":
+        return f"agent {safe(one.agent_id)}" if one.agent_id else "created"
+    return one.outcome
+
+
+def _undo(options: Namespace, path: Path, filled: list[Entry]) -> int:
+    """Makes rows again what imports have recorded of them."""
+    with _failures(lambda index: f"row {filled[index].row} of {safe(str(path))}"):
+        _ask(f"Undo what was settled of {counted(len(filled), 'row')} of {safe(str(path))}?", options)
+        undone = ledger.unsettle(options.ledger, [entry.key for entry in filled])
+    say(f"{safe(options.ledger)} updated: {counted(undone, 'row')} as recorded by imports again.")
+    if left := len(filled) - undone:
+        say(f"{counted(left, 'row')} had not been settled and did not change.")
+    return DONE
+
+
+def _ask(question: str, options: Namespace) -> None:
+    """Asks for confirmation that something is to be recorded."""
+    if options.yes:
+        return
+    if not is_terminal(sys.stdin):
+        raise Failed("nobody can be asked to confirm this: check what is shown above, then add --yes")
+    # The question refers to this output, which must come first.
+    sys.stdout.flush()
+    try:
+        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline()
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        raise
+    if answer.strip().lower() not in ("y", "yes"):
+        raise Failed("nothing was recorded", INCOMPLETE)
+
+
 def move(options: Namespace) -> int:
-    """Notes that the service has another address from now on."""
+    """Records that the service has another address from now on."""
     _refuse_missing(options.ledger)
     with _failures():
         ledger.move(options.ledger, options.url)

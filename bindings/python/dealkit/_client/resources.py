@@ -157,19 +157,19 @@ class AgentCalls(Generic[Created, Creations]):
         With a ledger, a job survives a crash of its process or of the machine: run again over the same rows, it
         sends those that are new or were not sent, and returns what the ledger says about the others.
 
-        >>> client.agents.create_many(rows, ledger="agents.ndjson", key="email", on_error="return")
+        >>> client.agents.create_many(rows, ledger="agents.ledger", key="email", on_error="return")
 
         A result that the ledger has from an earlier run is marked ``recorded``. An agent that was created comes back
         with its ``agent_id``, and a rejected row with a ``RecordedError``, unless the rejection was not due to the
         content of the row (401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect): then the row is sent again.
         If it is unknown whether the agent was created, the error is also a ``RecordedError``, with the outcome
-        ``unknown``: find out and note the answer with ``dealkit.ledger.settle``, or resend the row. A row that breaks
-        the rules is not in the ledger, so it is sent once it is corrected; for a row that the service has rejected,
-        use ``settle`` to have it sent again.
+        ``unknown``: find out and record the answer with ``dealkit.ledger.settle``. A row that breaks the
+        rules is not in the ledger, so it is sent once it is corrected; for a row that the service has rejected, use
+        ``settle`` to have it sent again.
 
-        The ledger notes on disk that a row is about to be sent before it is sent, and its result before you receive
-        it: a crash of the process loses nothing, and a crash of the machine loses at most outcomes, which are then
-        unknown. The file holds salted hashes of the keys, so that nobody reads an e-mail address from it by chance;
+        That a row is about to be sent is on disk before it is sent, and its result before you receive it, so a crash
+        loses nothing: only the rows that were in flight are unknown. Several jobs on one machine may share a ledger: each
+        row is sent by one of them, and the others return it as ``in_flight``. The file holds salted hashes of the keys, so that nobody reads an e-mail address from it by chance;
         anyone who has the file can still find out whether a key that they guess is in it.
 
         Args:
@@ -182,8 +182,7 @@ class AgentCalls(Generic[Created, Creations]):
             progress: True shows a tqdm bar, or a plain line on standard error if tqdm is not installed; a callable is
                 called with the number of results so far and the total, if that is known.
             validate: Whether the rules are checked before a row is sent.
-            ledger: The file of the job's ledger; it is created if it does not exist. Only one job at a time can have
-                it open, until its iterator has come to the end or is closed.
+            ledger: The file of the job's ledger, an SQLite database of its own; it is created if it does not exist.
             key: How the ledger identifies a row: the field that holds its key, such as ``"email"`` or
                 ``"profile.external_id"``, or a function that returns the key of a row. A key is a str, the same in
                 every run, and different for each row. Name the field if you can: the ledger then refuses a job with

@@ -1,0 +1,228 @@
+//! What people find out about rows, and what they ask.
+
+use std::collections::HashMap;
+
+use super::{
+    Summary,
+    error::{Cause, LedgerError, Refusal},
+    key_hash::KeyHash,
+    sqlite::{Edit, Record, Sqlite},
+    state::{State, Unsettled},
+};
+use crate::value::AgentId;
+
+/// The longest agent identifier that is settled, in bytes.
+const LONGEST_ID: usize = 1024;
+
+/// What people write into a table where there is nobody. An identifier that is one of these words is far less likely than
+/// a row that is never created.
+const NOBODY: [&str; 19] = [
+    "0",
+    "deleted",
+    "false",
+    "missing",
+    "n.a.",
+    "n/a",
+    "na",
+    "nan",
+    "nil",
+    "no",
+    "nobody",
+    "none",
+    "not found",
+    "not_found",
+    "notfound",
+    "null",
+    "tbd",
+    "todo",
+    "unknown",
+];
+
+/// Records what somebody has found out, and returns how many rows that changes.
+pub(super) fn settle<K: AsRef<str>>(
+    store: &mut Sqlite,
+    found: impl IntoIterator<Item = (K, Option<AgentId>)>,
+    is_to_last: bool,
+) -> Result<usize, LedgerError> {
+    let found: Vec<_> = found
+        .into_iter()
+        .map(|(key, agent_id)| (store.hash(key.as_ref()), agent_id))
+        .collect();
+    let (mut keys, mut agents) = (HashMap::new(), HashMap::new());
+    for (index, (key, agent_id)) in found.iter().enumerate() {
+        let checked = first_of(&mut keys, key, index).map_err(Refusal::SameKey);
+        let checked = checked.and_then(|()| match agent_id.as_ref().map(AgentId::as_str) {
+            None => Ok(()),
+            Some(id) if is_nobody(id) => Err(Refusal::Nobody),
+            Some(id) if id.len() > LONGEST_ID => Err(Refusal::LongId(LONGEST_ID)),
+            Some(id) => first_of(&mut agents, id, index).map_err(Refusal::SameAgent),
+        });
+        checked.map_err(|refusal| store.error(Cause::RefusedEntry(index, refusal)))?;
+    }
+    // The rows that have one of these agents already.
+    let mut owners = HashMap::new();
+    if !agents.is_empty() {
+        store.for_each(|key, record| {
+            if let State::Succeeded { id: Some(id) } | State::Settled { id: Some(id) } =
+                record.state
+                && let Some(index) = agents.get(id.as_str())
+            {
+                owners.insert(*index, key);
+            }
+        })?;
+    }
+    store.in_transaction(is_to_last, |edit| {
+        let mut changed = 0;
+        for (index, (key, agent_id)) in found.iter().enumerate() {
+            let is_owned = owners.get(&index).is_some_and(|owner| owner != key);
+            let settled = if is_owned {
+                Err(Refusal::AgentOfAnotherRow)
+            } else {
+                settle_row(edit, *key, agent_id.as_ref().map(AgentId::as_str))?
+            };
+            match settled {
+                Ok(has_changed) => changed += usize::from(has_changed),
+                Err(refusal) => return Err(Cause::RefusedEntry(index, refusal)),
+            }
+        }
+        Ok(changed)
+    })
+}
+
+fn settle_row(
+    edit: &mut Edit<'_>,
+    key: KeyHash,
+    agent_id: Option<&str>,
+) -> Result<Result<bool, Refusal>, Cause> {
+    let Some(old) = edit.get(key)? else {
+        return Ok(Err(Refusal::UnknownKey));
+    };
+    Ok(
+        match old.state.settled(agent_id, |job| edit.is_alive(job)) {
+            Ok(None) => Ok(false),
+            Ok(Some(state)) => {
+                edit.settle(key, old, state)?;
+                Ok(true)
+            }
+            Err(Unsettled::Succeeded) => Err(Refusal::Succeeded),
+            Err(Unsettled::InFlight) => Err(Refusal::InFlight),
+        },
+    )
+}
+
+/// Undoes what somebody has recorded: each row is again what jobs have found.
+pub(super) fn unsettle<K: AsRef<str>>(
+    store: &mut Sqlite,
+    keys: impl IntoIterator<Item = K>,
+) -> Result<usize, LedgerError> {
+    let keys: Vec<_> = keys
+        .into_iter()
+        .map(|key| store.hash(key.as_ref()))
+        .collect();
+    store.in_transaction(true, |edit| {
+        let mut undone = 0;
+        for (index, key) in keys.iter().enumerate() {
+            let Some(old) = edit.get(*key)? else {
+                return Err(Cause::RefusedEntry(index, Refusal::UnknownKey));
+            };
+            if let State::Settled { .. } = old.state
+                && let Some(before) = edit.before_settling(*key)?
+            {
+                edit.replace(*key, Some(old), before)?;
+                undone += 1;
+            }
+        }
+        Ok(undone)
+    })
+}
+
+/// Counts the rows.
+pub(super) fn summary(store: &Sqlite) -> Result<Summary, LedgerError> {
+    let mut summary = Summary {
+        service: store.service.clone(),
+        keys: store.keys.clone(),
+        ..Summary::default()
+    };
+    // A job has many rows, and stays as alive as it is.
+    let mut alive = HashMap::new();
+    store.for_each(|_, record| {
+        let is_alive = |job| {
+            let alive = alive.entry(job).or_insert_with(|| store.is_alive(job));
+            *alive
+        };
+        summary.count(record, is_alive);
+    })?;
+    summary.in_doubt.sort_by_key(|row| row.sent_at);
+    Ok(summary)
+}
+
+impl Summary {
+    fn count(&mut self, record: Record, mut is_alive: impl FnMut(i64) -> bool) {
+        let Record {
+            state, claimed_at, ..
+        } = record;
+        match state {
+            State::Succeeded { .. } => self.succeeded += 1,
+            State::Settled { id: Some(_) } => self.settled_with_agent += 1,
+            State::Settled { id: None } => self.settled_without_agent += 1,
+            State::Rejected { .. } => self.rejected += 1,
+            State::Sending(job) if is_alive(job) => self.in_flight += 1,
+            State::Sending(_) => self
+                .in_doubt
+                .push(super::InDoubt::new(claimed_at, None, None)),
+            State::Unknown { status, request_id } => self
+                .in_doubt
+                .push(super::InDoubt::new(claimed_at, status, request_id)),
+        }
+    }
+}
+
+/// Whether this stands for nobody: it has no letter and no digit, or it is a word for that.
+fn is_nobody(id: &str) -> bool {
+    let word = id.trim().to_lowercase();
+    !word.chars().any(char::is_alphanumeric) || NOBODY.contains(&word.as_str())
+}
+
+/// Registers the index of something, or returns that of the first of its kind.
+fn first_of<K: Eq + std::hash::Hash>(
+    seen: &mut HashMap<K, usize>,
+    key: K,
+    index: usize,
+) -> Result<(), usize> {
+    let first = *seen.entry(key).or_insert(index);
+    if first == index { Ok(()) } else { Err(first) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_for_nobody_are_no_identifiers() {
+        for nobody in [
+            "",
+            " ",
+            "-",
+            "--",
+            "?",
+            "…",
+            "0",
+            "n/a",
+            "N/A",
+            "NA",
+            "no",
+            "No ",
+            "none",
+            "NULL",
+            "not found",
+            "Not Found",
+            "#",
+            "unknown",
+        ] {
+            assert!(is_nobody(nobody), "{nobody:?}");
+        }
+        for id in ["a_1", "00", "1", "north", "no-1", "нет", "a"] {
+            assert!(!is_nobody(id), "{id:?}");
+        }
+    }
+}

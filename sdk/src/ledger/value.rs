@@ -1,0 +1,242 @@
+//! A ledger as a value.
+
+use std::{fs, path::Path, sync::Arc};
+
+use chrono::{DateTime, Utc};
+
+use super::{
+    error::{Cause, LedgerError, Purpose, Refusal},
+    people,
+    sqlite::Sqlite,
+    state::Recorded,
+    writer::Writer,
+};
+use crate::{http::base_url, value::AgentId};
+
+/// Where it is recorded what became of each create: an SQLite database.
+///
+/// This is only its name: making one does nothing. It is opened by what uses it, and created by the first job.
+///
+/// ```
+/// # fn example() -> Result<(), dealkit::LedgerError> {
+/// use dealkit::{AgentId, ledger::Ledger};
+///
+/// let ledger = Ledger::sqlite("agents.ledger");
+/// for row in ledger.summary()?.in_doubt {
+///     println!("sent {}, request {:?}: nobody knows what became of it", row.sent_at, row.request_id);
+/// }
+/// ledger.settle([
+///     ("ada@example.com", Some(AgentId::from("a_1"))), // looked up: there she is
+///     ("grace@example.com", None),                     // nobody there: the next run creates her
+/// ])?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ledger {
+    path: Arc<Path>,
+}
+
+/// What a ledger has, as numbers of rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// The base URL of the service.
+    pub service: String,
+    /// What the keys of the rows are called, if a job has said so.
+    pub keys: Option<String>,
+    /// Rows whose agent was created.
+    pub succeeded: usize,
+    /// Rows that the service rejected.
+    pub rejected: usize,
+    /// Rows for which somebody has found an agent.
+    pub settled_with_agent: usize,
+    /// Rows for which somebody has found that there is no agent: the next run sends them.
+    pub settled_without_agent: usize,
+    /// Rows that a job is sending now.
+    pub in_flight: usize,
+    /// Rows of which nobody knows whether they have an agent, in the order in which they were sent.
+    pub in_doubt: Vec<InDoubt>,
+}
+
+/// A row of which nobody knows whether it has an agent. With this, whoever runs the service can look for the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InDoubt {
+    /// When it was sent, by the clock of this machine.
+    pub sent_at: DateTime<Utc>,
+    /// The status of the response, if there was one.
+    pub status: Option<u16>,
+    /// The service's id for the request, if it gave one.
+    pub request_id: Option<String>,
+}
+
+impl InDoubt {
+    pub(super) fn new(sent_at: i64, status: Option<u16>, request_id: Option<String>) -> Self {
+        Self {
+            sent_at: DateTime::from_timestamp_millis(sent_at).unwrap_or_default(),
+            status,
+            request_id,
+        }
+    }
+}
+
+impl Ledger {
+    /// The ledger in this file, which is an SQLite database of its own. The first job creates it.
+    pub fn sqlite(path: impl AsRef<Path>) -> Self {
+        Self {
+            path: path.as_ref().into(),
+        }
+    }
+
+    /// The path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The ledgers in a folder, whatever they are called, by name. Subfolders are not searched, and a folder that does
+    /// not exist has none.
+    ///
+    /// Two ledgers do not know of each other's rows. So before a job begins a new one, [look its keys
+    /// up](Self::look_up) in those that are there.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn in_folder(folder: impl AsRef<Path>) -> Result<Vec<Self>, LedgerError> {
+        let folder = folder.as_ref();
+        let failed = |error| LedgerError::new(folder, Purpose::Read, Cause::Io(error));
+        if !folder.exists() {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder).map_err(failed)? {
+            let ledger = Self::sqlite(entry.map_err(failed)?.path());
+            // Damaged ones, too: whoever asks must not overlook them.
+            let is_one = match Sqlite::open(&ledger.path, Purpose::Read) {
+                Ok(opened) => opened.is_some(),
+                Err(error) => error.is_of_a_ledger(),
+            };
+            if is_one {
+                found.push(ledger);
+            }
+        }
+        found.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(found)
+    }
+
+    /// Returns what the ledger has on each of these keys, in their order: `None` for a row that the next run sends.
+    ///
+    /// `keys` is the name of the keys, as in [`CreateMany::ledger`](crate::CreateMany::ledger). Nothing is written, and
+    /// jobs may have the ledger open. If the file does not exist yet, every item is `None`.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is not a ledger, or its keys have another name.
+    pub fn look_up<'a, K: AsRef<str>>(
+        &self,
+        keys: impl Into<Option<&'a str>>,
+        rows: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Recorded>>, LedgerError> {
+        let rows = rows.into_iter();
+        let Some(store) = Sqlite::open(&self.path, Purpose::Read)? else {
+            return Ok(rows.map(|_| None).collect());
+        };
+        store.refuse_other_keys(keys.into())?;
+        store.look_up(rows.map(|key| store.hash(key.as_ref())))
+    }
+
+    /// Counts what the ledger has, and lists the rows in doubt.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is not a ledger, or is damaged.
+    pub fn summary(&self) -> Result<Summary, LedgerError> {
+        let store = self.open(Purpose::Read)?;
+        people::summary(&store)
+    }
+
+    /// Records what became of rows, each named by the key that the job gave it: the agent that was found, or `None` if
+    /// there is none. Returns how many rows this has changed.
+    ///
+    /// This is for rows whose outcome is unknown: the next run reports a row with an agent as created, and sends a row
+    /// without one. It is also for rows that the service rejected and that were corrected since: `None` makes the next
+    /// run send such a row.
+    ///
+    /// A row can be settled again, and [`unsettle`](Self::unsettle) undoes it. Whatever the ledger already says is
+    /// skipped. When this returns, all of it is on disk.
+    ///
+    /// # Errors
+    /// If the ledger does not have a key, or the service itself has said that it created the agent, or a job is sending the
+    /// row; if a key or an agent is given twice, or another row has the agent; if an identifier is empty or a word for
+    /// nobody, such as `n/a`. Then nothing is recorded, and [`LedgerError::index`] says which entry it is. No error shows a
+    /// key. Also if the file cannot be read or written, or is not a ledger.
+    pub fn settle<K: AsRef<str>>(
+        &self,
+        found: impl IntoIterator<Item = (K, Option<AgentId>)>,
+    ) -> Result<usize, LedgerError> {
+        people::settle(&mut self.open(Purpose::Note)?, found, true)
+    }
+
+    /// What [`settle`](Self::settle) would return for the same, without recording anything.
+    ///
+    /// # Errors
+    /// Those of `settle`.
+    pub fn check_settle<K: AsRef<str>>(
+        &self,
+        found: impl IntoIterator<Item = (K, Option<AgentId>)>,
+    ) -> Result<usize, LedgerError> {
+        people::settle(&mut self.open(Purpose::Note)?, found, false)
+    }
+
+    /// Undoes [`settle`](Self::settle): each of these rows that is settled is again what jobs have recorded of it. Returns
+    /// how many there were.
+    ///
+    /// # Errors
+    /// If the ledger does not have a key: then nothing is recorded, and [`LedgerError::index`] says which entry it is. Also
+    /// if the file cannot be read or written, or is not a ledger.
+    pub fn unsettle<K: AsRef<str>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<usize, LedgerError> {
+        people::unsettle(&mut self.open(Purpose::Note)?, keys)
+    }
+
+    /// Records that the service has another base URL from now on, because its host was renamed, for example. Jobs for
+    /// the new URL are then accepted, and jobs for the old one are not.
+    ///
+    /// Only do this if it is the same service, with the same agents: agents that the ledger has as created are not
+    /// created there.
+    ///
+    /// # Errors
+    /// If `base_url` is not a base URL, or if the file cannot be read or written, or is not a ledger.
+    pub fn move_to(&self, base_url: &str) -> Result<(), LedgerError> {
+        let mut store = self.open(Purpose::Note)?;
+        let url = base_url::parse(base_url)
+            .map_err(|what| store.error(Cause::Refused(Refusal::BaseUrl(what))))?;
+        let service = base_url::normal(&url);
+        if base_url::is_same(&store.service, &service) {
+            return Ok(());
+        }
+        store.in_transaction(true, |edit| edit.set("service", &service))
+    }
+
+    /// Opens a ledger that exists, and checks that nothing has damaged it.
+    fn open(&self, purpose: Purpose) -> Result<Sqlite, LedgerError> {
+        let missing = || {
+            let error = std::io::Error::from(std::io::ErrorKind::NotFound);
+            LedgerError::new(&self.path, purpose, Cause::Io(error))
+        };
+        let store = Sqlite::open(&self.path, purpose)?.ok_or_else(missing)?;
+        store.verify()?;
+        Ok(store)
+    }
+
+    /// Starts the thread of a job.
+    pub(crate) fn start(
+        &self,
+        service: String,
+        keys: Option<String>,
+    ) -> Result<Writer, LedgerError> {
+        let path = self.path.to_path_buf();
+        Writer::start(path.clone(), move || {
+            Sqlite::open_for_job(&path, &service, keys.as_deref())
+        })
+    }
+}
