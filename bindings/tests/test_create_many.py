@@ -317,13 +317,13 @@ def test_a_401_or_403_stops_it(client: Client, sandbox: Sandbox, refusal: Any, c
     sandbox.fail_next(status=401 if refusal is AuthenticationError else 403, times=None)
     taken = 0
 
-    def endless() -> Iterator[CreateAgentParams]:
+    def many() -> Iterator[CreateAgentParams]:
         nonlocal taken
-        for number in itertools.count():
+        for number in range(2_000):
             taken += 1
             yield row(number)
 
-    creations = [*client.agents.create_many(endless(), concurrency=concurrency, on_error="return")]
+    creations = [*client.agents.create_many(many(), concurrency=concurrency, on_error="return")]
     stopped_by(creations, refusal)
     assert taken == len(creations) <= 3 * concurrency
     assert len(sandbox.requests) <= 2 * concurrency and sandbox.agents == []
@@ -334,15 +334,15 @@ def test_a_401_stops_it_awaited(sandbox: Sandbox) -> None:
 
     async def main() -> list[Creation[Agent]]:
         async with AsyncClient(base_url=sandbox.url, service_key=sandbox.service_key) as client:
-            endless = (row(number) for number in itertools.count())
-            return [creation async for creation in client.agents.create_many(endless, on_error="return")]
+            many = (row(number) for number in range(500))
+            return [creation async for creation in client.agents.create_many(many, on_error="return")]
 
     stopped_by(run(main()), AuthenticationError)
 
 
 def test_a_401_is_raised_and_what_was_in_flight_still_comes(client: Client, sandbox: Sandbox) -> None:
     sandbox.fail_next(status=401, times=1)
-    creations = client.agents.create_many((row(number) for number in itertools.count()), concurrency=4)
+    creations = client.agents.create_many(rows(500), concurrency=4)
     came: list[Any] = []
     with pytest.raises((AuthenticationError, StoppedError)):
         came.extend(creations)

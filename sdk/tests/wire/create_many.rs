@@ -351,11 +351,11 @@ async fn a_401_or_403_stops_it_and_the_first_row_not_sent_says_so() {
         let mut peer = Peer::by_hand();
         let client = client(peer.url.as_str());
         let taken = Cell::new(0);
-        let endless = (0..).map(|number| {
+        let many = (0..6).map(|number| {
             taken.set(number + 1);
             row(number)
         });
-        let mut many = client.agents().create_many(endless).concurrency(3);
+        let mut many = client.agents().create_many(many).concurrency(3);
         if as_completed {
             many = many.as_completed();
         }
@@ -437,13 +437,13 @@ fn a_401_stops_the_blocking_iterator() {
     let service = Service::answering_blocking(401, "");
     let client = blocking::Client::new(service.client()).unwrap();
     let taken = Cell::new(0);
-    let endless = (0..).map(|number| {
+    let many = (0..1_000).map(|number| {
         taken.set(number + 1);
         row(number)
     });
     let came: Vec<_> = client
         .agents()
-        .create_many(endless)
+        .create_many(many)
         .concurrency(3)
         .into_iter()
         .collect();
