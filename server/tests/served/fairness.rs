@@ -15,7 +15,9 @@ use dealkit_server::Sandbox;
 fn slowest_call(address: SocketAddr, done: &AtomicBool) -> Duration {
     let mut streams: Vec<TcpStream> = (0..4).map(|_| connect(address)).collect();
     let mut slowest = Duration::ZERO;
-    while !done.load(Ordering::Relaxed) {
+    let began = Instant::now();
+    // Not forever, should the other call fail.
+    while !done.load(Ordering::Relaxed) && began.elapsed() < Duration::from_secs(60) {
         for stream in &mut streams {
             let asked = Instant::now();
             stream.write_all(get_deal("d_1").as_bytes()).unwrap();
@@ -28,13 +30,13 @@ fn slowest_call(address: SocketAddr, done: &AtomicBool) -> Duration {
 
 /// A body that takes long to check: every key has to be compared with all the others.
 #[test]
-fn a_body_of_megabytes_holds_up_nobody() {
+fn a_body_of_many_keys_holds_up_nobody() {
     let sandbox = Sandbox::builder()
         .max_body_bytes(64 << 20)
         .strict(true)
         .start()
         .unwrap();
-    let fields: Vec<String> = (0..60_000).map(|at| format!(r#""k{at}": 1"#)).collect();
+    let fields: Vec<String> = (0..20_000).map(|at| format!(r#""k{at}": 1"#)).collect();
     let body = format!("{{{}}}", fields.join(","));
     let head = post_head(&format!("content-length: {}\r\n", body.len()));
     let done = AtomicBool::new(false);
