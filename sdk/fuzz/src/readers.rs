@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt::Debug, sync::OnceLock};
 
 use dealkit::{
-    Agent, Deal, DecodeError,
+    Agent, Deal, DecodeError, Problem,
     arrow::{DealBatchBuilder, Decimals},
     document,
 };
@@ -15,6 +15,10 @@ use serde_path_to_error::Segment;
 pub fn readers(data: &[u8]) {
     model(data, Deal::from_json);
     model(data, Agent::from_json);
+    if let Some(problem) = Problem::from_json(data) {
+        let written = serde_json::to_string(&problem).unwrap();
+        assert_eq!(Problem::from_json(&written), Some(problem));
+    }
     columns(data, Decimals::STRINGS);
     columns(data, Decimals::default());
     let list = [b"[", data, b"]"].concat();
@@ -69,7 +73,10 @@ fn refused<T: DeserializeOwned>(json: &[u8], error: &DecodeError) {
         let mut reader = serde_json::Deserializer::from_slice(json);
         let located = serde_path_to_error::deserialize::<_, T>(&mut reader);
         if let Err(located) = located {
-            assert_eq!(error.pointer(), pointer(located.path()), "{error}");
+            // A document may itself have a name that serde_json gives a meaning.
+            let own = error.pointer().contains("/$serde_json::");
+            let place = pointer(located.path());
+            assert!(own || error.pointer() == place, "{error}, not {place}");
         }
     }
     assert_eq!(error.line().is_some(), error.found() == "not JSON");
