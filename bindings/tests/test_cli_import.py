@@ -384,7 +384,7 @@ def test_rows_that_were_looked_up_are_settled(tmp_path: Path, dealkit_sandbox: S
     settle, again = (line.split()[1:] for line in done.shown.splitlines()[-2:])
     assert settle == ["ledger", "settle", ledger_at(dealkit_sandbox), "agents.csv.report.csv"]
     shown = dealkit("ledger", "show", settle[2], cwd=tmp_path).shown
-    assert f"{settle[2]}: the ledger of {dealkit_sandbox.url}, by email" in shown
+    assert f"{settle[2]}: the ledger of {dealkit_sandbox.url}, by profile.external_id" in shown
     assert "  1  rejected\n" in shown and "  3  unknown\n" in shown and "Nobody knows whether" in shown
     told = json.loads(dealkit("ledger", "show", settle[2], "--json", cwd=tmp_path).shown)
     assert (told["created"], told["unknown"], len(told["in_doubt"]), told["in_flight"]) == (1, 3, 3, 0)
@@ -403,8 +403,8 @@ def test_rows_that_were_looked_up_are_settled(tmp_path: Path, dealkit_sandbox: S
     assert done.code == 2 and "nobody can be asked to confirm this" in done.told
     preview = done.shown
     assert [line.split(maxsplit=3) for line in preview.splitlines()[1:]] == [
-        ["2", "a0@example.com", "unknown", f"agent {there['a0@example.com']}"],
-        ["3", "a1@example.com", "unknown", "no agent: the next import sends it"],
+        ["2", "x-0", "unknown", f"agent {there['a0@example.com']}"],
+        ["3", "x-1", "unknown", "no agent: the next import sends it"],
     ]
     done = dealkit(*settle, "--yes", url="", key="", cwd=tmp_path)
     assert done == (
