@@ -2,9 +2,10 @@
 
 use std::{error::Error, io};
 
+use hyper_util::client::legacy;
 use url::Url;
 
-use crate::http::connect::cause::find;
+use crate::http::connect::cause::{find, took_too_long};
 
 /// Why there is no connection.
 pub(crate) struct Failure {
@@ -52,8 +53,8 @@ const NO_PROXY: Failure = Failure {
 };
 
 /// Why there was no connection for a request to `service`, either directly or through a proxy.
-pub(crate) fn of(error: &reqwest::Error, service: &Url, through_proxy: bool) -> Option<Failure> {
-    if !error.is_connect() || error.is_timeout() {
+pub(crate) fn of(error: &legacy::Error, service: &Url, through_proxy: bool) -> Option<Failure> {
+    if !error.is_connect() || took_too_long(error) {
         return None;
     }
     // The only connection is the one to the proxy.

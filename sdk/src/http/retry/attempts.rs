@@ -24,7 +24,7 @@ use crate::{
 /// GET and HEAD are retried when no connection could be made (unless the reason is a certificate, that the two sides
 /// do not speak the same TLS, or a proxy that wants another password), when the attempt timed out, when the
 /// connection broke, and after 408, 429, 500, 502, 503 and 504. If a reused connection breaks before any part of a
-/// response arrives, one more attempt is made at once, which does not count as a retry. Every other method is retried
+/// response arrives, one more attempt is made at once, which does not count as a retry, unless there are to be none. Every other method is retried
 /// only if it is certain that the service did not act: no connection was made, or the response was 429. The
 /// specification has no idempotency key, and a second agent is worse than an error.
 ///
@@ -170,7 +170,10 @@ where
             .and_then(|headers| retry_after(headers, clock.time_of_day()));
         let error = error.after(attempts, asked, before.as_ref());
         // A closed idle connection says nothing about the service, and the next attempt gets another one.
-        let is_free = error.was_stale() && is_safe(&operation.method) && uncounted == 1;
+        let is_free = error.was_stale()
+            && is_safe(&operation.method)
+            && uncounted == 1
+            && policy.max_retries > 0;
         uncounted += u32::from(is_free);
         let retries = attempts.saturating_sub(uncounted);
         if !is_transient(&error) && error.status().is_some() {
