@@ -144,10 +144,11 @@ impl Position {
     /// The position after this many bytes, as serde_json counts: of the byte that was read last.
     pub(crate) fn of(text: &str, bytes: usize) -> Self {
         let before = text.as_bytes().get(..bytes).unwrap_or_default();
-        let lines = before.split(|byte| *byte == b'\n');
+        let mut lines = before.split(|byte| *byte == b'\n');
+        let last = lines.next_back().map_or(0, <[u8]>::len);
         Self {
-            line: lines.clone().count(),
-            column: lines.last().map_or(0, <[u8]>::len),
+            line: lines.count() + 1,
+            column: last,
         }
     }
 }

@@ -32,6 +32,9 @@ pub const PROFILE_AT: &str = "/profile";
 /// How alike two names must be for one to have been meant by the other, from 0 to 1.
 const ALIKE: f64 = 0.85;
 
+/// For how many undocumented names in an object a documented one is looked for: comparing takes time, and nobody reads more.
+const GUESSES: usize = 100;
+
 /// A value of a field.
 #[derive(Clone, Copy)]
 pub enum Value<'a> {
@@ -337,8 +340,9 @@ impl<'a> Fields<'a> {
         if unknown == UnknownFields::Reject {
             // Sorted by name, each once.
             let others: BTreeSet<&str> = self.others.iter().map(|(name, _)| &**name).collect();
-            out.extend(others.into_iter().map(|name| {
-                let hint = match self.meant_by(name) {
+            out.extend(others.into_iter().enumerate().map(|(index, name)| {
+                let meant = (index < GUESSES).then(|| self.meant_by(name)).flatten();
+                let hint = match meant {
                     Some(meant) => format!("did you mean {meant:?}?"),
                     None => "check the spelling".to_owned(),
                 };
