@@ -130,24 +130,23 @@ def public_methods() -> list[Any]:
         owners += [type(each.agents), type(each.deals), type(each.with_raw_response)]
         owners += [type(each.with_raw_response.agents), type(each.with_raw_response.deals)]
     return [
-        pytest.param(getattr(owner, name), id=f"{owner.__name__}.{name}")
+        pytest.param(owner, getattr(owner, name), id=f"{owner.__name__}.{name}")
         for owner in owners
         for name in [*(name for name in dir(owner) if not name.startswith("_")), "__init__"]
         if inspect.isfunction(getattr(owner, name))
     ]
 
 
-@pytest.mark.parametrize("method", public_methods())
-def test_methods_describe_themselves(method: Any) -> None:
+@pytest.mark.parametrize(("owner", "method"), public_methods())
+def test_methods_describe_themselves(owner: type, method: Any) -> None:
     hints = typing.get_type_hints(method)
     signature = inspect.signature(method)
     assert hints.keys() - {"return"} == signature.parameters.keys() - {"self"}
-    assert method.__name__ == "__init__" and "Raw" in method.__qualname__ or hints
+    assert method.__name__ == "__init__" and "Raw" in owner.__name__ or hints
     if method.__name__ != "__init__":
         assert inspect.getdoc(method) and "see ``" not in (inspect.getdoc(method) or "").lower()
     assert inspect.iscoroutinefunction(method) == (
-        "Async" in method.__qualname__.partition(".")[0]
-        and method.__name__ in ("create", "retrieve", "request", "aclose")
+        "Async" in owner.__name__ and method.__name__ in ("create", "retrieve", "request", "aclose")
     ) or method.__qualname__.startswith("BaseClient")
 
 
