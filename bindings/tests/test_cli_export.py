@@ -416,7 +416,7 @@ def test_a_service_that_fails_ends_the_export(sandbox: Sandbox, ids: Path, tmp_p
 def test_a_service_that_asks_to_wait_ends_the_export(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
     """Calls that are not sent for that reason are no fault of their deals, either."""
     sandbox.fail_next(status=429, retry_after=3600, times=None)
-    options = ["--ids", ids, "--out", tmp_path / "d.ndjson", "--timeout", "4"]
+    options: list[str | Path] = ["--ids", ids, "--out", tmp_path / "d.ndjson", "--timeout", "4"]
     done = dealkit("deals", "export", *options, url=sandbox.url)
     assert done.code == 3 and "calls in a row have failed" in done.told, done
     assert names(tmp_path) == ["ids.txt"] and len(sandbox.requests) < 100

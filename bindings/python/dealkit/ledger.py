@@ -108,7 +108,8 @@ def show(path: str | PathLike[str]) -> Summary:
     """
     service, key, numbers, in_doubt = unwrap(_native.show_ledger(file_path("path", path)))
     rows = [InDoubt(_EPOCH + timedelta(milliseconds=sent), status, request) for sent, status, request in in_doubt]
-    return Summary(service, key, *numbers, rows)
+    succeeded, rejected, with_agent, without_agent, in_flight = numbers
+    return Summary(service, key, succeeded, rejected, with_agent, without_agent, in_flight, rows)
 
 
 def look_up(path: str | PathLike[str], keys: Iterable[str], *, key: str | None = None) -> list[Recorded | None]:

@@ -66,9 +66,10 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _let_go_of_output() -> None:
     for stream in (sys.stdout, sys.stderr):
+        if stream is None:
+            continue
         try:
-            if stream is not None:
-                stream.flush()
+            stream.flush()
         except OSError:
             # Otherwise, what is left in its buffer would be written when the interpreter ends, and fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

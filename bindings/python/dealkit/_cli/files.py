@@ -143,7 +143,7 @@ def is_there(path: Path) -> bool:
 def open_own(path: Path) -> BinaryIO:
     """Opens a file to be written in its place, and creates it if it is not there. A link is not followed."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    return open(os.open(path, flags, 0o666), "r+b", buffering=0)  # type: ignore[return-value]
+    return open(os.open(path, flags, 0o666), "r+b", buffering=0)
 
 
 @contextmanager

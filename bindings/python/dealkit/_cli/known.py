@@ -73,9 +73,11 @@ def earlier(path: Path | None, plan: Plan, *, resend_unknown: bool) -> dict[int,
 
 def elsewhere(own: Path | None, lines: Sequence[Line], options: Namespace) -> list[Elsewhere]:
     """What other ledgers know of these rows: those in the folders of the table and of the import's own ledger."""
-    folders = dict.fromkeys([Path(options.file).parent, *([own.parent] if own is not None else [])])
-    found = []
-    for path in dict.fromkeys(path for folder in folders for path in ledger.in_folder(folder)):
+    folders = [Path(options.file).parent]
+    if own is not None and own.parent not in folders:
+        folders.append(own.parent)
+    found: list[Elsewhere] = []
+    for path in (path for folder in folders for path in ledger.in_folder(folder)):
         if own is not None and own.exists() and own.samefile(path):
             continue
         try:
