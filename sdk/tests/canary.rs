@@ -264,7 +264,12 @@ async fn no_fault_shows_a_mark() {
     nothing_shows("faults");
     // Every crate was listened to: silence alone would prove nothing.
     let shown = shown();
-    for speaker in ["tracing dealkit", "tracing h2::", "tracing hyper_util::"] {
+    for speaker in [
+        "tracing dealkit",
+        "tracing h2::",
+        "tracing hyper_util::",
+        "log reqwest::",
+    ] {
         assert!(shown.contains(speaker), "{speaker} says nothing");
     }
 }

@@ -89,7 +89,7 @@ impl Service {
         let total = options.timeout.unwrap_or(self.total_timeout);
         more_than_zero("timeout", total)?;
         let policy = options.retry.unwrap_or(self.retry);
-        let pool = self.pools.of(&runtime);
+        let pool = self.pools.of(&runtime)?;
         if !is_safe(&request.method) {
             // Letting the runtime poll its sockets detects idle connections that the service has closed,
             // before a request that could not be retried goes out on one.

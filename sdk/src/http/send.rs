@@ -3,21 +3,17 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method, Request, StatusCode, header, uri::InvalidUri};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Body as _, Incoming};
-use hyper_util::client::legacy;
+use http::{HeaderMap, Method, StatusCode, header};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 #[cfg(feature = "rustls-no-provider")]
 use crate::http::connect::tls_failure;
 use crate::http::connect::{
-    cause::{TransportError, find, took_too_long, was_not_begun},
+    cause::{TransportError, find, was_not_begun},
     connect_failure,
     pools::Pool,
     progress::Progress,
-    proxy::Proxy,
 };
 use crate::{
     error::{
@@ -41,20 +37,13 @@ pub(crate) struct HttpRequest {
 }
 
 impl HttpRequest {
-    /// The request for one attempt.
-    fn to_http(&self, pool: &Pool) -> Result<Request<Full<Bytes>>, InvalidUri> {
-        let mut request = Request::new(Full::new(self.body.clone().unwrap_or_default()));
-        *request.method_mut() = self.method.clone();
-        *request.uri_mut() = self.url.as_str().parse()?;
+    fn to_reqwest(&self) -> reqwest::Request {
+        let mut request = reqwest::Request::new(self.method.clone(), self.url.clone());
         *request.headers_mut() = HeaderMap::clone(&self.headers);
-        // The tunnel to a service with TLS has its own; here the proxy reads the request itself.
-        if self.url.scheme() == "http"
-            && let Some(authorization) = pool.proxy().and_then(Proxy::authorization)
-        {
-            let headers = request.headers_mut().entry(header::PROXY_AUTHORIZATION);
-            headers.or_insert_with(|| authorization.clone());
+        if let Some(body) = &self.body {
+            *request.body_mut() = Some(body.clone().into());
         }
-        Ok(request)
+        request
     }
 }
 
@@ -75,15 +64,10 @@ pub(crate) async fn attempt(
     redactor: &Redactor,
     progress: &Progress,
 ) -> Result<HttpResponse, Error> {
-    let mut outgoing = request
-        .to_http(pool)
-        .map_err(|error| Error::config(format!("the request cannot be sent: {error}")))?;
-    progress.count_interim(&mut outgoing);
-    let sent = progress.watch(pool.of(&request.method).send(outgoing));
-    let incoming = match deadline.bound(sent).await {
-        Some(Ok(Ok(incoming))) => incoming,
-        Some(Err(too_many)) => return Err(Error::interrupted(too_many)),
-        Some(Ok(Err(error))) => {
+    let sent = progress.watch(pool.of(&request.method).send(request.to_reqwest()));
+    let mut incoming = match deadline.bound(sent).await {
+        Some(Ok(incoming)) => incoming,
+        Some(Err(error)) => {
             return Err(transport_error(
                 error, request, progress, pool, limits, redactor,
             ));
@@ -91,12 +75,11 @@ pub(crate) async fn attempt(
         None if progress.is_connecting() => return Err(deadline.missed(Sent::Nothing)),
         None => return Err(deadline.missed(Sent::Perhaps)),
     };
-    let (head, mut incoming) = incoming.into_parts();
-    progress.responded(head.status);
+    progress.responded(incoming.status());
     let mut response = HttpResponse {
-        status: head.status,
-        version: head.version,
-        headers: head.headers,
+        status: incoming.status(),
+        version: incoming.version(),
+        headers: std::mem::take(incoming.headers_mut()),
         body: Bytes::new(),
         is_cut: false,
         attempts: 1,
@@ -203,26 +186,15 @@ impl Deadline {
     }
 }
 
-/// The next part of a body, or `None` at its end.
-async fn next_chunk(incoming: &mut Incoming) -> Result<Option<Bytes>, hyper::Error> {
-    while let Some(frame) = incoming.frame().await {
-        // Trailers say nothing that anybody asked for.
-        if let Ok(chunk) = frame?.into_data() {
-            return Ok(Some(chunk));
-        }
-    }
-    Ok(None)
-}
-
 /// Reads the body up to the limit, and returns what arrived, and why there is no more, if there should be.
 async fn read_body(
-    incoming: &mut Incoming,
+    incoming: &mut reqwest::Response,
     limit: u64,
     deadline: &Deadline,
     redactor: &Redactor,
 ) -> (Bytes, Option<Error>) {
     let mut body = BytesMut::new();
-    if let Some(length) = incoming.size_hint().exact() {
+    if let Some(length) = incoming.content_length() {
         if length > limit {
             return (Bytes::new(), Some(Error::too_large(limit)));
         }
@@ -230,14 +202,14 @@ async fn read_body(
         body.reserve(usize::try_from(length.min(64 * 1024)).unwrap_or(0));
     }
     let failure = loop {
-        match deadline.bound(next_chunk(incoming)).await {
+        match deadline.bound(incoming.chunk()).await {
             Some(Ok(Some(chunk))) if body.len() as u64 + chunk.len() as u64 > limit => {
                 break Some(Error::too_large(limit));
             }
             Some(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
             Some(Ok(None)) => break None,
             Some(Err(error)) => {
-                let cause = TransportError::of(&error, redactor);
+                let cause = TransportError::of(&error.without_url(), redactor);
                 break Some(Error::interrupted(cause));
             }
             None => break Some(deadline.missed(Sent::Perhaps)),
@@ -249,12 +221,12 @@ async fn read_body(
 /// Reads the beginning of an error's body, and returns whether there was more. A connection with unread
 /// data is not used again.
 async fn read_error_body(
-    incoming: &mut Incoming,
+    incoming: &mut reqwest::Response,
     limit: usize,
     deadline: &Deadline,
 ) -> (Bytes, bool) {
     let mut body = BytesMut::new();
-    while let Some(Ok(Some(chunk))) = deadline.bound(next_chunk(incoming)).await {
+    while let Some(Ok(Some(chunk))) = deadline.bound(incoming.chunk()).await {
         let room = limit.saturating_sub(body.len());
         if let Some(first) = chunk.get(..room).filter(|_| chunk.len() > room) {
             body.extend_from_slice(first);
@@ -268,15 +240,17 @@ async fn read_error_body(
 /// Distinguishes the failures without a response.
 #[cfg_attr(not(feature = "rustls-no-provider"), allow(unused_variables))]
 fn transport_error(
-    error: legacy::Error,
+    error: reqwest::Error,
     request: &HttpRequest,
     progress: &Progress,
     pool: &Pool,
     limits: Limits,
     redactor: &Redactor,
 ) -> Error {
+    // The URL contains the identifier, which error texts never show.
+    let error = error.without_url();
     let cause = TransportError::of(&error, redactor);
-    if let Some(failure) = connect_failure::of(&error, &request.url, pool.proxy().is_some()) {
+    if let Some(failure) = connect_failure::of(&error, &request.url, pool.has_proxy()) {
         return if failure.is_lasting {
             Error::lasting(failure.text.to_owned())
         } else {
@@ -293,10 +267,12 @@ fn transport_error(
     if let Some(failure) = tls.failure(&error) {
         return Error::lasting(failure);
     }
-    if error.is_connect() && took_too_long(&error) {
+    if error.is_connect() && error.is_timeout() {
         Error::timeout(limits.connect, Sent::Nothing)
     } else if error.is_connect() {
         Error::connect(cause)
+    } else if error.is_builder() {
+        Error::config(format!("the request cannot be sent: {cause}"))
     } else if was_not_begun(&error) || was_not_taken(&error) {
         Error::not_taken(cause)
     } else {
@@ -314,7 +290,7 @@ fn transport_error(
 /// Whether the service has said, in the ways that HTTP/2 provides, that it did not process the request (RFC
 /// 9113, 8.7): it refused the stream, or went away (GOAWAY) without having reached it. For a stream that it
 /// had reached, h2 reports that the connection broke.
-fn was_not_taken(error: &legacy::Error) -> bool {
+fn was_not_taken(error: &reqwest::Error) -> bool {
     find::<h2::Error>(error).is_some_and(|error| {
         let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
         error.is_remote() && (is_refused || error.is_go_away())
@@ -322,6 +298,6 @@ fn was_not_taken(error: &legacy::Error) -> bool {
 }
 
 /// Whether the service reset only this request, on an HTTP/2 connection that continues.
-fn is_reset_stream(error: &legacy::Error) -> bool {
+fn is_reset_stream(error: &reqwest::Error) -> bool {
     find(error).is_some_and(h2::Error::is_reset)
 }

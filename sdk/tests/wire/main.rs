@@ -18,7 +18,6 @@ mod create_many;
 mod dns;
 mod error_answers;
 mod faults;
-mod floods;
 mod kept_connections;
 mod ledger;
 mod limits;

@@ -59,8 +59,8 @@ def in_words(error: DealkitError) -> str:
 def explanation(error: DealkitError) -> str:
     """What went wrong, and what to do about it."""
     # The transport's own message comes after dealkit's interpretation of it.
-    text, *details = re.split(r": client error \(\w+\): ", in_words(error), maxsplit=1)
-    lines = [text, *(f"({detail})" for detail in details)]
+    text, _, details = in_words(error).partition(": error sending request: ")
+    lines = [text, f"({details})"] if details else [text]
     if hint := _hint(error):
         lines.append(hint)
     return "\n".join(lines)

@@ -71,12 +71,7 @@ pub(crate) fn find<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> 
     }
 }
 
-/// Whether the connection was not made in time: TCP has a limit for each of a host's addresses, and all of it has one.
-pub(crate) fn took_too_long(error: &(dyn Error + 'static)) -> bool {
-    find::<io::Error>(error).is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
-}
-
 /// Whether the connection ended before any part of the request was sent.
-pub(crate) fn was_not_begun(error: &(dyn Error + 'static)) -> bool {
+pub(crate) fn was_not_begun(error: &reqwest::Error) -> bool {
     find(error).is_some_and(hyper::Error::is_canceled)
 }

@@ -2,10 +2,9 @@
 
 use std::{error::Error, io};
 
-use hyper_util::client::legacy;
 use url::Url;
 
-use crate::http::connect::cause::{find, took_too_long};
+use crate::http::connect::cause::find;
 
 /// Why there is no connection.
 pub(crate) struct Failure {
@@ -53,8 +52,8 @@ const NO_PROXY: Failure = Failure {
 };
 
 /// Why there was no connection for a request to `service`, either directly or through a proxy.
-pub(crate) fn of(error: &legacy::Error, service: &Url, through_proxy: bool) -> Option<Failure> {
-    if !error.is_connect() || took_too_long(error) {
+pub(crate) fn of(error: &reqwest::Error, service: &Url, through_proxy: bool) -> Option<Failure> {
+    if !error.is_connect() || error.is_timeout() {
         return None;
     }
     // The only connection is the one to the proxy.

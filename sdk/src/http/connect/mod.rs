@@ -2,8 +2,6 @@
 
 pub(crate) mod cause;
 pub(crate) mod connect_failure;
-pub(crate) mod connector;
-mod fair;
 pub(crate) mod pools;
 pub(crate) mod progress;
 pub(crate) mod proxy;

@@ -5,17 +5,9 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
-use http::{Method, Request, Response, Version};
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper_util::{
-    client::legacy,
-    rt::{TokioExecutor, TokioTimer},
-};
+use http::{Method, Version};
 use tokio::{
     runtime::{Handle, Id},
-    sync::watch,
     time::Instant,
 };
 
@@ -23,7 +15,7 @@ use crate::error::call::Error;
 #[cfg(feature = "rustls-no-provider")]
 use crate::http::connect::tls;
 use crate::http::{
-    connect::{connector::Connector, proxy::Proxy},
+    connect::{progress::ProgressLayer, proxy::Proxy},
     retry::attempts::is_safe,
 };
 
@@ -83,6 +75,8 @@ pub(crate) struct Pools {
     /// One for each runtime: an idle connection is driven by the runtime that made it, and if that runtime
     /// stands still, the connection would never respond.
     pools: Mutex<Vec<(Id, Arc<Pool>)>>,
+    /// For the first runtime: created before there is one, in order to detect settings that cannot work.
+    first: Mutex<Option<Connections>>,
 }
 
 /// The connections of a client on one runtime.
@@ -94,14 +88,12 @@ pub(crate) struct Pool {
     /// Whether the client has a certificate of its own.
     #[cfg(feature = "rustls-no-provider")]
     has_identity: bool,
-    proxy: Option<Proxy>,
+    has_proxy: bool,
 }
 
 /// Connections that are kept for the same time.
 pub(crate) struct Connections {
-    http: legacy::Client<Connector, Full<Bytes>>,
-    /// Dropped with the pool: then nothing needs the connections that are still being made.
-    _open: watch::Sender<()>,
+    http: reqwest::Client,
     /// When a response last came over HTTP/2, where one connection carries all requests.
     last_http2: Mutex<Option<Instant>>,
 }
@@ -117,33 +109,37 @@ impl Pools {
             return Ok(pools);
         }
         let tls = settings.tls()?;
+        // Settings that cannot work are detected now, rather than at the first call.
+        let first = Connections::kept_for(IDLE_TIMEOUT, &settings, &tls)?;
         Ok(Arc::new(Self {
             settings,
             tls,
             pools: Mutex::default(),
+            first: Mutex::new(Some(first)),
         }))
     }
 
     /// The connections for requests on this runtime.
-    pub(crate) fn of(&self, runtime: &Handle) -> Arc<Pool> {
+    pub(crate) fn of(&self, runtime: &Handle) -> Result<Arc<Pool>, Error> {
         let id = runtime.id();
         let mut pools = lock(&self.pools);
         if let Some((_, pool)) = pools.iter().find(|(of, _)| *of == id) {
-            return Arc::clone(pool);
+            return Ok(Arc::clone(pool));
         }
         let kept_for = |time| Connections::kept_for(time, &self.settings, &self.tls);
+        let first = lock(&self.first).take();
         let pool = Arc::new(Pool {
-            safe: kept_for(IDLE_TIMEOUT),
-            other: kept_for(TRUSTED),
+            safe: first.map_or_else(|| kept_for(IDLE_TIMEOUT), Ok)?,
+            other: kept_for(TRUSTED)?,
             #[cfg(feature = "rustls-no-provider")]
             has_identity: self.settings.tls.has_identity(),
-            proxy: self.settings.proxy().cloned(),
+            has_proxy: matches!(self.settings.route, Route::Proxy(_)),
         });
         if pools.len() == RUNTIMES {
             pools.remove(0);
         }
         pools.push((id, Arc::clone(&pool)));
-        pool
+        Ok(pool)
     }
 }
 
@@ -153,8 +149,8 @@ impl Pool {
         self.has_identity
     }
 
-    pub(crate) fn proxy(&self) -> Option<&Proxy> {
-        self.proxy.as_ref()
+    pub(crate) fn has_proxy(&self) -> bool {
+        self.has_proxy
     }
 
     /// The connections for a request with this method.
@@ -168,22 +164,20 @@ impl Pool {
 }
 
 impl Connections {
-    fn kept_for(idle_timeout: Duration, settings: &Settings, tls: &Tls) -> Self {
-        let (open, pool) = watch::channel(());
-        Self {
-            http: settings.make(idle_timeout, tls, pool),
-            _open: open,
+    fn kept_for(idle_timeout: Duration, settings: &Settings, tls: &Tls) -> Result<Self, Error> {
+        Ok(Self {
+            http: settings.make(idle_timeout, tls)?,
             last_http2: Mutex::default(),
-        }
+        })
     }
 
     /// Sends a request, and returns the head of its response.
     pub(crate) fn send(
         &self,
-        request: Request<Full<Bytes>>,
-    ) -> impl Future<Output = Result<Response<Incoming>, legacy::Error>> {
+        request: reqwest::Request,
+    ) -> impl Future<Output = Result<reqwest::Response, reqwest::Error>> {
         // Called outside the future, because the future would otherwise contain the request.
-        let responded = self.http.request(request);
+        let responded = self.http.execute(request);
         async move {
             let response = responded.await?;
             if response.version() == Version::HTTP_2 {
@@ -204,44 +198,38 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Settings {
-    fn proxy(&self) -> Option<&Proxy> {
-        match &self.route {
-            Route::Loopback { .. } | Route::Direct => None,
-            Route::Proxy(proxy) => Some(proxy),
-        }
-    }
-
     /// A pool that keeps idle connections for `idle_timeout`.
     #[cfg_attr(not(feature = "rustls-no-provider"), allow(unused_variables))]
-    fn make(
-        &self,
-        idle_timeout: Duration,
-        tls: &Tls,
-        pool: watch::Receiver<()>,
-    ) -> legacy::Client<Connector, Full<Bytes>> {
-        let connector = Connector::new(
-            #[cfg(feature = "rustls-no-provider")]
-            tls,
-            self.proxy().cloned(),
-            self.connect_timeout,
-            pool,
-        );
-        let mut builder = legacy::Client::builder(TokioExecutor::new());
-        builder
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
+    fn make(&self, idle_timeout: Duration, tls: &Tls) -> Result<reqwest::Client, Error> {
+        let mut pool = reqwest::Client::builder()
+            // reqwest would send the service key to another host.
+            .redirect(reqwest::redirect::Policy::none())
+            // dealkit alone decides what is retried, and how often. With no retries allowed,
+            // reqwest does not keep a copy of the request for them either.
+            .retry(reqwest::retry::never().max_retries_per_request(0))
+            .connector_layer(ProgressLayer)
+            .connect_timeout(self.connect_timeout)
             .pool_max_idle_per_host(self.max_idle)
-            .pool_idle_timeout(idle_timeout)
-            .http2_only(self.http2_prior_knowledge);
+            .pool_idle_timeout(idle_timeout);
+        if self.http2_prior_knowledge {
+            pool = pool.http2_prior_knowledge();
+        }
         if self.max_idle > 0 {
             // Over HTTP/2 many requests share a connection, and one that died silently would take every later request
             // with it. So it is sent a ping while a request waits, and given up within half the time of an attempt.
             let patience = (self.attempt_timeout / 4).min(LONGEST_SILENCE);
-            builder
+            pool = pool
                 .http2_keep_alive_interval(patience)
                 .http2_keep_alive_timeout(patience);
         }
-        builder.build(connector)
+        pool = match &self.route {
+            Route::Loopback { .. } | Route::Direct => pool.no_proxy(),
+            Route::Proxy(proxy) => pool.proxy(proxy.to_reqwest()),
+        };
+        #[cfg(feature = "rustls-no-provider")]
+        let pool = pool.tls_backend_preconfigured(tls.clone());
+        pool.build()
+            .map_err(|error| Error::config(format!("connections cannot be made: {error}")))
     }
 
     #[cfg(feature = "rustls-no-provider")]

@@ -1,18 +1,18 @@
 //! How far a request has come, which decides whether the service can have seen any of it.
 
 use std::{
-    fmt,
     future::{Future, poll_fn},
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU16, Ordering},
     },
-    task::Poll,
+    task::{Context, Poll},
 };
 
-use futures_util::task::AtomicWaker;
-use http::{Request, StatusCode};
+use http::StatusCode;
+use tower_layer::Layer;
+use tower_service::Service;
 
 use crate::error::outcome::Outcome;
 
@@ -36,33 +36,10 @@ struct Connecting {
     now: AtomicBool,
     /// Whether it ever ran.
     ever: AtomicBool,
-    /// How many interim responses (1xx) have come.
-    interim: AtomicU32,
-    /// Wakes the request when there are too many of them.
-    waker: AtomicWaker,
     /// Whether the service asked for a client certificate.
     #[cfg(feature = "rustls-no-provider")]
     asked_for_certificate: AtomicBool,
 }
-
-/// The maximum number of interim responses (1xx) to a request. Services send one or two, for `100 Continue` and early
-/// hints; a service that sends them without end would keep its client busy.
-const MOST_INTERIM: u32 = 100;
-
-/// The service sent more than [`MOST_INTERIM`] interim responses.
-#[derive(Debug)]
-pub(crate) struct TooManyInterim;
-
-impl fmt::Display for TooManyInterim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the service sent more than {MOST_INTERIM} interim responses (1xx)"
-        )
-    }
-}
-
-impl std::error::Error for TooManyInterim {}
 
 /// Tells the request that is waiting for a connection that the service asks for a client certificate.
 #[cfg(feature = "rustls-no-provider")]
@@ -75,29 +52,15 @@ pub(super) fn asked_for_certificate() {
 }
 
 impl Progress {
-    /// Counts the interim responses to `request`.
-    pub(crate) fn count_interim<B>(&self, request: &mut Request<B>) {
-        let connecting = Arc::clone(&self.connecting);
-        hyper::ext::on_informational(request, move |_| {
-            if connecting.interim.fetch_add(1, Ordering::Relaxed) == MOST_INTERIM {
-                connecting.waker.wake();
-            }
-        });
-    }
-
-    /// Polls `request` and records what it is waiting for. Gives up when there are too many interim responses.
+    /// Polls `request` and records what it is waiting for.
     ///
     /// The connector runs inside the request's own future while the request waits for a connection. If the request was
     /// polled but the connector was not, the request has a connection, a new or a pooled one.
-    pub(crate) async fn watch<F: Future>(&self, request: F) -> Result<F::Output, TooManyInterim> {
+    pub(crate) async fn watch<F: Future>(&self, request: F) -> F::Output {
         let mut request = pin!(CONNECTING.scope(self.connecting.clone(), request));
         poll_fn(|context| {
-            self.connecting.waker.register(context.waker());
-            if self.connecting.interim.load(Ordering::Relaxed) > MOST_INTERIM {
-                return Poll::Ready(Err(TooManyInterim));
-            }
             self.connecting.now.store(false, Ordering::Relaxed);
-            request.as_mut().poll(context).map(Ok)
+            request.as_mut().poll(context)
         })
         .await
     }
@@ -137,17 +100,62 @@ impl Progress {
     }
 }
 
-/// Tells the request on whose behalf a connection is being made that it waits for one.
-pub(super) async fn connecting<F: Future>(connection: F) -> F::Output {
-    let mut connection = pin!(connection);
-    poll_fn(|context| {
-        let poll = connection.as_mut().poll(context);
-        // A connection that outlives its request is made in the background, not on behalf of any request.
-        let _ = CONNECTING.try_with(|connecting| {
-            connecting.now.store(poll.is_pending(), Ordering::Relaxed);
-            connecting.ever.store(true, Ordering::Relaxed);
+/// Wraps the connector, so that a [`Progress`] learns when it is running.
+#[derive(Clone)]
+pub(crate) struct ProgressLayer;
+
+impl<S> Layer<S> for ProgressLayer {
+    type Service = Connector<S>;
+
+    fn layer(&self, inner: S) -> Connector<S> {
+        Connector {
+            inner: Arc::new(inner),
+        }
+    }
+}
+
+pub(crate) struct Connector<S> {
+    /// Shared: reqwest clones the connector several times per call, and few of the clones make a connection.
+    inner: Arc<S>,
+}
+
+impl<S> Clone for Connector<S> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+}
+
+impl<S, Target> Service<Target> for Connector<S>
+where
+    S: Service<Target> + Clone + Send + 'static,
+    S::Future: Send,
+    Target: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        // The readiness of the clone that makes the connection is checked instead.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, target: Target) -> Self::Future {
+        let mut inner = S::clone(&self.inner);
+        let mut connecting = Box::pin(async move {
+            poll_fn(|context| inner.poll_ready(context)).await?;
+            inner.call(target).await
         });
-        poll
-    })
-    .await
+        Box::pin(poll_fn(move |context| {
+            let poll = connecting.as_mut().poll(context);
+            // A connection that outlives its request is made in the background, not on behalf of any request.
+            let _ = CONNECTING.try_with(|connecting| {
+                connecting.now.store(poll.is_pending(), Ordering::Relaxed);
+                connecting.ever.store(true, Ordering::Relaxed);
+            });
+            poll
+        }))
+    }
 }

@@ -3,7 +3,7 @@
 use std::env;
 
 use http::{HeaderValue, Uri};
-use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use hyper_util::client::proxy::matcher::Matcher;
 use url::Url;
 
 use crate::error::call::Error;
@@ -15,12 +15,12 @@ const SOCKS: &str = "is a SOCKS proxy, and SOCKS proxies are not supported: name
 const HTTPS: &str = "is https, but dealkit was built without its `rustls` feature";
 
 /// An HTTP proxy.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub(crate) struct Proxy {
-    /// Its address, without a user name or password.
-    uri: Uri,
-    /// The value of `Proxy-Authorization`.
+    url: String,
+    /// The value of `Proxy-Authorization`, if it is not in the URL.
     authorization: Option<HeaderValue>,
+    proxy: Box<reqwest::Proxy>,
 }
 
 impl Proxy {
@@ -59,16 +59,16 @@ impl Proxy {
                  not supported",
             ));
         }
-        Matcher::builder()
-            .all(url.as_str())
-            .build()
-            .intercept(&Uri::from_static("http://service.invalid"))
-            .map(Self::of)
-            .ok_or_else(|| wrong(unreadable))
+        let proxy = reqwest::Proxy::all(url.as_str()).map_err(|_| wrong(unreadable))?;
+        Ok(Self {
+            url: text.to_owned(),
+            authorization: None,
+            proxy: Box::new(proxy),
+        })
     }
 
     /// The proxy that the environment names for a service, if any. hyper-util interprets the variables, as it
-    /// does for others, and ignores what it cannot parse.
+    /// does for reqwest, and ignores what it cannot parse.
     pub(crate) fn of_environment(service: &Url) -> Result<Option<Self>, Error> {
         let wrong = |why: &str| {
             Error::config(format!(
@@ -96,23 +96,29 @@ impl Proxy {
                 )));
             }
         }
-        Ok(Some(Self::of(named)))
-    }
-
-    fn of(found: Intercept) -> Self {
-        Self {
-            uri: found.uri().clone(),
-            authorization: found.basic_auth().cloned(),
+        let url = named.uri().to_string();
+        let mut proxy = reqwest::Proxy::all(&url)
+            .map_err(|_| wrong("is not a URL such as http://proxy.example.com:3128"))?;
+        let authorization = named.basic_auth().cloned();
+        if let Some(authorization) = authorization.clone() {
+            proxy = proxy.custom_http_auth(authorization);
         }
+        Ok(Some(Self {
+            url,
+            authorization,
+            proxy: Box::new(proxy),
+        }))
     }
 
-    pub(super) fn uri(&self) -> &Uri {
-        &self.uri
+    /// The proxy, for a pool.
+    pub(super) fn to_reqwest(&self) -> reqwest::Proxy {
+        reqwest::Proxy::clone(&self.proxy)
     }
+}
 
-    /// The value of the header `Proxy-Authorization`, if the proxy wants one.
-    pub(crate) fn authorization(&self) -> Option<&HeaderValue> {
-        self.authorization.as_ref()
+impl PartialEq for Proxy {
+    fn eq(&self, other: &Self) -> bool {
+        self.url == other.url && self.authorization == other.authorization
     }
 }
 

@@ -16,50 +16,8 @@ use rustls::{
     sign::{CertifiedKey, SingleCertAndKey},
 };
 
-use http::Uri;
-use rustls::pki_types::{InvalidDnsNameError, ServerName};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_rustls::{TlsConnector, client::TlsStream};
-
 use crate::error::call::Error;
 use crate::http::connect::progress;
-
-/// Secures connections.
-#[derive(Clone)]
-pub(super) struct Handshake(Arc<ClientConfig>);
-
-impl Handshake {
-    pub(super) fn new(config: ClientConfig) -> Self {
-        Self(Arc::new(config))
-    }
-
-    /// The same for a proxy, with which HTTP/2 is not spoken.
-    pub(super) fn without_http2(self) -> Self {
-        let mut config = Arc::unwrap_or_clone(self.0);
-        config.alpn_protocols.clear();
-        Self::new(config)
-    }
-
-    /// Secures a connection to the host of `to`, and returns it, and whether HTTP/2 is spoken on it.
-    pub(super) async fn with<S: AsyncRead + AsyncWrite + Unpin>(
-        &self,
-        stream: S,
-        to: &Uri,
-    ) -> Result<(TlsStream<S>, bool), Box<dyn std::error::Error + Send + Sync>> {
-        let connector = TlsConnector::from(Arc::clone(&self.0));
-        let secured = connector.connect(server_name(to)?, stream).await?;
-        let is_http2 = secured.get_ref().1.alpn_protocol() == Some(b"h2");
-        Ok((secured, is_http2))
-    }
-}
-
-fn server_name(to: &Uri) -> Result<ServerName<'static>, InvalidDnsNameError> {
-    let host = to.host().unwrap_or_default();
-    // An IPv6 address stands in brackets.
-    let host = host.strip_prefix('[').unwrap_or(host);
-    let host = host.strip_suffix(']').unwrap_or(host);
-    ServerName::try_from(host.to_owned())
-}
 
 /// Which certificates of services are trusted.
 #[derive(Clone, PartialEq, Default)]

@@ -1,7 +1,6 @@
 //! Why a secure connection could not be made, where that is clear and permanent, and what to do about it.
 
 use chrono::{DateTime, Utc};
-use hyper_util::client::legacy;
 use rustls::{
     AlertDescription as Alert, CertificateError, Error, InvalidMessage, PeerIncompatible,
     pki_types::UnixTime,
@@ -39,7 +38,7 @@ pub(crate) struct Circumstances<'a> {
 impl Circumstances<'_> {
     /// The permanent reason why the request failed, if there is one: the service saw no part of the
     /// request, and trying again would not help.
-    pub(crate) fn failure(&self, error: &legacy::Error) -> Option<String> {
+    pub(crate) fn failure(&self, error: &reqwest::Error) -> Option<String> {
         if error.is_connect() {
             return self.of_handshake(find(error)?);
         }
@@ -242,7 +241,7 @@ fn date(before: &str, time: UnixTime) -> String {
 }
 
 /// The service's alert about the client's certificate, if that ended the connection.
-fn alert(error: &legacy::Error) -> Option<Alert> {
+fn alert(error: &reqwest::Error) -> Option<Alert> {
     let mut cause = Some(error as &dyn std::error::Error);
     while let Some(error) = cause {
         // Over HTTP/2 only the text is kept.

@@ -24,9 +24,9 @@ use crate::{
 /// GET and HEAD are retried when no connection could be made (unless the reason is a certificate, that the two sides
 /// do not speak the same TLS, or a proxy that wants another password), when the attempt timed out, when the
 /// connection broke, and after 408, 429, 500, 502, 503 and 504. If a reused connection breaks before any part of a
-/// response arrives, one more attempt is made at once, which does not count as a retry, unless there are to be none. Every other method is retried
-/// only if it is certain that the service did not act: no connection was made, or the response was 429. The
-/// specification has no idempotency key, and a second agent is worse than an error.
+/// response arrives, one more attempt is made at once, which does not count as a retry, unless retries are off. Every
+/// other method is retried only if it is certain that the service did not act: no connection was made, or the response
+/// was 429. The specification has no idempotency key, and a second agent is worse than an error.
 ///
 /// The delay grows exponentially, with full jitter; the service's `Retry-After` is its lower bound. If
 /// the delay does not fit into the time that the call has left, the error is returned at once.
