@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::{
     error::call::{Error, Operation, Sent},
     http::response::HttpResponse,
-    json::{decode, decode_error::DecodeError},
+    json::{decode_error::DecodeError, decode_typed},
 };
 
 /// A successful response and the value decoded from it.
@@ -88,7 +88,7 @@ impl RawResponse {
     /// Of kind `Decode`, with the path of the value that could not be decoded; also for a document
     /// of more than [`MAX_VALUES`](crate::document::MAX_VALUES) values.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        decode::from_json(&self.response.body)
+        decode_typed::from_json(&self.response.body)
             .map_err(|error| self.clone().into_decode_error(error))
     }
 }

@@ -1,17 +1,12 @@
-//! Decoding a JSON document into a type, with an error that says where and why it failed.
-
-use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
-use serde_path_to_error::Segment;
+//! Decoding a JSON document with a reader over the lexer, with an error that says where and why it failed.
 
 use crate::{
     contract::schema::FieldKind,
     json::{
-        decode_error::{DecodeError, Expected, Reason, Step},
+        decode_error::DecodeError,
         document, explain,
         lexer::{Lexed, Lexer, Refused},
     },
-    value::JsonKind,
 };
 
 /// Says during decoding whether to go on.
@@ -45,126 +40,4 @@ pub(crate) fn read<T>(
             explain::refusal(body, kind)
         }
     })
-}
-
-/// Decodes one JSON document into a type of the caller's.
-#[cfg(feature = "client")]
-pub(crate) fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, DecodeError> {
-    document::check_size(body)?;
-    let json = without_bom(body);
-    // Tracking the path costs time, so it is done only once decoding has failed.
-    serde_json::from_slice(json).map_err(|error| explained::<T>(json, &error, body))
-}
-
-/// The error of a document that serde has refused.
-#[cfg(feature = "client")]
-fn explained<T: DeserializeOwned>(
-    json: &[u8],
-    error: &serde_json::Error,
-    body: &[u8],
-) -> DecodeError {
-    if let Err(error) = serde_json::from_slice::<&RawValue>(json) {
-        return DecodeError::of_all(explain::broken(&error), body);
-    }
-    let mut reader = serde_json::Deserializer::from_slice(json);
-    let mut path: Vec<Step<'_>> = match serde_path_to_error::deserialize::<_, T>(&mut reader) {
-        Err(located) => located.path().iter().filter_map(step).collect(),
-        Ok(_) => Vec::new(),
-    };
-    // serde_json passes raw text as a field with a name of its own, which is not in any document.
-    path.pop_if(|last| matches!(last, Step::Field(name, _) if name.starts_with("$serde_json::")));
-    let found = locate(json, &mut path);
-    let reason = if error.is_data() {
-        let told = error.to_string();
-        match missing_field(&told) {
-            Some(name) => {
-                path.push(Step::Missing(name.to_owned().into()));
-                Reason::Missing
-            }
-            None => Reason::Unexpected {
-                expected: Expected::Other(expected(&told).to_owned()),
-                found,
-            },
-        }
-    } else if found == Some(JsonKind::Number) {
-        // For a number beyond the range of a binary float where no number is allowed, serde_json says nothing more.
-        Reason::Unexpected {
-            expected: Expected::Other("another value".to_owned()),
-            found,
-        }
-    } else {
-        explain::broken(error)
-    };
-    DecodeError::new(&path, reason, body)
-}
-
-#[cfg(feature = "client")]
-fn step(segment: &Segment) -> Option<Step<'static>> {
-    match segment {
-        Segment::Seq { index } => Some(Step::Item(*index)),
-        Segment::Map { key } => Some(Step::Field(key.clone().into(), None)),
-        Segment::Enum { .. } | Segment::Unknown => None,
-    }
-}
-
-/// The field that serde's message says is missing.
-#[cfg(feature = "client")]
-fn missing_field(message: &str) -> Option<&str> {
-    message.strip_prefix("missing field `")?.split('`').next()
-}
-
-/// What serde's message says was expected.
-///
-/// The whole message must not be shown: it repeats the value that was found. What a visitor
-/// expected comes last in it, so no value can be mistaken for it.
-#[cfg(feature = "client")]
-fn expected(message: &str) -> &str {
-    let end = message.rfind(" at line ").unwrap_or(message.len());
-    let message = message.get(..end).unwrap_or(message);
-    match message.strip_prefix("expected ") {
-        Some(expected) => expected,
-        None => message
-            .rsplit_once(", expected ")
-            .map_or("another value", |(_, expected)| expected),
-    }
-}
-
-/// The kind of the value that a path leads to, of equal names the last; the positions of its fields go into the path.
-#[cfg(feature = "client")]
-fn locate(json: &[u8], path: &mut [Step<'_>]) -> Option<JsonKind> {
-    let mut value = str::from_utf8(json).ok()?;
-    for step in path {
-        let mut lexer = Lexer::new(value);
-        let mut next = None;
-        match step {
-            Step::Field(wanted, position) => {
-                let mut count = 0;
-                let mut more = lexer.object().ok()?;
-                while more {
-                    count += 1;
-                    let name = lexer.name().ok()?;
-                    let inner = lexer.raw().ok()?;
-                    if name == *wanted {
-                        *position = Some(count);
-                        next = Some(inner.get());
-                    }
-                    more = lexer.field().ok()?;
-                }
-            }
-            Step::Item(wanted) => {
-                let mut more = lexer.array().ok()?;
-                for index in 0.. {
-                    if !more || next.is_some() {
-                        break;
-                    }
-                    let inner = lexer.raw().ok()?;
-                    next = (index == *wanted).then(|| inner.get());
-                    more = lexer.item().ok()?;
-                }
-            }
-            Step::Missing(_) => {}
-        }
-        value = next?;
-    }
-    Some(JsonKind::of(value))
 }

@@ -2,6 +2,8 @@
 
 pub(crate) mod decode;
 pub(crate) mod decode_error;
+#[cfg(feature = "client")]
+pub(crate) mod decode_typed;
 pub mod document;
 pub mod explain;
 pub mod lexer;
