@@ -47,7 +47,10 @@ python_maximum_signature_line_length = 80
 python_use_unqualified_type_names = True
 # Python's own types are documented on another host, where nothing is looked up; type variables are documented nowhere.
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", r"(?!dealkit).*"), ("py:class", r"dealkit\..*\.T(_co)?")]
+nitpick_ignore_regex = [
+    ("py:.*", r"(?!dealkit).*"),
+    ("py:class", r"dealkit\..*\.(T(_co)?|Created|Creations|Retrieved)"),
+]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "dealkit"
