@@ -682,7 +682,7 @@ def test_ctrl_c_and_on(times: int, tmp_path: Path, dealkit_sandbox: Sandbox) -> 
     assert len(emails) == len({*emails}) == 60 - found["unknown"]
 
 
-@pytest.mark.parametrize(("signals", "code"), [(["HUP", "HUP"], 129), (["TERM", "HUP"], 143), (["HUP"], 129)])
+@pytest.mark.parametrize(("signals", "code"), [(["HUP", "HUP"], 129), (["TERM", "HUP"], 143), (["INT", "HUP"], 130)])
 def test_a_terminal_that_is_closed(signals: list[str], code: int, tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
     """What is in flight is waited for, however often the system says so."""
     agents(tmp_path / "agents.csv", 60)

@@ -7,25 +7,23 @@ imports nothing from here.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
-from typing import Any, NoReturn, Self
 
 from dealkit._cli.arguments import parse
 from dealkit._cli.exits import INTERRUPTED, UNWRITABLE, Failed
 from dealkit._cli.files import named
 from dealkit._cli.screen import tell
+from dealkit._cli.signals import Signals
 from dealkit.exceptions import DealkitError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command with these arguments, or those of the command line. Returns the exit code."""
     _set_up_streams()
-    with _Signals() as signals:
+    with Signals() as signals:
         try:
-            code = _run(sys.argv[1:] if arguments is None else arguments)
+            code = _run(sys.argv[1:] if arguments is None else arguments, signals)
         except BrokenPipeError:
             # The reader of the output has closed it.
             code = 128 + 13
@@ -38,12 +36,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return signals.code or code
 
 
-def _run(arguments: Sequence[str]) -> int:
+def _run(arguments: Sequence[str], signals: Signals) -> int:
     if sys.stdout is None:
         tell("standard output is closed, so nothing was done; to see no output, redirect it to a file")
         return UNWRITABLE
     try:
         options = parse(arguments)
+        options.signals = signals
         code: int = options.run(options)
         sys.stdout.flush()
         return code
@@ -73,37 +72,6 @@ def _let_go_of_output() -> None:
         except OSError:
             # Otherwise, what is left in its buffer would be written when the interpreter ends, and fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-class _Signals:
-    """While it is entered, SIGTERM, and SIGHUP when the terminal or the connection to it ends, stop the command as
-    Ctrl-C does."""
-
-    # Windows has no SIGHUP.
-    _NUMBERS = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
-
-    def __init__(self) -> None:
-        self.code: int | None = None
-        """The exit code, once one of them has come."""
-        self._before: dict[signal.Signals, Any] = {}
-
-    def _stop(self, signum: int, frame: FrameType | None) -> NoReturn:
-        # Each of them often comes more than once; only Ctrl-C gives up what is in flight.
-        for number in self._before:
-            signal.signal(number, signal.SIG_IGN)
-        self.code = 128 + signum
-        raise KeyboardInterrupt
-
-    def __enter__(self) -> Self:
-        for number in self._NUMBERS:
-            # As nohup leaves it.
-            if signal.getsignal(number) != signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._stop)
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
 
 
 def _set_up_streams() -> None:

@@ -23,6 +23,7 @@ from dealkit._cli.advice import OF_THE_SERVICE, in_words
 from dealkit._cli.plan import Plan
 from dealkit._cli.report import WORDS, Result
 from dealkit._cli.screen import Progress, tell
+from dealkit._cli.signals import Signals
 
 # After this many consecutive failures that would be the same for any row, nothing more is sent: each may leave behind
 # an agent that nobody knows about.
@@ -55,18 +56,18 @@ class Creates:
             resend_unknown=options.resend_unknown,
         )
 
-    def run(self) -> None:
+    def run(self, signals: Signals) -> None:
         """Creates the agents. After Ctrl-C, it waits for the rows in flight; a second Ctrl-C gives them up."""
         progress = Progress("agent", len(self._lines))
+
+        def stop() -> None:
+            progress.end()
+            tell("stopping: nothing more is sent; waiting for the requests in flight (Ctrl-C again gives them up)")
+            self._creations.stop()
+
         try:
-            try:
+            with signals.stopping(stop):
                 self._take(progress)
-            except KeyboardInterrupt:
-                progress.end()
-                tell("stopping: nothing more is sent; waiting for the requests in flight (Ctrl-C again gives them up)")
-                self._creations.stop()
-                self._take(progress)
-                raise
         finally:
             for creation in self._given_up():
                 self._note(creation)

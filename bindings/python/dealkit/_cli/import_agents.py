@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from argparse import Namespace
+from contextlib import suppress
 from pathlib import Path
 
 from dealkit import APIConnectionError, AuthenticationError, Client, LedgerError
@@ -154,11 +155,9 @@ def _import(client: Client, plan: Plan, ledger: Path, options: Namespace, writte
             f"{explanation(error)}\nIf it is another service, leave out --ledger: each service has its own. If it is the same "
             f"service, with the same agents, record that with:\n  {move}"
         ) from None
-    interrupt = None
-    try:
-        creates.run()
-    except KeyboardInterrupt as stop:
-        interrupt = stop
+    signals = options.signals
+    with suppress(KeyboardInterrupt):
+        creates.run(signals)
     results = [*creates.results(), *plan.invalid()]
     # Written first: whoever reads the screen may have stopped reading.
     unwritten = None
@@ -180,8 +179,8 @@ def _import(client: Client, plan: Plan, ledger: Path, options: Namespace, writte
     go_on = f"To continue, run the same command again:\n{again}"
     if unwritten is not None:
         raise Failed(f"{unwritten}\n{go_on}", unwritten.code)
-    if interrupt is not None:
-        raise Failed(f"stopped. {go_on}", INTERRUPTED) from interrupt
+    if signals.is_stopping:
+        raise Failed(f"stopped. {go_on}", INTERRUPTED)
     if creates.stopped_by is not None:
         raise Failed(f"{explanation(creates.stopped_by)}\n{go_on}", code_of(creates.stopped_by))
     return DONE if all(result.came_to == "created" for result in results) else INCOMPLETE

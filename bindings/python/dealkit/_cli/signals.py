@@ -1,0 +1,60 @@
+"""Ctrl-C, and the signals that ask a command to end."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Self
+
+
+class Signals:
+    """While it is entered, SIGTERM, and SIGHUP when the terminal or the connection to it ends, stop the command as
+    Ctrl-C does: with KeyboardInterrupt, or as ``stopping`` says.
+    """
+
+    # Windows has no SIGHUP.
+    _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+        """The exit code, once a signal other than Ctrl-C has come."""
+        self.is_stopping = False
+        """Whether a signal has come."""
+        self._stop: Callable[[], None] | None = None
+        self._before: dict[int, Any] = {}
+
+    @contextmanager
+    def stopping(self, stop: Callable[[], None]) -> Iterator[None]:
+        """While it is entered, the first signal only calls ``stop``. An exception could come between a result and the
+        line that takes it, and the result would be lost.
+        """
+        self._stop = stop
+        try:
+            yield
+        finally:
+            self._stop = None
+
+    def _come(self, number: int, _frame: FrameType | None) -> None:
+        was_stopping, self.is_stopping = self.is_stopping, True
+        if number != signal.SIGINT:
+            if was_stopping:
+                # Each of them often comes more than once; only Ctrl-C gives up what is in flight.
+                return
+            self.code = 128 + number
+        if self._stop is None or was_stopping:
+            raise KeyboardInterrupt
+        self._stop()
+
+    def __enter__(self) -> Self:
+        for name in self._NAMES:
+            number = getattr(signal, name, None)
+            # As nohup leaves it.
+            if number is not None and signal.getsignal(number) != signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._come)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
