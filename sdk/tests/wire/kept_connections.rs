@@ -1,15 +1,16 @@
 //! When a create is sent on a connection that has carried another request, and what becomes of it when the service
 //! closes connections the way services do.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use dealkit::{Client, Error, Outcome, RetryPolicy};
 use futures_util::{StreamExt as _, stream};
 use proptest::{prelude::*, test_runner::TestRunner};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::Notify,
+    time::timeout,
 };
 
 use crate::peer::{BOTH, FINE, Http1, Http2, Peer, Protocol, Step, ada, answer, at_once, builder};
@@ -164,6 +165,53 @@ async fn no_retries_means_one_attempt_on_a_stale_connection_too() {
         drop(client);
         assert_eq!(peer.finish().await.connections, 1, "{protocol:?}");
     }
+}
+
+/// A connection that is still being made when its client is dropped must not keep the idle ones open.
+#[tokio::test]
+async fn dropping_a_client_ends_what_is_connecting() {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let client = builder(&format!("http://{address}"))
+        .connect_timeout(Duration::from_secs(600))
+        .attempt_timeout(Duration::from_secs(600))
+        .build()
+        .unwrap();
+    let mut service = {
+        let (first, second) = (retrieve(&client), retrieve(&client));
+        tokio::pin!(first, second);
+        let mut service = tokio::select! {
+            accepted = listener.accept() => accepted.unwrap().0,
+            outcome = &mut first => panic!("{outcome:?}"),
+        };
+        // The queue is full now: further connections are neither accepted nor refused.
+        let mut waiting = Vec::new();
+        let patience = Duration::from_millis(100);
+        while let Ok(stream) = timeout(patience, TcpStream::connect(address)).await {
+            waiting.push(stream.unwrap());
+        }
+        assert!(timeout(patience, &mut second).await.is_err());
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{FINE}",
+            FINE.len()
+        );
+        // The second call goes out on the connection of the first, and its own goes on being made.
+        let respond = async {
+            for _ in 0..2 {
+                let mut head = [0; 4096];
+                assert!(service.read(&mut head).await.unwrap() > 0);
+                service.write_all(answer.as_bytes()).await.unwrap();
+            }
+        };
+        let (first, second, ()) = tokio::join!(first, second, respond);
+        first.and(second).unwrap();
+        service
+    };
+    drop(client);
+    let end = timeout(Duration::from_secs(20), service.read(&mut [0; 1])).await;
+    assert_eq!(end.expect("it stays open").unwrap(), 0);
 }
 
 /// A service that handles one connection after the other, and closes them as it is told to.

@@ -8,6 +8,7 @@ use std::{
 use http::{Method, Version};
 use tokio::{
     runtime::{Handle, Id},
+    sync::watch,
     time::Instant,
 };
 
@@ -15,7 +16,7 @@ use crate::error::call::Error;
 #[cfg(feature = "rustls-no-provider")]
 use crate::http::connect::tls;
 use crate::http::{
-    connect::{progress::ProgressLayer, proxy::Proxy},
+    connect::{progress::ConnectorLayer, proxy::Proxy},
     retry::attempts::is_safe,
 };
 
@@ -94,6 +95,8 @@ pub(crate) struct Pool {
 /// Connections that are kept for the same time.
 pub(crate) struct Connections {
     http: reqwest::Client,
+    /// Ends, when dropped, the making of connections that no request waits for.
+    _in_use: watch::Sender<()>,
     /// When a response last came over HTTP/2, where one connection carries all requests.
     last_http2: Mutex<Option<Instant>>,
 }
@@ -165,8 +168,10 @@ impl Pool {
 
 impl Connections {
     fn kept_for(idle_timeout: Duration, settings: &Settings, tls: &Tls) -> Result<Self, Error> {
+        let (layer, in_use) = ConnectorLayer::new();
         Ok(Self {
-            http: settings.make(idle_timeout, tls)?,
+            http: settings.make(idle_timeout, tls, layer)?,
+            _in_use: in_use,
             last_http2: Mutex::default(),
         })
     }
@@ -200,14 +205,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Settings {
     /// A pool that keeps idle connections for `idle_timeout`.
     #[cfg_attr(not(feature = "rustls-no-provider"), allow(unused_variables))]
-    fn make(&self, idle_timeout: Duration, tls: &Tls) -> Result<reqwest::Client, Error> {
+    fn make(
+        &self,
+        idle_timeout: Duration,
+        tls: &Tls,
+        layer: ConnectorLayer,
+    ) -> Result<reqwest::Client, Error> {
         let mut pool = reqwest::Client::builder()
             // reqwest would send the service key to another host.
             .redirect(reqwest::redirect::Policy::none())
             // dealkit alone decides what is retried, and how often. With no retries allowed,
             // reqwest does not keep a copy of the request for them either.
             .retry(reqwest::retry::never().max_retries_per_request(0))
-            .connector_layer(ProgressLayer)
+            .connector_layer(layer)
             .connect_timeout(self.connect_timeout)
             .pool_max_idle_per_host(self.max_idle)
             .pool_idle_timeout(idle_timeout);

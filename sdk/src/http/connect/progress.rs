@@ -1,6 +1,7 @@
 //! How far a request has come, which decides whether the service can have seen any of it.
 
 use std::{
+    error::Error,
     future::{Future, poll_fn},
     pin::{Pin, pin},
     sync::{
@@ -11,6 +12,7 @@ use std::{
 };
 
 use http::StatusCode;
+use tokio::sync::watch;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -100,16 +102,29 @@ impl Progress {
     }
 }
 
-/// Wraps the connector, so that a [`Progress`] learns when it is running.
+/// Wraps the connector, so that a [`Progress`] learns when it is running, and no connection is made any longer once
+/// nobody can use it.
 #[derive(Clone)]
-pub(crate) struct ProgressLayer;
+pub(crate) struct ConnectorLayer {
+    /// Closed when the pool is dropped.
+    in_use: watch::Receiver<()>,
+}
 
-impl<S> Layer<S> for ProgressLayer {
+impl ConnectorLayer {
+    /// The layer, and what must be dropped with the pool.
+    pub(crate) fn new() -> (Self, watch::Sender<()>) {
+        let (dropped_with_pool, in_use) = watch::channel(());
+        (Self { in_use }, dropped_with_pool)
+    }
+}
+
+impl<S> Layer<S> for ConnectorLayer {
     type Service = Connector<S>;
 
     fn layer(&self, inner: S) -> Connector<S> {
         Connector {
             inner: Arc::new(inner),
+            in_use: self.in_use.clone(),
         }
     }
 }
@@ -117,12 +132,14 @@ impl<S> Layer<S> for ProgressLayer {
 pub(crate) struct Connector<S> {
     /// Shared: reqwest clones the connector several times per call, and few of the clones make a connection.
     inner: Arc<S>,
+    in_use: watch::Receiver<()>,
 }
 
 impl<S> Clone for Connector<S> {
     fn clone(&self) -> Self {
         Self {
             inner: Arc::clone(&self.inner),
+            in_use: self.in_use.clone(),
         }
     }
 }
@@ -130,14 +147,15 @@ impl<S> Clone for Connector<S> {
 impl<S, Target> Service<Target> for Connector<S>
 where
     S: Service<Target> + Clone + Send + 'static,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
     S::Future: Send,
     Target: Send + 'static,
 {
     type Response = S::Response;
-    type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+    type Error = Box<dyn Error + Send + Sync>;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, Self::Error>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         // The readiness of the clone that makes the connection is checked instead.
         Poll::Ready(Ok(()))
     }
@@ -148,8 +166,17 @@ where
             poll_fn(|context| inner.poll_ready(context)).await?;
             inner.call(target).await
         });
+        let mut in_use = self.in_use.clone();
+        let mut unused = Box::pin(async move { in_use.changed().await.is_err() });
         Box::pin(poll_fn(move |context| {
-            let poll = connecting.as_mut().poll(context);
+            let poll = match connecting.as_mut().poll(context) {
+                // A request that has found another connection leaves its own to be made in the background. That would
+                // go on after the pool is dropped, and keep the pool's idle connections open.
+                Poll::Pending if unused.as_mut().poll(context).is_ready() => {
+                    Poll::Ready(Err("the client is no longer used".into()))
+                }
+                poll => poll.map_err(Into::into),
+            };
             // A connection that outlives its request is made in the background, not on behalf of any request.
             let _ = CONNECTING.try_with(|connecting| {
                 connecting.now.store(poll.is_pending(), Ordering::Relaxed);
