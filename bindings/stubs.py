@@ -33,9 +33,6 @@ def doc(of: object, indent: str) -> str:
     return textwrap.indent(text, indent).strip()
 
 
-METHODS = ("from_json", "list_from_json", "from_json_lines", "from_dict", "to_json", "to_dict", "replace", "extra")
-
-
 def model_stub(model: type) -> str:
     """The stub of one model."""
     fields = model.__dealkit_fields__  # type: ignore[attr-defined]
@@ -49,70 +46,19 @@ def model_stub(model: type) -> str:
         for name, _, kind, need, _, text in fields
     )
     names = ", ".join(f'"{name}"' for name, *_ in fields)
-    method = {name: doc(getattr(model, name), " " * 8) for name in METHODS}
     return f'''
 @final
-class {model.__name__}:
+class {model.__name__}(_Model):
     """{doc(model, " " * 4)}"""
 
     __match_args__: Final = ({names},)
-    __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
 
     def __new__(
         cls,
         *,
 {arguments}        extra: Mapping[str, object] | None = None,
     ) -> Self: ...
-{properties}    @property
-    def extra(self) -> Mapping[str, Any]:
-        """{method["extra"]}"""
-
-    @classmethod
-    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """{method["from_json"]}"""
-
-    @classmethod
-    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """{method["list_from_json"]}"""
-
-    @classmethod
-    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """{method["from_json_lines"]}"""
-
-    @staticmethod
-    def _read(document: str | bytes | bytearray, line: int | None = None) -> {model.__name__} | Failure: ...
-    @staticmethod
-    def _read_list(document: str | bytes | bytearray) -> tuple[{model.__name__}, ...] | Failure: ...
-    @staticmethod
-    def _build(given: dict[str, Any]) -> {model.__name__} | Failure: ...
-    def _replace(self, changes: dict[str, Any]) -> {model.__name__} | Failure: ...
-    def _attribute(self, at: int) -> Any: ...
-    def _to_json(self) -> str: ...
-    @classmethod
-    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """{method["from_dict"]}"""
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """{method["to_json"]}"""
-
-    def to_dict(self) -> dict[str, Any]:
-        """{method["to_dict"]}"""
-
-    def replace(self, /, **changes: Any) -> Self:
-        """{method["replace"]}"""
-
-    def _repr_html_(self) -> str: ...
-    def _repr_pretty_(self, printer: Any, cycle: bool, /) -> None: ...
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any, /) -> Any: ...
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any, /) -> Any: ...
-    def __replace__(self, /, **changes: Any) -> Self: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    def __ne__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __copy__(self) -> Self: ...
-    def __deepcopy__(self, _memo: Any) -> Self: ...
+{properties.rstrip()}
 '''
 
 

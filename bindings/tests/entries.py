@@ -46,9 +46,9 @@ def examples() -> dict[str, Any]:
     deal, agent = dealkit.Deal.from_json(DEAL), dealkit.Agent.from_json(AGENT)
     contract, application, contact = deal.listing_contract, deal.application, deal.contacts[0]
     assert contract is not None and application is not None
-    found = [deal, contract, contract.address, contract.agent, application, application.offers[0], deal.quotes[0]]
-    found += [contact, contact.fields[0], deal.sides[0], agent, agent.profile, agent.role_assignments[0]]
-    return {type(model).__name__: model for model in found}
+    parts = [contract, contract.address, contract.agent, application, application.offers[0], deal.quotes[0]]
+    people = [contact, contact.fields[0], deal.sides[0], agent, agent.profile, agent.role_assignments[0]]
+    return {type(model).__name__: model for model in [deal, *parts, *people]}
 
 
 def of_models() -> dict[str, list[Callable[[], object]]]:

@@ -450,44 +450,10 @@ def run_server(arguments: list[str]) -> int:
     """Runs the server with these arguments, the command's name first, until a signal ends it. Returns the
     exit code."""
 
-# The models, written by bindings/stubs.py from the table of the fields: do not change them here.
+class _Model:
+    """What all models have. It exists for type checkers only: the native classes have no base of their own."""
 
-@final
-class Address:
-    """A postal address."""
-
-    __match_args__: Final = ("line1", "line2", "city", "state", "zip",)
     __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
-
-    def __new__(
-        cls,
-        *,
-        line1: str | None = None,
-        line2: str | None = None,
-        city: str | None = None,
-        state: str | None = None,
-        zip: str | None = None,
-        extra: Mapping[str, object] | None = None,
-    ) -> Self: ...
-    @property
-    def line1(self) -> str | None:
-        """First line."""
-
-    @property
-    def line2(self) -> str | None:
-        """Second line."""
-
-    @property
-    def city(self) -> str | None:
-        """City."""
-
-    @property
-    def state(self) -> str | None:
-        """State."""
-
-    @property
-    def zip(self) -> str | None:
-        """Postal code."""
 
     @property
     def extra(self) -> Mapping[str, Any]:
@@ -520,12 +486,12 @@ class Address:
             lines: The lines: an open file, or any other iterable."""
 
     @staticmethod
-    def _read(document: str | bytes | bytearray, line: int | None = None) -> Address | Failure: ...
+    def _read(document: str | bytes | bytearray, line: int | None = None) -> Any: ...
     @staticmethod
-    def _read_list(document: str | bytes | bytearray) -> tuple[Address, ...] | Failure: ...
+    def _read_list(document: str | bytes | bytearray) -> Any: ...
     @staticmethod
-    def _build(given: dict[str, Any]) -> Address | Failure: ...
-    def _replace(self, changes: dict[str, Any]) -> Address | Failure: ...
+    def _build(given: dict[str, Any]) -> Any: ...
+    def _replace(self, changes: dict[str, Any]) -> Self | Failure: ...
     def _attribute(self, at: int) -> Any: ...
     def _to_json(self) -> str: ...
     @classmethod
@@ -561,13 +527,50 @@ class Address:
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, _memo: Any) -> Self: ...
 
+# The models, written by bindings/stubs.py from the table of the fields: do not change them here.
+
 @final
-class Agent:
+class Address(_Model):
+    """A postal address."""
+
+    __match_args__: Final = ("line1", "line2", "city", "state", "zip",)
+
+    def __new__(
+        cls,
+        *,
+        line1: str | None = None,
+        line2: str | None = None,
+        city: str | None = None,
+        state: str | None = None,
+        zip: str | None = None,
+        extra: Mapping[str, object] | None = None,
+    ) -> Self: ...
+    @property
+    def line1(self) -> str | None:
+        """First line."""
+
+    @property
+    def line2(self) -> str | None:
+        """Second line."""
+
+    @property
+    def city(self) -> str | None:
+        """City."""
+
+    @property
+    def state(self) -> str | None:
+        """State."""
+
+    @property
+    def zip(self) -> str | None:
+        """Postal code."""
+
+@final
+class Agent(_Model):
     """An agent, as the service returns it after creating one. The length limits of the names are not
     enforced on what a service sends."""
 
     __match_args__: Final = ("id", "email", "date_of_birth", "first_name", "last_name", "profile", "current_brokerage_id", "role_assignments",)
-    __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
 
     def __new__(
         cls,
@@ -614,85 +617,12 @@ class Agent:
     def role_assignments(self) -> tuple[RoleAssignment, ...]:
         """The roles that the agent has, each with its scope."""
 
-    @property
-    def extra(self) -> Mapping[str, Any]:
-        """Undocumented fields, by name: a fresh copy each time."""
-
-    @classmethod
-    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads a model from a JSON document, bytes or str.
-
-        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
-
-    @classmethod
-    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a list of models from a JSON document that is an array.
-
-        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
-
-    @classmethod
-    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
-
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
-        its text in ``body``; after that, ``next()`` continues with the following line.
-
-        >>> with open("deals.ndjson", "rb") as lines:
-        ...     for deal in Deal.from_json_lines(lines):
-        ...         print(deal.id)
-
-        Args:
-            lines: The lines: an open file, or any other iterable."""
-
-    @staticmethod
-    def _read(document: str | bytes | bytearray, line: int | None = None) -> Agent | Failure: ...
-    @staticmethod
-    def _read_list(document: str | bytes | bytearray) -> tuple[Agent, ...] | Failure: ...
-    @staticmethod
-    def _build(given: dict[str, Any]) -> Agent | Failure: ...
-    def _replace(self, changes: dict[str, Any]) -> Agent | Failure: ...
-    def _attribute(self, at: int) -> Any: ...
-    def _to_json(self) -> str: ...
-    @classmethod
-    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The JSON, with the names that the service uses and every digit of every number.
-
-        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
-        nothing at all.
-
-        Args:
-            indent: How many spaces each level is indented by; None writes one line."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
-        any, under ``extra``. ``from_dict`` turns it back into a model."""
-
-    def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
-
-    def _repr_html_(self) -> str: ...
-    def _repr_pretty_(self, printer: Any, cycle: bool, /) -> None: ...
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any, /) -> Any: ...
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any, /) -> Any: ...
-    def __replace__(self, /, **changes: Any) -> Self: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    def __ne__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __copy__(self) -> Self: ...
-    def __deepcopy__(self, _memo: Any) -> Self: ...
-
 @final
-class AgentProfileResponse:
+class AgentProfileResponse(_Model):
     """The profile of an agent in a response. It differs from the profile in a request, whose fields have
     other names."""
 
     __match_args__: Final = ("onboarding_complete", "client_metadata", "external_id",)
-    __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
 
     def __new__(
         cls,
@@ -714,84 +644,11 @@ class AgentProfileResponse:
     def external_id(self) -> str | None:
         """The caller's own identifier of the agent."""
 
-    @property
-    def extra(self) -> Mapping[str, Any]:
-        """Undocumented fields, by name: a fresh copy each time."""
-
-    @classmethod
-    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads a model from a JSON document, bytes or str.
-
-        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
-
-    @classmethod
-    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a list of models from a JSON document that is an array.
-
-        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
-
-    @classmethod
-    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
-
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
-        its text in ``body``; after that, ``next()`` continues with the following line.
-
-        >>> with open("deals.ndjson", "rb") as lines:
-        ...     for deal in Deal.from_json_lines(lines):
-        ...         print(deal.id)
-
-        Args:
-            lines: The lines: an open file, or any other iterable."""
-
-    @staticmethod
-    def _read(document: str | bytes | bytearray, line: int | None = None) -> AgentProfileResponse | Failure: ...
-    @staticmethod
-    def _read_list(document: str | bytes | bytearray) -> tuple[AgentProfileResponse, ...] | Failure: ...
-    @staticmethod
-    def _build(given: dict[str, Any]) -> AgentProfileResponse | Failure: ...
-    def _replace(self, changes: dict[str, Any]) -> AgentProfileResponse | Failure: ...
-    def _attribute(self, at: int) -> Any: ...
-    def _to_json(self) -> str: ...
-    @classmethod
-    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The JSON, with the names that the service uses and every digit of every number.
-
-        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
-        nothing at all.
-
-        Args:
-            indent: How many spaces each level is indented by; None writes one line."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
-        any, under ``extra``. ``from_dict`` turns it back into a model."""
-
-    def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
-
-    def _repr_html_(self) -> str: ...
-    def _repr_pretty_(self, printer: Any, cycle: bool, /) -> None: ...
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any, /) -> Any: ...
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any, /) -> Any: ...
-    def __replace__(self, /, **changes: Any) -> Self: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    def __ne__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __copy__(self) -> Self: ...
-    def __deepcopy__(self, _memo: Any) -> Self: ...
-
 @final
-class Application:
+class Application(_Model):
     """The application of a deal."""
 
     __match_args__: Final = ("id", "status", "decisioned_on", "created_at", "deal_id", "requested_amount", "offers",)
-    __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
 
     def __new__(
         cls,
@@ -833,84 +690,11 @@ class Application:
     def offers(self) -> tuple[Offer, ...]:
         """The offers made."""
 
-    @property
-    def extra(self) -> Mapping[str, Any]:
-        """Undocumented fields, by name: a fresh copy each time."""
-
-    @classmethod
-    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads a model from a JSON document, bytes or str.
-
-        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
-
-    @classmethod
-    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a list of models from a JSON document that is an array.
-
-        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
-
-    @classmethod
-    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
-
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
-        its text in ``body``; after that, ``next()`` continues with the following line.
-
-        >>> with open("deals.ndjson", "rb") as lines:
-        ...     for deal in Deal.from_json_lines(lines):
-        ...         print(deal.id)
-
-        Args:
-            lines: The lines: an open file, or any other iterable."""
-
-    @staticmethod
-    def _read(document: str | bytes | bytearray, line: int | None = None) -> Application | Failure: ...
-    @staticmethod
-    def _read_list(document: str | bytes | bytearray) -> tuple[Application, ...] | Failure: ...
-    @staticmethod
-    def _build(given: dict[str, Any]) -> Application | Failure: ...
-    def _replace(self, changes: dict[str, Any]) -> Application | Failure: ...
-    def _attribute(self, at: int) -> Any: ...
-    def _to_json(self) -> str: ...
-    @classmethod
-    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The JSON, with the names that the service uses and every digit of every number.
-
-        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
-        nothing at all.
-
-        Args:
-            indent: How many spaces each level is indented by; None writes one line."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
-        any, under ``extra``. ``from_dict`` turns it back into a model."""
-
-    def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
-
-    def _repr_html_(self) -> str: ...
-    def _repr_pretty_(self, printer: Any, cycle: bool, /) -> None: ...
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any, /) -> Any: ...
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any, /) -> Any: ...
-    def __replace__(self, /, **changes: Any) -> Self: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    def __ne__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __copy__(self) -> Self: ...
-    def __deepcopy__(self, _memo: Any) -> Self: ...
-
 @final
-class Contact:
+class Contact(_Model):
     """A contact of a deal."""
 
     __match_args__: Final = ("id", "contact_schema_id", "type", "fields",)
-    __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
 
     def __new__(
         cls,
@@ -937,84 +721,11 @@ class Contact:
     def fields(self) -> tuple[ContactField, ...]:
         """The contact's data, field by field."""
 
-    @property
-    def extra(self) -> Mapping[str, Any]:
-        """Undocumented fields, by name: a fresh copy each time."""
-
-    @classmethod
-    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads a model from a JSON document, bytes or str.
-
-        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
-
-    @classmethod
-    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a list of models from a JSON document that is an array.
-
-        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
-
-    @classmethod
-    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
-
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
-        its text in ``body``; after that, ``next()`` continues with the following line.
-
-        >>> with open("deals.ndjson", "rb") as lines:
-        ...     for deal in Deal.from_json_lines(lines):
-        ...         print(deal.id)
-
-        Args:
-            lines: The lines: an open file, or any other iterable."""
-
-    @staticmethod
-    def _read(document: str | bytes | bytearray, line: int | None = None) -> Contact | Failure: ...
-    @staticmethod
-    def _read_list(document: str | bytes | bytearray) -> tuple[Contact, ...] | Failure: ...
-    @staticmethod
-    def _build(given: dict[str, Any]) -> Contact | Failure: ...
-    def _replace(self, changes: dict[str, Any]) -> Contact | Failure: ...
-    def _attribute(self, at: int) -> Any: ...
-    def _to_json(self) -> str: ...
-    @classmethod
-    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The JSON, with the names that the service uses and every digit of every number.
-
-        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
-        nothing at all.
-
-        Args:
-            indent: How many spaces each level is indented by; None writes one line."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
-        any, under ``extra``. ``from_dict`` turns it back into a model."""
-
-    def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
-
-    def _repr_html_(self) -> str: ...
-    def _repr_pretty_(self, printer: Any, cycle: bool, /) -> None: ...
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any, /) -> Any: ...
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any, /) -> Any: ...
-    def __replace__(self, /, **changes: Any) -> Self: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    def __ne__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __copy__(self) -> Self: ...
-    def __deepcopy__(self, _memo: Any) -> Self: ...
-
 @final
-class ContactField:
+class ContactField(_Model):
     """One field of a contact."""
 
     __match_args__: Final = ("id", "field_schema_id", "label", "type", "value",)
-    __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
 
     def __new__(
         cls,
@@ -1046,86 +757,13 @@ class ContactField:
     def value(self) -> str | None:
         """The field's value."""
 
-    @property
-    def extra(self) -> Mapping[str, Any]:
-        """Undocumented fields, by name: a fresh copy each time."""
-
-    @classmethod
-    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads a model from a JSON document, bytes or str.
-
-        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
-
-    @classmethod
-    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a list of models from a JSON document that is an array.
-
-        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
-
-    @classmethod
-    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
-
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
-        its text in ``body``; after that, ``next()`` continues with the following line.
-
-        >>> with open("deals.ndjson", "rb") as lines:
-        ...     for deal in Deal.from_json_lines(lines):
-        ...         print(deal.id)
-
-        Args:
-            lines: The lines: an open file, or any other iterable."""
-
-    @staticmethod
-    def _read(document: str | bytes | bytearray, line: int | None = None) -> ContactField | Failure: ...
-    @staticmethod
-    def _read_list(document: str | bytes | bytearray) -> tuple[ContactField, ...] | Failure: ...
-    @staticmethod
-    def _build(given: dict[str, Any]) -> ContactField | Failure: ...
-    def _replace(self, changes: dict[str, Any]) -> ContactField | Failure: ...
-    def _attribute(self, at: int) -> Any: ...
-    def _to_json(self) -> str: ...
-    @classmethod
-    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The JSON, with the names that the service uses and every digit of every number.
-
-        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
-        nothing at all.
-
-        Args:
-            indent: How many spaces each level is indented by; None writes one line."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
-        any, under ``extra``. ``from_dict`` turns it back into a model."""
-
-    def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
-
-    def _repr_html_(self) -> str: ...
-    def _repr_pretty_(self, printer: Any, cycle: bool, /) -> None: ...
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any, /) -> Any: ...
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any, /) -> Any: ...
-    def __replace__(self, /, **changes: Any) -> Self: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    def __ne__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __copy__(self) -> Self: ...
-    def __deepcopy__(self, _memo: Any) -> Self: ...
-
 @final
-class Deal:
+class Deal(_Model):
     """A deal. Only `id` is always present: anything that the service omits or sends as null is None, an
     empty list or an empty map. The specification does not say in what unit or scale money, percentages
     and splits are, so the numbers are passed on unchanged."""
 
     __match_args__: Final = ("id", "status", "phase", "expiry_date", "created_at", "listing_contract", "application", "quotes", "contacts", "sides", "metadata", "external_id",)
-    __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
 
     def __new__(
         cls,
@@ -1192,84 +830,11 @@ class Deal:
     def external_id(self) -> str | None:
         """The caller's own identifier of the deal."""
 
-    @property
-    def extra(self) -> Mapping[str, Any]:
-        """Undocumented fields, by name: a fresh copy each time."""
-
-    @classmethod
-    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads a model from a JSON document, bytes or str.
-
-        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
-
-    @classmethod
-    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a list of models from a JSON document that is an array.
-
-        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
-
-    @classmethod
-    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
-
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
-        its text in ``body``; after that, ``next()`` continues with the following line.
-
-        >>> with open("deals.ndjson", "rb") as lines:
-        ...     for deal in Deal.from_json_lines(lines):
-        ...         print(deal.id)
-
-        Args:
-            lines: The lines: an open file, or any other iterable."""
-
-    @staticmethod
-    def _read(document: str | bytes | bytearray, line: int | None = None) -> Deal | Failure: ...
-    @staticmethod
-    def _read_list(document: str | bytes | bytearray) -> tuple[Deal, ...] | Failure: ...
-    @staticmethod
-    def _build(given: dict[str, Any]) -> Deal | Failure: ...
-    def _replace(self, changes: dict[str, Any]) -> Deal | Failure: ...
-    def _attribute(self, at: int) -> Any: ...
-    def _to_json(self) -> str: ...
-    @classmethod
-    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The JSON, with the names that the service uses and every digit of every number.
-
-        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
-        nothing at all.
-
-        Args:
-            indent: How many spaces each level is indented by; None writes one line."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
-        any, under ``extra``. ``from_dict`` turns it back into a model."""
-
-    def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
-
-    def _repr_html_(self) -> str: ...
-    def _repr_pretty_(self, printer: Any, cycle: bool, /) -> None: ...
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any, /) -> Any: ...
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any, /) -> Any: ...
-    def __replace__(self, /, **changes: Any) -> Self: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    def __ne__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __copy__(self) -> Self: ...
-    def __deepcopy__(self, _memo: Any) -> Self: ...
-
 @final
-class ListingAgent:
+class ListingAgent(_Model):
     """The agent of a listing contract."""
 
     __match_args__: Final = ("id", "email", "first_name", "last_name",)
-    __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
 
     def __new__(
         cls,
@@ -1296,84 +861,11 @@ class ListingAgent:
     def last_name(self) -> str | None:
         """Last name."""
 
-    @property
-    def extra(self) -> Mapping[str, Any]:
-        """Undocumented fields, by name: a fresh copy each time."""
-
-    @classmethod
-    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads a model from a JSON document, bytes or str.
-
-        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
-
-    @classmethod
-    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a list of models from a JSON document that is an array.
-
-        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
-
-    @classmethod
-    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
-
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
-        its text in ``body``; after that, ``next()`` continues with the following line.
-
-        >>> with open("deals.ndjson", "rb") as lines:
-        ...     for deal in Deal.from_json_lines(lines):
-        ...         print(deal.id)
-
-        Args:
-            lines: The lines: an open file, or any other iterable."""
-
-    @staticmethod
-    def _read(document: str | bytes | bytearray, line: int | None = None) -> ListingAgent | Failure: ...
-    @staticmethod
-    def _read_list(document: str | bytes | bytearray) -> tuple[ListingAgent, ...] | Failure: ...
-    @staticmethod
-    def _build(given: dict[str, Any]) -> ListingAgent | Failure: ...
-    def _replace(self, changes: dict[str, Any]) -> ListingAgent | Failure: ...
-    def _attribute(self, at: int) -> Any: ...
-    def _to_json(self) -> str: ...
-    @classmethod
-    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The JSON, with the names that the service uses and every digit of every number.
-
-        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
-        nothing at all.
-
-        Args:
-            indent: How many spaces each level is indented by; None writes one line."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
-        any, under ``extra``. ``from_dict`` turns it back into a model."""
-
-    def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
-
-    def _repr_html_(self) -> str: ...
-    def _repr_pretty_(self, printer: Any, cycle: bool, /) -> None: ...
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any, /) -> Any: ...
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any, /) -> Any: ...
-    def __replace__(self, /, **changes: Any) -> Self: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    def __ne__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __copy__(self) -> Self: ...
-    def __deepcopy__(self, _memo: Any) -> Self: ...
-
 @final
-class ListingContract:
+class ListingContract(_Model):
     """The listing contract of a deal."""
 
     __match_args__: Final = ("id", "side", "side_split", "sale_price", "net_agent_commission", "gross_agent_commission", "commission_rate", "expected_close_date", "created_at", "address", "agent",)
-    __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
 
     def __new__(
         cls,
@@ -1435,84 +927,11 @@ class ListingContract:
     def agent(self) -> ListingAgent | None:
         """The listing's agent."""
 
-    @property
-    def extra(self) -> Mapping[str, Any]:
-        """Undocumented fields, by name: a fresh copy each time."""
-
-    @classmethod
-    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads a model from a JSON document, bytes or str.
-
-        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
-
-    @classmethod
-    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a list of models from a JSON document that is an array.
-
-        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
-
-    @classmethod
-    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
-
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
-        its text in ``body``; after that, ``next()`` continues with the following line.
-
-        >>> with open("deals.ndjson", "rb") as lines:
-        ...     for deal in Deal.from_json_lines(lines):
-        ...         print(deal.id)
-
-        Args:
-            lines: The lines: an open file, or any other iterable."""
-
-    @staticmethod
-    def _read(document: str | bytes | bytearray, line: int | None = None) -> ListingContract | Failure: ...
-    @staticmethod
-    def _read_list(document: str | bytes | bytearray) -> tuple[ListingContract, ...] | Failure: ...
-    @staticmethod
-    def _build(given: dict[str, Any]) -> ListingContract | Failure: ...
-    def _replace(self, changes: dict[str, Any]) -> ListingContract | Failure: ...
-    def _attribute(self, at: int) -> Any: ...
-    def _to_json(self) -> str: ...
-    @classmethod
-    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The JSON, with the names that the service uses and every digit of every number.
-
-        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
-        nothing at all.
-
-        Args:
-            indent: How many spaces each level is indented by; None writes one line."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
-        any, under ``extra``. ``from_dict`` turns it back into a model."""
-
-    def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
-
-    def _repr_html_(self) -> str: ...
-    def _repr_pretty_(self, printer: Any, cycle: bool, /) -> None: ...
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any, /) -> Any: ...
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any, /) -> Any: ...
-    def __replace__(self, /, **changes: Any) -> Self: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    def __ne__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __copy__(self) -> Self: ...
-    def __deepcopy__(self, _memo: Any) -> Self: ...
-
 @final
-class Offer:
+class Offer(_Model):
     """An offer of an application."""
 
     __match_args__: Final = ("id", "expiry_date_time", "origination_fee_percent", "percent_of_commission", "created_at",)
-    __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
 
     def __new__(
         cls,
@@ -1544,84 +963,11 @@ class Offer:
     def created_at(self) -> datetime.datetime | None:
         """When the offer was created."""
 
-    @property
-    def extra(self) -> Mapping[str, Any]:
-        """Undocumented fields, by name: a fresh copy each time."""
-
-    @classmethod
-    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads a model from a JSON document, bytes or str.
-
-        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
-
-    @classmethod
-    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a list of models from a JSON document that is an array.
-
-        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
-
-    @classmethod
-    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
-
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
-        its text in ``body``; after that, ``next()`` continues with the following line.
-
-        >>> with open("deals.ndjson", "rb") as lines:
-        ...     for deal in Deal.from_json_lines(lines):
-        ...         print(deal.id)
-
-        Args:
-            lines: The lines: an open file, or any other iterable."""
-
-    @staticmethod
-    def _read(document: str | bytes | bytearray, line: int | None = None) -> Offer | Failure: ...
-    @staticmethod
-    def _read_list(document: str | bytes | bytearray) -> tuple[Offer, ...] | Failure: ...
-    @staticmethod
-    def _build(given: dict[str, Any]) -> Offer | Failure: ...
-    def _replace(self, changes: dict[str, Any]) -> Offer | Failure: ...
-    def _attribute(self, at: int) -> Any: ...
-    def _to_json(self) -> str: ...
-    @classmethod
-    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The JSON, with the names that the service uses and every digit of every number.
-
-        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
-        nothing at all.
-
-        Args:
-            indent: How many spaces each level is indented by; None writes one line."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
-        any, under ``extra``. ``from_dict`` turns it back into a model."""
-
-    def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
-
-    def _repr_html_(self) -> str: ...
-    def _repr_pretty_(self, printer: Any, cycle: bool, /) -> None: ...
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any, /) -> Any: ...
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any, /) -> Any: ...
-    def __replace__(self, /, **changes: Any) -> Self: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    def __ne__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __copy__(self) -> Self: ...
-    def __deepcopy__(self, _memo: Any) -> Self: ...
-
 @final
-class Quote:
+class Quote(_Model):
     """A quote."""
 
     __match_args__: Final = ("id", "created_at", "estimated_percent_min", "estimated_percent_max", "estimated_amount_min", "estimated_amount_max",)
-    __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
 
     def __new__(
         cls,
@@ -1658,84 +1004,11 @@ class Quote:
     def estimated_amount_max(self) -> int | None:
         """Upper end of the estimated amount."""
 
-    @property
-    def extra(self) -> Mapping[str, Any]:
-        """Undocumented fields, by name: a fresh copy each time."""
-
-    @classmethod
-    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads a model from a JSON document, bytes or str.
-
-        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
-
-    @classmethod
-    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a list of models from a JSON document that is an array.
-
-        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
-
-    @classmethod
-    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
-
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
-        its text in ``body``; after that, ``next()`` continues with the following line.
-
-        >>> with open("deals.ndjson", "rb") as lines:
-        ...     for deal in Deal.from_json_lines(lines):
-        ...         print(deal.id)
-
-        Args:
-            lines: The lines: an open file, or any other iterable."""
-
-    @staticmethod
-    def _read(document: str | bytes | bytearray, line: int | None = None) -> Quote | Failure: ...
-    @staticmethod
-    def _read_list(document: str | bytes | bytearray) -> tuple[Quote, ...] | Failure: ...
-    @staticmethod
-    def _build(given: dict[str, Any]) -> Quote | Failure: ...
-    def _replace(self, changes: dict[str, Any]) -> Quote | Failure: ...
-    def _attribute(self, at: int) -> Any: ...
-    def _to_json(self) -> str: ...
-    @classmethod
-    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The JSON, with the names that the service uses and every digit of every number.
-
-        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
-        nothing at all.
-
-        Args:
-            indent: How many spaces each level is indented by; None writes one line."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
-        any, under ``extra``. ``from_dict`` turns it back into a model."""
-
-    def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
-
-    def _repr_html_(self) -> str: ...
-    def _repr_pretty_(self, printer: Any, cycle: bool, /) -> None: ...
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any, /) -> Any: ...
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any, /) -> Any: ...
-    def __replace__(self, /, **changes: Any) -> Self: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    def __ne__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __copy__(self) -> Self: ...
-    def __deepcopy__(self, _memo: Any) -> Self: ...
-
 @final
-class RoleAssignment:
+class RoleAssignment(_Model):
     """A role of an agent, and its scope."""
 
     __match_args__: Final = ("brokerage_id", "office_id", "collective_id", "role",)
-    __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
 
     def __new__(
         cls,
@@ -1762,84 +1035,11 @@ class RoleAssignment:
     def role(self) -> Role | str:
         """The role: one that a request can name, or any other string, unchanged."""
 
-    @property
-    def extra(self) -> Mapping[str, Any]:
-        """Undocumented fields, by name: a fresh copy each time."""
-
-    @classmethod
-    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads a model from a JSON document, bytes or str.
-
-        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
-
-    @classmethod
-    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a list of models from a JSON document that is an array.
-
-        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
-
-    @classmethod
-    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
-
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
-        its text in ``body``; after that, ``next()`` continues with the following line.
-
-        >>> with open("deals.ndjson", "rb") as lines:
-        ...     for deal in Deal.from_json_lines(lines):
-        ...         print(deal.id)
-
-        Args:
-            lines: The lines: an open file, or any other iterable."""
-
-    @staticmethod
-    def _read(document: str | bytes | bytearray, line: int | None = None) -> RoleAssignment | Failure: ...
-    @staticmethod
-    def _read_list(document: str | bytes | bytearray) -> tuple[RoleAssignment, ...] | Failure: ...
-    @staticmethod
-    def _build(given: dict[str, Any]) -> RoleAssignment | Failure: ...
-    def _replace(self, changes: dict[str, Any]) -> RoleAssignment | Failure: ...
-    def _attribute(self, at: int) -> Any: ...
-    def _to_json(self) -> str: ...
-    @classmethod
-    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The JSON, with the names that the service uses and every digit of every number.
-
-        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
-        nothing at all.
-
-        Args:
-            indent: How many spaces each level is indented by; None writes one line."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
-        any, under ``extra``. ``from_dict`` turns it back into a model."""
-
-    def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
-
-    def _repr_html_(self) -> str: ...
-    def _repr_pretty_(self, printer: Any, cycle: bool, /) -> None: ...
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any, /) -> Any: ...
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any, /) -> Any: ...
-    def __replace__(self, /, **changes: Any) -> Self: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    def __ne__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __copy__(self) -> Self: ...
-    def __deepcopy__(self, _memo: Any) -> Self: ...
-
 @final
-class Side:
+class Side(_Model):
     """A commission side of a deal."""
 
     __match_args__: Final = ("contact_id", "gross_commission", "agent_units", "side_percentage",)
-    __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
 
     def __new__(
         cls,
@@ -1865,75 +1065,3 @@ class Side:
     @property
     def side_percentage(self) -> Decimal | None:
         """Percentage of the side."""
-
-    @property
-    def extra(self) -> Mapping[str, Any]:
-        """Undocumented fields, by name: a fresh copy each time."""
-
-    @classmethod
-    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
-        """Reads a model from a JSON document, bytes or str.
-
-        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
-
-    @classmethod
-    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
-        """Reads a list of models from a JSON document that is an array.
-
-        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
-
-    @classmethod
-    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
-        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
-
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
-        its text in ``body``; after that, ``next()`` continues with the following line.
-
-        >>> with open("deals.ndjson", "rb") as lines:
-        ...     for deal in Deal.from_json_lines(lines):
-        ...         print(deal.id)
-
-        Args:
-            lines: The lines: an open file, or any other iterable."""
-
-    @staticmethod
-    def _read(document: str | bytes | bytearray, line: int | None = None) -> Side | Failure: ...
-    @staticmethod
-    def _read_list(document: str | bytes | bytearray) -> tuple[Side, ...] | Failure: ...
-    @staticmethod
-    def _build(given: dict[str, Any]) -> Side | Failure: ...
-    def _replace(self, changes: dict[str, Any]) -> Side | Failure: ...
-    def _attribute(self, at: int) -> Any: ...
-    def _to_json(self) -> str: ...
-    @classmethod
-    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The JSON, with the names that the service uses and every digit of every number.
-
-        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
-        nothing at all.
-
-        Args:
-            indent: How many spaces each level is indented by; None writes one line."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
-        any, under ``extra``. ``from_dict`` turns it back into a model."""
-
-    def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
-
-    def _repr_html_(self) -> str: ...
-    def _repr_pretty_(self, printer: Any, cycle: bool, /) -> None: ...
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any, /) -> Any: ...
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any, /) -> Any: ...
-    def __replace__(self, /, **changes: Any) -> Self: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    def __ne__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __copy__(self) -> Self: ...
-    def __deepcopy__(self, _memo: Any) -> Self: ...
