@@ -12,7 +12,6 @@ use super::{
 };
 use crate::{
     json::{
-        decode,
         decode_error::{DecodeError, Reason},
         document,
         lexer::{Lexed, Lexer, Refused},
@@ -188,7 +187,7 @@ impl DealBatchBuilder {
     }
 
     fn lexed(&mut self, body: &[u8]) -> Lexed<()> {
-        let text = str::from_utf8(decode::without_bom(body)).map_err(|_| Refused)?;
+        let text = str::from_utf8(document::without_bom(body)).map_err(|_| Refused)?;
         let mut lexer = Lexer::new(text);
         let row = self.len();
         let lexed = Deal::lex(&mut lexer, &mut self.columns).and_then(|()| lexer.end());

@@ -10,7 +10,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 use crate::{
-    json::decode::without_bom,
+    json::document::without_bom,
     rules::validate::{Violation, ViolationCode},
     value::{Json, Name},
 };

@@ -12,11 +12,6 @@ use crate::{
 /// Says during decoding whether to go on.
 pub(crate) type GoOn<'w> = &'w dyn Fn() -> bool;
 
-/// The document without a byte order mark, which RFC 8259 allows a reader to skip.
-pub(crate) fn without_bom(body: &[u8]) -> &[u8] {
-    body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body)
-}
-
 /// Decodes one JSON document with a reader over the lexer. `kind` is what the document should be, as data.
 pub(crate) fn read<T>(
     body: &[u8],
@@ -25,7 +20,7 @@ pub(crate) fn read<T>(
     lex: impl FnOnce(&mut Lexer<'_>) -> Lexed<T>,
 ) -> Result<T, DecodeError> {
     document::check_size(body)?;
-    let Ok(text) = str::from_utf8(without_bom(body)) else {
+    let Ok(text) = str::from_utf8(document::without_bom(body)) else {
         return Err(explain::refusal(body, kind));
     };
     let mut lexer = Lexer::new(text);

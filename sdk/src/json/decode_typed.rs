@@ -7,9 +7,9 @@ use serde_path_to_error::Segment;
 
 use crate::{
     json::{
-        decode::without_bom,
         decode_error::{DecodeError, Expected, Reason, Step},
-        document, explain,
+        document::{self, without_bom},
+        explain,
         lexer::Lexer,
     },
     value::JsonKind,

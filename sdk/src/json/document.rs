@@ -1,4 +1,4 @@
-//! How many values a JSON document may hold.
+//! A JSON document: where it begins, and how many values it may hold.
 //!
 //! A value takes more memory once it is decoded than as text: `{}` is two bytes of text and some hundred bytes as a
 //! model. If only the bytes of a document were limited, its models could exceed the limit by that factor.
@@ -33,6 +33,11 @@ pub fn check_size(body: &[u8]) -> Result<(), DecodeError> {
     } else {
         Err(DecodeError::too_many_values(MAX_VALUES, body))
     }
+}
+
+/// The document without a byte order mark, which RFC 8259 allows a reader to skip.
+pub(crate) fn without_bom(body: &[u8]) -> &[u8] {
+    body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body)
 }
 
 /// The number of punctuation marks that precede values or are in strings.

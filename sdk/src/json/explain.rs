@@ -7,8 +7,8 @@ use serde_json::{error::Category, value::RawValue};
 use crate::{
     contract::schema::{FieldKind, Model, Presence},
     json::{
-        decode::without_bom,
         decode_error::{DecodeError, Expected, Position, Reason, Step},
+        document::without_bom,
         lexer::{Lexed, Lexer, Refused},
     },
     value::JsonKind,

@@ -6,7 +6,7 @@ use std::{
     iter::FusedIterator,
 };
 
-use crate::json::{decode, decode_error::DecodeError};
+use crate::json::{decode_error::DecodeError, document::without_bom};
 
 /// The maximum length of a line unless [`JsonLines::max_line_bytes`] sets another: 64 MiB.
 pub const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
@@ -139,7 +139,7 @@ impl<R: BufRead, T> Iterator for JsonLines<R, T> {
             if let Err(error) = self.next_line()? {
                 return Some(Err(error));
             }
-            if decode::without_bom(&self.buffer).trim_ascii().is_empty() {
+            if without_bom(&self.buffer).trim_ascii().is_empty() {
                 continue;
             }
             let line = self.line;
