@@ -66,40 +66,28 @@ SECONDS = "must be a number of seconds, more than zero and finite"
 RATE = "rate_limit must be a number of calls a second, more than zero and finite"
 WHOLE = "must be a whole number, 0 or more"
 
+# Which values the core refuses, and why, is tested in Rust (`sdk/tests/wire/configuration.rs`): here each setting has one,
+# beside the values of wrong types.
 SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
     "base_url": [
         (1, TypeError, "base_url must be a str, not int"),
         (b"https://x.example", TypeError, "base_url must be a str, not bytes"),
         ("", ConfigError, "base_url"),
-        ("deals.example.com", ConfigError, "base_url is not an absolute URL such as https://deals.example.com"),
-        ("ftp://x.example", ConfigError, "base_url must begin with https:// or http://"),
-        ("http://x.example", ConfigError, "allow_http"),
-        ("http://", ConfigError, "base_url"),
-        ("https://u:p@x.example", ConfigError, "base_url must not contain a user name or password"),
-        ("https://x.example/?q=1", ConfigError, "base_url must not contain a query or a fragment"),
-        ("https://exa mple.com", ConfigError, "base_url"),
         ("https://x.example/v1/", ConfigError, "base_url must not end in /v1: dealkit adds it by itself"),
-        ("https://x.example:99999", ConfigError, "base_url"),
     ],
     "service_key": [
         (1, TypeError, "service_key must be a str, not int"),
         (b"k", TypeError, "service_key must be a str, not bytes"),
-        ("", ConfigError, "service_key must be 1 to 1024 visible ASCII characters"),
         ("secret\n", ConfigError, "does it contain a line break or a space?"),
-        ("sécret", ConfigError, "service_key must be 1 to 1024 visible ASCII characters"),
-        ("k" * 1025, ConfigError, "service_key must be 1 to 1024 visible ASCII characters"),
     ],
     "timeout": [
         (0, ConfigError, f"timeout {SECONDS}"),
-        (0.0, ConfigError, f"timeout {SECONDS}"),
-        (-1, ConfigError, f"timeout {SECONDS}"),
+        (-1.5, ConfigError, f"timeout {SECONDS}"),
         (math.nan, ConfigError, f"timeout {SECONDS}"),
         (math.inf, ConfigError, f"timeout {SECONDS}"),
         (10**400, ConfigError, "timeout must be"),
         ("5", TypeError, "timeout must be a number of seconds, not str"),
         (True, TypeError, "timeout must be a number of seconds, not bool"),
-        (False, TypeError, "timeout must be a number of seconds, not bool"),
-        ([], TypeError, "timeout must be a number of seconds, not list"),
         (datetime.timedelta(seconds=5), TypeError, "timeout must be a number of seconds, not timedelta"),
         (Timeout(connect=-1), ConfigError, f"connect {SECONDS}"),
         (Timeout(attempt=0), ConfigError, f"attempt {SECONDS}"),
@@ -108,7 +96,7 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
         (Timeout(connect=True), TypeError, "connect must be a number of seconds, not bool"),
     ],
     "max_retries": [
-        (-1, ConfigError, f"max_retries {WHOLE}"),
+        (-1, ConfigError, f"max_retries {WHOLE}, not a negative one"),
         (10**30, ConfigError, "max_retries must be"),
         (1.5, TypeError, f"max_retries {WHOLE}, not float"),
         ("3", TypeError, f"max_retries {WHOLE}, not str"),
@@ -116,13 +104,10 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
     ],
     "rate_limit": [
         (0, ConfigError, RATE),
-        (-1, ConfigError, RATE),
         (math.nan, ConfigError, RATE),
-        (math.inf, ConfigError, RATE),
         (10**400, ConfigError, "rate_limit must be a number of calls a second, not one so large"),
         ("5", TypeError, "rate_limit must be a number of calls a second, not str"),
         (True, TypeError, "rate_limit must be a number of calls a second, not bool"),
-        ([], TypeError, "rate_limit must be a number of calls a second, not list"),
     ],
     "headers": [
         ("a: b", TypeError, "headers must be a mapping or an iterable of pairs"),
@@ -131,32 +116,18 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
         (["ab", "cd"], TypeError, "headers must be a mapping or an iterable of pairs, not a list that holds a str"),
         ({"ab"}, TypeError, "headers must be a mapping or an iterable of pairs, not a set that holds a str"),
         (b"ab", TypeError, "headers must be a mapping or an iterable of pairs, not bytes"),
-        ({"a": 1}, TypeError, "the value of a in headers must be a str, not int"),
         ({"a": None}, TypeError, "the value of a in headers must be a str, not NoneType"),
         ({1: "a"}, TypeError, "a name in headers must be a str, not int"),
-        ({"": "b"}, ConfigError, "a header's name contains characters that are not allowed in a header name"),
         ({"a b": "c"}, ConfigError, "a header's name contains characters that are not allowed in a header name"),
-        (
-            {"a": "b\r\nc: d"},
-            ConfigError,
-            "the value of the header a contains characters that are not allowed in a header",
-        ),
         ({"X-Service-Key": "other"}, ConfigError, "x-service-key is set by the client and cannot be overridden"),
-        ({"Host": "other"}, ConfigError, "host is set by the client and cannot be overridden"),
-        ({"Content-Length": "5"}, ConfigError, "content-length is set by the client and cannot be overridden"),
     ],
     "proxy": [
         (5, TypeError, "proxy must be a str, not int"),
-        ("", ConfigError, "proxy is empty"),
-        ("http://", ConfigError, "proxy is not a URL such as http://proxy.example.com:3128"),
-        ("ftp://proxy.example.com", ConfigError, "proxy must begin with http:// or https://"),
         ("socks5://127.0.0.1:1080", ConfigError, "SOCKS proxies are not supported"),
     ],
     "ca_file": [
         (5, TypeError, "ca_file must be the path of a file, not int"),
         ("", ConfigError, "ca_file  cannot be read: No such file or directory"),
-        ("/nowhere/ca.pem", ConfigError, "ca_file /nowhere/ca.pem cannot be read: No such file or directory"),
-        ("/", ConfigError, "ca_file / cannot be read: Is a directory"),
         ("/dev/null", ConfigError, "ca_file /dev/null contains no certificate"),
     ],
     "client_cert": [
@@ -164,30 +135,12 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
         (("a", "b", "c"), TypeError, "client_cert must be the path of a file or a pair of them, not tuple"),
         (("a", None), TypeError, "client_cert must be the path of a file, not NoneType"),
         (("/dev/null", "/nowhere"), ConfigError, "client_cert /nowhere cannot be read: No such file or directory"),
-        (("/dev/null", "/dev/zero/x"), ConfigError, "client_cert /dev/zero/x cannot be read: Not a directory"),
-        ("/dev/null", ConfigError, "client_cert /dev/null contains no certificate"),
         (("/dev/null", "/dev/null"), ConfigError, "client_cert (/dev/null, /dev/null) contains no certificate"),
     ],
-    "max_idle_connections": [
-        (-1, ConfigError, f"max_idle_connections {WHOLE}"),
-        ("5", TypeError, f"max_idle_connections {WHOLE}, not str"),
-        (True, TypeError, f"max_idle_connections {WHOLE}, not bool"),
-        (1.0, TypeError, f"max_idle_connections {WHOLE}, not float"),
-    ],
-    "max_response_bytes": [
-        (-1, ConfigError, f"max_response_bytes {WHOLE}"),
-        ("5", TypeError, f"max_response_bytes {WHOLE}, not str"),
-        (True, TypeError, f"max_response_bytes {WHOLE}, not bool"),
-    ],
-    "allow_http": [
-        (1, TypeError, "allow_http must be a bool, not int"),
-        ("no", TypeError, "allow_http must be a bool, not str"),
-    ],
-    "user_agent": [
-        (5, TypeError, "user_agent must be a str, not int"),
-        ("a\nb", ConfigError, "user_agent contains characters that are not allowed in a header"),
-    ],
-    "retries": [(3, TypeError, "unexpected keyword argument 'retries'; did you mean 'max_retries'?")],
+    "max_idle_connections": [(-1, ConfigError, WHOLE), ("5", TypeError, f"max_idle_connections {WHOLE}, not str")],
+    "max_response_bytes": [(-1, ConfigError, WHOLE), (2.5, TypeError, f"max_response_bytes {WHOLE}, not float")],
+    "allow_http": [(1, TypeError, "allow_http must be a bool, not int")],
+    "user_agent": [(5, TypeError, "user_agent must be a str, not int"), ("a\nb", ConfigError, "user_agent contains")],
 }
 
 
@@ -229,32 +182,32 @@ def test_missing_settings(of_class: Any, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @Clients
 def test_positional_use_of_keyword_only_arguments(of_class: Any) -> None:
-    client = of_class(base_url=URL, service_key="k")
-    name = of_class.__name__
+    client: Any = of_class(base_url=URL, service_key="k")
+    made, name = Made(of_class, client=client), of_class.__name__
     way = name.removesuffix("Client")
-
-    def wait(call: Callable[[], Any]) -> Callable[[], object]:
-        async def awaited() -> object:
-            return await call()
-
-        return (lambda: run(awaited())) if way else call
-
+    untyped_classes: Any = (Timeout, Deal, Sandbox)
+    timeout, deal, sandbox = untyped_classes
     options = "takes keywords: base_url=, service_key=, timeout=, max_retries=, …"
-    refused(TypeError, f"{name} {options}", lambda: of_class(URL))
-    refused(TypeError, f"{name} {options}", lambda: of_class(URL, "k"))
-    refused(TypeError, f"{name}.with_options {options}", lambda: client.with_options(5))
-    fields = "create takes keywords: email=, first_name=, last_name=, profile=, …"
-    refused(TypeError, f"{way}Agents.{fields}", wait(lambda: client.agents.create("ada@example.com")))
-    refused(TypeError, f"{way}RawAgents.{fields}", wait(lambda: client.with_raw_response.agents.create({})))
-    fields = fields.replace("create", "validate")
-    refused(TypeError, f"{way}Agents.{fields}", lambda: client.agents.validate({}))
-    text = f"{way}Deals.retrieve takes keywords after id: extra_headers=, timeout=, max_retries="
-    refused(TypeError, text, wait(lambda: client.deals.retrieve("d_1", 5)))
-    text = f"{way}Deals.retrieve_many takes keywords after ids: concurrency=, ordered=, on_error=, progress=, …"
-    refused(TypeError, text, lambda: client.deals.retrieve_many(["d_1"], 16))
-    refused(TypeError, "Timeout takes keywords: connect=, attempt=, total=", lambda: Timeout(5))  # type: ignore[call-arg]
-    refused(TypeError, "Deal takes keywords: id=", lambda: Deal("d_1"))  # type: ignore[call-arg]
-    refused(TypeError, "Sandbox takes keywords after deals: generate=", lambda: Sandbox([], 5))  # type: ignore[call-arg]
+    fields = "takes keywords: email=, first_name=, last_name=, profile=, …"
+    many = "takes keywords after ids: concurrency=, ordered=, on_error=, progress=, …"
+    cases: list[tuple[str, Callable[[], object]]] = [
+        (f"{name} {options}", lambda: of_class(URL)),
+        (f"{name} {options}", lambda: of_class(URL, "k")),
+        (f"{name}.with_options {options}", lambda: client.with_options(5)),
+        (f"{way}Agents.create {fields}", lambda: made(lambda client: client.agents.create("ada@example.com"))),
+        (f"{way}RawAgents.create {fields}", lambda: made(lambda client: client.with_raw_response.agents.create({}))),
+        (f"{way}Agents.validate {fields}", lambda: client.agents.validate({})),
+        (
+            f"{way}Deals.retrieve takes keywords after id: extra_headers=, timeout=, max_retries=",
+            lambda: made(lambda client: client.deals.retrieve("d_1", 5)),
+        ),
+        (f"{way}Deals.retrieve_many {many}", lambda: client.deals.retrieve_many(["d_1"], 16)),
+        ("Timeout takes keywords: connect=, attempt=, total=", lambda: timeout(5)),
+        ("Deal takes keywords: id=", lambda: deal("d_1")),
+        ("Sandbox takes keywords after deals: generate=", lambda: sandbox([], 5)),
+    ]
+    for text, call in cases:
+        refused(TypeError, text, call)
 
 
 @Clients
@@ -262,31 +215,29 @@ def test_keywords_that_are_not_taken(of_class: Any) -> None:
     """Refused with the name of what was called, and a suggestion of the name that was likely meant."""
     given: dict[str, Any] = {"base_url": URL, "service_key": "k"}
     client, name = of_class(**given), of_class.__name__
-    made, way = Made(of_class, client=client), name.removesuffix("Client")
-
-    def unexpected(what: str, keyword: str, hint: str, call: Callable[[], object]) -> None:
-        refused(TypeError, f"{what}() got an unexpected keyword argument '{keyword}'; {hint}", call)
-
-    takes = "it takes base_url=, service_key=, timeout=, max_retries=, …"
-    unexpected(name, "unknown", takes, lambda: of_class(unknown=1))
-    unexpected(name, "retries", "did you mean 'max_retries'?", lambda: of_class(**given, retries=1))
-    unexpected(f"{name}.with_options", "baseurl", "did you mean 'base_url'?", lambda: client.with_options(baseurl=URL))
-    create = f"{way}Agents.create"
-    unexpected(create, "mail", "did you mean 'email'?", lambda: made.create(**GOOD, mail="x"))
-    unexpected(create, "firstName", "did you mean 'first_name'?", lambda: made.create(**GOOD, firstName="x"))
-    unexpected(create, "headers", "did you mean 'extra_headers'?", lambda: made.create(**GOOD, headers={}))
-    validate = f"{way}Agents.validate"
-    unexpected(validate, "mail", "did you mean 'email'?", lambda: client.agents.validate(mail="x"))
-    unexpected(
-        validate,
-        "timeout",
-        "it takes email=, first_name=, last_name=, profile=, …",
-        lambda: client.agents.validate(timeout=5),
-    )
-    takes = "it takes json=, query=, headers=, extra_headers=, …"
-    unexpected(f"{name}.request", "params", takes, lambda: made.request("GET", "deals", params={}))
-    deal: Any = Deal
-    unexpected("Deal", "listingContract", "did you mean 'listing_contract'?", lambda: deal(id="d", listingContract=1))
+    made, way, deal = Made(of_class, client=client), name.removesuffix("Client"), untyped(Deal)
+    settings = "it takes base_url=, service_key=, timeout=, max_retries=, …"
+    fields = "it takes email=, first_name=, last_name=, profile=, …"
+    cases: list[tuple[str, str, str, Callable[..., object]]] = [
+        (name, "unknown", settings, of_class),
+        (name, "retries", "did you mean 'max_retries'?", lambda **wrong: of_class(**given, **wrong)),
+        (f"{name}.with_options", "baseurl", "did you mean 'base_url'?", client.with_options),
+        (f"{way}Agents.create", "mail", "did you mean 'email'?", made.create),
+        (f"{way}Agents.create", "firstName", "did you mean 'first_name'?", made.create),
+        (f"{way}Agents.create", "headers", "did you mean 'extra_headers'?", made.create),
+        (f"{way}Agents.validate", "mail", "did you mean 'email'?", client.agents.validate),
+        (f"{way}Agents.validate", "timeout", fields, client.agents.validate),
+        (
+            f"{name}.request",
+            "params",
+            "it takes json=, query=, headers=, extra_headers=, …",
+            lambda **wrong: made.request("GET", "deals", **wrong),
+        ),
+        ("Deal", "listingContract", "did you mean 'listing_contract'?", lambda **wrong: deal(id="d", **wrong)),
+    ]
+    for what, keyword, hint, call in cases:
+        text = f"{what}() got an unexpected keyword argument '{keyword}'; {hint}"
+        refused(TypeError, text, lambda call=call, keyword=keyword: call(**{keyword: 1}))  # type: ignore[misc]
 
 
 def test_the_key_is_never_repeated() -> None:
@@ -332,23 +283,6 @@ class Made:
 @pytest.fixture(params=[Client, AsyncClient], ids=["sync", "async"])
 def made(request: pytest.FixtureRequest, dealkit_sandbox: Sandbox) -> Made:
     return Made(request.param, dealkit_sandbox)
-
-
-@pytest.mark.parametrize("id", ["", ".", "..", "d" * 70_000])
-def test_identifiers_that_cannot_be_sent(made: Made, id: str) -> None:
-    said = "must be shorter: .* at most 65534" if len(id) > 2 else "must not be empty, a single dot or two dots"
-    for call in (
-        lambda client: client.deals.retrieve(id),
-        lambda client: client.with_raw_response.deals.retrieve(id),
-        lambda client: client.request("GET", "deals", id),
-    ):
-        with pytest.raises(ValidationError, match=said) as caught:
-            made(call)
-        assert [violation.code for violation in caught.value.errors] == ["invalid_id"]
-        assert caught.value.outcome == "not_sent"
-    with pytest.raises(ValidationError) as caught:
-        made.many(["d_1", id])
-    assert (caught.value.index, caught.value.id) == (1, id)
 
 
 @pytest.mark.parametrize("id", [1, None, b"d_1", True, ["d_1"], Deal(id="d_1")])
@@ -422,31 +356,13 @@ def test_what_stands_for_no_value_in_a_data_frame(made: Made, name: str, validat
             assert violation.detail == f"must not be {found}; leave it out instead"
 
 
-@pytest.mark.parametrize("name", STRINGS)
-def test_members_that_must_be_strings(made: Made, name: str) -> None:
-    for value, found in [(1, "a number"), (True, "a boolean"), ([], "an array"), ({}, "an object")]:
-        with pytest.raises(ValidationError) as caught:
-            made.create(**untyped({**GOOD, name: value}))
-        (violation,) = caught.value.errors
-        assert (violation.pointer, violation.code) == (f"/{name}", "wrong_type")
-        assert violation.detail == f"must be a string, got {found}"
-
-
+# The rules themselves are in the vectors, which `test_vectors.py` runs.
 REQUEST: dict[str, list[tuple[Any, str, str, str]]] = {
     "email": [
-        ("ada", "/email", "invalid_email", "must be a bare e-mail address such as ada@example.com"),
         (None, "/email", "null_not_allowed", "must be a string, got null"),
+        (1, "/email", "wrong_type", "must be a string, got a number"),
     ],
-    "first_name": [
-        ("", "/first_name", "too_short", "must be 1 to 255 characters, got 0"),
-        ("x" * 256, "/first_name", "too_long", "must be 1 to 255 characters, got 256"),
-    ],
-    "last_name": [("", "/last_name", "too_short", "must be 1 to 255 characters, got 0")],
-    "phone": [("555", "/phone", "invalid_phone", "must be a plus sign followed by digits only")],
-    "image_url": [("ada.png", "/image_url", "invalid_url", "must be an absolute URL")],
     "date_of_birth": [
-        ("1990-2-8", "/date_of_birth", "invalid_date", "YYYY-MM-DD"),
-        ("1990-02-30", "/date_of_birth", "invalid_date", "must be an existing date"),
         (
             datetime.datetime(1990, 2, 8),
             "/date_of_birth",
@@ -454,19 +370,12 @@ REQUEST: dict[str, list[tuple[Any, str, str, str]]] = {
             "must be a date, got a datetime; pass .date()",
         ),
     ],
-    "role": [
-        ("agent", "/role", "unknown_value", "must be one of COLLECTIVE_ADMIN, BROKER_ADMIN"),
-        (None, "/role", "null_not_allowed", "must be a string, got null; leave it out instead"),
-    ],
+    "role": [(None, "/role", "null_not_allowed", "must be a string, got null; leave it out instead")],
     "profile": [
         (None, "/profile", "null_not_allowed", "must be an object, got null"),
-        ("x", "/profile", "wrong_type", "must be an object, got a string"),
         ([("tier", "A")], "/profile", "wrong_type", "must be an object, got an array"),
-        ({"tier": 5}, "/profile/tier", "wrong_type", "must be a string, got a number"),
         ({"tier": None}, "/profile/tier", "null_not_allowed", "leave it out instead"),
         ({"user_id": 5}, "/profile/userId", "wrong_type", "must be a string, got a number"),
-        ({"onboarding_complete": "yes"}, "/profile/onboardingComplete", "wrong_type", "must be a boolean"),
-        ({"client_metadata": []}, "/profile/clientMetadata", "wrong_type", "must be an object"),
         ({"client_metadata": {"a": math.inf}}, "/profile/clientMetadata/a", "wrong_type", "must be a finite number"),
         ({"client_metadata": {"a": Decimal("NaN")}}, "/profile/clientMetadata/a", "wrong_type", "finite number"),
         ({"client_metadata": {"a": {1}}}, "/profile/clientMetadata/a", "wrong_type", "got set"),
@@ -494,13 +403,8 @@ def test_members_that_break_the_rules(made: Made, name: str, value: Any, pointer
     assert (violation.pointer, violation.code) == (pointer, code)
     assert detail in violation.detail
     assert str(violation) in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["email", "profile"])
-def test_nobody_is_told_to_leave_out_what_must_be_there(made: Made, name: str) -> None:
-    with pytest.raises(ValidationError) as caught:
-        made.create(**untyped({**GOOD, name: None}))
-    assert "leave it out" not in str(caught.value)
+    # Nobody is told to leave out what must be there.
+    assert pointer not in ("/email", "/profile") or "leave it out" not in str(caught.value)
 
 
 def test_every_violation_at_once(made: Made, dealkit_sandbox: Sandbox) -> None:
@@ -525,11 +429,9 @@ def test_other_wrong_use_of_create(made: Made) -> None:
 
     refused(TypeError, "'email', 'first_name', 'last_name', and 'profile'", create())
     refused(TypeError, "unexpected keyword argument 'tier'", create(**GOOD, tier="A"))
-    refused(
-        TypeError,
-        "profile names one field twice: user_id is userId",
-        create(**untyped({**GOOD, "profile": {"userId": "a", "user_id": "b"}})),
-    )
+    for profile in ({"userId": "a", "user_id": "b"}, {"user_id": "a", "extra": {"userId": "b"}}):
+        text = "profile names one field twice: user_id is userId"
+        refused(TypeError, text, create(**untyped({**GOOD, "profile": profile})))
     for wrong in ("no", 0):
         refused(TypeError, f"validate must be a bool, not {type(wrong).__name__}", create(**GOOD, validate=wrong))
 
@@ -537,31 +439,24 @@ def test_other_wrong_use_of_create(made: Made) -> None:
 MANY: dict[str, list[tuple[Any, type[Exception], str]]] = {
     "ids": [
         (5, TypeError, "ids must be an iterable of str, not int"),
-        (None, TypeError, "ids must be an iterable of str, not NoneType"),
         ("d_1", TypeError, "for one deal use retrieve()"),
         (b"d_1", TypeError, "ids must be an iterable of str, not"),
         (Deal(id="d_1"), TypeError, "ids must be an iterable of str, not Deal"),
     ],
     "concurrency": [
         (0, ValueError, "concurrency must be at least 1"),
-        (-1, ValueError, "concurrency must be at least 1"),
         ("4", TypeError, "concurrency must be an int, not str"),
-        (1.5, TypeError, "concurrency must be an int, not float"),
         (True, TypeError, "concurrency must be an int, not bool"),
-        (None, TypeError, "concurrency must be an int, not NoneType"),
     ],
     "ordered": [
         ("no", TypeError, "ordered must be a bool, not str"),
-        (None, TypeError, "ordered must be a bool, not NoneType"),
     ],
     "on_error": [
         ("ignore", ValueError, 'on_error must be "raise" or "return"'),
-        (None, ValueError, 'on_error must be "raise" or "return"'),
         ([], ValueError, 'on_error must be "raise" or "return"'),
     ],
     "progress": [
         ("yes", TypeError, "progress must be a bool or a callable, not str"),
-        (None, TypeError, "progress must be a bool or a callable, not NoneType"),
         (1, TypeError, "progress must be a bool or a callable, not int"),
     ],
     "timeout": [
