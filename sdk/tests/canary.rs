@@ -7,13 +7,13 @@ mod peer;
 use std::{
     error::Error as StdError,
     fmt::{Debug, Write as _},
-    panic::{self, AssertUnwindSafe},
+    panic,
     process::Command,
     sync::{Mutex, Once, PoisonError},
     time::Duration,
 };
 
-use dealkit::{AgentProfile, Client, CreateAgent, Deal, Error, Method};
+use dealkit::{AgentProfile, Client, CreateAgent, Error, Method};
 use futures_util::future::join_all;
 use peer::{
     BOTH, FINE, Http1, Http2, Peer, Protocol, Script, Step, answer,
@@ -289,20 +289,14 @@ async fn no_success_shows_a_mark() {
     nothing_shows("success");
 }
 
-/// If a body cannot be read, the error names the place and the kind, and no value.
+/// If a body cannot be read, the error names the place and the kind, and no value: `errors_without_values.rs` and the
+/// fuzz target `readers` try more of them, and nobody listens there.
 #[tokio::test]
 async fn no_body_that_cannot_be_read_shows_a_mark() {
     listen();
     for body in [
         format!(r#"{{"id":["{PERSONAL}"]}}"#),
-        format!(r#"{{"id":"x","created_at":"{PERSONAL}"}}"#),
-        format!(r#"{{"id":"x","sides":"{PERSONAL}"}}"#),
         format!(r#"{{"id":"x","application":{{"offers":[{{"expiry_date_time":"{PERSONAL}"}}]}}}}"#),
-        format!(
-            r#"{{"id":"x","price":"{PERSONAL}","application":{{"offers":[{{"price":"{DIGITS}"}}]}}}}"#
-        ),
-        format!(r#""{PERSONAL}""#),
-        format!(r#"{{"{PERSONAL}"#),
         PERSONAL.to_owned(),
         format!("<html>{PERSONAL}</html>"),
         DIGITS.to_owned(),
@@ -335,6 +329,10 @@ async fn a_key_that_the_service_sends_back_is_not_shown() {
         ],
         vec![Step::Hear, answer(200, &format!(r#"{{"id":"x","{key}":"#))],
         vec![Step::Hear, answer(200, &key)],
+        vec![
+            Step::Hear,
+            Step::Answer(200, vec![("x-request-id", key.clone())], FINE.into()),
+        ],
         vec![Step::Hear, echoed("x-request-id")],
         vec![Step::Hear, echoed("retry-after")],
         vec![Step::Hear, echoed("www-authenticate")],
@@ -372,83 +370,6 @@ async fn a_key_that_the_service_sends_back_is_not_shown() {
         against(Http1, script, false).await;
     }
     nothing_shows("echo");
-}
-
-/// Whatever is refused before a byte is sent.
-#[cfg(feature = "rustls")]
-#[tokio::test]
-async fn nothing_that_is_refused_shows_a_mark() {
-    listen();
-    let fine = || {
-        Client::builder()
-            .base_url("https://deals.example.com")
-            .service_key(key())
-    };
-    let refused = [
-        fine().service_key(format!("{} \n", key())),
-        fine().service_key(format!("{}é", key())),
-        fine().service_key(SECRET.repeat(1000)),
-        fine().base_url(format!("http://{PERSONAL}.example.com/{PERSONAL}")),
-        fine().base_url(format!("https://{PERSONAL}:{SECRET}@example.com")),
-        fine().base_url(format!("https://example.com/?{SECRET}")),
-        fine().base_url(SECRET),
-        fine().base_url(format!("https://[{SECRET}")),
-        fine().base_url(format!("{SECRET}://example.com")),
-        fine().header("x-mark", format!("{PERSONAL}\n")),
-        fine().header(format!("{PERSONAL}\n"), "x"),
-        fine().header("x-service-key", SECRET),
-        fine().user_agent(format!("{PERSONAL}\n")),
-        fine().proxy(format!("{PERSONAL}:{SECRET}")),
-        fine().proxy(format!("http://[{SECRET}")),
-    ];
-    for builder in refused {
-        show_debug(&builder);
-        let error = builder.build().unwrap_err();
-        assert_eq!(error.kind(), dealkit::ErrorKind::Config, "{error}");
-        show_error(&error);
-    }
-    let client = fine().build().unwrap();
-    for error in [
-        client
-            .deals()
-            .retrieve("d")
-            .header("x-mark", format!("{PERSONAL}\n"))
-            .await
-            .unwrap_err(),
-        client
-            .deals()
-            .retrieve("d")
-            .header(format!("{PERSONAL}\n"), "x")
-            .await
-            .unwrap_err(),
-        client
-            .deals()
-            .retrieve("d")
-            .header("x-service-key", SECRET)
-            .await
-            .unwrap_err(),
-        client.deals().retrieve("..").await.unwrap_err(),
-        client
-            .request(Method::GET, [PERSONAL, "."])
-            .await
-            .unwrap_err(),
-    ] {
-        show_error(&error);
-    }
-    let invalid = CreateAgent::builder()
-        .email(format!("{PERSONAL} {PERSONAL}"))
-        .first_name(PERSONAL.repeat(100))
-        .last_name("")
-        .phone(format!("{DIGITS}{PERSONAL}"))
-        .image_url(format!("{PERSONAL} {PERSONAL}"))
-        .date_of_birth(PERSONAL)
-        .profile(AgentProfile::new())
-        .build()
-        .unwrap_err();
-    assert!(invalid.violations().len() >= 5, "{invalid:?}");
-    show_debug(&invalid);
-    show_error(&Error::from(invalid));
-    nothing_shows("refused");
 }
 
 /// Checks that nothing of this PEM except its armor was shown so far.
@@ -493,60 +414,11 @@ async fn no_secure_connection_shows_a_mark() {
             assert_eq!(errors.len(), failures, "{errors:?}");
         }
     }
-    let garbage =
-        format!("-----BEGIN CERTIFICATE-----\n{SECRET}{PERSONAL}\n-----END CERTIFICATE-----");
-    for pem in [garbage, format!("{}{SECRET}", identity.key)] {
-        let fine = || peer::builder("https://deals.example.com");
-        for builder in [
-            fine().root_certificates(&pem),
-            fine().only_root_certificates(&pem),
-            fine().identity(&pem),
-            fine().identity(format!("{pem}\n{}", identity.certificate)),
-        ] {
-            show_debug(&builder);
-            match builder.build() {
-                Ok(client) => show_debug(&client),
-                Err(error) => show_error(&error),
-            }
-        }
-    }
     nothing_shows("tls");
     for pem in [identity.pem(), strange.pem(), leaf.pem(), authority.pem()] {
         nothing_shows_of(&pem);
     }
     assert!(shown().contains("log rustls_platform_verifier"));
-}
-
-/// The message of a panic.
-fn caught(code: impl FnOnce()) -> String {
-    let message = panic::catch_unwind(AssertUnwindSafe(code)).unwrap_err();
-    *message.downcast().unwrap()
-}
-
-/// A user's own code panics with everything it has at hand.
-#[tokio::test]
-async fn no_panic_shows_a_mark() {
-    listen();
-    let peer = Peer::start(Http1, vec![vec![Step::Hear, answer(200, &marked_answer())]]);
-    let client = peer.builder().service_key(key()).build().unwrap();
-    let deal = client.deals().retrieve(PERSONAL).await.unwrap();
-    let agent = client.agents().create(marked()).await.unwrap();
-    let request = client.deals().retrieve("x_1").into_request().unwrap();
-    let headers = request.headers();
-    assert_eq!(headers["x-service-key"], key().as_str());
-    let refused: Result<Deal, Error> =
-        Deal::from_json(marked_answer().replace("[]", "{}")).map_err(Error::from);
-    let told = [
-        caught(|| panic!("{client:?} {deal:?} {agent:?} {headers:?}")),
-        caught(|| drop(refused.unwrap())),
-        caught(|| assert_eq!(deal, Deal::from_json(FINE).unwrap())),
-    ];
-    for message in told {
-        show(&message);
-    }
-    nothing_shows("panics");
-    drop(client);
-    peer.finish().await;
 }
 
 /// The tests above are only worth something if a mark that is shown is found.
@@ -617,6 +489,7 @@ async fn calls_of_a_child() {
             "LOCALHOST",
             "127.0.0.2",
             "127.1",
+            "[::ffff:127.0.0.1]",
             "[::1]",
         ] {
             let bind = match host {
@@ -624,8 +497,9 @@ async fn calls_of_a_child() {
                 "127.0.0.2" => "127.0.0.2:0",
                 _ => "127.0.0.1:0",
             };
-            // On a machine without IPv6 there is no such name.
-            if std::net::TcpListener::bind(bind).is_err() {
+            // On a machine without IPv6 there is no such name, and on Windows an IPv6 socket does not reach IPv4.
+            let is_mapped = host.starts_with("[::ffff:");
+            if std::net::TcpListener::bind(bind).is_err() || (is_mapped && cfg!(windows)) {
                 continue;
             }
             let peer = Peer::at(bind, protocol, fine());

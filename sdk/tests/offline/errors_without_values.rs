@@ -64,7 +64,7 @@ enum Adjacent<T> {
 }
 
 /// Fails the test if the error shows a value; returns its text.
-fn silent(error: impl StdError, way: &str) -> String {
+fn silent(error: &dyn StdError, way: &str) -> String {
     let text = error.to_string();
     let mut shown = format!("{text}\n{error:?}");
     let mut source = error.source();
@@ -87,90 +87,61 @@ fn silent(error: impl StdError, way: &str) -> String {
 /// Reads the document in every way, and returns how many of them refused it.
 fn read_in_every_way<T: DeserializeOwned + Debug>(document: &Value, place: &str) -> usize {
     let mut refused = 0;
-    let mut keep = |error: Option<String>| refused += usize::from(error.is_some());
-    let way = |name: &str| format!("{name}, {place}");
+    let mut note = |way: &str, error: Option<&dyn StdError>| {
+        error.map(|error| {
+            refused += 1;
+            silent(error, &format!("{way}, {place}"))
+        })
+    };
+    macro_rules! way {
+        ($name:literal, $outcome:expr) => {
+            note(
+                $name,
+                $outcome.as_ref().err().map(|error| error as &dyn StdError),
+            )
+        };
+    }
 
     let text = document.to_string();
     let yaml = yaml_serde::to_string(document).unwrap();
     let mut tagged = document.clone();
     tagged["kind"] = json!("Model");
     let content = json!({"content": document, "kind": "Model"}).to_string();
+    let mut cbor = Vec::new();
+    ciborium::into_writer(document, &mut cbor).unwrap();
+    let pack = rmp_serde::to_vec_named(document).unwrap();
 
     // Text and `Value` give the same error, except for floats.
-    let direct = serde_json::from_str::<T>(&text)
-        .err()
-        .map(|error| silent(error, &way("text")));
-    let value = serde_json::from_value::<T>(document.clone())
-        .err()
-        .map(|error| silent(error, &way("value")));
+    let direct = way!("text", serde_json::from_str::<T>(&text));
+    let value = way!("value", serde_json::from_value::<T>(document.clone()));
     if let (Some(direct), Some(value)) = (&direct, &value)
         && !value.contains("binary float")
     {
         assert!(direct.starts_with(value), "{place}: {direct}, {value}");
     }
-    keep(direct);
-    keep(value);
-    keep(
-        T::deserialize(document)
-            .err()
-            .map(|error| silent(error, &way("borrowed value"))),
-    );
-    keep(
-        serde_json::from_reader::<_, T>(text.as_bytes())
-            .err()
-            .map(|error| silent(error, &way("reader"))),
-    );
-    keep(
-        serde_json::from_str::<Flattened<T>>(&text)
-            .err()
-            .map(|error| silent(error, &way("flatten"))),
-    );
-    keep(
+    way!("borrowed value", T::deserialize(document));
+    way!("reader", serde_json::from_reader::<_, T>(text.as_bytes()));
+    way!("flatten", serde_json::from_str::<Flattened<T>>(&text));
+    way!(
+        "tag",
         serde_json::from_str::<Internal<T>>(&tagged.to_string())
-            .err()
-            .map(|error| silent(error, &way("tag"))),
     );
-    keep(
+    way!(
+        "tag of a value",
         serde_json::from_value::<Internal<T>>(tagged)
-            .err()
-            .map(|error| silent(error, &way("tag of a value"))),
     );
-    keep(
-        serde_json::from_str::<Adjacent<T>>(&content)
-            .err()
-            .map(|error| silent(error, &way("content"))),
-    );
-    keep(
-        yaml_serde::from_str::<T>(&yaml)
-            .err()
-            .map(|error| silent(error, &way("YAML"))),
-    );
-    keep(
+    way!("content", serde_json::from_str::<Adjacent<T>>(&content));
+    way!("YAML", yaml_serde::from_str::<T>(&yaml));
+    way!(
+        "flattened YAML",
         yaml_serde::from_str::<Flattened<T>>(&yaml)
-            .err()
-            .map(|error| silent(error, &way("flattened YAML"))),
     );
-    let watched: Result<T, _> =
-        serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(&text));
+    way!("CBOR", ciborium::from_reader::<T, _>(cbor.as_slice()));
+    way!("MessagePack", rmp_serde::from_slice::<T>(&pack));
+    let mut reader = serde_json::Deserializer::from_str(&text);
     // The path in front of the text comes from that crate.
-    keep(
-        watched
-            .err()
-            .map(|error| silent(error.into_inner(), &way("watched"))),
-    );
-    let mut cbor = Vec::new();
-    ciborium::into_writer(document, &mut cbor).unwrap();
-    keep(
-        ciborium::from_reader::<T, _>(cbor.as_slice())
-            .err()
-            .map(|error| silent(error, &way("CBOR"))),
-    );
-    let pack = rmp_serde::to_vec_named(document).unwrap();
-    keep(
-        rmp_serde::from_slice::<T>(&pack)
-            .err()
-            .map(|error| silent(error, &way("MessagePack"))),
-    );
+    let watched = serde_path_to_error::deserialize::<_, T>(&mut reader);
+    way!("watched", watched.map_err(|error| error.into_inner()));
     refused
 }
 
@@ -254,6 +225,19 @@ fn no_error_of_a_request_shows_a_value() {
     }));
 }
 
+/// Calls a function for every type of dealkit's that serde reads.
+macro_rules! for_each_type {
+    ($function:ident) => {
+        for_each_type!(
+            $function: Deal Agent CreateAgent AgentProfile AgentId DealStatus AssignedRole Violation ViolationCode Role
+                Decimal
+        )
+    };
+    ($function:ident: $($type:ty)+) => {
+        $( $function::<$type>(); )+
+    };
+}
+
 /// A document of an entirely different kind.
 #[test]
 fn no_error_of_another_document_shows_it() {
@@ -262,22 +246,12 @@ fn no_error_of_another_document_shows_it() {
             let way = format!("{} of {canary}", std::any::type_name::<T>());
             let text = canary.to_string();
             let yaml = yaml_serde::to_string(&canary).unwrap();
-            let _ = serde_json::from_str::<T>(&text).map_err(|error| silent(error, &way));
-            let _ = yaml_serde::from_str::<T>(&yaml).map_err(|error| silent(error, &way));
-            let _ = serde_json::from_value::<T>(canary).map_err(|error| silent(error, &way));
+            let _ = serde_json::from_str::<T>(&text).map_err(|error| silent(&error, &way));
+            let _ = yaml_serde::from_str::<T>(&yaml).map_err(|error| silent(&error, &way));
+            let _ = serde_json::from_value::<T>(canary).map_err(|error| silent(&error, &way));
         }
     }
-    read_each::<Deal>();
-    read_each::<Agent>();
-    read_each::<CreateAgent>();
-    read_each::<AgentProfile>();
-    read_each::<AgentId>();
-    read_each::<DealStatus>();
-    read_each::<AssignedRole>();
-    read_each::<Violation>();
-    read_each::<ViolationCode>();
-    read_each::<Role>();
-    read_each::<Decimal>();
+    for_each_type!(read_each);
 }
 
 /// Deserializers that hand over what they have, whatever they are asked for.
@@ -286,7 +260,7 @@ fn no_visitor_shows_what_it_is_handed() {
     fn visit_each<T: DeserializeOwned + Debug>() {
         let way = std::any::type_name::<T>();
         let refuse = |outcome: Result<T, PlainError>| {
-            let _ = outcome.map_err(|error| silent(error, way));
+            let _ = outcome.map_err(|error| silent(&error, way));
         };
         refuse(T::deserialize(true.into_deserializer()));
         refuse(T::deserialize(NUMBER.into_deserializer()));
@@ -322,17 +296,7 @@ fn no_visitor_shows_what_it_is_handed() {
             )));
         }
     }
-    visit_each::<Deal>();
-    visit_each::<Agent>();
-    visit_each::<CreateAgent>();
-    visit_each::<AgentProfile>();
-    visit_each::<AgentId>();
-    visit_each::<DealStatus>();
-    visit_each::<AssignedRole>();
-    visit_each::<Violation>();
-    visit_each::<ViolationCode>();
-    visit_each::<Role>();
-    visit_each::<Decimal>();
+    for_each_type!(visit_each);
 }
 
 /// The texts, with the place if the document has one.

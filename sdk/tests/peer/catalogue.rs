@@ -146,7 +146,8 @@ pub(crate) fn faults(protocol: Protocol) -> Vec<Fault> {
 }
 
 fn head(length: usize) -> Step {
-    Step::Head(200, vec![("content-length", length.to_string())])
+    let id = ("x-request-id", "r-1".to_owned());
+    Step::Head(200, vec![("content-length", length.to_string()), id])
 }
 
 /// Only HTTP/1.1 has to say how the body ends.

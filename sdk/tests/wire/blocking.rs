@@ -12,7 +12,6 @@ use std::{
 };
 
 use dealkit::{ErrorKind, Method, RetryPolicy, blocking::Client};
-use serde_json::{Value, json};
 
 use crate::{
     mock::{AGENT, DEAL, Service, builder, header, target},
@@ -60,40 +59,6 @@ fn it_retrieves_deals() {
         ("GET", "/v1/deals/a%2Fb")
     );
     assert_eq!(header(&request, "x-team"), ["blue"]);
-}
-
-#[test]
-fn it_makes_other_requests() {
-    let service = Service::answering_blocking(202, r#"{"n":1}"#);
-    let response = blocking(&service)
-        .request(Method::PATCH, ["agents", "a b"])
-        .query("q", "1")
-        .json(&json!({"k": null}))
-        .send()
-        .unwrap();
-    assert_eq!(response.status(), 202);
-    assert_eq!(response.json::<Value>().unwrap(), json!({"n": 1}));
-    let request = service.only();
-    assert_eq!(
-        (request.method_str(), target(&request)),
-        ("PATCH", "/v1/agents/a%20b?q=1")
-    );
-    assert_eq!(request.body_string(), r#"{"k":null}"#);
-}
-
-#[test]
-fn it_keeps_the_whole_response() {
-    let service = Service::answering_blocking(203, DEAL);
-    let response = blocking(&service)
-        .deals()
-        .retrieve("d_1")
-        .with_response()
-        .send()
-        .unwrap();
-    assert_eq!(response.status(), 203);
-    assert_eq!(response.attempts(), 1);
-    assert_eq!(&response.body()[..], DEAL.as_bytes());
-    assert_eq!(response.value().id, "d_1");
 }
 
 #[test]

@@ -3,7 +3,6 @@
 
 use std::{
     future::IntoFuture,
-    net::TcpListener,
     pin::pin,
     task::{Context, Poll, Waker},
     time::Duration,
@@ -13,7 +12,7 @@ use dealkit::{Client, ClientBuilder, Error, ErrorKind, Method, Outcome, blocking
 
 use crate::{
     child::{CHILD, child},
-    mock::{AGENT, DEAL, Service, builder, client, header, target},
+    mock::{AGENT, DEAL, Service, builder, client},
     peer::{KEY, ada},
 };
 
@@ -216,6 +215,7 @@ fn headers_that_may_not_be_set() {
     ] {
         let text = refused(builder("https://deals.example.com").header(name, "CANARY"));
         assert!(text.contains(&name.to_lowercase()), "{text}");
+        assert_eq!(refused_by_call(name, "CANARY"), text);
     }
     for (name, value) in [
         ("", "CANARY"),
@@ -227,7 +227,18 @@ fn headers_that_may_not_be_set() {
     ] {
         let text = refused(builder("https://deals.example.com").header(name, value));
         assert!(text.contains("header"), "{text}");
+        assert_eq!(refused_by_call(name, value), text);
     }
+}
+
+/// The text of the error of a call with this header.
+fn refused_by_call(name: &str, value: &str) -> String {
+    let call = client("https://deals.example.com")
+        .deals()
+        .retrieve("CANARY");
+    let text = is_config(call.header(name, value).into_request());
+    assert!(!text.contains("CANARY"), "{text}");
+    text.split_once(": ").unwrap().1.to_owned()
 }
 
 #[test]
@@ -258,27 +269,6 @@ fn timeouts_must_be_more_than_zero() {
         .attempt_timeout(Duration::MAX)
         .connect_timeout(Duration::MAX);
     assert!(every.build().is_ok());
-}
-
-/// The longest possible timeouts mean "no limit", and computing the deadline does not panic.
-#[tokio::test]
-async fn the_longest_timeouts_work() {
-    let service = Service::answering(200, &[], DEAL).await;
-    let client = builder(service.url())
-        .timeout(Duration::MAX)
-        .attempt_timeout(Duration::MAX)
-        .connect_timeout(Duration::MAX)
-        .build()
-        .unwrap();
-    assert!(client.deals().retrieve("d_1").await.is_ok());
-    assert!(
-        client
-            .deals()
-            .retrieve("d_1")
-            .timeout(Duration::MAX)
-            .await
-            .is_ok()
-    );
 }
 
 /// A call's own timeout is checked in the same way as the client's.
@@ -351,27 +341,6 @@ fn a_wrong_proxy_is_refused_even_where_none_is_used() {
     assert!(text.contains("proxy"), "{text}");
 }
 
-#[tokio::test]
-async fn a_proxy_is_for_other_machines_only() {
-    let proxy = Service::answering(200, &[], DEAL).await;
-    let service = Service::answering(200, &[], AGENT).await;
-    let here = builder(service.url()).proxy(proxy.url()).build().unwrap();
-    here.agents().create(ada()).await.unwrap();
-    assert_eq!(service.arrived().len(), 1);
-    assert!(proxy.arrived().is_empty());
-
-    // .invalid never resolves: only a proxy can have answered.
-    let elsewhere = builder("http://deals.invalid/api")
-        .allow_http(true)
-        .proxy(proxy.url())
-        .build()
-        .unwrap();
-    assert_eq!(elsewhere.deals().retrieve("d_1").await.unwrap().id, "d_1");
-    let request = proxy.only();
-    assert_eq!(header(&request, "host"), ["deals.invalid"]);
-    assert_eq!(target(&request), "/api/v1/deals/d_1");
-}
-
 #[test]
 fn a_client_is_shared_and_shows_no_key() {
     fn shared<T: Clone + Send + Sync + std::fmt::Debug + 'static>() {}
@@ -395,28 +364,13 @@ fn a_client_is_shared_and_shows_no_key() {
         client.agents(),
         client.deals()
     );
-    shown += &format!(
-        "{:?}",
-        client.deals().retrieve("d_1").into_request().unwrap()
-    );
+    let request = client.deals().retrieve("d_1").into_request().unwrap();
+    shown += &format!("{:?}", request.headers()["x-service-key"]);
     let blocking = blocking::Client::new(client).unwrap();
-    shown += &format!(
-        "{blocking:?} {:?} {:?}",
-        blocking.deals(),
-        blocking.deals().retrieve("d_1")
-    );
-    assert!(!shown.contains(KEY), "{shown}");
+    let call = blocking.deals().retrieve("CANARY");
+    shown += &format!("{blocking:?} {:?} {call:?}", blocking.deals());
+    assert!(!shown.contains(KEY) && !shown.contains("CANARY"), "{shown}");
     assert!(shown.contains("deals.example.com"), "{shown}");
-}
-
-#[test]
-fn debug_hides_the_headers_of_a_client() {
-    let client = builder("https://deals.example.com")
-        .header("x-secret", "CANARY")
-        .build()
-        .unwrap();
-    let shown = format!("{client:?} {:?}", client.deals().retrieve("d_1"));
-    assert!(!shown.contains("CANARY"), "{shown}");
 }
 
 #[test]
@@ -430,14 +384,6 @@ fn a_call_without_a_runtime_is_an_error_and_no_panic() {
         text.contains("Tokio") && text.contains("blocking"),
         "{text}"
     );
-    let Poll::Ready(outcome) = poll_once(client.agents().create(ada()).with_response()) else {
-        panic!("is still waiting");
-    };
-    is_config(outcome);
-    let Poll::Ready(outcome) = poll_once(client.request(Method::GET, ["x"])) else {
-        panic!("is still waiting");
-    };
-    is_config(outcome);
     let mut many = client.deals().retrieve_many(["d_1"]).stream();
     let mut next = pin!(many.next());
     let mut context = Context::from_waker(Waker::noop());
@@ -447,71 +393,30 @@ fn a_call_without_a_runtime_is_an_error_and_no_panic() {
     is_config(item.result);
 }
 
-#[test]
-fn a_client_works_on_one_runtime_after_another() {
-    let service = Service::answering_blocking(200, DEAL);
-    let client = service.client();
-    for _ in 0..3 {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let deal = runtime.block_on(client.deals().retrieve("d_1").into_future());
-        assert_eq!(deal.unwrap().id, "d_1");
-    }
-    assert_eq!(service.arrived().len(), 3);
-}
-
 /// "It works on any Tokio runtime", even while another one on which it was used before is blocked.
 #[test]
 fn a_client_works_on_a_runtime_while_another_stands_still() {
     let service = Service::answering_blocking(200, DEAL);
     let client = service.client();
-    let retrieve = || {
-        client
-            .deals()
-            .retrieve("d_1")
-            .timeout(Duration::from_secs(3))
-            .into_future()
-    };
+    let blocking = blocking::Client::new(client.clone()).unwrap();
+    let limit = Duration::from_secs(3);
     let runtime = || {
         tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap()
     };
-    let (one, two) = (runtime(), runtime());
+    let runtimes = [runtime(), runtime()];
     for round in 0..2 {
-        one.block_on(retrieve())
-            .unwrap_or_else(|error| panic!("one, {round}: {error}"));
-        two.block_on(retrieve())
-            .unwrap_or_else(|error| panic!("two, {round}: {error}"));
-    }
-}
-
-/// The same when the other runtime is the blocking client's.
-#[test]
-fn a_client_may_be_used_both_ways() {
-    let service = Service::answering_blocking(200, DEAL);
-    let client = service.client();
-    let blocking = blocking::Client::new(client.clone()).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    for round in 0..2 {
-        let call = blocking
-            .deals()
-            .retrieve("d_1")
-            .timeout(Duration::from_secs(3));
+        for runtime in &runtimes {
+            let call = client.deals().retrieve("d_1").timeout(limit);
+            let outcome = runtime.block_on(call.into_future());
+            outcome.unwrap_or_else(|error| panic!("{round}: {error}"));
+        }
+        // The blocking client has a runtime of its own.
+        let call = blocking.deals().retrieve("d_1").timeout(limit);
         call.send()
             .unwrap_or_else(|error| panic!("blocking, {round}: {error}"));
-        let call = client
-            .deals()
-            .retrieve("d_1")
-            .timeout(Duration::from_secs(3));
-        let outcome = runtime.block_on(call.into_future());
-        outcome.unwrap_or_else(|error| panic!("async, {round}: {error}"));
     }
 }
 
@@ -671,96 +576,4 @@ fn from_env_survives_what_is_not_unicode() {
         "{told}"
     );
     assert!(!told.contains("CANARY"), "{told}");
-}
-
-/// Calls the service that the variable names, with the async and with the blocking client.
-#[test]
-fn child_calls() {
-    if std::env::var_os(CHILD).is_none() {
-        return;
-    }
-    // One client for each: using one on two runtimes is tested elsewhere.
-    let client = || {
-        Client::builder()
-            .base_url(std::env::var("DEALKIT_BASE_URL").unwrap())
-            .service_key(KEY)
-            .allow_http(true)
-            .build()
-            .unwrap()
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let outcome = runtime.block_on(client().agents().create(ada()).into_future());
-    println!("TOLD: {:?}", outcome.map(|agent| agent.id));
-    let outcome = blocking::Client::new(client())
-        .unwrap()
-        .agents()
-        .create(ada())
-        .send();
-    println!("TOLD: {:?}", outcome.map(|agent| agent.id));
-}
-
-#[test]
-fn loopback_never_goes_through_the_environment_s_proxy() {
-    let service = Service::answering_blocking(200, AGENT);
-    let port = service.url().rsplit(':').next().unwrap().to_owned();
-    // A proxy that nobody runs: whatever is sent there fails.
-    let dead = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let dead = format!("http://{dead}");
-    let mut hosts = vec!["127.0.0.1", "localhost"];
-    if cfg!(unix) {
-        // Windows makes IPv6 sockets without IPv4 (IPV6_V6ONLY), from which this address cannot be reached.
-        hosts.push("[::ffff:127.0.0.1]");
-    }
-    let mut calls = 0;
-    for host in hosts {
-        let url = format!("http://{host}:{port}");
-        let told = child(
-            "configuration::child_calls",
-            &[
-                ("DEALKIT_BASE_URL", &url),
-                ("HTTP_PROXY", &dead),
-                ("http_proxy", &dead),
-                ("HTTPS_PROXY", &dead),
-                ("ALL_PROXY", &dead),
-                ("all_proxy", &dead),
-            ],
-        );
-        calls += 2;
-        assert_eq!(
-            told.matches("TOLD: Ok(\"a_1\")").count(),
-            2,
-            "{url}: {told}"
-        );
-        assert_eq!(service.arrived().len(), calls, "{url}");
-    }
-}
-
-/// Without this, the test above could pass even if the variables had no effect.
-#[test]
-fn other_hosts_go_through_the_environment_s_proxy() {
-    let proxy = Service::answering_blocking(200, AGENT);
-    for (at, variable) in ["HTTP_PROXY", "http_proxy", "ALL_PROXY"]
-        .into_iter()
-        .enumerate()
-    {
-        let told = child(
-            "configuration::child_calls",
-            &[
-                ("DEALKIT_BASE_URL", "http://deals.invalid"),
-                (variable, &proxy.url()),
-            ],
-        );
-        assert_eq!(
-            told.matches("TOLD: Ok(\"a_1\")").count(),
-            2,
-            "{variable}: {told}"
-        );
-        assert_eq!(proxy.arrived().len(), (at + 1) * 2, "{variable}");
-    }
 }

@@ -1,11 +1,10 @@
 //! What each error response turns into, and that no error text discloses what it should not.
 
-use dealkit::{AgentProfile, Client, CreateAgent, Error, ErrorKind, Method, Outcome};
-use httpmock::MockServer;
+use dealkit::{Error, ErrorKind, Method};
 use serde_json::{Value, json};
 
 use crate::{
-    mock::{DEAL, Service, builder, client},
+    mock::{Service, builder},
     peer::{KEY, Peer, ada, catalogue::outcome_of},
     vectors::{bytes, name, vectors},
 };
@@ -265,8 +264,8 @@ async fn a_422_lists_its_violations() {
     );
     let last = &error.violations()[6];
     assert_eq!(
-        (last.pointer.as_str(), last.code.as_str()),
-        ("/role", "unknown_value")
+        (&*last.pointer, last.code.as_str(), &*last.detail),
+        ("/role", "unknown_value", "CANARY")
     );
 
     let mut many = vec![violation("/email", "invalid_email"); 300];
@@ -331,40 +330,6 @@ async fn the_key_is_masked_where_the_service_echoes_it() {
 }
 
 #[tokio::test]
-async fn the_key_is_masked_in_a_request_id_too() {
-    let error = problem(401, json!({"request_id": format!("r-{KEY}")})).await;
-    let text = every_text(&error);
-    assert!(!text.contains(KEY), "in the body: {text}");
-    let id = format!("r-{KEY}");
-    let text = every_text(&created(401, &[("x-request-id", &id)], "").await);
-    assert!(!text.contains(KEY), "in the header: {text}");
-}
-
-#[tokio::test]
-async fn the_key_is_masked_in_a_redirect_s_host_too() {
-    let service = Service::answering(302, &[("location", "https://k3y.example.com/")], "").await;
-    let client = builder(service.url()).service_key("k3y").build().unwrap();
-    let error = client.deals().retrieve("d_1").await.unwrap_err();
-    assert!(!every_text(&error).contains("k3y"), "{error}");
-}
-
-#[tokio::test]
-async fn the_key_is_masked_in_a_path_too() {
-    let body = format!(r#"{{"id":"d_1","metadata":{{"{KEY}":1}}}}"#);
-    let service = Service::answering(200, &[], body).await;
-    let error = service.client().deals().retrieve("d_1").await.unwrap_err();
-    let text = format!("{error} {error:?}");
-    assert!(text.contains("metadata") && !text.contains(KEY), "{text}");
-}
-
-#[tokio::test]
-async fn the_headers_of_an_error_do_not_come_out_in_its_debug() {
-    let error = created(401, &[("x-echo", KEY), ("www-authenticate", KEY)], KEY).await;
-    assert!(!every_text(&error).contains(KEY), "{error:?}");
-    assert_eq!(error.headers().unwrap()["x-echo"], KEY);
-}
-
-#[tokio::test]
 async fn a_key_that_json_escapes_is_masked() {
     let key = r#"a"b\c/d"#;
     let body = json!({"title": "unknown key", "detail": key}).to_string();
@@ -399,254 +364,6 @@ async fn other_bodies_are_kept_and_not_shown() {
         assert_eq!(error.to_string(), "POST /v1/agents: 502 Bad Gateway");
         assert!(!every_text(&error).contains("CANARY"), "{error:?}");
     }
-}
-
-#[tokio::test]
-async fn of_a_large_body_the_beginning_is_kept() {
-    let body = format!("<html>{}", "x".repeat(70_000));
-    let error = created(502, &[], &body).await;
-    assert_eq!(error.body().unwrap(), &body.as_bytes()[..64 * 1024]);
-    // The problem is read from the whole body.
-    let error = problem(
-        400,
-        json!({"detail": "no", "more": "x".repeat(70_000), "title": "Bad"}),
-    )
-    .await;
-    assert_eq!(error.body().unwrap().len(), 64 * 1024);
-    assert_eq!(error.problem().unwrap().title.as_deref(), Some("Bad"));
-}
-
-#[tokio::test]
-async fn violations_are_the_service_s() {
-    let error = problem(
-        422,
-        json!({"title": "Unprocessable Content", "errors": [
-            {"pointer": "/first_name", "code": "too_long", "detail": "must be 1 to 255 characters, got 300"},
-            {"pointer": "/email", "code": "blocked", "detail": "no"},
-        ]}),
-    )
-    .await;
-    let found: Vec<(&str, &str, &str)> = error
-        .violations()
-        .iter()
-        .map(|violation| {
-            (
-                violation.pointer.as_str(),
-                violation.code.as_str(),
-                violation.detail.as_str(),
-            )
-        })
-        .collect();
-    assert_eq!(
-        found,
-        [
-            (
-                "/first_name",
-                "too_long",
-                "must be 1 to 255 characters, got 300"
-            ),
-            ("/email", "blocked", "no"),
-        ]
-    );
-    assert!(error.is_unprocessable());
-}
-
-#[tokio::test]
-async fn a_redirect_is_an_error_and_nobody_is_called() {
-    let other = MockServer::start_async().await;
-    let trap = other
-        .mock_async(|when, then| {
-            when.is_true(|_| true);
-            then.status(200).body(DEAL);
-        })
-        .await;
-    let origin = other.base_url();
-    let target = format!("{origin}/v1/deals/CANARY?key=CANARY#CANARY");
-    for status in [300, 301, 302, 303, 307, 308] {
-        let service = Service::answering(status, &[("location", &target)], "moved").await;
-        let client = service.client();
-        let errors = [
-            client.deals().retrieve("d_1").await.unwrap_err(),
-            client.agents().create(ada()).await.unwrap_err(),
-            client.request(Method::HEAD, ["x"]).await.unwrap_err(),
-        ];
-        assert_eq!(service.arrived().len(), errors.len());
-        for error in &errors {
-            assert_eq!(error.kind(), ErrorKind::Status, "{status}");
-            assert_eq!(error.status().unwrap(), status);
-            assert_eq!(error.outcome(), outcome_of(status));
-            assert_eq!(error.attempts(), 1);
-            let text = every_text(error);
-            assert!(
-                text.contains(&origin) && text.contains(&status.to_string()),
-                "{text}"
-            );
-            assert!(!text.contains("CANARY") && !text.contains(KEY), "{text}");
-        }
-        assert_eq!(errors[0].body(), Some(&b"moved"[..]));
-    }
-    assert_eq!(trap.calls_async().await, 0);
-}
-
-#[tokio::test]
-async fn of_a_redirect_only_the_target_s_origin_is_named() {
-    for (location, named) in [
-        (
-            "https://user:CANARY@elsewhere.example:8443/CANARY",
-            Some("https://elsewhere.example:8443"),
-        ),
-        (
-            "HTTPS://Elsewhere.Example/CANARY",
-            Some("https://elsewhere.example"),
-        ),
-        // A target without a scheme gets that of the call.
-        (
-            "//elsewhere.example/CANARY",
-            Some("http://elsewhere.example"),
-        ),
-        ("/CANARY", None),
-        ("CANARY?CANARY", None),
-        ("", None),
-        ("http://[CANARY", None),
-    ] {
-        let error = created(307, &[("location", location)], "").await;
-        assert_eq!(error.kind(), ErrorKind::Status, "{location}");
-        let text = every_text(&error);
-        assert!(!text.contains("CANARY"), "{location}: {text}");
-        match named {
-            Some(origin) => assert!(text.contains(origin), "{location}: {text}"),
-            None => assert!(!text.contains("elsewhere"), "{location}: {text}"),
-        }
-    }
-    let text = created(304, &[], "").await.to_string();
-    assert!(text.starts_with("POST /v1/agents: 304"), "{text}");
-}
-
-/// A request with a mark in every value that a caller gives.
-fn marked() -> CreateAgent {
-    CreateAgent::builder()
-        .email("CANARY@example.com")
-        .first_name("CANARY")
-        .last_name("CANARY")
-        .profile(
-            AgentProfile::new()
-                .external_id("CANARY")
-                .extra("CANARY", "CANARY"),
-        )
-        .phone("+155501005550100")
-        .brokerage_id("CANARY")
-        .build()
-        .unwrap()
-}
-
-fn is_discreet(error: &Error) {
-    let text = every_text(error);
-    for secret in ["CANARY", KEY, "155501005550100"] {
-        assert!(!text.contains(secret), "{text}");
-    }
-}
-
-/// The errors of calls that are given marks.
-async fn errors_of_calls(client: &Client) -> [Error; 2] {
-    [
-        client.deals().retrieve("CANARY").await.unwrap_err(),
-        client.agents().create(marked()).await.unwrap_err(),
-    ]
-}
-
-#[tokio::test]
-async fn no_error_shows_what_was_given() {
-    // The response is an error.
-    for status in [302, 400, 401, 404, 422, 500] {
-        let service = Service::answering(status, &[("content-type", "text/plain")], "no").await;
-        errors_of_calls(&service.client())
-            .await
-            .iter()
-            .for_each(is_discreet);
-    }
-    // The response cannot be read.
-    let service = Service::answering(200, &[], r#"{"id":{"CANARY":"CANARY"},"CANARY":1}"#).await;
-    errors_of_calls(&service.client())
-        .await
-        .iter()
-        .for_each(is_discreet);
-    // Refused before it is sent.
-    let error = service
-        .client()
-        .deals()
-        .retrieve("CANARY")
-        .header("CANARY CANARY", "CANARY")
-        .await;
-    is_discreet(&error.unwrap_err());
-    let error = service
-        .client()
-        .deals()
-        .retrieve("CANARY")
-        .header("x", "CANARY\n")
-        .await;
-    is_discreet(&error.unwrap_err());
-    is_discreet(
-        &service
-            .client()
-            .request(Method::GET, ["CANARY", ".."])
-            .await
-            .unwrap_err(),
-    );
-}
-
-#[tokio::test]
-async fn no_connection_is_a_connect_error() {
-    // A port that was free a moment ago, and on which nobody listens.
-    let closed = tokio::net::TcpListener::bind("127.0.0.1:0")
-        .await
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let client = client(format!("http://{closed}"));
-    for error in errors_of_calls(&client).await {
-        assert_eq!(error.kind(), ErrorKind::Connect);
-        assert_eq!(error.outcome(), Outcome::NotSent);
-        assert_eq!(error.attempts(), 1);
-        assert!(error.is_connection() && !error.is_timeout());
-        assert_eq!((error.status(), error.body()), (None, None));
-        assert!(std::error::Error::source(&error).is_some());
-        is_discreet(&error);
-    }
-}
-
-#[tokio::test]
-async fn a_body_that_ends_too_early_is_interrupted_and_a_success() {
-    let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
-    let call = client.agents().create(marked());
-    let serve = async {
-        let heard = peer.next().await;
-        heard.answer_and_close("HTTP/1.1 201 Created\r\nx-request-id: r-1\r\nContent-Length: 100\r\n\r\n{\"id\":\"CANARY");
-    };
-    let (outcome, ()) = tokio::join!(call.send(), serve);
-    let error = outcome.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Interrupted);
-    assert_eq!(error.outcome(), Outcome::Succeeded);
-    assert_eq!(error.status().unwrap(), 201);
-    assert_eq!(error.request_id(), Some("r-1"));
-    assert_eq!(error.body(), Some(&b"{\"id\":\"CANARY"[..]));
-    is_discreet(&error);
-}
-
-#[tokio::test]
-async fn a_timeout_reads_as_it_was_given() {
-    let peer = Peer::by_hand();
-    let call = client(peer.url.as_str()).deals().retrieve("d_1");
-    let error = call
-        .timeout(std::time::Duration::from_millis(20))
-        .await
-        .unwrap_err();
-    assert!(error.is_timeout() && error.is_connection());
-    assert_eq!(
-        error.to_string(),
-        "GET /v1/deals/{id}: timed out after 0.02 s"
-    );
-    drop(peer);
 }
 
 /// The status says what there is to know, even if the body is too large or breaks off.

@@ -13,7 +13,9 @@ use tokio::{
     time::timeout,
 };
 
-use crate::peer::{BOTH, FINE, Http1, Http2, Peer, Protocol, Step, ada, answer, at_once, builder};
+use crate::peer::{
+    BOTH, FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer, at_once, builder,
+};
 
 /// Lets this much time pass for the client, at once.
 async fn pass(time: Duration) {
@@ -93,77 +95,102 @@ async fn many_creates_are_few_connections() {
     assert!(counts.connections <= 32, "{}", counts.connections);
 }
 
+/// The service closes a connection that it has kept, before the next request or just as it arrives.
+fn closing(with: Step, at_next_request: bool) -> Script {
+    let mut script = vec![Step::Hear, answer(200, FINE), Step::Sync];
+    script.extend(at_next_request.then_some(Step::Glance));
+    script.push(with);
+    script
+}
+
+fn answering() -> Script {
+    vec![Step::Hear, answer(200, FINE)]
+}
+
 #[tokio::test]
 async fn a_connection_that_was_closed_since_is_not_met() {
     for protocol in BOTH {
-        for closes in [Step::End, Step::Reset] {
-            let scripts = vec![
-                vec![Step::Hear, answer(200, FINE), Step::Sync, closes],
-                vec![Step::Hear, answer(200, FINE)],
-            ];
-            let peer = Peer::start(protocol, scripts);
-            let client = peer.client();
-            create(&client).await.unwrap();
-            peer.an_end().await;
-            let response = client.agents().create(ada()).with_response().await.unwrap();
-            assert_eq!(response.attempts(), 1, "{protocol:?}");
-            drop(client);
-            let counts = peer.finish().await;
-            assert_eq!((counts.connections, counts.requests), (2, 2));
+        for with in [Step::End, Step::Reset] {
+            for creates in [true, false] {
+                let scripts = vec![closing(with.clone(), false), answering()];
+                let peer = Peer::start(protocol, scripts);
+                let client = peer.client();
+                let attempts = if creates {
+                    create(&client).await.unwrap();
+                    peer.an_end().await;
+                    let call = client.agents().create(ada()).with_response();
+                    call.await.unwrap().attempts()
+                } else {
+                    retrieve(&client).await.unwrap();
+                    peer.an_end().await;
+                    let call = client.deals().retrieve("x_1").with_response();
+                    call.await.unwrap().attempts()
+                };
+                // A read may find out by being sent, and is then sent again.
+                let most = if creates { 1 } else { 2 };
+                assert!(attempts <= most, "{protocol:?}: {attempts}");
+                drop(client);
+                let counts = peer.finish().await;
+                assert_eq!((counts.connections, counts.requests), (2, 2));
+            }
         }
     }
 }
 
 #[tokio::test]
 async fn a_read_on_a_stale_connection_is_sent_again_at_once() {
-    for protocol in BOTH {
-        let stale = vec![
-            Step::Hear,
-            answer(200, FINE),
-            Step::Sync,
-            Step::Glance,
-            Step::Reset,
-        ];
-        let scripts = vec![stale.clone(), vec![Step::Hear, answer(200, FINE)]];
-        let peer = Peer::start(protocol, scripts);
+    for (protocol, with) in [
+        (Http1, Step::Reset),
+        (Http2, Step::Reset),
+        (Http1, Step::End),
+    ] {
+        let stale = closing(with, true);
+        let peer = Peer::start(protocol, vec![stale.clone(), answering()]);
         let client = peer.builder().retry(RetryPolicy::new()).build().unwrap();
         retrieve(&client).await.unwrap();
         let call = client.deals().retrieve("x_1").with_response();
         assert_eq!(call.await.unwrap().attempts(), 2, "{protocol:?}");
 
         // Exactly once.
-        let peer = Peer::start(protocol, vec![stale, vec![Step::Glance, Step::Reset]]);
-        let client = peer
-            .builder()
-            .retry(at_once().max_retries(1))
-            .build()
-            .unwrap();
-        retrieve(&client).await.unwrap();
-        assert_eq!(
-            retrieve(&client).await.unwrap_err().attempts(),
-            3,
-            "{protocol:?}"
+        let peer = Peer::start(
+            protocol,
+            vec![stale.clone(), vec![Step::Glance, Step::Reset]],
         );
-    }
-}
+        let policy = at_once().max_retries(1);
+        let client = peer.builder().retry(policy).build().unwrap();
+        retrieve(&client).await.unwrap();
+        let error = retrieve(&client).await.unwrap_err();
+        assert_eq!(error.attempts(), 3, "{protocol:?}");
 
-#[tokio::test]
-async fn no_retries_means_one_attempt_on_a_stale_connection_too() {
-    for protocol in BOTH {
-        let stale = vec![
-            Step::Hear,
-            answer(200, FINE),
-            Step::Sync,
-            Step::Glance,
-            Step::Reset,
-        ];
-        let peer = Peer::start(protocol, vec![stale, vec![Step::Hear, answer(200, FINE)]]);
+        // And not at all without retries.
+        let peer = Peer::start(protocol, vec![stale, answering()]);
         let client = peer.builder().retry(RetryPolicy::never()).build().unwrap();
         retrieve(&client).await.unwrap();
         let error = retrieve(&client).await.unwrap_err();
         assert_eq!(error.attempts(), 1, "{protocol:?}: {error}");
         drop(client);
         assert_eq!(peer.finish().await.connections, 1, "{protocol:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_create_on_a_stale_connection_is_never_sent_again() {
+    for protocol in BOTH {
+        for with in [Step::End, Step::Reset] {
+            let peer = Peer::start(protocol, vec![closing(with, true), answering()]);
+            let client = peer.client();
+            create(&client).await.unwrap();
+            let error = create(&client).await.unwrap_err();
+            let told = (error.outcome(), error.attempts());
+            assert_eq!(told, (Outcome::Unknown, 1), "{protocol:?}: {error:?}");
+            drop(client);
+            let counts = peer.finish().await;
+            assert_eq!(
+                (counts.connections, counts.requests),
+                (1, 1),
+                "{protocol:?}"
+            );
+        }
     }
 }
 

@@ -8,10 +8,8 @@ use futures_util::future::join_all;
 use proptest::{prelude::*, test_runner::TestRunner};
 
 use crate::peer::{
-    BOTH, Blackhole, Counts, FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer,
-    at_once, builder,
+    BOTH, Counts, FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer, at_once,
     catalogue::{self, LIMIT, SHORT},
-    refused,
 };
 
 /// A case: what happens on each connection, and whether the deadline ends it.
@@ -206,26 +204,6 @@ async fn many_at_once_are_tried_once_each() {
         );
         let counts = peer.finish().await;
         assert_eq!((counts.requests, counts.agents), (16, 16), "{protocol:?}");
-    }
-}
-
-#[tokio::test]
-async fn where_no_connection_is_made_the_service_is_never_reached() {
-    let blackhole = Blackhole::start().await;
-    for protocol in BOTH {
-        for url in [refused(), blackhole.url.clone()] {
-            let builder = builder(&url).http2_prior_knowledge(protocol == Http2);
-            let client = builder
-                .attempt_timeout(Duration::from_millis(50))
-                .build()
-                .unwrap();
-            let error = client.agents().create(ada()).await.unwrap_err();
-            assert_eq!(
-                (error.outcome(), error.attempts()),
-                (Outcome::NotSent, 3),
-                "{error:?}"
-            );
-        }
     }
 }
 

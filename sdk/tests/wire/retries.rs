@@ -6,7 +6,7 @@ use std::time::Duration;
 use dealkit::{ErrorKind, Outcome};
 
 use crate::peer::{
-    BOTH, FINE, PATIENCE, Peer, Script, Step, ada, answer, at_once, catalogue::SHORT, refused,
+    BOTH, FINE, Peer, Script, Step, ada, answer, at_once, catalogue::SHORT, refused,
 };
 
 fn fine() -> Script {
@@ -56,39 +56,6 @@ async fn a_get_survives_two_failures_and_not_three() {
 }
 
 #[tokio::test]
-async fn a_post_goes_on_after_429_and_after_nothing_else() {
-    for protocol in BOTH {
-        let busy = vec![Step::Hear, answer(429, "")];
-        let peer = Peer::start(
-            protocol,
-            vec![[busy.clone(), busy.clone(), fine()].concat()],
-        );
-        let client = peer.client();
-        let response = client.agents().create(ada()).with_response().await.unwrap();
-        assert_eq!(response.attempts(), 3);
-        drop(client);
-        assert_eq!(peer.finish().await.requests, 3);
-
-        for (failure, outcome) in [
-            (breaks(), Outcome::Unknown),
-            (vec![Step::Hear, answer(503, "")], Outcome::Unknown),
-            (vec![Step::Hear, answer(422, "")], Outcome::Rejected),
-        ] {
-            let peer = Peer::start(protocol, vec![[busy.clone(), failure, fine()].concat()]);
-            let client = peer.client();
-            let error = client.agents().create(ada()).await.unwrap_err();
-            assert_eq!(
-                (error.attempts(), error.outcome()),
-                (2, outcome),
-                "{error:?}"
-            );
-            drop(client);
-            assert_eq!(peer.finish().await.requests, 2);
-        }
-    }
-}
-
-#[tokio::test]
 async fn the_policy_is_the_default_s_then_the_client_s_then_the_call_s() {
     for protocol in BOTH {
         for (clients, calls, attempts) in [
@@ -121,53 +88,21 @@ async fn the_policy_is_the_default_s_then_the_client_s_then_the_call_s() {
 }
 
 #[tokio::test]
-async fn a_post_is_tried_again_by_whoever_asks_for_it() {
-    for protocol in BOTH {
-        for (clients, calls, attempts) in [
-            (at_once(), None, 1),
-            (at_once().retry_non_idempotent(true), None, 3),
-            (at_once(), Some(at_once().retry_non_idempotent(true)), 3),
-            (at_once().retry_non_idempotent(true), Some(at_once()), 1),
-        ] {
-            for failure in [breaks(), vec![Step::Hear, answer(500, "")]] {
-                let peer = Peer::start(protocol, vec![failure]);
-                let client = peer.builder().retry(clients).build().unwrap();
-                let mut call = client.agents().create(ada());
-                if let Some(policy) = calls {
-                    call = call.retry(policy);
-                }
-                assert_eq!(call.await.unwrap_err().attempts(), attempts);
-                drop(client);
-                assert_eq!(peer.finish().await.requests, attempts as usize);
-            }
-        }
-    }
-}
-
-#[tokio::test]
 async fn the_total_bounds_all_attempts() {
     let total = Duration::from_millis(300);
     for protocol in BOTH {
         let peer = Peer::start(protocol, vec![vec![Step::Hear]]);
-        let builder = || {
-            peer.builder()
-                .attempt_timeout(Duration::from_millis(100))
-                .retry(at_once().max_retries(u32::MAX))
-        };
-        let by_client = builder().timeout(total).build().unwrap();
-        let by_call = builder().build().unwrap();
+        let builder = peer.builder().attempt_timeout(total / 3);
+        let builder = builder.retry(at_once().max_retries(u32::MAX));
+        let by_client = builder.clone().timeout(total).build().unwrap();
+        let by_call = builder.build().unwrap();
         for call in [
             by_client.deals().retrieve("x_1"),
             by_call.deals().retrieve("x_1").timeout(total),
         ] {
-            let error = tokio::time::timeout(PATIENCE, call.send())
-                .await
-                .unwrap()
-                .unwrap_err();
-            assert_eq!(
-                (error.kind(), error.outcome()),
-                (ErrorKind::Timeout, Outcome::Unknown)
-            );
+            let error = call.await.unwrap_err();
+            let told = (error.kind(), error.outcome());
+            assert_eq!(told, (ErrorKind::Timeout, Outcome::Unknown));
             // Three of 0.1 s each, plus whatever the clock's resolution leaves over.
             assert!((2..=5).contains(&error.attempts()), "{error}");
         }
@@ -189,10 +124,8 @@ async fn an_attempt_has_no_more_time_than_the_call() {
             .await
             .unwrap_err();
         assert_eq!((error.kind(), error.attempts()), (ErrorKind::Timeout, 1));
-        assert!(
-            error.to_string().contains("timed out after 0.05 s"),
-            "{error}"
-        );
+        let text = "GET /v1/deals/{id}: timed out after 0.05 s";
+        assert_eq!(error.to_string(), text);
         drop(client);
         peer.finish().await;
     }
@@ -224,27 +157,6 @@ async fn what_an_earlier_attempt_may_have_done_stays_in_doubt() {
     }
 }
 
-/// Dropping a call ends it: nothing continues in the background.
-#[tokio::test]
-async fn a_call_that_is_dropped_is_not_tried_again() {
-    for protocol in BOTH {
-        let peer = Peer::start(protocol, vec![vec![Step::Hear, Step::Silence]]);
-        let client = peer.client();
-        let heard = async {
-            while peer.so_far().requests == 0 {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::select! {
-            outcome = client.deals().retrieve("x_1").send() => panic!("{outcome:?}"),
-            () = heard => {}
-        }
-        drop(client);
-        let counts = peer.finish().await;
-        assert_eq!((counts.connections, counts.requests), (1, 1));
-    }
-}
-
 /// Without pauses, this many refusals would be one tight loop: the default policy pauses.
 #[tokio::test(start_paused = true)]
 async fn the_default_policy_waits_between_attempts() {
@@ -271,40 +183,10 @@ async fn the_default_policy_waits_between_attempts() {
 
 #[cfg(feature = "blocking")]
 mod blocking {
-    use dealkit::{RetryPolicy, blocking::Client};
+    use dealkit::blocking::Client;
 
     use super::*;
     use crate::peer::{Http1, Http2};
-
-    #[test]
-    fn the_blocking_client_retries_alike() {
-        for protocol in BOTH {
-            let peer = Peer::start(protocol, vec![breaks(), breaks(), fine()]);
-            let client = Client::new(peer.client()).unwrap();
-            let response = client
-                .deals()
-                .retrieve("x_1")
-                .with_response()
-                .send()
-                .unwrap();
-            assert_eq!(response.attempts(), 3);
-            drop((client, response));
-            assert_eq!(peer.finish_blocking().requests, 3);
-
-            let peer = Peer::start(protocol, vec![breaks(), fine()]);
-            let client = Client::new(peer.client()).unwrap();
-            let once = client.agents().create(ada()).send().unwrap_err();
-            assert_eq!(once.attempts(), 1);
-            let once = client
-                .deals()
-                .retrieve("x_1")
-                .retry(RetryPolicy::never())
-                .send();
-            assert!(once.is_ok());
-            drop(client);
-            assert_eq!(peer.finish_blocking().requests, 2);
-        }
-    }
 
     /// Between calls, nobody drives a blocking client's kept connections: one that was closed in the meantime must not
     /// fail the next call.

@@ -1,15 +1,6 @@
 //! Secure connections: who is trusted, who is not, and what the errors say about it.
 
-use std::{
-    collections::HashSet,
-    fs,
-    process::Command,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::HashSet, fs, process::Command, time::Duration};
 
 use dealkit::{Client, ClientBuilder, Error, ErrorKind, Outcome};
 use proptest::{prelude::*, test_runner::TestRunner};
@@ -418,56 +409,6 @@ async fn a_port_that_does_not_speak_tls_is_not_tried_again() {
     assert!(service.arrived().is_empty());
 }
 
-/// A service that hangs up, as in a restart, may be there the next time.
-#[tokio::test]
-async fn a_handshake_that_breaks_off_is_tried_again() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("https://{}", listener.local_addr().unwrap());
-    let client = builder(&url).build().unwrap();
-    let hang_up = async {
-        for _ in 0..3 {
-            drop(listener.accept().await.unwrap());
-        }
-    };
-    let (outcome, ()) = tokio::join!(client.agents().create(ada()).send(), hang_up);
-    let error = outcome.unwrap_err();
-    assert_eq!(
-        (error.kind(), error.attempts()),
-        (ErrorKind::Connect, 3),
-        "{error:?}"
-    );
-    assert_eq!(error.outcome(), Outcome::NotSent);
-}
-
-#[tokio::test]
-async fn a_handshake_that_stalls_times_out_as_a_connection_does() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("https://{}", listener.local_addr().unwrap());
-    let connections = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&connections);
-    let stall = tokio::spawn(async move {
-        let mut held = Vec::new();
-        loop {
-            held.push(listener.accept().await.unwrap());
-            counted.fetch_add(1, Ordering::SeqCst);
-        }
-    });
-    let builder = builder(&url).connect_timeout(Duration::from_millis(50));
-    let outcomes = every_way(&builder).await;
-    let calls = outcomes.len();
-    for outcome in outcomes {
-        let error = outcome.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
-        assert_eq!(error.outcome(), Outcome::NotSent, "{error:?}");
-        assert!(
-            error.to_string().contains("timed out after 0.05 s"),
-            "{error}"
-        );
-    }
-    assert_eq!(connections.load(Ordering::SeqCst), 3 * calls);
-    stall.abort();
-}
-
 /// A body whose end nobody has confirmed may have been truncated by anyone on the way.
 #[tokio::test]
 async fn a_body_that_breaks_off_is_an_error_and_one_that_is_whole_is_not() {
@@ -578,32 +519,6 @@ async fn sessions_are_resumed_across_runtimes_and_clients() {
                 [false, resumes, across_clients, across_clients],
                 "{version:?} {has_identity}"
             );
-        }
-    }
-}
-
-#[tokio::test]
-async fn creates_within_a_second_share_a_handshake() {
-    let authority = Authority::new();
-    let leaf = authority.issue();
-    for protocol in [Http1, Http2] {
-        for (age, handshakes) in [(900, 1), (1_100, 4)] {
-            let front = Front::start(fine(protocol), &Tls::new(&leaf));
-            let client = builder(&front.url())
-                .root_certificates(authority.pem())
-                .build()
-                .unwrap();
-            for _ in 0..4 {
-                client.agents().create(ada()).await.unwrap();
-                tokio::time::pause();
-                tokio::time::advance(Duration::from_millis(age)).await;
-                tokio::time::resume();
-            }
-            assert_eq!(front.handshakes().len(), handshakes, "{protocol:?} {age}");
-            assert_eq!(front.peer.so_far().agents, 4);
-            // Handshakes after the first one cost less.
-            let full = front.handshakes().iter().filter(|h| !h.is_resumed).count();
-            assert_eq!(full, 1);
         }
     }
 }
