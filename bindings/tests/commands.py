@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import io
 import os
 import pty
 import select
@@ -14,9 +16,12 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
+from unittest.mock import patch
 
 from processes import STRICT
+
+from dealkit._cli import main
 
 # Ctrl-C behaves as in a shell, even if this process was started with it ignored.
 COMMAND = """
@@ -92,8 +97,24 @@ def dealkit(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Done:
-    """Runs the command with the given standard input, and waits for it to end."""
-    return end(start(*arguments, url=url, key=key, env=env, cwd=cwd), given)
+    """Runs the command with the given standard input, in this process: starting one takes longer than most commands."""
+    variables = environment(url, key, env)
+    encoding = variables.get("PYTHONIOENCODING", "utf-8")
+    streams: list[Any] = [io.TextIOWrapper(io.BytesIO(), encoding=encoding, write_through=True) for _ in range(3)]
+    streams[0].buffer.write(given.encode())
+    streams[0].seek(0)
+    before = sys.stdin, sys.stdout, sys.stderr
+    with patch.dict(os.environ, variables, clear=True), contextlib.chdir(cwd or "."):
+        try:
+            sys.stdin, sys.stdout, sys.stderr = streams
+            code: Any = main([*map(str, arguments)])
+        except SystemExit as exit:
+            code = exit.code
+        finally:
+            sys.stdin, sys.stdout, sys.stderr = before
+    shown, told = (stream.buffer.getvalue().decode() for stream in streams[1:])
+    assert "Traceback" not in told and "Warning" not in told, told
+    return Done(code, shown, told)
 
 
 def _take_terminal() -> None:

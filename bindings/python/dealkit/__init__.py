@@ -126,7 +126,7 @@ __all__ = [
     "fields",
 ]
 
-# The module of each name that is imported lazily: importing dealkit must be fast.
+# The modules of the names, which are imported lazily because importing dealkit must be fast. All others are exceptions.
 _MODULES = {
     "_client.client": ("AsyncClient", "Client"),
     "_bulk.create": ("AsyncCreationIterator", "CreationIterator"),
@@ -154,32 +154,10 @@ _MODULES = {
     "_core.options": ("OMITTED", "CallOptions", "ClientOptions", "Omitted", "Timeout"),
     "enums": ("Role",),
     "params": ("AgentProfileParams", "CreateAgentParams"),
-    "exceptions": (
-        "APIConnectionError",
-        "APIStatusError",
-        "APITimeoutError",
-        "AuthenticationError",
-        "BadRequestError",
-        "ConfigError",
-        "ConflictError",
-        "DealkitError",
-        "DecodeError",
-        "DuplicateKeyError",
-        "InternalServerError",
-        "LedgerError",
-        "NotFoundError",
-        "PermissionDeniedError",
-        "Problem",
-        "RateLimitError",
-        "RecordedError",
-        "StoppedError",
-        "ThrottledError",
-        "UnprocessableEntityError",
-        "ValidationError",
-        "Violation",
-    ),
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+_MODULE_OF = dict.fromkeys(__all__, "exceptions") | {
+    name: module for module, names in _MODULES.items() for name in names
+}
 
 
 def __getattr__(name: str) -> object:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from dealkit import _native
 from dealkit._bulk.creation import Creation
+from dealkit._bulk.keys import FIELDS, key_of, named
 from dealkit._bulk.window import Window, check_arguments
 from dealkit._calls.service import native_options
 from dealkit._core.arguments import file_path
@@ -18,14 +19,12 @@ from dealkit._core.private import clear_frames
 from dealkit._models.agent_request import agent_row
 from dealkit._native import Failure
 from dealkit.exceptions import (
-    ConfigError,
     DealkitError,
     DuplicateKeyError,
     RecordedError,
     ValidationError,
     Violation,
 )
-from dealkit.params import CreateAgentParams
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,21 +36,6 @@ if TYPE_CHECKING:
     from dealkit._core.options import CallOptions
 
 T = TypeVar("T")
-
-_FIELDS = frozenset(CreateAgentParams.__annotations__)
-
-
-class KeyOf:
-    """A function that returns the key of a row, and the name of such keys, for keys that are not in a field."""
-
-    __slots__ = ("_tell", "name")
-
-    def __init__(self, name: str, tell: Callable[[Any], str]) -> None:
-        self.name = name
-        self._tell = tell
-
-    def __call__(self, row: Any) -> str:
-        return self._tell(row)
 
 
 class _Creations(Window[Creation[T]]):
@@ -92,7 +76,7 @@ class _Creations(Window[Creation[T]]):
         if not isinstance(validate, bool):
             raise TypeError(f"validate must be a bool, not {type(validate).__name__}")
         path = _checked_path(ledger, key, resend_unknown)
-        self._key, self._key_name = _named(key)
+        self._key, self._key_name = named(key)
         engine = service.open()
         opened = None if path is None else (path, self._key_name, resend_unknown)
         many = unwrap(engine.create_many(ordered, native_options(options), raw, opened))
@@ -113,7 +97,7 @@ class _Creations(Window[Creation[T]]):
         try:
             call = _call(given, self._validate)
             if self._key is not None:
-                key = _key_of(self._key, self._key_name, given)
+                key = key_of(self._key, self._key_name, given)
             # An error of the row itself takes precedence.
             if isinstance(key, DealkitError):
                 call = call if isinstance(call, DealkitError) else key
@@ -351,56 +335,6 @@ def _checked_path(ledger: Any, key: Any, resend_unknown: Any) -> str | None:
     return file_path("ledger", ledger)
 
 
-def _named(key: str | Callable[[Any], object] | None) -> tuple[Callable[[Any], object] | None, str | None]:
-    """The function that returns the key of a row, and the name of the keys, if they have one."""
-    if isinstance(key, KeyOf):
-        return key, key.name
-    if not isinstance(key, str):
-        return key, None
-    field, *path = key.split(".")
-    if field not in _FIELDS or any("\ud800" <= character <= "\udfff" for character in key):
-        close = close_match(field, _FIELDS - {field})
-        hint = f"; did you mean {close!r}?" if close else ""
-        raise ValueError(f"key does not name a field of a row: {key!r}{hint}")
-
-    def value(row: Any) -> object:
-        try:
-            found = row[field]
-            for name in path:
-                found = found[name]
-            return found
-        finally:
-            # No frame may hold them when an exception leaves.
-            row = found = None
-
-    return value, str.__str__(key)
-
-
-def _key_of(key: Callable[[Any], object], name: str | None, row: Any) -> str | DealkitError:
-    """The key of a row, or why there is none."""
-    found: Any = None
-    try:
-        found = key(row)
-        if isinstance(found, str):
-            found = str.__str__(found)
-            found.encode()
-            return found  # type: ignore[no-any-return]
-        what = (
-            "key must return a str for each row" if name is None else f"{name} is the key of the row and must be a str"
-        )
-        return ConfigError(f"not sent: {what}, not {type(found).__name__}")
-    except Exception as error:
-        # Its text and its frames may be personal.
-        clear_frames(error)
-        what = "the key of the row cannot be determined" if name is None else f"the row has no {name} to use as its key"
-        refusal = ConfigError(f"not sent: {what}: {type(error).__name__}")
-        refusal.__cause__ = error
-        return refusal
-    finally:
-        # No frame may hold it when an exception leaves.
-        del row, found
-
-
 def _call(row: Any, validate: bool) -> _native.Call[Any] | DealkitError:
     """The call that creates the agent of a row, or why the row cannot be sent."""
     given: dict[str, Any] = {}
@@ -414,9 +348,9 @@ def _call(row: Any, validate: bool) -> _native.Call[Any] | DealkitError:
             if type(row) is dict:
                 raise  # A dict runs no code of its own: a signal handler has raised this.
             return _unreadable(error)
-        unknown = [_unknown(name) for name in given if name not in _FIELDS]
+        unknown = [_unknown(name) for name in given if name not in FIELDS]
         if unknown:
-            given = {name: value for name, value in given.items() if name in _FIELDS}
+            given = {name: value for name, value in given.items() if name in FIELDS}
         call = agent_row(given, validate)
     finally:
         # No frame may hold it when an exception leaves.
@@ -444,7 +378,7 @@ def _unknown(name: Any) -> Violation:
     """The violation of an unknown field."""
     if not isinstance(name, str):
         return Violation("", "wrong_type", f"names of fields must be str, not {type(name).__name__}")
-    close = close_match(name, _FIELDS)
+    close = close_match(name, FIELDS)
     hint = f"; did you mean {close}?" if close else ""
     pointer = name.replace("~", "~0").replace("/", "~1")
     return Violation(f"/{pointer}", "unknown_field", f"there is no such field{hint}")

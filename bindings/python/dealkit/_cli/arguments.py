@@ -6,6 +6,7 @@ import argparse
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dealkit import __version__
@@ -61,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dealkit {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    deal = _command(commands, "deal", "ID", "show a deal", "Shows the whole deal.", _run_deal)
+    deal = _command(commands, "deal", "ID", "show a deal", "Shows the whole deal.", _run_in("deal"))
     deal.add_argument("id", metavar="ID", help="the id of the deal")
     deal.add_argument("--json", action="store_true", help="print it as JSON, every digit as the service sent it")
 
@@ -72,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         "--ids FILE --out FILE",
         "write many deals to a file",
         "Retrieves deals and writes them to a file.",
-        _run_export,
+        _run_in("export"),
     )
     _add_export(export)
 
@@ -84,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         "create agents from a table",
         "Creates an agent for each row of a CSV file, after showing which column goes to which field and what "
         "is wrong.",
-        _run_import,
+        _run_in("import_agents"),
     )
     _add_import(imports)
 
@@ -96,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
         "show what a ledger has",
         "Shows how many rows were created, rejected and settled, and which are unknown, with time, status and request id. "
         "Nothing is sent.",
-        _run_show,
+        _run_in("ledger", "show"),
         calls=False,
     )
     show.add_argument("ledger", metavar="LEDGER", help="the ledger of the import")
@@ -109,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
         "Records in the ledger of an import what became of rows. FILE is the import's report, with agent_id filled in: the "
         "agent's id if you have found the agent, or none if there is no agent, so that the next import sends the row. "
         "Rows with an empty agent_id do not change. Nothing is sent.",
-        _run_settle,
+        _run_in("ledger", "settle"),
         calls=False,
     )
     settle.add_argument("ledger", metavar="LEDGER", help="the ledger of the import")
@@ -126,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
         "record that the service has another address",
         "Records in the ledger of an import that the service, still the same and with the same agents, has another address "
         "from now on. Nothing is sent.",
-        _run_move,
+        _run_in("ledger", "move"),
         calls=False,
     )
     move.add_argument("ledger", metavar="LEDGER", help="the ledger of the import")
@@ -138,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
         "",
         "check whether the service can be reached and accepts the key",
         "Asks the service for a deal that does not exist, and reports the result. Nothing is created or changed.",
-        _run_check,
+        _run_in("check"),
     )
     return parser
 
@@ -279,46 +280,11 @@ def _positive(text: str) -> float:
     return number
 
 
-# A command's file is imported when the command runs.
+def _run_in(module: str, function: str = "run") -> _Run:
+    """A function of a command's module, which is imported when the command runs."""
 
+    def run(options: argparse.Namespace) -> int:
+        code: int = getattr(import_module(f"dealkit._cli.{module}"), function)(options)
+        return code
 
-def _run_deal(options: argparse.Namespace) -> int:
-    from dealkit._cli.deal import run
-
-    return run(options)
-
-
-def _run_export(options: argparse.Namespace) -> int:
-    from dealkit._cli.export import run
-
-    return run(options)
-
-
-def _run_import(options: argparse.Namespace) -> int:
-    from dealkit._cli.import_agents import run
-
-    return run(options)
-
-
-def _run_show(options: argparse.Namespace) -> int:
-    from dealkit._cli.ledger import show
-
-    return show(options)
-
-
-def _run_settle(options: argparse.Namespace) -> int:
-    from dealkit._cli.ledger import settle
-
-    return settle(options)
-
-
-def _run_move(options: argparse.Namespace) -> int:
-    from dealkit._cli.ledger import move
-
-    return move(options)
-
-
-def _run_check(options: argparse.Namespace) -> int:
-    from dealkit._cli.check import run
-
-    return run(options)
+    return run

@@ -21,7 +21,7 @@ from dealkit import (
 from dealkit._cli.advice import code_of, explanation
 from dealkit._cli.connection import address, connect, probe
 from dealkit._cli.exits import DONE, NO_SERVICE
-from dealkit._cli.screen import safe, say, table
+from dealkit._cli.screen import safe, say, say_table
 
 _ANYBODY = """\
 Something responds, but it responds to a made-up key as it does to yours: it may be another server, or another path of
@@ -47,8 +47,7 @@ def run(options: Namespace) -> int:
         response = probe(client)
         took = _duration(time.monotonic() - begun)
         found = _finding(client, response)
-    for line in table([("Service", safe(where)), *_shown(response, where, took, found)]):
-        say(line)
+    say_table([("Service", safe(where)), *_shown(response, where, took, found)])
     if found.why:
         say()
         say(found.why)

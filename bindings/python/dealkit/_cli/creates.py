@@ -18,12 +18,12 @@ from dealkit import (
     PermissionDeniedError,
     StoppedError,
 )
-from dealkit._bulk.create import KeyOf
 from dealkit._cli.advice import OF_THE_SERVICE, in_words
 from dealkit._cli.plan import Plan
 from dealkit._cli.report import WORDS, Result
 from dealkit._cli.screen import Progress, tell
 from dealkit._cli.signals import Signals
+from dealkit.ledger import KeyOf
 
 # After this many consecutive failures that would be the same for any row, nothing more is sent: each may leave behind
 # an agent that nobody knows about.

@@ -16,7 +16,7 @@ from dealkit._cli.advice import OF_THE_SERVICE, code_of, explanation, in_words
 from dealkit._cli.connection import address, connect
 from dealkit._cli.exits import DONE, INCOMPLETE, INTERRUPTED, UNWRITABLE, Failed
 from dealkit._cli.files import STANDARD_INPUT, is_there, named, refuse_inputs
-from dealkit._cli.forms import Came, Form, form_of
+from dealkit._cli.forms import Came, Csv, Form
 from dealkit._cli.ids import failed_line, read_ids
 from dealkit._cli.part import Part, Position, failed_of, files_of, part_of
 from dealkit._cli.screen import Progress, command_line, counted, safe, say, tell
@@ -29,7 +29,7 @@ _IN_A_ROW = 25
 def run(options: Namespace) -> int:
     """Retrieves the deals and writes the file, or resumes where an earlier run stopped."""
     out = Path(options.out)
-    form = form_of(out)
+    form = _form_of(out)
     if is_there(out) and not options.overwrite:
         raise Failed(f"{named(out)} exists; choose another name, or replace it with --overwrite")
     refuse_inputs(files_of(out), [options.ids, options.ca_file, options.client_cert])
@@ -51,6 +51,20 @@ def run(options: Namespace) -> int:
         except OSError as error:
             raise _unwritable(out, error, _left(part, options)) from error
     return _sum_up(out, len(found.ids), part.at.failed)
+
+
+def _form_of(out: Path) -> Form:
+    """The kind of file that the extension of its name asks for."""
+    match out.suffix.lower():
+        case ".ndjson":
+            return Form(out)
+        case ".csv":
+            return Csv(out)
+        case ".parquet":
+            from dealkit._cli.parquet import Parquet
+
+            return Parquet(out)
+    raise Failed("--out must end in .ndjson or .csv or .parquet, which selects the format")
 
 
 def _part(out: Path, ids: list[str], form: Form, options: Namespace) -> Part:

@@ -1,4 +1,4 @@
-"""The kinds of file that deals can be exported to."""
+"""The kinds of file that deals can be exported to, except for Parquet files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from dealkit import Client, DealkitError
 from dealkit._cli import flat
-from dealkit._cli.exits import Failed
 
 
 class Came(NamedTuple):
@@ -57,25 +56,10 @@ class Form:
         """Leaves only the lines behind."""
 
 
-class _Csv(Form):
+class Csv(Form):
+    """A table."""
+
     header = flat.header().encode()
 
     def line(self, deal: Any) -> bytes:
         return flat.row(deal).encode()
-
-
-def _parquet(out: Path) -> Form:
-    from dealkit._cli.parquet import Parquet
-
-    return Parquet(out)
-
-
-_FORMS = {".ndjson": Form, ".csv": _Csv, ".parquet": _parquet}
-
-
-def form_of(out: Path) -> Form:
-    """The kind of file that the extension of its name asks for."""
-    ending = out.suffix.lower()
-    if ending not in _FORMS:
-        raise Failed(f"--out must end in {' or '.join(_FORMS)}, which selects the format")
-    return _FORMS[ending](out)

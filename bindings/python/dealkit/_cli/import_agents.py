@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from argparse import Namespace
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +18,7 @@ from dealkit._cli.files import named, refuse_inputs
 from dealkit._cli.known import Elsewhere, earlier, elsewhere, in_words, ledger_of, outcomes
 from dealkit._cli.plan import Plan, plan_of
 from dealkit._cli.report import Report, Result
-from dealkit._cli.screen import bold, command_line, counted, is_terminal, safe, say, table
+from dealkit._cli.screen import ask, bold, command_line, counted, safe, say, table
 from dealkit._cli.table_file import Table, read_table
 
 _RUNNING = (
@@ -66,7 +65,9 @@ def run(options: Namespace) -> int:
         if own is None:
             raise Failed(NO_ADDRESS)
         _refuse_unasked(others, options)
-        _ask_whether(len(to_send), options)
+        if to_send and not options.yes:
+            question = f"Create {counted(len(to_send), 'agent')} at {safe(address(options))}?"
+            ask(question, check="check it with --dry-run", declined="nothing was sent")
         written = Report(_report_of(options), rows.delimiter)
         _see_whether_it_can_work(client)
         # Anything filled in for a row that is sent again is no longer true, even if this ends in a crash. In that
@@ -116,25 +117,6 @@ def _refuse_unasked(others: list[Elsewhere], options: Namespace) -> None:
             "nothing was sent: with --yes, nobody is asked whether these rows are new at this service. If they are, leave "
             "out --yes, or move the ledger of the other service to another folder"
         )
-
-
-def _ask_whether(count: int, options: Namespace) -> None:
-    """Asks for confirmation that agents are to be created."""
-    if options.yes or not count:
-        return
-    if not is_terminal(sys.stdin):
-        raise Failed("nobody can be asked to confirm this: check it with --dry-run, then add --yes")
-    # The question refers to this output, which must come first.
-    sys.stdout.flush()
-    question = f"Create {counted(count, 'agent')} at {safe(address(options))}? [y/N] "
-    try:
-        print(question, end="", file=sys.stderr, flush=True)
-        answer = sys.stdin.readline()
-    except KeyboardInterrupt:
-        print(file=sys.stderr)
-        raise
-    if answer.strip().lower() not in ("y", "yes"):
-        raise Failed("nothing was sent", INCOMPLETE)
 
 
 def _see_whether_it_can_work(client: Client) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,9 +11,9 @@ from pathlib import Path
 from dealkit import LedgerError, ledger
 from dealkit._cli import report
 from dealkit._cli.advice import code_of, in_words
-from dealkit._cli.exits import DONE, INCOMPLETE, Failed
+from dealkit._cli.exits import DONE, Failed
 from dealkit._cli.report import Entry
-from dealkit._cli.screen import counted, is_terminal, safe, say, table
+from dealkit._cli.screen import ask, counted, safe, say, say_table
 
 _NO_AGENT = "none"
 # How many rows of a preview are shown, and how many rows in doubt.
@@ -51,15 +50,12 @@ def show(options: Namespace) -> int:
         f"{safe(str(options.ledger))}: the ledger of {safe(summary.service)}, by {safe(summary.key or 'keys without a name')}"
     )
     say()
-    for line in table([(f"{number:,}", name) for name, number in numbers.items()], indent="  ", right=frozenset({0})):
-        say(line)
+    say_table([(f"{number:,}", name) for name, number in numbers.items()], indent="  ", right=frozenset({0}))
     if doubts:
         say()
         say("Nobody knows whether these rows have an agent. Whoever runs the service can look for the requests:")
         header = ("sent at", "status", "request id")
-        rows = [header, *((at, status, safe(request)) for at, status, request in doubts[:_MOST_SHOWN])]
-        for line in table(rows, indent="  "):
-            say(line)
+        say_table([header, *((at, status, safe(request)) for at, status, request in doubts[:_MOST_SHOWN])], indent="  ")
         if len(doubts) > _MOST_SHOWN:
             say(f"  … and {len(doubts) - _MOST_SHOWN:,} more; --json has all of them")
     return DONE
@@ -117,8 +113,7 @@ def _preview(pairs: list[tuple[Entry, ledger.Recorded | None]]) -> None:
         agent_id = _found(entry)
         becomes = "no agent: the next import sends it" if agent_id is None else f"agent {safe(agent_id)}"
         rows.append((str(entry.row), safe(entry.key), _so_far(one), becomes))
-    for line in table(rows, indent="  "):
-        say(line)
+    say_table(rows, indent="  ")
     if len(pairs) > _MOST_SHOWN:
         say(f"  … and {len(pairs) - _MOST_SHOWN:,} more")
 
@@ -144,20 +139,8 @@ def _undo(options: Namespace, path: Path, filled: list[Entry]) -> int:
 
 def _ask(question: str, options: Namespace) -> None:
     """Asks for confirmation that something is to be recorded."""
-    if options.yes:
-        return
-    if not is_terminal(sys.stdin):
-        raise Failed("nobody can be asked to confirm this: check what is shown above, then add --yes")
-    # The question refers to this output, which must come first.
-    sys.stdout.flush()
-    try:
-        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-        answer = sys.stdin.readline()
-    except KeyboardInterrupt:
-        print(file=sys.stderr)
-        raise
-    if answer.strip().lower() not in ("y", "yes"):
-        raise Failed("nothing was recorded", INCOMPLETE)
+    if not options.yes:
+        ask(question, check="check what is shown above", declined="nothing was recorded")
 
 
 def move(options: Namespace) -> int:

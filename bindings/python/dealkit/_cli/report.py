@@ -10,7 +10,7 @@ from typing import NamedTuple
 from dealkit._cli.columns import Mistake
 from dealkit._cli.exits import UNWRITABLE, Failed
 from dealkit._cli.files import is_there, named, replacing
-from dealkit._cli.screen import bold, say, table
+from dealkit._cli.screen import bold, say, say_table
 from dealkit._cli.table_file import (
     DELIMITERS,
     Table,
@@ -66,8 +66,7 @@ def show_mistakes(title: str, mistakes: list[Mistake]) -> None:
         by_kind.setdefault((mistake.column, mistake.kind), []).append(mistake)
     rows = [(_rows_of(some), some[0].column, _text_of(some)) for some in by_kind.values()]
     say(bold(title))
-    for line in table(rows, indent="  "):
-        say(line)
+    say_table(rows, indent="  ")
     say()
 
 
@@ -92,8 +91,7 @@ def show(results: Iterable[Result]) -> None:
     for kind in ("rejected", "unknown"):
         if by_kind[kind]:
             say(bold(kind.capitalize()))
-            for line in table(_grouped(by_kind[kind]), indent="  "):
-                say(line)
+            say_table(_grouped(by_kind[kind]), indent="  ")
             say()
     rows = []
     for kind, meaning in _MEANINGS.items():
@@ -103,8 +101,7 @@ def show(results: Iterable[Result]) -> None:
         notes += [meaning] if meaning and found else []
         if found or kind in ("created", "rejected", "unknown"):
             rows.append((kind.capitalize(), f"{len(found):,}", "; ".join(notes)))
-    for line in table(rows, right=frozenset({1})):
-        say(line)
+    say_table(rows, right=frozenset({1}))
 
 
 def _grouped(results: list[Result]) -> list[tuple[str, str]]:

@@ -12,6 +12,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TextIO
 
+from dealkit._cli.exits import INCOMPLETE, Failed
+
 # Characters that change the direction of the following text, so that a line reads differently.
 _TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -90,6 +92,29 @@ def table(rows: Sequence[tuple[str, ...]], *, indent: str = "", right: frozenset
         (indent + "  ".join(padded(cell, widths[at], right=at in right) for at, cell in enumerate(row))).rstrip()
         for row in rows
     ]
+
+
+def say_table(rows: Sequence[tuple[str, ...]], *, indent: str = "", right: frozenset[int] = frozenset()) -> None:
+    """Rows as aligned lines of the result."""
+    for line in table(rows, indent=indent, right=right):
+        say(line)
+
+
+def ask(question: str, *, check: str, declined: str) -> None:
+    """Asks for confirmation. Where nobody can be asked, `check` says what to do before --yes; `declined` says what a no
+    means."""
+    if not is_terminal(sys.stdin):
+        raise Failed(f"nobody can be asked to confirm this: {check}, then add --yes")
+    # The question refers to this output, which must come first.
+    sys.stdout.flush()
+    try:
+        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline()
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        raise
+    if answer.strip().lower() not in ("y", "yes"):
+        raise Failed(declined, INCOMPLETE)
 
 
 def bold(text: str) -> str:
