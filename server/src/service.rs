@@ -20,7 +20,7 @@ use crate::{
         Reading, UnknownReading,
         access::Access,
         admin::{self, Admin, AdminCall},
-        fault::{MadeUp, Play},
+        fault::Play,
         fault_text::FAULT_HEADER,
         faults::Faults,
         journal::Journal,
@@ -219,23 +219,28 @@ impl Service {
     }
 
     /// The fault that happens to a request: the one in its header, or one from the list.
-    pub(crate) fn fault(&self, head: &Parts) -> Option<Arc<Play>> {
+    pub(crate) fn fault(&self, head: &Parts) -> Option<Play> {
         if is_admin(head) {
             return None;
         }
         match self.asked_fault(head) {
             Ok(None) => self.faults().pick(&head.method, head.uri.path()),
-            Ok(Some(fault)) => Some(Arc::new(fault)),
+            Ok(fault) => fault,
             // A header that is not a fault is refused by `check_head`.
             Err(_) => None,
         }
     }
 
-    /// The response that a fault makes up, exactly as the fault says.
-    pub(crate) fn made_up(&self, head: &Parts, made_up: &MadeUp) -> Response<Bytes> {
+    /// The response with this status that a fault makes up, exactly as the fault says.
+    pub(crate) fn made_up(
+        &self,
+        head: &Parts,
+        fault: &Play,
+        status: StatusCode,
+    ) -> Response<Bytes> {
         let form = Form::of(head, Reading::Reference);
-        let status = made_up.status;
-        let mut response = match made_up.body() {
+        let is_error = status.is_client_error() || status.is_server_error();
+        let mut response = match fault.body(status) {
             Some((body, media_type)) => {
                 let mut response = Response::new(body);
                 let media_type = HeaderValue::from_static(media_type);
@@ -243,15 +248,13 @@ impl Service {
                 headers.insert(header::CONTENT_TYPE, media_type);
                 response
             }
-            None if status.is_client_error() || status.is_server_error() => {
-                problem::made_up(status, &form.request_id)
-            }
+            None if is_error => problem::made_up(status, &form.request_id),
             None => Response::new(Bytes::new()),
         };
         *response.status_mut() = status;
-        if let Some(retry_after) = &made_up.retry_after {
+        if let Some(retry_after) = fault.retry_after() {
             let headers = response.headers_mut();
-            headers.insert(header::RETRY_AFTER, retry_after.clone());
+            headers.insert(header::RETRY_AFTER, retry_after);
         }
         finish(response, &form, None)
     }

@@ -388,7 +388,7 @@ async fn fail(
         };
     }
     let mut response = match &fault.effect {
-        Effect::Respond(made_up) => service.made_up(&seen.head, made_up),
+        Effect::Respond(status) => service.made_up(&seen.head, fault, *status),
         _ => service.answer(&seen.head, &seen.body),
     };
     let mut breaks_off = None;

@@ -1,6 +1,6 @@
 //! One request on its way into the journal and the access log, where it is recorded once, whatever becomes of it.
 
-use std::{sync::Arc, time::SystemTime};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, request::Parts};
@@ -23,7 +23,7 @@ pub(crate) struct Reporter<'s> {
     /// The body, as far as it was read.
     pub(crate) body: Bytes,
     /// The fault that happens to it.
-    pub(crate) fault: Option<Arc<Play>>,
+    pub(crate) fault: Option<Play>,
     /// Its number in the journal, once it is there.
     number: Option<u64>,
     is_done: bool,

@@ -3,8 +3,11 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use dealkit::Json;
-use http::{Method, StatusCode};
+use dealkit::{Json, wire};
+use http::{HeaderValue, Method, StatusCode};
+use serde::{Deserialize, Serialize};
+
+use crate::sandbox::fault_text::{FaultBody, Times, expected, flag, retry_after};
 
 /// The longest delay.
 const MAX_DELAY: Duration = Duration::from_secs(3_600);
@@ -23,34 +26,43 @@ const MAX_DELAY: Duration = Duration::from_secs(3_600);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use = "a fault does nothing until a sandbox plays it"]
-pub struct Fault {
-    pub(super) status: Option<u64>,
-    pub(super) retry_after: Option<String>,
-    pub(super) body: Option<FaultBody>,
-    pub(super) delay: Option<Duration>,
-    pub(super) cut: Option<Cut>,
-    pub(super) how: Option<How>,
-    pub(super) garbage: bool,
-    pub(super) act_then_reset: bool,
-    pub(super) method: Option<String>,
-    pub(super) path: Option<String>,
+pub struct Fault(pub(super) FaultFields);
+
+/// The fields of a fault, as JSON has them. Whether they make sense together, [`Fault::check`] says.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct FaultFields {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "retry_after"
+    )]
+    retry_after: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<FaultBody>,
+    /// In seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    how: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "flag")]
+    garbage: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "flag")]
+    act_then_reset: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) after: Option<u64>,
     pub(super) times: Times,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) probability: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) seed: Option<u64>,
-}
-
-/// How often a fault happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Times {
-    Exactly(u64),
-    Forever,
-}
-
-impl Default for Times {
-    fn default() -> Self {
-        Self::Exactly(1)
-    }
 }
 
 /// Where a response is cut.
@@ -79,32 +91,18 @@ pub enum How {
     Stall,
 }
 
-/// The body of a response that a fault makes up. Clones share the text.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum FaultBody {
-    Text(Bytes),
-    Json(Bytes),
-}
-
 /// The fault is invalid. The message says which of its fields is wrong and why, and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidFault(pub(super) String);
 
-impl InvalidFault {
-    pub(super) fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-}
-
 impl Fault {
     /// A response with this status (200 to 599) in place of the real one; the request is not acted on. Its body is
     /// problem details unless [`body`](Self::body) or [`json`](Self::json) says otherwise.
     pub fn status(status: u16) -> Self {
-        Self {
-            status: Some(status.into()),
-            ..Self::default()
-        }
+        let mut fault = Self::default();
+        fault.0.status = Some(status);
+        fault
     }
 
     /// The real response, this much later.
@@ -114,234 +112,225 @@ impl Fault {
 
     /// A response that breaks off.
     pub fn cut(cut: Cut) -> Self {
-        Self {
-            cut: Some(cut),
-            ..Self::default()
-        }
+        let mut fault = Self::default();
+        fault.0.cut = Some(cut.to_string());
+        fault
     }
 
     /// Bytes that are not HTTP, and then the end of the connection. The request is not acted on.
     pub fn garbage() -> Self {
-        Self {
-            garbage: true,
-            ..Self::default()
-        }
+        let mut fault = Self::default();
+        fault.0.garbage = Some(true);
+        fault
     }
 
     /// The request is acted on (the agent is created), and then the connection is reset without a response. Over
     /// HTTP/2, only the stream is reset.
     pub fn act_then_reset() -> Self {
-        Self {
-            act_then_reset: true,
-            ..Self::default()
-        }
+        let mut fault = Self::default();
+        fault.0.act_then_reset = Some(true);
+        fault
     }
 
     /// The header `Retry-After` of a [`status`](Self::status): seconds, or any other text, which is sent as it is.
     pub fn retry_after(mut self, value: impl fmt::Display) -> Self {
-        self.retry_after = Some(value.to_string());
+        self.0.retry_after = Some(value.to_string());
         self
     }
 
     /// The body of a [`status`](Self::status), as `text/plain`.
     pub fn body(mut self, text: impl Into<String>) -> Self {
-        self.body = Some(FaultBody::Text(text.into().into()));
+        self.0.body = Some(FaultBody::Text(text.into()));
         self
     }
 
     /// The body of a [`status`](Self::status), as JSON: as problem details if the status is that of an error.
     pub fn json(mut self, body: impl Into<Json>) -> Self {
-        self.body = Some(FaultBody::Json(body.into().as_str().to_owned().into()));
+        self.0.body = Some(FaultBody::Json(body.into()));
         self
     }
 
     /// All of it happens this much later: at most an hour.
     pub fn delayed(mut self, delay: Duration) -> Self {
-        self.delay = Some(delay);
+        self.0.delay = Some(delay.as_secs_f64());
         self
     }
 
     /// What happens to the connection of a [`cut`](Self::cut); without this it is reset.
     pub fn how(mut self, how: How) -> Self {
-        self.how = Some(how);
+        self.0.how = Some(how.to_string());
         self
     }
 
     /// Only requests with this method.
     pub fn method(mut self, method: impl Into<String>) -> Self {
-        self.method = Some(method.into());
+        self.0.method = Some(method.into());
         self
     }
 
     /// Only requests of this path, such as `/v1/deals/d_1`. A segment in braces, such as the last of `/v1/deals/{id}`,
     /// stands for any segment.
     pub fn path(mut self, path: impl Into<String>) -> Self {
-        self.path = Some(path.into());
+        self.0.path = Some(path.into());
         self
     }
 
     /// Only after this many of the requests that it would have happened to.
     pub fn after(mut self, requests: u64) -> Self {
-        self.after = Some(requests);
+        self.0.after = Some(requests);
         self
     }
 
     /// How many times it happens; without this, once.
     pub fn times(mut self, times: u64) -> Self {
-        self.times = Times::Exactly(times);
+        self.0.times = Times(Some(times));
         self
     }
 
     /// It happens until it is removed.
     pub fn forever(mut self) -> Self {
-        self.times = Times::Forever;
+        self.0.times = Times(None);
         self
     }
 
     /// The probability with which it happens, from 0 to 1. The [`seed`](Self::seed) determines which requests it
     /// happens to.
     pub fn probability(mut self, probability: f64) -> Self {
-        self.probability = Some(probability);
+        self.0.probability = Some(probability);
         self
     }
 
     /// The seed of the [`probability`](Self::probability): another seed hits other requests, the same seed the same
     /// ones. It is 0 by default.
     pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
+        self.0.seed = Some(seed);
         self
     }
 
     /// How many bytes of memory its texts take.
     pub(super) fn bytes(&self) -> usize {
-        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        let body = match &self.body {
-            Some(FaultBody::Text(body) | FaultBody::Json(body)) => body.len(),
-            None => 0,
-        };
-        length(&self.retry_after) + length(&self.method) + length(&self.path) + body
+        let FaultFields {
+            retry_after,
+            body,
+            method,
+            path,
+            ..
+        } = &self.0;
+        let texts = [retry_after, method, path].into_iter().flatten();
+        texts.map(String::len).sum::<usize>() + body.as_ref().map_or(0, |body| body.text().len())
     }
 
-    /// The rule that it comes to, if it makes sense.
-    pub(super) fn check(&self) -> Result<Rule, InvalidFault> {
-        let method = self.method.as_deref().map(|method| {
-            Method::from_bytes(method.as_bytes())
-                .map_err(|_| InvalidFault::new("method: expected a method, such as POST"))
-        });
-        if self
-            .path
-            .as_ref()
-            .is_some_and(|path| !path.starts_with('/'))
-        {
-            return Err(InvalidFault::new(
-                "path: expected a path that begins with a slash, such as /v1/deals/{id}",
+    /// What it does to a request that it selects, if all of it makes sense.
+    pub(super) fn check(self) -> Result<Play, InvalidFault> {
+        let fields = &self.0;
+        let method = fields.method.as_ref();
+        if method.is_some_and(|method| Method::from_bytes(method.as_bytes()).is_err()) {
+            return Err(expected("method", "a method, such as POST"));
+        }
+        if (fields.path.as_ref()).is_some_and(|path| !path.starts_with('/')) {
+            return Err(expected(
+                "path",
+                "a path that begins with a slash, such as /v1/deals/{id}",
             ));
         }
-        if self.times == Times::Exactly(0) {
-            return Err(InvalidFault::new("times: expected at least 1"));
+        if fields.times.0 == Some(0) {
+            return Err(expected("times", "at least 1"));
         }
-        let probability = self.probability.unwrap_or(1.0);
-        if !(0.0..=1.0).contains(&probability) {
-            return Err(InvalidFault::new(
-                "probability: expected a number from 0 to 1",
-            ));
+        if !(0.0..=1.0).contains(&fields.probability.unwrap_or_default()) {
+            return Err(expected("probability", "a number from 0 to 1"));
         }
-        Ok(Rule {
-            play: Arc::new(self.play()?),
-            method: method.transpose()?,
-            path: self.path.clone(),
-            after: self.after.unwrap_or_default(),
-            times: match self.times {
-                Times::Exactly(times) => times,
-                Times::Forever => u64::MAX,
-            },
-            probability,
-            seed: self.seed.unwrap_or_default(),
+        Ok(Play {
+            delay: self.checked_delay()?,
+            effect: self.effect()?,
+            fault: Arc::new(self),
         })
     }
 
-    /// What it does to a request.
-    pub(super) fn play(&self) -> Result<Play, InvalidFault> {
-        let delay = self.delay.unwrap_or_default();
+    fn checked_delay(&self) -> Result<Duration, InvalidFault> {
+        let delay = Duration::try_from_secs_f64(self.0.delay.unwrap_or_default());
+        let delay = delay.map_err(|_| expected("delay", "a number of seconds from 0 to 3600"))?;
         if delay > MAX_DELAY {
-            return Err(InvalidFault::new("delay: expected at most 3600 seconds"));
+            return Err(expected("delay", "at most 3600 seconds"));
         }
-        if self.status.is_none() && (self.retry_after.is_some() || self.body.is_some()) {
-            return Err(InvalidFault::new("retry_after and body need a status"));
-        }
-        if self.cut.is_none() && self.how.is_some() {
-            return Err(InvalidFault::new("how needs a cut"));
-        }
-        let effect = match (self.status, self.cut, self.garbage, self.act_then_reset) {
-            (Some(status), None, false, false) => Effect::Respond(self.made_up(status)?),
-            (None, Some(at), false, false) => Effect::Cut {
-                at,
-                how: self.how.unwrap_or_default(),
-            },
-            (None, None, true, false) => Effect::Garbage,
-            (None, None, false, true) => Effect::ActThenReset,
-            (None, None, false, false) if self.delay.is_some() => Effect::None,
-            (None, None, false, false) => {
-                return Err(InvalidFault::new(
-                    "the fault has no effect: expected status, delay, cut, garbage or act_then_reset",
-                ));
-            }
-            _ => {
-                return Err(InvalidFault::new(
-                    "the fault has more than one effect: expected one of status, cut, garbage and act_then_reset, \
-                     each with or without a delay",
-                ));
-            }
-        };
-        Ok(Play { delay, effect })
+        Ok(delay)
     }
 
-    fn made_up(&self, status: u64) -> Result<MadeUp, InvalidFault> {
-        let status = u16::try_from(status)
-            .ok()
-            .filter(|status| (200..=599).contains(status))
-            .and_then(|status| StatusCode::from_u16(status).ok());
-        let retry_after = self.retry_after.as_deref().map(|value| {
-            http::HeaderValue::from_str(value).map_err(|_| {
-                InvalidFault::new("retry_after: expected a valid header value: visible ASCII")
-            })
-        });
-        Ok(MadeUp {
-            status: status
-                .ok_or_else(|| InvalidFault::new("status: expected a status from 200 to 599"))?,
-            retry_after: retry_after.transpose()?,
-            body: self.body.clone(),
-        })
+    fn effect(&self) -> Result<Effect, InvalidFault> {
+        let fields = &self.0;
+        let invalid = |text: &str| Err(InvalidFault(text.to_owned()));
+        if fields.status.is_none() && (fields.retry_after.is_some() || fields.body.is_some()) {
+            return invalid("retry_after and body need a status");
+        }
+        if fields.cut.is_none() && fields.how.is_some() {
+            return invalid("how needs a cut");
+        }
+        let status = fields.status.map(Effect::respond).transpose()?;
+        let how = fields.how.as_deref();
+        let cut = fields.cut.as_deref().map(|at| Effect::cut(at, how));
+        let effects = [
+            status,
+            cut.transpose()?,
+            fields.garbage.map(|_| Effect::Garbage),
+            fields.act_then_reset.map(|_| Effect::ActThenReset),
+        ];
+        let mut effects = effects.into_iter().flatten();
+        match (effects.next(), effects.next()) {
+            (Some(effect), None) => {
+                self.header_value()?;
+                Ok(effect)
+            }
+            (None, _) if fields.delay.is_some() => Ok(Effect::None),
+            (None, _) => invalid(
+                "the fault has no effect: expected status, delay, cut, garbage or act_then_reset",
+            ),
+            (Some(_), Some(_)) => invalid(
+                "the fault has more than one effect: expected one of status, cut, garbage and act_then_reset, each \
+                 with or without a delay",
+            ),
+        }
+    }
+
+    fn header_value(&self) -> Result<Option<HeaderValue>, InvalidFault> {
+        let value = self.0.retry_after.as_deref().map(HeaderValue::from_str);
+        value
+            .transpose()
+            .map_err(|_| expected("retry_after", "a valid header value: visible ASCII"))
+    }
+
+    /// Whether it selects a request.
+    pub(super) fn selects(&self, method: &Method, path: &str) -> bool {
+        (self.0.method.as_ref()).is_none_or(|only| only == method.as_str())
+            && (self.0.path.as_ref()).is_none_or(|only| is_path(path, only))
     }
 }
 
-/// A fault that makes sense: what happens, and to which requests.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Rule {
-    pub(super) play: Arc<Play>,
-    pub(super) method: Option<Method>,
-    pub(super) path: Option<String>,
-    pub(super) after: u64,
-    pub(super) times: u64,
-    pub(super) probability: f64,
-    pub(super) seed: u64,
+/// Whether `path` matches `only`, in which a segment in braces stands for any segment.
+fn is_path(path: &str, only: &str) -> bool {
+    let mut segments = path.split('/');
+    only.split('/').all(|expected| {
+        let any = expected.starts_with('{') && expected.ends_with('}');
+        segments
+            .next()
+            .is_some_and(|segment| segment == expected || (any && !segment.is_empty()))
+    }) && segments.next().is_none()
 }
 
-/// What happens to one request. Shown as in the header `x-sandbox-fault`, without a body.
-#[derive(Clone, Debug, PartialEq)]
+/// What happens to one request: a fault that makes sense. Shown as in the header `x-sandbox-fault`, without a body.
+#[derive(Clone, Debug)]
 pub(crate) struct Play {
     /// By how much everything is delayed.
     pub(crate) delay: Duration,
     pub(crate) effect: Effect,
+    pub(super) fault: Arc<Fault>,
 }
 
 /// What happens instead of the response, or to it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Nothing but a delay.
     None,
-    /// A response that is made up.
-    Respond(MadeUp),
+    /// A response that is made up, with this status.
+    Respond(StatusCode),
     /// The response breaks off.
     Cut { at: Cut, how: How },
     /// Bytes that are not HTTP.
@@ -350,23 +339,60 @@ pub(crate) enum Effect {
     ActThenReset,
 }
 
-/// A response that a fault makes up.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct MadeUp {
-    pub(crate) status: StatusCode,
-    pub(crate) retry_after: Option<http::HeaderValue>,
-    body: Option<FaultBody>,
+impl Effect {
+    fn respond(status: u16) -> Result<Self, InvalidFault> {
+        let status = StatusCode::from_u16(status).ok();
+        let status = status.filter(|status| (200..=599).contains(&status.as_u16()));
+        status
+            .map(Self::Respond)
+            .ok_or_else(|| expected("status", "a status from 200 to 599"))
+    }
+
+    fn cut(at: &str, how: Option<&str>) -> Result<Self, InvalidFault> {
+        let invalid = || expected("cut", "before-head, in-head or after-bytes:N");
+        let at = Cut::parse(at).ok_or_else(invalid)?;
+        let how = how.map_or(Some(How::default()), How::parse);
+        let how = how.ok_or_else(|| expected("how", "reset, eof or stall"))?;
+        Ok(Self::Cut { at, how })
+    }
 }
 
-impl MadeUp {
-    /// The body and its media type; `None` where the fault names none.
-    pub(crate) fn body(&self) -> Option<(Bytes, &'static str)> {
-        let is_error = self.status.as_u16() >= 400;
-        Some(match self.body.clone()? {
-            FaultBody::Text(text) => (text, "text/plain; charset=utf-8"),
-            FaultBody::Json(json) if is_error => (json, dealkit::wire::PROBLEM_JSON),
-            FaultBody::Json(json) => (json, dealkit::wire::JSON),
+impl Play {
+    /// The body of the response that is made up, and its media type; `None` where the fault names none.
+    pub(crate) fn body(&self, status: StatusCode) -> Option<(Bytes, &'static str)> {
+        let body = self.fault.0.body.as_ref()?;
+        let media_type = match body {
+            FaultBody::Text(_) => "text/plain; charset=utf-8",
+            FaultBody::Json(_) if status.as_u16() >= 400 => wire::PROBLEM_JSON,
+            FaultBody::Json(_) => wire::JSON,
+        };
+        Some((Bytes::copy_from_slice(body.text().as_bytes()), media_type))
+    }
+
+    pub(crate) fn retry_after(&self) -> Option<HeaderValue> {
+        self.fault.header_value().ok().flatten()
+    }
+}
+
+impl Cut {
+    fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "before-head" => Self::BeforeHead,
+            "in-head" => Self::InHead,
+            _ => {
+                let bytes = text.strip_prefix("after-bytes:")?;
+                // Not `+5`, which Rust would accept.
+                let is_number = bytes.bytes().all(|byte| byte.is_ascii_digit());
+                Self::AfterBytes(bytes.parse().ok().filter(|_| is_number)?)
+            }
         })
+    }
+}
+
+impl How {
+    fn parse(text: &str) -> Option<Self> {
+        let mut all = [Self::Reset, Self::Eof, Self::Stall].into_iter();
+        all.find(|how| how.to_string() == text)
     }
 }
 
@@ -397,18 +423,18 @@ impl fmt::Display for Play {
             write!(f, "delay={}", self.delay.as_secs_f64())?;
             separator = "; ";
         }
-        match &self.effect {
-            Effect::None => return Ok(()),
-            Effect::Respond(made_up) => {
-                write!(f, "{separator}status={}", made_up.status.as_u16())?;
-                if let Some(Ok(value)) = made_up.retry_after.as_ref().map(|value| value.to_str()) {
-                    write!(f, "; retry_after={value}")?;
-                }
+        match self.effect {
+            Effect::None => Ok(()),
+            Effect::Respond(status) => {
+                write!(f, "{separator}status={}", status.as_u16())?;
+                let retry_after = self.fault.0.retry_after.iter();
+                retry_after
+                    .map(|value| write!(f, "; retry_after={value}"))
+                    .collect()
             }
-            Effect::Cut { at, how } => write!(f, "{separator}cut={at}; how={how}")?,
-            Effect::Garbage => write!(f, "{separator}garbage")?,
-            Effect::ActThenReset => write!(f, "{separator}act_then_reset")?,
+            Effect::Cut { at, how } => write!(f, "{separator}cut={at}; how={how}"),
+            Effect::Garbage => write!(f, "{separator}garbage"),
+            Effect::ActThenReset => write!(f, "{separator}act_then_reset"),
         }
-        Ok(())
     }
 }

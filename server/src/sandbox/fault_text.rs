@@ -1,30 +1,47 @@
 //! Faults as texts: JSON (over HTTP, and from Python), and the header `x-sandbox-fault`.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use dealkit::Json;
-use serde::ser::{Error as _, Serialize, SerializeMap};
-use serde_json::{Value, value::RawValue};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-use crate::sandbox::fault::{Cut, Fault, FaultBody, How, InvalidFault, Play, Times};
+use crate::sandbox::fault::{Fault, FaultFields, InvalidFault, Play};
 
 /// The header that makes a fault happen to the request that carries it: `status=503; retry_after=1`.
 pub(crate) const FAULT_HEADER: &str = "x-sandbox-fault";
 
-/// The fields of a fault that say what happens.
-const EFFECTS: &[&str] = &[
-    "status",
-    "retry_after",
-    "body",
-    "delay",
-    "cut",
-    "how",
-    "garbage",
-    "act_then_reset",
+/// The fields of a fault that say what happens, and what is expected of each.
+const EFFECTS: [(&str, &str); 8] = [
+    ("status", "a status from 200 to 599"),
+    (
+        "retry_after",
+        "a number of seconds, or text that is sent as it is",
+    ),
+    (
+        "body",
+        "a string, or an object or array, which is sent as JSON",
+    ),
+    ("delay", "a number of seconds from 0 to 3600"),
+    ("cut", "before-head, in-head or after-bytes:N"),
+    ("how", "reset, eof or stall"),
+    ("garbage", "true or false"),
+    ("act_then_reset", "true or false"),
 ];
 
-/// The fields of a fault that say which requests it happens to.
-const MATCHING: &[&str] = &["method", "path", "after", "times", "probability", "seed"];
+/// The same for those that say which requests it happens to.
+const MATCHING: [(&str, &str); 6] = [
+    ("method", "a method, such as POST"),
+    ("path", "a path, such as /v1/deals/{id}"),
+    ("after", "a whole number, 0 or more"),
+    ("times", "a whole number, 1 or more, or null for no limit"),
+    ("probability", "a number from 0 to 1"),
+    ("seed", "a whole number, 0 or more"),
+];
+
+/// The message about a field that is wrong.
+pub(super) fn expected(name: &str, what: &str) -> InvalidFault {
+    InvalidFault(format!("{name}: expected {what}"))
+}
 
 impl Fault {
     /// Reads a fault from JSON, an object:
@@ -60,154 +77,40 @@ impl Fault {
     /// When the text is not such an object, or is not a valid fault.
     pub fn from_json(text: &str) -> Result<Self, InvalidFault> {
         let fields: BTreeMap<String, Json> = serde_json::from_str(text)
-            .map_err(|_| InvalidFault::new("expected a fault, as a JSON object"))?;
-        let mut fault = Self::default();
-        for (name, value) in &fields {
-            fault.set(name, value)?;
-        }
-        fault.check()?;
+            .map_err(|_| InvalidFault("expected a fault, as a JSON object".into()))?;
+        let fault = Self::read(&fields)?;
+        fault.clone().check()?;
         Ok(fault)
     }
 
-    /// Writes the fields that [`from_json`](Self::from_json) reads.
-    pub(super) fn write<M: SerializeMap>(&self, to: &mut M) -> Result<(), M::Error> {
-        fn put<M: SerializeMap>(
-            to: &mut M,
-            name: &str,
-            value: Option<impl Serialize>,
-        ) -> Result<(), M::Error> {
-            value.map_or(Ok(()), |value| to.serialize_entry(name, &value))
-        }
-        put(to, "status", self.status)?;
-        put(to, "retry_after", self.retry_after.as_ref())?;
-        match &self.body {
-            Some(FaultBody::Text(text)) => {
-                to.serialize_entry("body", &String::from_utf8_lossy(text))?
-            }
-            // As it was given, digit for digit.
-            Some(FaultBody::Json(json)) => {
-                let json: &RawValue = serde_json::from_slice(json).map_err(M::Error::custom)?;
-                to.serialize_entry("body", json)?;
-            }
-            None => {}
-        }
-        put(to, "delay", self.delay.map(|delay| delay.as_secs_f64()))?;
-        put(to, "cut", self.cut.map(|cut| cut.to_string()))?;
-        put(to, "how", self.how.map(|how| how.to_string()))?;
-        put(to, "garbage", self.garbage.then_some(true))?;
-        put(to, "act_then_reset", self.act_then_reset.then_some(true))?;
-        put(to, "method", self.method.as_ref())?;
-        put(to, "path", self.path.as_ref())?;
-        put(to, "after", self.after)?;
-        let times = match self.times {
-            Times::Exactly(times) => Some(times),
-            Times::Forever => None,
-        };
-        to.serialize_entry("times", &times)?;
-        put(to, "probability", self.probability)?;
-        put(to, "seed", self.seed)
-    }
-
-    fn set(&mut self, name: &str, value: &Json) -> Result<(), InvalidFault> {
-        let expected = |what: &str| InvalidFault::new(format!("{name}: expected {what}"));
-        let count = || {
-            value
-                .deserialize::<Option<u64>>()
-                .map_err(|_| expected("a whole number, 0 or more"))
-        };
-        let text = |what| {
-            value
-                .deserialize::<Option<String>>()
-                .map_err(|_| expected(what))
-        };
-        let flag = || {
-            value
-                .deserialize::<Option<bool>>()
-                .map(Option::unwrap_or_default)
-                .map_err(|_| expected("true or false"))
-        };
-        match name {
-            "status" => {
-                self.status = value
-                    .deserialize()
-                    .map_err(|_| expected("a status from 200 to 599"))?;
-            }
-            "retry_after" => {
-                // A number is sent with the digits that it came with.
-                self.retry_after = match value
-                    .deserialize()
-                    .map_err(|_| expected("a number of seconds, or text that is sent as it is"))?
-                {
-                    Value::Null => None,
-                    Value::Number(_) => Some(value.as_str().to_owned()),
-                    Value::String(text) => Some(text),
-                    _ => {
-                        return Err(expected(
-                            "a number of seconds, or text that is sent as it is",
-                        ));
-                    }
-                };
-            }
-            "body" => {
-                let read = || expected("a string, or an object or array, which is sent as JSON");
-                self.body = match value.as_str().as_bytes().first() {
-                    Some(b'"') => {
-                        let text: String = value.deserialize().map_err(|_| read())?;
-                        Some(FaultBody::Text(text.into()))
-                    }
-                    Some(b'{' | b'[') => Some(FaultBody::Json(value.as_str().to_owned().into())),
-                    Some(b'n') => None,
-                    _ => return Err(read()),
-                };
-            }
-            "delay" => {
-                let seconds: Option<f64> = value
-                    .deserialize()
-                    .map_err(|_| expected("a number of seconds from 0 to 3600"))?;
-                self.delay = seconds
-                    .map(Duration::try_from_secs_f64)
-                    .transpose()
-                    .map_err(|_| expected("a number of seconds from 0 to 3600"))?;
-            }
-            "cut" => {
-                let what = "before-head, in-head or after-bytes:N";
-                self.cut = text(what)?
-                    .map(|text| cut(&text).ok_or_else(|| expected(what)))
-                    .transpose()?;
-            }
-            "how" => {
-                let what = "reset, eof or stall";
-                self.how = text(what)?
-                    .map(|text| how(&text).ok_or_else(|| expected(what)))
-                    .transpose()?;
-            }
-            "garbage" => self.garbage = flag()?,
-            "act_then_reset" => self.act_then_reset = flag()?,
-            "method" => self.method = text("a method, such as POST")?,
-            "path" => self.path = text("a path, such as /v1/deals/{id}")?,
-            "after" => self.after = count()?,
-            "times" => {
-                self.times = value
-                    .deserialize::<Option<u64>>()
-                    .map_err(|_| expected("a whole number, 1 or more, or null for no limit"))?
-                    .map_or(Times::Forever, Times::Exactly);
-            }
-            "probability" => {
-                self.probability = value
-                    .deserialize()
-                    .map_err(|_| expected("a number from 0 to 1"))?;
-            }
-            "seed" => self.seed = count()?,
-            _ => {
-                return Err(InvalidFault::new(format!(
+    /// Reads each field by itself first, to know which one is wrong.
+    fn read<N: AsRef<str> + Ord + Serialize>(
+        fields: &BTreeMap<N, Json>,
+    ) -> Result<Self, InvalidFault> {
+        for (name, value) in fields {
+            let mut known = EFFECTS.iter().chain(&MATCHING);
+            let Some((name, what)) = known.find(|(known, _)| *known == name.as_ref()) else {
+                return Err(InvalidFault(format!(
                     "unknown field: expected {} or {}",
-                    EFFECTS.join(", "),
-                    MATCHING.join(", ")
+                    names(&EFFECTS),
+                    names(&MATCHING)
                 )));
-            }
+            };
+            fields_of(&BTreeMap::from([(name, value)])).ok_or_else(|| expected(name, what))?;
         }
-        Ok(())
+        let read = fields_of(fields);
+        read.map(Self)
+            .ok_or_else(|| InvalidFault("expected a fault, as a JSON object".into()))
     }
+}
+
+fn fields_of(json: &impl Serialize) -> Option<FaultFields> {
+    serde_json::from_str(&serde_json::to_string(json).ok()?).ok()
+}
+
+fn names(fields: &[(&str, &str)]) -> String {
+    let names: Vec<_> = fields.iter().map(|(name, _)| *name).collect();
+    names.join(", ")
 }
 
 impl Play {
@@ -215,18 +118,18 @@ impl Play {
     /// semicolons between them. `garbage` and `act_then_reset` need no value.
     pub(crate) fn from_header(value: &[u8]) -> Result<Self, InvalidFault> {
         let malformed = || {
-            InvalidFault::new(format!(
+            InvalidFault(format!(
                 "expected name=value pairs separated by semicolons, such as status=503; retry_after=1; \
                  the names are {}",
-                EFFECTS.join(", ")
+                names(&EFFECTS)
             ))
         };
         let text = std::str::from_utf8(value).map_err(|_| malformed())?;
-        let mut fault = Fault::default();
+        let mut fields = BTreeMap::new();
         for pair in text.split(';') {
             let (name, value) = pair.split_once('=').unwrap_or((pair, "true"));
             let (name, value) = (name.trim(), value.trim());
-            if !EFFECTS.contains(&name) {
+            if !EFFECTS.iter().any(|(known, _)| *known == name) {
                 return Err(malformed());
             }
             // A body is text, whatever it looks like.
@@ -234,33 +137,70 @@ impl Play {
                 "body" => value.into(),
                 _ => Json::parse(value).unwrap_or_else(|_| value.into()),
             };
-            fault.set(name, &value)?;
+            fields.insert(name, value);
         }
-        fault.play()
+        Fault::read(&fields)?.check()
     }
 }
 
-fn cut(text: &str) -> Option<Cut> {
-    Some(match text {
-        "before-head" => Cut::BeforeHead,
-        "in-head" => Cut::InHead,
-        _ => {
-            let bytes = text.strip_prefix("after-bytes:")?;
-            // Not `+5`, which Rust would accept.
-            bytes
-                .bytes()
-                .all(|byte| byte.is_ascii_digit())
-                .then_some(())?;
-            Cut::AfterBytes(bytes.parse().ok()?)
-        }
-    })
+/// How often a fault happens: once unless it says otherwise, and without end for null.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub(super) struct Times(pub(super) Option<u64>);
+
+impl Default for Times {
+    fn default() -> Self {
+        Self(Some(1))
+    }
 }
 
-fn how(text: &str) -> Option<How> {
-    Some(match text {
-        "reset" => How::Reset,
-        "eof" => How::Eof,
-        "stall" => How::Stall,
-        _ => return None,
-    })
+/// The body of a response that a fault makes up: JSON as it was given, digit for digit.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum FaultBody {
+    Text(String),
+    Json(Json),
+}
+
+impl FaultBody {
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Text(text) => text,
+            Self::Json(json) => json.as_str(),
+        }
+    }
+}
+
+impl Serialize for FaultBody {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => text.serialize(serializer),
+            Self::Json(json) => json.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for FaultBody {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = <Json as Deserialize>::deserialize(deserializer)?;
+        match json.as_str().as_bytes().first() {
+            Some(b'"') => json.deserialize().map(Self::Text).map_err(D::Error::custom),
+            Some(b'{' | b'[') => Ok(Self::Json(json)),
+            _ => Err(D::Error::custom("neither text nor an object or array")),
+        }
+    }
+}
+
+/// A text, or a number, which is sent with the digits that it came with.
+pub(super) fn retry_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let Some(json) = Option::<Json>::deserialize(from)? else {
+        return Ok(None);
+    };
+    if json.deserialize::<serde_json::Number>().is_ok() {
+        return Ok(Some(json.as_str().to_owned()));
+    }
+    json.deserialize().map(Some).map_err(D::Error::custom)
+}
+
+/// False means the same as a missing field.
+pub(super) fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
+    Ok(Option::<bool>::deserialize(from)?.filter(|flag| *flag))
 }

@@ -334,27 +334,6 @@ fn the_rules_choose_requests() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_what_does() {
-    let sandbox = start();
-    let error = sandbox.fail_next(Fault::status(99)).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "status: expected a status from 200 to 599"
-    );
-    let response = send(
-        sandbox.address(),
-        with_fault(&get_deal("d"), "cut=tail").as_bytes(),
-    );
-    response.check_invariants("header", false);
-    assert_eq!(response.status, 400);
-    assert_eq!(response.json()["type"], "urn:dealkit:problem:invalid-fault");
-    assert_eq!(
-        response.json()["detail"],
-        "The header x-sandbox-fault: cut: expected before-head, in-head or after-bytes:N."
-    );
-}
-
-#[test]
 fn without_the_interface_the_header_means_nothing() {
     let sandbox = Sandbox::builder().admin(false).start().unwrap();
     for fault in ["status=503", "nonsense"] {

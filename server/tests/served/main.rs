@@ -6,6 +6,7 @@
 mod admin;
 mod docs;
 mod fairness;
+mod fault_fields;
 mod faults;
 mod handler;
 mod hostile;

@@ -1,0 +1,237 @@
+//! What a fault may say, in JSON and in the header `x-sandbox-fault`, and what is said about one that makes no sense.
+
+use crate::support::{KEY, get_deal, send, service};
+use bytes::Bytes;
+use dealkit_server::{Fault, Sandbox, Service};
+use http::{Method, Request};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+#[test]
+#[rustfmt::skip] // A table: one case a line.
+fn what_makes_no_sense_is_refused_with_what_is_allowed() {
+    for (json, expected) in [
+        ("[]", "expected a fault, as a JSON object"),
+        ("{}", "the fault has no effect: expected status, delay, cut, garbage or act_then_reset"),
+        (r#"{"garbage": false}"#, "the fault has no effect: expected"),
+        (r#"{"status": 503, "garbage": true}"#, "the fault has more than one effect: expected one of"),
+        (r#"{"status": 101}"#, "status: expected a status from 200 to 599"),
+        (r#"{"status": "503"}"#, "status: expected a status from 200 to 599"),
+        (r#"{"status": 70000}"#, "status: expected a status from 200 to 599"),
+        (r#"{"status": 503, "retry_after": "\n"}"#, "retry_after: expected a valid header value"),
+        (r#"{"status": 503, "retry_after": []}"#, "retry_after: expected a number of seconds, or text"),
+        (r#"{"status": 503, "body": 5}"#, "body: expected a string, or an object or array"),
+        (r#"{"delay": -1}"#, "delay: expected a number of seconds from 0 to 3600"),
+        (r#"{"delay": 3601}"#, "delay: expected at most 3600 seconds"),
+        (r#"{"cut": "after-bytes:+1"}"#, "cut: expected before-head, in-head or after-bytes:N"),
+        (r#"{"cut": "in-head", "how": "rst"}"#, "how: expected reset, eof or stall"),
+        (r#"{"status": 503, "how": "eof"}"#, "how needs a cut"),
+        (r#"{"delay": 1, "body": "late"}"#, "retry_after and body need a status"),
+        (r#"{"garbage": 1}"#, "garbage: expected true or false"),
+        (r#"{"garbage": true, "times": 0}"#, "times: expected at least 1"),
+        (r#"{"garbage": true, "times": -1}"#, "times: expected a whole number, 1 or more, or null for no limit"),
+        (r#"{"garbage": true, "after": 0.5}"#, "after: expected a whole number, 0 or more"),
+        (r#"{"garbage": true, "probability": 1.5}"#, "probability: expected a number from 0 to 1"),
+        (r#"{"garbage": true, "method": "A B"}"#, "method: expected a method, such as POST"),
+        (r#"{"garbage": true, "path": "v1"}"#, "path: expected a path that begins with a slash"),
+        (r#"{"garbage": true, "reason": ""}"#, "unknown field: expected status, retry_after,"),
+    ] {
+        let error = Fault::from_json(json).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{json}: {error}");
+    }
+    let service = service(|_| {});
+    for (header, expected) in [
+        ("", "expected name=value pairs"),
+        ("503", "expected name=value pairs"),
+        ("times=2; garbage", "expected name=value pairs"),
+        ("status 503", "expected name=value pairs"),
+        ("\u{e9}=1", "expected name=value pairs"),
+        ("status=503; how=eof", "how needs a cut"),
+        ("cut=tail", "cut: expected before-head, in-head or after-bytes:N."),
+    ] {
+        let (status, problem) = with_header(&service, header.as_bytes());
+        let detail = problem["detail"].as_str().unwrap();
+        let expected = format!("The header x-sandbox-fault: {expected}");
+        assert!(status == 400 && detail.starts_with(&expected), "{header}: {detail}");
+        assert_eq!(problem["type"], "urn:dealkit:problem:invalid-fault");
+    }
+}
+
+#[test]
+fn null_and_false_mean_the_same_as_a_missing_field() {
+    let fault = Fault::from_json(
+        r#"{"status": 503, "body": null, "garbage": false, "act_then_reset": null, "times": null, "seed": null}"#,
+    );
+    assert_eq!(fault.unwrap(), Fault::status(503).forever());
+}
+
+/// What the journal shows of a fault is a header that makes the same fault.
+#[test]
+fn the_journal_shows_faults_as_headers() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let shown = |header: &str| {
+        sandbox.clear_requests();
+        let fault = format!("host: localhost\r\nx-sandbox-fault: {header}\r\n");
+        let request = get_deal("d_1").replace("host: h\r\n", &fault);
+        send(sandbox.address(), request.as_bytes());
+        sandbox.requests()[0].fault.clone().unwrap()
+    };
+    for (header, expected) in [
+        (" delay=0.001 ;status=503", "delay=0.001; status=503"),
+        ("delay=0", "delay=0"),
+        (
+            "retry_after=1.50; status=429; body={}",
+            "status=429; retry_after=1.50",
+        ),
+        (
+            "status=503;retry_after=Wed, 21 Oct 2026 07:28:00 GMT",
+            "status=503; retry_after=Wed, 21 Oct 2026 07:28:00 GMT",
+        ),
+    ] {
+        assert_eq!(shown(header), expected);
+        assert_eq!(shown(expected), expected);
+    }
+}
+
+#[test]
+fn a_segment_in_braces_is_any_one() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    for (path, only, fits) in [
+        ("/v1/deals/d_1", "/v1/deals/d_1", true),
+        ("/v1/deals/d_1", "/v1/deals/{id}", true),
+        ("/v1/deals/d_1", "/v1/{x}/{y}", true),
+        ("/v1/deals/", "/v1/deals/{id}", false),
+        ("/v1/deals", "/v1/deals/{id}", false),
+        ("/v1/deals/a/b", "/v1/deals/{id}", false),
+        ("/v1/agents", "/v1/deals", false),
+        ("/", "/", true),
+    ] {
+        sandbox.clear_faults();
+        sandbox.fail_next(Fault::status(418).path(only)).unwrap();
+        let request = get_deal("").replace("/v1/deals/", path);
+        let response = send(sandbox.address(), request.as_bytes());
+        assert_eq!(response.status == 418, fits, "{path} {only}");
+    }
+}
+
+#[test]
+fn faults_are_bounded_in_number_and_in_bytes() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let refused = |fault: Fault| {
+        let error = sandbox.fail_next(fault).unwrap_err().to_string();
+        assert!(error.contains("remove some"), "{error}");
+    };
+    for _ in 0..1_000 {
+        sandbox.fail_next(Fault::garbage()).unwrap();
+    }
+    refused(Fault::garbage());
+    sandbox.clear_faults();
+    let large = Fault::status(500).body("x".repeat(16 << 20));
+    for _ in 0..4 {
+        sandbox.fail_next(large.clone()).unwrap();
+    }
+    refused(Fault::status(500).body("x"));
+    send(sandbox.address(), get_deal("d_1").as_bytes());
+    sandbox.fail_next(large).unwrap();
+}
+
+// ---- any fault ---------------------------------------------------------------------------------------------
+
+fn ask(service: &Service, method: Method, body: String) -> Bytes {
+    let request = Request::builder()
+        .method(method)
+        .uri("/__sandbox/faults")
+        .header("host", "localhost")
+        .header("content-type", "application/json")
+        .body(Bytes::from(body));
+    service.handle(request.unwrap()).into_body()
+}
+
+fn with_header(service: &Service, header: &[u8]) -> (u16, Value) {
+    let request = Request::get("/v1/deals/d_1")
+        .header("host", "localhost")
+        .header("x-service-key", KEY)
+        .header("x-sandbox-fault", header)
+        .body(Bytes::new());
+    let response = service.handle(request.unwrap());
+    let body = serde_json::from_slice(response.body()).unwrap();
+    (response.status().as_u16(), body)
+}
+
+/// Digit for digit, whatever the numbers.
+#[test]
+fn a_body_of_json_is_listed_as_it_was_given() {
+    let service = service(|_| {});
+    let fault = r#"{"status":500,"body":{"a":1.10e400}}"#;
+    ask(&service, Method::POST, fault.to_owned());
+    let listed = ask(&service, Method::GET, String::new());
+    let listed = std::str::from_utf8(&listed).unwrap();
+    assert!(listed.contains(r#""body":{"a":1.10e400}"#), "{listed}");
+}
+
+fn faults() -> impl Strategy<Value = Value> {
+    let cut = prop_oneof![
+        Just("before-head".to_owned()),
+        Just("in-head".to_owned()),
+        any::<u64>().prop_map(|bytes| format!("after-bytes:{bytes}"))
+    ];
+    let effect = prop_oneof![
+        (200_u16..=599, "[ -~]{0,20}", "[ -~é]{0,20}").prop_map(|(status, retry_after, body)| {
+            json!({"status": status, "retry_after": retry_after, "body": body})
+        }),
+        (cut, prop_oneof!["reset", "eof", "stall"])
+            .prop_map(|(cut, how)| json!({"cut": cut, "how": how})),
+        Just(json!({"garbage": true})),
+        Just(json!({"act_then_reset": true})),
+    ];
+    // What a binary float holds, and serde_json reads back, exactly.
+    let exact = (0_u8..=128).prop_map(|of| f64::from(of) / 128.0);
+    let rule = (
+        (0_u64..3_600_000).prop_map(|millis| millis as f64 / 1_000.0),
+        prop_oneof!["GET", "POST"],
+        "/[a-z{}/]{0,12}",
+        any::<u64>(),
+        proptest::option::of(1_u64..),
+        exact,
+        any::<u64>(),
+    );
+    (effect, rule).prop_map(
+        |(mut fault, (delay, method, path, after, times, probability, seed))| {
+            for (name, value) in [
+                ("delay", json!(delay)),
+                ("method", json!(method)),
+                ("path", json!(path)),
+                ("after", json!(after)),
+                ("times", json!(times)),
+                ("probability", json!(probability)),
+                ("seed", json!(seed)),
+            ] {
+                fault[name] = value;
+            }
+            fault
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn what_is_listed_is_what_was_added(fault in faults()) {
+        let service = service(|_| {});
+        let added = ask(&service, Method::POST, fault.to_string());
+        prop_assert_eq!(&added[..], br#"{"id":1}"#);
+        let page: Value = serde_json::from_slice(&ask(&service, Method::GET, String::new())).unwrap();
+        let mut listed = page["faults"][0].clone();
+        for counter in ["id", "matched", "played"] {
+            listed.as_object_mut().unwrap().remove(counter).unwrap();
+        }
+        prop_assert_eq!(listed, fault);
+    }
+
+    #[test]
+    fn no_text_is_too_odd(header in "[ -~]*", text in ".*", json in "\\{(\"(status|cut|how|delay|times|body|x)\":(1|-1|\"a\"|null|1e9|\\{\\}),?){0,3}\\}") {
+        let status = with_header(&service(|_| {}), header.trim().as_bytes()).0;
+        prop_assert!(matches!(status, 200 | 400));
+        let _ = Fault::from_json(&text);
+        let _ = Fault::from_json(&json);
+    }
+}
