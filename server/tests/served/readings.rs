@@ -5,11 +5,14 @@
 use std::io::{Read as _, Write as _};
 
 use crate::support::{
-    self, AGENT, agent_cases, connect, create_agent, get_deal, process::Running, read_response,
-    send, vectors::vectors,
+    self, AGENT, KEY, Received, agent_cases, connect, create_agent, get_deal, process::Running,
+    read_response, send, vectors::vectors,
 };
+use bytes::Bytes;
 use dealkit::{Agent, Client, CreateAgent, Deal, Decimal, Error, ErrorKind, Json, UnknownFields};
-use dealkit_server::{Reading, Sandbox};
+use dealkit_server::{Config, Reading, Sandbox, Service};
+use http::{Request, header};
+use proptest::prelude::*;
 use serde_json::Value;
 
 fn client(sandbox: &Sandbox) -> Client {
@@ -337,4 +340,132 @@ fn a_reading_is_a_flag_and_a_variable() {
         said.contains("expected one of reference, ok, sparse,"),
         "{said}"
     );
+}
+
+// ---- what each writes, to the letter ---------------------------------------------------------------------------
+
+/// The response to a request for the deal `d`, or to one that creates an agent.
+fn response(reading: Reading, deal: &str, agent: Option<&str>) -> Received {
+    let service = Service::new(&Config::default(), [deal.into()]).unwrap();
+    let request = match agent {
+        Some(_) => Request::post("/v1/agents"),
+        None => Request::get("/v1/deals/d"),
+    };
+    let request = request
+        .header("host", "h")
+        .header("x-service-key", KEY)
+        .header(header::CONTENT_TYPE, "application/json")
+        .header("x-sandbox-reading", reading.name());
+    let body = Bytes::copy_from_slice(agent.unwrap_or_default().as_bytes());
+    service.handle(request.body(body).unwrap()).into()
+}
+
+fn written(reading: Reading, deal: &str) -> String {
+    let response = response(reading, deal, None);
+    String::from_utf8(response.body.to_vec()).unwrap()
+}
+
+#[test]
+fn a_reading_writes_what_its_name_says() {
+    let deal = r#"{"id": "d", "status": "CLOSED", "created_at": "2024-02-09T23:59:59.5Z",
+        "listing_contract": {"side_split": 4500, "sale_price": 0, "commission_rate": 7, "agent": null, "own": 1.0},
+        "application": {"requested_amount": 10.10, "offers": [
+            {"percent_of_commission": 0.05, "expiry_date_time": "9999-12-31T23:59:59Z"},
+            {"percent_of_commission": -12.5, "created_at": "2024-02-09T00:00:00"}
+        ]}, "quotes": [], "metadata": {"a": "b"}}"#;
+    assert_eq!(written(Reading::Sparse, deal), r#"{"id":"d"}"#);
+    assert_eq!(written(Reading::ErrorsHtml, deal), deal);
+    for (reading, expected) in [
+        (
+            Reading::Nulls,
+            &[
+                concat!(
+                    r#"{"id":"d","status":null,"created_at":null,"listing_contract":{"side_split":null,"#,
+                    r#""sale_price":null,"commission_rate":null,"agent":null,"own":1.0,"id":null,"side":null,"#
+                ),
+                concat!(
+                    r#""quotes":[],"metadata":null,"phase":null,"expiry_date":null,"contacts":null,"sides":null,"#,
+                    r#""external_id":null}"#
+                ),
+            ][..],
+        ),
+        (
+            Reading::Numbers,
+            &[
+                r#""side_split":4500.0,"sale_price":0e0,"commission_rate":9007199254740993,"#,
+                r#""requested_amount":1010e-2,"#,
+                r#""percent_of_commission":0.0500000000000000000000000000,"#,
+                r#""percent_of_commission":-1.25E1,"#,
+            ],
+        ),
+        (
+            Reading::Times,
+            &[
+                r#""created_at":"2024-02-10T05:29:59.5+05:30","#,
+                r#""expiry_date_time":"9999-12-31T15:59:59.0-08:00""#,
+                r#""created_at":"2024-02-09T00:00:00.00""#,
+            ],
+        ),
+        (Reading::Extra, &[r#""status":"SOMETHING_NEW""#]),
+    ] {
+        let written = written(reading, deal);
+        for expected in expected {
+            assert!(written.contains(expected), "{expected} in {written}");
+        }
+    }
+    // The deal, its contract, its application and two offers.
+    let extra = written(Reading::Extra, deal);
+    assert_eq!(extra.matches(r#""x_number":10.10"#).count(), 5);
+    let agent = AGENT.replace("{}", r#"{"clientMetadata":{"a":1.10}}"#);
+    assert_eq!(
+        response(Reading::Sparse, deal, Some(&agent)).body,
+        r#"{"id":"a_1","email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{},"role_assignments":[{"role":"AGENT"}]}"#
+    );
+}
+
+#[test]
+fn errors_have_other_bodies() {
+    for (reading, media_type, body) in [
+        (
+            Reading::ErrorsText,
+            Some("text/plain; charset=utf-8"),
+            "Not Found\n",
+        ),
+        (Reading::ErrorsEmpty, None, ""),
+        (
+            Reading::ErrorsForeign,
+            Some("application/json"),
+            r#"{"error":{"code":"not_found","message":"Not Found"}}"#,
+        ),
+        (
+            Reading::ErrorsHtml,
+            Some("text/html; charset=utf-8"),
+            "<!DOCTYPE html>\n<html><head><title>404 Not Found</title></head>\n\
+             <body><center><h1>404 Not Found</h1></center><hr></body></html>\n",
+        ),
+    ] {
+        let response = response(reading, r#"{"id":"other"}"#, None);
+        assert_eq!(response.header("content-type"), media_type);
+        assert_eq!(response.body, body);
+    }
+    let extra = response(Reading::Extra, r#"{"id":"other"}"#, Some("{}"));
+    let extra = dealkit::Problem::from_json(&extra.body).unwrap();
+    assert!(extra.errors.len() == 4 && extra.extra.contains_key("x_object"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// The decimals have other forms and the same values.
+    #[test]
+    fn numbers_are_the_same_numbers(number in "-?(0|[1-9][0-9]{0,12})(\\.[0-9]{1,14})?") {
+        let side = format!(r#"{{"gross_commission":{number}}}"#);
+        let deal = format!(r#"{{"id":"d","sides":[{side},{side},{side}]}}"#);
+        let reference = Deal::from_json(&deal).unwrap();
+        let text = written(Reading::Numbers, &deal);
+        let read = Deal::from_json(&text).unwrap();
+        for (read, reference) in read.sides.iter().zip(&reference.sides) {
+            prop_assert!(read.gross_commission == reference.gross_commission, "{} in {}", number, text);
+        }
+    }
 }
