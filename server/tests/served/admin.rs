@@ -1,5 +1,7 @@
 //! The interface under /__sandbox/: what it shows, what it changes, and whom it refuses.
 
+use std::io::Write as _;
+
 use crate::support::{self, AGENT, KEY, Received, create_agent, get_deal, send};
 use dealkit_server::{Fault, Sandbox, SandboxBuilder};
 use http::{Method, Request};
@@ -123,6 +125,96 @@ fn the_journal_is_read_filtered_and_cleared() {
     assert_eq!(sandbox.requests().len(), 3);
     assert_eq!(ask(&sandbox, "DELETE", "requests", "", "").status, 204);
     assert!(sandbox.requests().is_empty());
+}
+
+/// Everything but secrets is kept as it was sent, and the command repeats it in a shell.
+#[test]
+fn the_journal_keeps_no_secrets() {
+    let request = |key: &str| {
+        format!(
+            "POST /v1/deals/it's?a=b?c HTTP/1.1\r\nhost: h:1\r\nx-service-key: {key}\r\nauthorization: Bearer {key}\r\n\
+             cookie: {key}\r\nx-sandbox-token: {key}\r\nx-tenant: 7\r\nx-tenant: '$b'\r\nsec-fetch-site: none\r\n\
+             content-length: 13\r\n\r\n{{\"a\": \"it's\"}}"
+        )
+    };
+    for (key, shown) in [
+        (KEY, "-H 'x-service-key: sandbox-key'"),
+        ("hunter2", "-H \"x-service-key: $DEALKIT_SERVICE_KEY\""),
+    ] {
+        let builder = Sandbox::builder().service_key(key).admin_token("token");
+        let sandbox = builder.start().unwrap();
+        // The method is refused, and the body read all the same.
+        sandbox.fail_next(Fault::status(503)).unwrap();
+        send(sandbox.address(), request(key).as_bytes());
+        let token = "x-sandbox-token: token\r\n";
+        let page = ask(&sandbox, "GET", "requests", token, "");
+        let page: Value = serde_json::from_slice(&page.body).unwrap();
+        let expected = format!(
+            r#"curl --path-as-is -i -X 'POST' 'http://h:1/v1/deals/it'\''s?a=b?c' {shown} -H 'x-tenant: 7' -H 'x-tenant: '\''$b'\''' --data-raw '{{"a": "it'\''s"}}'"#
+        );
+        assert_eq!(page["requests"][0]["curl"], expected);
+        let [seen] = sandbox.requests().try_into().unwrap();
+        for name in [
+            "x-service-key",
+            "authorization",
+            "cookie",
+            "x-sandbox-token",
+        ] {
+            assert_eq!(seen.headers[name], "<redacted>", "{name}");
+        }
+        let debug = format!("{seen:?}");
+        assert!(
+            !debug.contains("tenant") && !debug.contains("hunter2"),
+            "{debug}"
+        );
+    }
+    // A body that is not text cannot be repeated, and HEAD has a form of its own.
+    let sandbox = Sandbox::builder().start().unwrap();
+    let binary = create_agent("ab").replace("ab", "\u{e9}").into_bytes();
+    let binary: Vec<u8> = binary
+        .iter()
+        .map(|byte| if *byte == 0xa9 { 0xff } else { *byte })
+        .collect();
+    send(sandbox.address(), &binary);
+    send(
+        sandbox.address(),
+        get_deal("d_1").replace("GET", "HEAD").as_bytes(),
+    );
+    let page = get(&sandbox, "requests");
+    assert_eq!(page["requests"][0]["curl"], Value::Null);
+    let curl = page["requests"][1]["curl"].as_str().unwrap();
+    assert!(
+        curl.starts_with("curl --path-as-is --head 'http://h/v1/"),
+        "{curl}"
+    );
+}
+
+#[test]
+fn the_latest_requests_are_kept_within_bounds() {
+    const MIB: usize = 1 << 20;
+    let sandbox = Sandbox::builder().max_body_bytes(2 * MIB).start().unwrap();
+    let mut stream = support::connect(sandbox.address());
+    for number in 0..1_010 {
+        stream
+            .write_all(get_deal(&number.to_string()).as_bytes())
+            .unwrap();
+        support::read_response(&mut stream, false);
+    }
+    let requests = sandbox.requests();
+    assert_eq!(
+        (requests.len(), requests[0].path.as_str()),
+        (1_000, "/v1/deals/10")
+    );
+    for _ in 0..20 {
+        send(
+            sandbox.address(),
+            create_agent(&" ".repeat(MIB + 5)).as_bytes(),
+        );
+    }
+    let requests = sandbox.requests();
+    let first = &requests[0];
+    assert_eq!((first.body.len(), first.body_bytes), (MIB, MIB as u64 + 5));
+    assert!((10..=16).contains(&requests.len()), "{}", requests.len());
 }
 
 #[test]

@@ -501,6 +501,17 @@ fn a_request_that_waits_for_its_response_is_recorded() {
     let [seen] = sandbox.requests().try_into().unwrap();
     assert_eq!(seen.status.unwrap().as_u16(), 200);
     assert!(seen.duration >= SILENCE * 3);
+
+    // One that was forgotten in the meantime stays forgotten.
+    sandbox.fail_next(Fault::delay(SILENCE * 3)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    assert_eq!(listen(&mut stream), (vec![], End::Silence));
+    sandbox.clear_requests();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    read_response(&mut stream, false);
+    assert!(sandbox.requests().is_empty());
 }
 
 /// The binary behaves in the same way.
