@@ -6,17 +6,19 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::ExitCode,
-    time::Duration,
 };
 
-use clap::{Parser, ValueEnum, builder::BoolishValueParser, value_parser};
+use clap::{
+    Arg, CommandFactory, FromArgMatches, Parser, ValueEnum,
+    builder::{BoolishValueParser, RangedU64ValueParser},
+};
 use tokio::{runtime, sync::oneshot};
 
 use crate::{
-    config::{Config, LogFormat},
+    config::{Config, Limits, LogFormat, SandboxBuilder},
     contract::auth::ServiceKey,
-    sandbox::{Reading, UnknownReading},
-    server::{Sandbox, SandboxBuilder, StartError},
+    sandbox::Reading,
+    server::{Sandbox, StartError},
     state::seed::SeedError,
 };
 
@@ -44,162 +46,58 @@ const USAGE_ERROR: u8 = 2;
 struct Arguments {
     /// Address and port to listen on, such as 127.0.0.1:8080 or localhost:8080; port 0 asks for a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address)]
-    #[arg(env = "DEALKIT_SERVER_LISTEN", hide_env_values = true)]
     listen: SocketAddr,
 
     /// Key that requests must carry in x-service-key: 1 to 1,024 visible ASCII characters [default: sandbox-key]
     ///
     /// An address that other machines can reach needs a key other than that. Other users of this machine can
     /// see flags, but not environment variables.
-    #[arg(
-        long,
-        value_name = "KEY",
-        env = "DEALKIT_SERVER_SERVICE_KEY",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "KEY")]
     service_key: Option<OsString>,
 
     /// File of deals to serve instead of the samples, - for standard input: a JSON array, or one deal per line
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "DEALKIT_SERVER_DEALS",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "FILE")]
     deals: Option<PathBuf>,
 
     /// Serve N generated deals (a million at most), g_0, g_1 and so on, instead of the samples
-    #[arg(
-        long,
-        value_name = "N",
-        env = "DEALKIT_SERVER_GENERATE",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "N")]
     generate: Option<usize>,
 
     /// Seed of the generated deals: the same seed gives the same deals [default: 0]
-    #[arg(
-        long,
-        value_name = "S",
-        env = "DEALKIT_SERVER_SEED",
-        hide_env_values = true,
-        requires = "generate"
-    )]
+    #[arg(long, value_name = "S", requires = "generate")]
     seed: Option<u64>,
 
     /// Refuse undocumented fields, to catch typing mistakes
-    #[arg(long, env = "DEALKIT_SERVER_STRICT", hide_env_values = true, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     strict: bool,
 
     /// How to read the specification where it leaves something open: reference, ok, sparse, nulls, extra, numbers,
     /// times, chunked, errors-text, errors-html, errors-empty or errors-foreign
-    #[arg(long, value_name = "NAME", default_value_t = Reading::Reference, value_parser = reading)]
-    #[arg(env = "DEALKIT_SERVER_READING", hide_env_values = true)]
+    #[arg(long, value_name = "NAME", default_value_t)]
     reading: Reading,
 
     /// Turn off the interface under /__sandbox/ (except health and openapi.json), and the headers x-sandbox-fault and
     /// x-sandbox-reading
-    #[arg(long, env = "DEALKIT_SERVER_NO_ADMIN", hide_env_values = true, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     no_admin: bool,
 
     /// Token that the interface under /__sandbox/ asks for in x-sandbox-token: 1 to 1,024 visible ASCII characters
     ///
     /// Without one, it is open on a loopback address, or asks for the service key if one was chosen; elsewhere it is
     /// closed. Other users of this machine can see flags, but not environment variables.
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        env = "DEALKIT_SERVER_ADMIN_TOKEN",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "TOKEN")]
     admin_token: Option<OsString>,
 
     /// Format of the access log on standard error
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogArgument::Text)]
-    #[arg(env = "DEALKIT_SERVER_LOG", hide_env_values = true)]
     log: LogArgument,
 
-    /// Longest request body, in bytes
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value_t = 1_048_576,
-        help_heading = "Limits"
-    )]
-    #[arg(env = "DEALKIT_SERVER_MAX_BODY_BYTES", hide_env_values = true)]
-    max_body_bytes: usize,
-
-    /// How much of all request bodies together is kept at once, in bytes; a request beyond that gets a 503
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value_t = 268_435_456,
-        help_heading = "Limits"
-    )]
-    #[arg(env = "DEALKIT_SERVER_MAX_BUFFERED_BYTES", hide_env_values = true)]
-    max_buffered_bytes: usize,
-
-    /// How many agents can be created
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 1_000_000,
-        help_heading = "Limits"
-    )]
-    #[arg(env = "DEALKIT_SERVER_MAX_AGENTS", hide_env_values = true)]
-    max_agents: u64,
-
-    /// How much JSON is kept, in bytes: of agents, and of deals beyond those that the server starts with
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value_t = 1_073_741_824,
-        help_heading = "Limits"
-    )]
-    #[arg(env = "DEALKIT_SERVER_MAX_STORE_BYTES", hide_env_values = true)]
-    max_store_bytes: u64,
-
-    /// Largest file of deals, in bytes
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value_t = 1_073_741_824,
-        help_heading = "Limits"
-    )]
-    #[arg(env = "DEALKIT_SERVER_MAX_SEED_BYTES", hide_env_values = true)]
-    max_seed_bytes: u64,
-
-    /// Longest request head (request line and headers), in bytes; at least 8192
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value_t = 65_536,
-        help_heading = "Limits"
-    )]
-    #[arg(value_parser = value_parser!(u32).range(8192..))]
-    #[arg(env = "DEALKIT_SERVER_MAX_HEAD_BYTES", hide_env_values = true)]
-    max_head_bytes: u32,
-
     /// Connections served at once; others wait [default: 1024, or the limit of open files less 32]
-    #[arg(long, value_name = "N", help_heading = "Limits", value_parser = value_parser!(u32).range(1..))]
-    #[arg(env = "DEALKIT_SERVER_MAX_CONNECTIONS", hide_env_values = true)]
-    max_connections: Option<u32>,
+    #[arg(long, value_name = "N", help_heading = "Limits", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    max_connections: Option<usize>,
 
-    /// Time for a request head to arrive; also how long an idle connection is kept, and how long a response may
-    /// stay unread
-    #[arg(long, value_name = "SECONDS", default_value = "10", help_heading = "Limits", value_parser = seconds)]
-    #[arg(env = "DEALKIT_SERVER_HEAD_TIMEOUT", hide_env_values = true)]
-    head_timeout: Duration,
-
-    /// Time for a request body to arrive
-    #[arg(long, value_name = "SECONDS", default_value = "10", help_heading = "Limits", value_parser = seconds)]
-    #[arg(env = "DEALKIT_SERVER_BODY_TIMEOUT", hide_env_values = true)]
-    body_timeout: Duration,
-
-    /// Time for requests in flight to end after SIGINT or SIGTERM
-    #[arg(long, value_name = "SECONDS", default_value = "5", help_heading = "Limits", value_parser = seconds)]
-    #[arg(env = "DEALKIT_SERVER_SHUTDOWN_TIMEOUT", hide_env_values = true)]
-    shutdown_timeout: Duration,
+    #[command(flatten)]
+    limits: Limits,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -221,7 +119,9 @@ pub fn run<A>(arguments: impl IntoIterator<Item = A>) -> ExitCode
 where
     A: Into<OsString> + Clone,
 {
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let command = Arguments::command().mut_args(with_variable);
+    let matches = command.try_get_matches_from(arguments);
+    let arguments = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are "errors" too, with exit code 0 and standard output.
@@ -242,9 +142,19 @@ where
     }
 }
 
+/// A flag that is also an environment variable: `--max-agents` is `DEALKIT_SERVER_MAX_AGENTS`.
+fn with_variable(flag: Arg) -> Arg {
+    let Some(name) = flag.get_long() else {
+        return flag;
+    };
+    let name = name.replace('-', "_").to_uppercase();
+    flag.env(format!("DEALKIT_SERVER_{name}"))
+        .hide_env_values(true)
+}
+
 impl Arguments {
     fn builder(self) -> SandboxBuilder {
-        let defaults = Config::default();
+        let limits = self.limits.config();
         let config = Config {
             listen: self.listen,
             strict: self.strict,
@@ -255,19 +165,8 @@ impl Arguments {
                 LogArgument::Json => LogFormat::Json,
                 LogArgument::Off => LogFormat::Off,
             },
-            max_body_bytes: self.max_body_bytes,
-            max_buffered_bytes: self.max_buffered_bytes,
-            max_agents: self.max_agents,
-            max_store_bytes: self.max_store_bytes,
-            max_seed_bytes: self.max_seed_bytes,
-            max_head_bytes: self.max_head_bytes as usize,
-            max_connections: self
-                .max_connections
-                .map_or(defaults.max_connections, |limit| limit as usize),
-            head_timeout: self.head_timeout,
-            body_timeout: self.body_timeout,
-            shutdown_timeout: self.shutdown_timeout,
-            ..defaults
+            max_connections: self.max_connections.unwrap_or(limits.max_connections),
+            ..limits
         };
         let mut builder = SandboxBuilder::new(config);
         if let Some(key) = self.service_key {
@@ -426,19 +325,4 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     numeric
         .parse()
         .map_err(|_| "expected ADDRESS:PORT, such as 127.0.0.1:8080".to_owned())
-}
-
-fn reading(text: &str) -> Result<Reading, String> {
-    text.parse()
-        .map_err(|error: UnknownReading| error.to_string())
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let parsed = text
-        .parse::<f64>()
-        .ok()
-        .filter(|seconds| (0.001..=86_400.0).contains(seconds));
-    parsed
-        .map(Duration::from_secs_f64)
-        .ok_or_else(|| "expected a number of seconds from 0.001 to 86400".to_owned())
 }

@@ -24,10 +24,10 @@ mod server;
 mod service;
 mod state;
 
-pub use config::{Config, LogFormat};
+pub use config::{Config, LogFormat, SandboxBuilder};
 pub use contract::auth::{InvalidServiceKey, ServiceKey};
 pub use sandbox::{Cut, Fault, How, InvalidFault, Reading, RecordedRequest, UnknownReading};
-pub use server::{Sandbox, SandboxBuilder, StartError};
+pub use server::{Sandbox, StartError};
 pub use service::Service;
 pub use state::{
     agent::CreatedAgent,

@@ -3,10 +3,8 @@
 use std::{
     fmt, io,
     net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
     sync::Arc,
     thread::{self, JoinHandle},
-    time::Duration,
 };
 
 use tokio::{
@@ -16,10 +14,10 @@ use tokio::{
 };
 
 use crate::{
-    config::Config,
+    config::{Config, SandboxBuilder},
     contract::auth::{InvalidServiceKey, ServiceKey},
     net::{access_log::AccessLog, body::Budget, conn::Shared, listener},
-    sandbox::{Fault, InvalidFault, Reading, RecordedRequest},
+    sandbox::{Fault, InvalidFault, RecordedRequest},
     service::Service,
     state::{
         agent::CreatedAgent,
@@ -180,153 +178,7 @@ impl Drop for Sandbox {
     }
 }
 
-/// Configures and starts a [`Sandbox`].
-#[derive(Clone, Debug)]
-#[must_use = "a builder does nothing until `start` is called"]
-pub struct SandboxBuilder {
-    config: Config,
-    service_key: Option<String>,
-    admin_token: Option<String>,
-    deals: Option<Vec<SeedDeal>>,
-    files: Vec<PathBuf>,
-    stdin: bool,
-    generate: Option<(usize, u64)>,
-}
-
 impl SandboxBuilder {
-    /// A builder with the settings of `config`.
-    pub fn new(config: Config) -> Self {
-        Self {
-            config,
-            service_key: None,
-            admin_token: None,
-            deals: None,
-            files: Vec::new(),
-            stdin: false,
-            generate: None,
-        }
-    }
-
-    /// Seeds deals instead of the samples: texts, `serde_json::Value`s or `dealkit::Deal`s. Texts are served
-    /// byte for byte. No deals at all is a choice too: `deals::<SeedDeal>([])`.
-    pub fn deals<D: Into<SeedDeal>>(mut self, deals: impl IntoIterator<Item = D>) -> Self {
-        self.deals
-            .get_or_insert_default()
-            .extend(deals.into_iter().map(Into::into));
-        self
-    }
-
-    /// Seeds the deals of a file instead of the samples: a JSON array, or one deal per line. It must be a
-    /// regular file of at most [`Config::max_seed_bytes`].
-    pub fn deals_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.files.push(path.into());
-        self
-    }
-
-    /// Seeds the deals on standard input, read like a file.
-    pub(crate) fn deals_from_stdin(mut self) -> Self {
-        self.stdin = true;
-        self
-    }
-
-    /// Seeds `count` generated deals instead of the samples, a million at most: `g_0`, `g_1` and so on. The same seed
-    /// gives the same deals, today and with any later version.
-    pub fn generate(mut self, count: usize, seed: u64) -> Self {
-        self.generate = Some((count, seed));
-        self
-    }
-
-    /// The key that requests must carry: 1 to 1,024 visible ASCII characters.
-    pub fn service_key(mut self, key: impl Into<String>) -> Self {
-        self.service_key = Some(key.into());
-        self
-    }
-
-    /// The address to listen on; port 0 asks for a free one. One that is not loopback needs a key other than
-    /// [`ServiceKey::DEFAULT`].
-    pub fn listen(mut self, address: impl Into<SocketAddr>) -> Self {
-        self.config.listen = address.into();
-        self
-    }
-
-    /// Whether undocumented fields are violations.
-    pub fn strict(mut self, strict: bool) -> Self {
-        self.config.strict = strict;
-        self
-    }
-
-    /// How the specification is read where it leaves something open.
-    pub fn reading(mut self, reading: Reading) -> Self {
-        self.config.reading = reading;
-        self
-    }
-
-    /// See [`Config::admin`].
-    pub fn admin(mut self, admin: bool) -> Self {
-        self.config.admin = admin;
-        self
-    }
-
-    /// See [`Config::admin_token`]: 1 to 1,024 visible ASCII characters.
-    pub fn admin_token(mut self, token: impl Into<String>) -> Self {
-        self.admin_token = Some(token.into());
-        self
-    }
-
-    /// The longest request body, in bytes.
-    pub fn max_body_bytes(mut self, bytes: usize) -> Self {
-        self.config.max_body_bytes = bytes;
-        self
-    }
-
-    /// See [`Config::max_buffered_bytes`].
-    pub fn max_buffered_bytes(mut self, bytes: usize) -> Self {
-        self.config.max_buffered_bytes = bytes;
-        self
-    }
-
-    /// How many agents can be created.
-    pub fn max_agents(mut self, agents: u64) -> Self {
-        self.config.max_agents = agents;
-        self
-    }
-
-    /// See [`Config::max_store_bytes`].
-    pub fn max_store_bytes(mut self, bytes: u64) -> Self {
-        self.config.max_store_bytes = bytes;
-        self
-    }
-
-    /// See [`Config::max_seed_bytes`].
-    pub fn max_seed_bytes(mut self, bytes: u64) -> Self {
-        self.config.max_seed_bytes = bytes;
-        self
-    }
-
-    /// How many connections are served at once. See [`Config::max_connections`].
-    pub fn max_connections(mut self, connections: usize) -> Self {
-        self.config.max_connections = connections;
-        self
-    }
-
-    /// See [`Config::head_timeout`].
-    pub fn head_timeout(mut self, timeout: Duration) -> Self {
-        self.config.head_timeout = timeout;
-        self
-    }
-
-    /// See [`Config::body_timeout`].
-    pub fn body_timeout(mut self, timeout: Duration) -> Self {
-        self.config.body_timeout = timeout;
-        self
-    }
-
-    /// See [`Config::shutdown_timeout`].
-    pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
-        self.config.shutdown_timeout = timeout;
-        self
-    }
-
     /// Starts the server. It listens when this returns.
     ///
     /// # Errors

@@ -427,10 +427,8 @@ impl fmt::Display for Play {
             Effect::None => Ok(()),
             Effect::Respond(status) => {
                 write!(f, "{separator}status={}", status.as_u16())?;
-                let retry_after = self.fault.0.retry_after.iter();
-                retry_after
-                    .map(|value| write!(f, "; retry_after={value}"))
-                    .collect()
+                let mut retry_after = self.fault.0.retry_after.iter();
+                retry_after.try_for_each(|value| write!(f, "; retry_after={value}"))
             }
             Effect::Cut { at, how } => write!(f, "{separator}cut={at}; how={how}"),
             Effect::Garbage => write!(f, "{separator}garbage"),
