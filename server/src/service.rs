@@ -20,11 +20,11 @@ use crate::{
         Reading, UnknownReading,
         access::Access,
         admin::{self, Admin, AdminCall},
-        fault::Play,
-        fault_text::FAULT_HEADER,
+        fault::{FAULT_HEADER, Play},
         faults::Faults,
         journal::Journal,
         reading::READING_HEADER,
+        rewrite,
     },
     state::{
         agent::CreatedAgent,
@@ -455,7 +455,7 @@ fn finish(
     success: Option<&dealkit::schema::Model>,
 ) -> Response<Bytes> {
     if form.reading != Reading::Reference {
-        response = form.reading.write(response, success);
+        response = rewrite::response(form.reading, response, success);
     }
     response
         .headers_mut()

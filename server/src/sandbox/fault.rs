@@ -5,9 +5,11 @@ use std::{fmt, sync::Arc, time::Duration};
 use bytes::Bytes;
 use dealkit::{Json, wire};
 use http::{HeaderValue, Method, StatusCode};
-use serde::{Deserialize, Serialize};
 
-use crate::sandbox::fault_text::{FaultBody, Times, expected, flag, retry_after};
+use crate::sandbox::fault_fields::{FaultBody, FaultFields, InvalidFault, Times, expected};
+
+/// The header that makes a fault happen to the request that carries it: `status=503; retry_after=1`.
+pub(crate) const FAULT_HEADER: &str = "x-sandbox-fault";
 
 /// The longest delay.
 const MAX_DELAY: Duration = Duration::from_secs(3_600);
@@ -27,43 +29,6 @@ const MAX_DELAY: Duration = Duration::from_secs(3_600);
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use = "a fault does nothing until a sandbox plays it"]
 pub struct Fault(pub(super) FaultFields);
-
-/// The fields of a fault, as JSON has them. Whether they make sense together, [`Fault::check`] says.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(default)]
-pub(super) struct FaultFields {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<u16>,
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "retry_after"
-    )]
-    retry_after: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    body: Option<FaultBody>,
-    /// In seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    delay: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cut: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    how: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "flag")]
-    garbage: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "flag")]
-    act_then_reset: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    method: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    path: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) after: Option<u64>,
-    pub(super) times: Times,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) probability: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) seed: Option<u64>,
-}
 
 /// Where a response is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,12 +56,44 @@ pub enum How {
     Stall,
 }
 
-/// The fault is invalid. The message says which of its fields is wrong and why, and what is allowed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidFault(pub(super) String);
-
 impl Fault {
+    /// Reads a fault from JSON, an object:
+    ///
+    /// | field | what it says |
+    /// |---|---|
+    /// | `status` | a response with this status, 200 to 599 |
+    /// | `retry_after` | its `Retry-After`: a number of seconds, or any text |
+    /// | `body` | its body: a string, or an object or array, which is sent as JSON |
+    /// | `delay` | seconds, at most 3600; by itself or with one of the others |
+    /// | `cut` | `"before-head"`, `"in-head"` or `"after-bytes:N"` |
+    /// | `how` | what then happens to the connection: `"reset"` (the default), `"eof"` or `"stall"` |
+    /// | `garbage` | `true`: bytes that are not HTTP |
+    /// | `act_then_reset` | `true`: the request is acted on, and its response is lost |
+    /// | `method`, `path` | which requests |
+    /// | `after` | how many of them it spares first |
+    /// | `times` | how often it happens, once by default; `null` for no limit |
+    /// | `probability`, `seed` | how likely it is to happen, from 0 to 1, and the seed of that chance |
+    ///
+    /// Null means the same as a missing field, except for `times`.
+    ///
+    /// ```
+    /// use dealkit_server::Fault;
+    ///
+    /// let fault = Fault::from_json(r#"{"status": 503, "retry_after": 1, "times": 2}"#)?;
+    /// assert_eq!(fault, Fault::status(503).retry_after(1).times(2));
+    /// let error = Fault::from_json(r#"{"cut": "after-head"}"#).unwrap_err();
+    /// assert_eq!(error.to_string(), "cut: expected before-head, in-head or after-bytes:N");
+    /// # Ok::<(), dealkit_server::InvalidFault>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the text is not such an object, or is not a valid fault.
+    pub fn from_json(text: &str) -> Result<Self, InvalidFault> {
+        let fault = Self(FaultFields::from_json(text)?);
+        fault.clone().check()?;
+        Ok(fault)
+    }
+
     /// A response with this status (200 to 599) in place of the real one; the request is not acted on. Its body is
     /// problem details unless [`body`](Self::body) or [`json`](Self::json) says otherwise.
     pub fn status(status: u16) -> Self {
@@ -358,6 +355,11 @@ impl Effect {
 }
 
 impl Play {
+    /// What the header `x-sandbox-fault` asks for.
+    pub(crate) fn from_header(value: &[u8]) -> Result<Self, InvalidFault> {
+        Fault(FaultFields::from_header(value)?).check()
+    }
+
     /// The body of the response that is made up, and its media type; `None` where the fault names none.
     pub(crate) fn body(&self, status: StatusCode) -> Option<(Bytes, &'static str)> {
         let body = self.fault.0.body.as_ref()?;

@@ -6,7 +6,10 @@ use http::Method;
 use serde::{Serialize, Serializer};
 
 use crate::{
-    sandbox::fault::{Fault, FaultFields, InvalidFault, Play},
+    sandbox::{
+        fault::{Fault, Play},
+        fault_fields::{FaultFields, InvalidFault},
+    },
     state::{page::Room, split_mix::SplitMix64},
 };
 

@@ -2,12 +2,6 @@
 
 use std::{fmt, str::FromStr};
 
-use bytes::Bytes;
-use dealkit::{schema::Model, wire};
-use http::{HeaderValue, Response, StatusCode, header};
-
-use crate::sandbox::rewrite;
-
 /// The header that selects another reading for one request.
 pub(crate) const READING_HEADER: &str = "x-sandbox-reading";
 
@@ -96,69 +90,6 @@ impl fmt::Display for UnknownReading {
 }
 
 impl std::error::Error for UnknownReading {}
-
-impl Reading {
-    /// Rewrites a response for this reading; `model` is that of its body if it is a success.
-    pub(crate) fn write(
-        self,
-        mut response: Response<Bytes>,
-        model: Option<&Model>,
-    ) -> Response<Bytes> {
-        if self == Self::Chunked {
-            response.extensions_mut().insert(InChunks);
-            return response;
-        }
-        let status = response.status();
-        if status.is_client_error() || status.is_server_error() {
-            return self.write_error(response);
-        }
-        let Some(model) = model.filter(|_| status.is_success()) else {
-            return response;
-        };
-        match self {
-            Self::Ok => *response.status_mut() = StatusCode::OK,
-            Self::Sparse | Self::Nulls | Self::Extra | Self::Numbers | Self::Times => {
-                return response.map(|body| rewrite::success(body, model, self));
-            }
-            _ => {}
-        }
-        response
-    }
-
-    fn write_error(self, response: Response<Bytes>) -> Response<Bytes> {
-        let status = response.status();
-        let reason = status.canonical_reason().unwrap_or("Error");
-        let (media_type, body) = match self {
-            Self::ErrorsText => ("text/plain; charset=utf-8", format!("{reason}\n")),
-            Self::ErrorsHtml => (
-                "text/html; charset=utf-8",
-                format!(
-                    "<!DOCTYPE html>\n<html><head><title>{code} {reason}</title></head>\n\
-                     <body><center><h1>{code} {reason}</h1></center><hr></body></html>\n",
-                    code = status.as_u16()
-                ),
-            ),
-            Self::ErrorsEmpty => {
-                let mut response = response.map(|_| Bytes::new());
-                response.headers_mut().remove(header::CONTENT_TYPE);
-                return response;
-            }
-            Self::ErrorsForeign => {
-                let code = reason.to_ascii_lowercase().replace([' ', '-'], "_");
-                let body = serde_json::json!({"error": {"code": code, "message": reason}});
-                (wire::JSON, body.to_string())
-            }
-            Self::Extra => return response.map(rewrite::problem),
-            _ => return response,
-        };
-        let mut response = response.map(|_| Bytes::from(body));
-        let media_type = HeaderValue::from_static(media_type);
-        response
-            .headers_mut()
-            .insert(header::CONTENT_TYPE, media_type);
-        response
-    }
-}
 
 impl fmt::Display for Reading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! The body of a response, rewritten for another reading.
+//! A response, rewritten for another reading.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -8,10 +8,12 @@ use dealkit::{
     lexer::Lexer,
     scalar,
     schema::{Field, FieldKind, Model, Presence},
+    wire,
 };
+use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::value::RawValue;
 
-use crate::sandbox::reading::Reading;
+use crate::sandbox::reading::{InChunks, Reading};
 
 /// The replacement for a string of an open set.
 const UNDOCUMENTED: &str = r#""SOMETHING_NEW""#;
@@ -22,8 +24,69 @@ const EXTRA: &str = concat!(
     r#""x_list":[1,"two",null],"x_object":{"nested":{"deeply":[]}}"#
 );
 
+/// Rewrites a response for this reading; `model` is that of its body if it is a success.
+pub(crate) fn response(
+    reading: Reading,
+    mut response: Response<Bytes>,
+    model: Option<&Model>,
+) -> Response<Bytes> {
+    if reading == Reading::Chunked {
+        response.extensions_mut().insert(InChunks);
+        return response;
+    }
+    let status = response.status();
+    if status.is_client_error() || status.is_server_error() {
+        return error(reading, response);
+    }
+    let Some(model) = model.filter(|_| status.is_success()) else {
+        return response;
+    };
+    match reading {
+        Reading::Ok => *response.status_mut() = StatusCode::OK,
+        Reading::Sparse | Reading::Nulls | Reading::Extra | Reading::Numbers | Reading::Times => {
+            return response.map(|body| success(body, model, reading));
+        }
+        _ => {}
+    }
+    response
+}
+
+fn error(reading: Reading, response: Response<Bytes>) -> Response<Bytes> {
+    let status = response.status();
+    let reason = status.canonical_reason().unwrap_or("Error");
+    let (media_type, body) = match reading {
+        Reading::ErrorsText => ("text/plain; charset=utf-8", format!("{reason}\n")),
+        Reading::ErrorsHtml => (
+            "text/html; charset=utf-8",
+            format!(
+                "<!DOCTYPE html>\n<html><head><title>{code} {reason}</title></head>\n\
+                 <body><center><h1>{code} {reason}</h1></center><hr></body></html>\n",
+                code = status.as_u16()
+            ),
+        ),
+        Reading::ErrorsEmpty => {
+            let mut response = response.map(|_| Bytes::new());
+            response.headers_mut().remove(header::CONTENT_TYPE);
+            return response;
+        }
+        Reading::ErrorsForeign => {
+            let code = reason.to_ascii_lowercase().replace([' ', '-'], "_");
+            let body = serde_json::json!({"error": {"code": code, "message": reason}});
+            (wire::JSON, body.to_string())
+        }
+        Reading::Extra => return response.map(problem),
+        _ => return response,
+    };
+    let mut response = response.map(|_| Bytes::from(body));
+    let media_type = HeaderValue::from_static(media_type);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, media_type);
+    response
+}
+
 /// The body of a success. A body that cannot be read as JSON stays as it is, but the server sends no such success.
-pub(super) fn success(body: Bytes, model: &Model, reading: Reading) -> Bytes {
+fn success(body: Bytes, model: &Model, reading: Reading) -> Bytes {
     let mut writer = Rewriter {
         out: String::with_capacity(body.len() * 2),
         reading,
@@ -37,7 +100,7 @@ pub(super) fn success(body: Bytes, model: &Model, reading: Reading) -> Bytes {
 }
 
 /// The body of an error, with undocumented fields in it and in each of its `errors`.
-pub(super) fn problem(body: Bytes) -> Bytes {
+fn problem(body: Bytes) -> Bytes {
     let with_extra = |object: &&RawValue| {
         let object = object.get();
         let fields = object.strip_suffix('}').unwrap_or(object);

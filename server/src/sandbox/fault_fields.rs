@@ -1,14 +1,52 @@
-//! Faults as texts: JSON (over HTTP, and from Python), and the header `x-sandbox-fault`.
+//! The fields of a fault, and how they are read: from JSON (over HTTP, and from Python), and from the header
+//! `x-sandbox-fault`.
 
 use std::collections::BTreeMap;
 
 use dealkit::Json;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-use crate::sandbox::fault::{Fault, FaultFields, InvalidFault, Play};
+/// The fields of a fault, as JSON has them. Whether they make sense together, [`Fault::check`] says.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct FaultFields {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) status: Option<u16>,
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "retry_after"
+    )]
+    pub(super) retry_after: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) body: Option<FaultBody>,
+    /// In seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) delay: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cut: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) how: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "flag")]
+    pub(super) garbage: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "flag")]
+    pub(super) act_then_reset: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) method: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) after: Option<u64>,
+    pub(super) times: Times,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) probability: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) seed: Option<u64>,
+}
 
-/// The header that makes a fault happen to the request that carries it: `status=503; retry_after=1`.
-pub(crate) const FAULT_HEADER: &str = "x-sandbox-fault";
+/// The fault is invalid. The message says which of its fields is wrong and why, and what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidFault(pub(super) String);
 
 /// The fields of a fault that say what happens, and what is expected of each.
 const EFFECTS: [(&str, &str); 8] = [
@@ -43,80 +81,16 @@ pub(super) fn expected(name: &str, what: &str) -> InvalidFault {
     InvalidFault(format!("{name}: expected {what}"))
 }
 
-impl Fault {
-    /// Reads a fault from JSON, an object:
-    ///
-    /// | field | what it says |
-    /// |---|---|
-    /// | `status` | a response with this status, 200 to 599 |
-    /// | `retry_after` | its `Retry-After`: a number of seconds, or any text |
-    /// | `body` | its body: a string, or an object or array, which is sent as JSON |
-    /// | `delay` | seconds, at most 3600; by itself or with one of the others |
-    /// | `cut` | `"before-head"`, `"in-head"` or `"after-bytes:N"` |
-    /// | `how` | what then happens to the connection: `"reset"` (the default), `"eof"` or `"stall"` |
-    /// | `garbage` | `true`: bytes that are not HTTP |
-    /// | `act_then_reset` | `true`: the request is acted on, and its response is lost |
-    /// | `method`, `path` | which requests |
-    /// | `after` | how many of them it spares first |
-    /// | `times` | how often it happens, once by default; `null` for no limit |
-    /// | `probability`, `seed` | how likely it is to happen, from 0 to 1, and the seed of that chance |
-    ///
-    /// Null means the same as a missing field, except for `times`.
-    ///
-    /// ```
-    /// use dealkit_server::Fault;
-    ///
-    /// let fault = Fault::from_json(r#"{"status": 503, "retry_after": 1, "times": 2}"#)?;
-    /// assert_eq!(fault, Fault::status(503).retry_after(1).times(2));
-    /// let error = Fault::from_json(r#"{"cut": "after-head"}"#).unwrap_err();
-    /// assert_eq!(error.to_string(), "cut: expected before-head, in-head or after-bytes:N");
-    /// # Ok::<(), dealkit_server::InvalidFault>(())
-    /// ```
-    ///
-    /// # Errors
-    /// When the text is not such an object, or is not a valid fault.
-    pub fn from_json(text: &str) -> Result<Self, InvalidFault> {
+impl FaultFields {
+    pub(super) fn from_json(text: &str) -> Result<Self, InvalidFault> {
         let fields: BTreeMap<String, Json> = serde_json::from_str(text)
             .map_err(|_| InvalidFault("expected a fault, as a JSON object".into()))?;
-        let fault = Self::read(&fields)?;
-        fault.clone().check()?;
-        Ok(fault)
+        Self::read(&fields)
     }
 
-    /// Reads each field by itself first, to know which one is wrong.
-    fn read<N: AsRef<str> + Ord + Serialize>(
-        fields: &BTreeMap<N, Json>,
-    ) -> Result<Self, InvalidFault> {
-        for (name, value) in fields {
-            let mut known = EFFECTS.iter().chain(&MATCHING);
-            let Some((name, what)) = known.find(|(known, _)| *known == name.as_ref()) else {
-                return Err(InvalidFault(format!(
-                    "unknown field: expected {} or {}",
-                    names(&EFFECTS),
-                    names(&MATCHING)
-                )));
-            };
-            fields_of(&BTreeMap::from([(name, value)])).ok_or_else(|| expected(name, what))?;
-        }
-        let read = fields_of(fields);
-        read.map(Self)
-            .ok_or_else(|| InvalidFault("expected a fault, as a JSON object".into()))
-    }
-}
-
-fn fields_of(json: &impl Serialize) -> Option<FaultFields> {
-    serde_json::from_str(&serde_json::to_string(json).ok()?).ok()
-}
-
-fn names(fields: &[(&str, &str)]) -> String {
-    let names: Vec<_> = fields.iter().map(|(name, _)| *name).collect();
-    names.join(", ")
-}
-
-impl Play {
     /// Reads the header `x-sandbox-fault`: the fields of the JSON that say what happens, as `name=value`, with
     /// semicolons between them. `garbage` and `act_then_reset` need no value.
-    pub(crate) fn from_header(value: &[u8]) -> Result<Self, InvalidFault> {
+    pub(super) fn from_header(value: &[u8]) -> Result<Self, InvalidFault> {
         let malformed = || {
             InvalidFault(format!(
                 "expected name=value pairs separated by semicolons, such as status=503; retry_after=1; \
@@ -139,8 +113,35 @@ impl Play {
             };
             fields.insert(name, value);
         }
-        Fault::read(&fields)?.check()
+        Self::read(&fields)
     }
+
+    /// Reads each field by itself first, to know which one is wrong.
+    fn read<N: AsRef<str> + Ord + Serialize>(
+        fields: &BTreeMap<N, Json>,
+    ) -> Result<Self, InvalidFault> {
+        for (name, value) in fields {
+            let mut known = EFFECTS.iter().chain(&MATCHING);
+            let Some((name, what)) = known.find(|(known, _)| *known == name.as_ref()) else {
+                return Err(InvalidFault(format!(
+                    "unknown field: expected {} or {}",
+                    names(&EFFECTS),
+                    names(&MATCHING)
+                )));
+            };
+            fields_of(&BTreeMap::from([(name, value)])).ok_or_else(|| expected(name, what))?;
+        }
+        fields_of(fields).ok_or_else(|| InvalidFault("expected a fault, as a JSON object".into()))
+    }
+}
+
+fn fields_of(json: &impl Serialize) -> Option<FaultFields> {
+    serde_json::from_str(&serde_json::to_string(json).ok()?).ok()
+}
+
+fn names(fields: &[(&str, &str)]) -> String {
+    let names: Vec<_> = fields.iter().map(|(name, _)| *name).collect();
+    names.join(", ")
 }
 
 /// How often a fault happens: once unless it says otherwise, and without end for null.
@@ -190,7 +191,7 @@ impl<'de> Deserialize<'de> for FaultBody {
 }
 
 /// A text, or a number, which is sent with the digits that it came with.
-pub(super) fn retry_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+fn retry_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let Some(json) = Option::<Json>::deserialize(from)? else {
         return Ok(None);
     };
@@ -201,6 +202,6 @@ pub(super) fn retry_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<S
 }
 
 /// False means the same as a missing field.
-pub(super) fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
+fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
     Ok(Option::<bool>::deserialize(from)?.filter(|flag| *flag))
 }
