@@ -276,6 +276,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         ],
         "Many.pushed": [partial(attrgetter("pushed"), many)],
         "Many.in_flight": [partial(attrgetter("in_flight"), many)],
+        "Many.recording": [partial(attrgetter("recording"), creates)],
         "Many.has_stopped": [partial(attrgetter("has_stopped"), many)],
         "Many.take": [partial(many.take, []), partial(creates.take, [5])],
         "Many.wait": [many.wait],

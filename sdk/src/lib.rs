@@ -166,7 +166,7 @@ pub use value::{
 
 #[cfg(feature = "client")]
 #[doc(hidden)]
-pub use bulk::many::Stop;
+pub use bulk::many::Job;
 #[cfg(feature = "client")]
 pub use {
     // Types of the `http` crate that are part of the public API.

@@ -293,20 +293,25 @@ class Many:
     def in_flight(self) -> int:
         """How many were pushed and not taken."""
 
+    @property
+    def recording(self) -> int:
+        """How many of those in flight have had their response and are being recorded. Until this changes, `wait` does not
+        return because of it."""
+
     def take(self, ready: list[tuple[int, str | None, Any, tuple[bool, str | None, Failure | None] | None]]) -> Failure | None:
         """Takes out the results that have come, each as (index, identifier or key or None, value or failure, record or
         None). They go to the front of `ready`, the last one first, so the next one is always at its end. A record is
         (whether it is from an earlier run, its agent's identifier or None, why the ledger does not have it or None)."""
 
     def wait(self) -> Failure | None:
-        """Waits briefly, on the calling thread, for a result to come."""
+        """Waits briefly, on the calling thread, for a result to come or for more room."""
 
     def wait_for_end(self) -> bool:
         """Waits briefly for the end of the calls that were given up, and returns whether it has come: then the ledger is
         closed."""
 
     def tell(self, mailbox: Mailbox, future: Any) -> Failure | None:
-        """Resolves the future of the mailbox's event loop once a result has come."""
+        """Resolves the future of the mailbox's event loop once a result has come or there is more room."""
 
     def close(self) -> None:
         """Cancels the calls in flight, which then yield no results."""

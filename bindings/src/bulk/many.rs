@@ -7,17 +7,18 @@
 
 use std::{
     collections::VecDeque,
-    future::ready,
+    future::{poll_fn, ready},
     iter, process,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    task::Poll,
 };
 
 use bytes::Bytes;
 use dealkit::{
-    Bulk, CreateRow, Creation, Error, InFlight, LedgerError, RawResponse, Retrieved, Stop,
+    Bulk, CreateRow, Creation, Error, InFlight, LedgerError, RawResponse, Retrieved,
     ValidationError, Violation, ViolationCode, Work, ledger::Ledger,
 };
 use pyo3::{prelude::*, types::PyList};
@@ -59,7 +60,7 @@ pub(crate) struct Many {
     process: u32,
     read_as: ReadAs,
     raw: bool,
-    stop: Stop,
+    job: dealkit::Job,
 }
 
 /// The channel to the background thread.
@@ -132,29 +133,32 @@ impl Record {
 
 /// Where results wait for the caller.
 struct Buffer {
-    /// Notified when a result has come, or no more will.
+    /// Notified when a result has come, or there is more room, or no more will come.
     state: Awaited<State>,
+    job: dealkit::Job,
     /// Whether the calls in flight are being given up: nothing more may be sent.
     is_given_up: AtomicBool,
+}
+
+impl Buffer {
+    /// Whether Python code has nothing to do: no result has come, and there is no more room than it knows.
+    fn is_quiet(&self, state: &State) -> bool {
+        state.items.is_empty() && !state.has_ended && self.job.recording() <= state.recording
+    }
 }
 
 #[derive(Default)]
 struct State {
     items: VecDeque<Item>,
+    /// How many rows were being recorded when the caller last asked.
+    recording: usize,
     /// Whether no more results will come.
     has_ended: bool,
 }
 
-impl State {
-    /// Whether Python code has nothing to do.
-    fn is_quiet(&self) -> bool {
-        self.items.is_empty() && !self.has_ended
-    }
-}
-
 /// Calls in flight, and the guard that reports their end: once they are gone and their ledger is closed.
-struct Job<W: Work> {
-    calls: InFlight<W>,
+struct Calls<W: Work> {
+    in_flight: InFlight<W>,
     end: End,
 }
 
@@ -207,18 +211,19 @@ impl Many {
         read_as: ReadAs,
         raw: bool,
     ) -> Outcome<Self> {
-        let stop = calls.stop();
+        let job = calls.job();
         let runtime = runtime::background()?;
         let buffer = Arc::new(Buffer {
             state: Awaited::new(State::default(), runtime.clone()),
+            job: job.clone(),
             is_given_up: AtomicBool::new(false),
         });
         let (sender, pushed) = mpsc::unbounded_channel();
-        let job = Job {
-            calls,
+        let calls = Calls {
+            in_flight: calls,
             end: End(Arc::clone(&buffer)),
         };
-        let task = runtime.spawn(make(job, pushed));
+        let task = runtime.spawn(make(calls, pushed));
         Ok(Self {
             inputs: Mutex::new(Some(inputs(sender))),
             pushed: AtomicUsize::new(0),
@@ -228,7 +233,7 @@ impl Many {
             process: process::id(),
             read_as,
             raw,
-            stop,
+            job,
         })
     }
 
@@ -340,23 +345,24 @@ pub(super) fn none_in_flight<I, W: Work>(
 
 /// Makes the calls that are pushed, until nobody can push any more.
 async fn make<W: Work<Value = RawResponse, Item: Into<Item>>>(
-    mut job: Job<W>,
+    mut calls: Calls<W>,
     mut pushed: UnboundedReceiver<Vec<(W::Input, Observer)>>,
 ) {
-    let Job { calls, end } = &mut job;
+    let Calls { in_flight, end } = &mut calls;
     let buffer = &end.0;
     let mut has_news = false;
     loop {
-        let is_due = !calls.is_empty() && !buffer.is_given_up.load(Ordering::Acquire);
+        let is_due = !in_flight.is_empty() && !buffer.is_given_up.load(Ordering::Acquire);
+        let recording = buffer.job.recording();
         tokio::select! {
             biased;
             inputs = pushed.recv() => match inputs {
                 Some(inputs) => for (input, observer) in inputs {
-                    calls.push_with(input, |call| observer.send(call));
+                    in_flight.push_with(input, |call| observer.send(call));
                 },
                 None => break,
             },
-            Some(item) = calls.next(), if is_due => {
+            Some(item) = in_flight.next(), if is_due => {
                 buffer.state.lock().items.push_back(item.into());
                 has_news = true;
             }
@@ -365,9 +371,14 @@ async fn make<W: Work<Value = RawResponse, Item: Into<Item>>>(
                 buffer.state.tell();
                 has_news = false;
             }
+            // A response makes room while it is recorded.
+            () = poll_fn(|_| match buffer.job.recording() > recording {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }) => has_news = true,
         }
     }
-    let left = calls.cancel().into_iter().map(Into::into);
+    let left = in_flight.cancel().into_iter().map(Into::into);
     buffer.state.lock().items.extend(left);
 }
 
@@ -424,7 +435,16 @@ impl Many {
     /// Whether further inputs would only be refused, so that none should be pushed.
     #[getter]
     fn has_stopped(&self) -> bool {
-        self.stop.is_set()
+        self.job.has_stopped()
+    }
+
+    /// How many of those in flight have had their response and are being recorded. Until this changes, `wait` does not
+    /// return because of it.
+    #[getter]
+    fn recording(&self) -> usize {
+        let mut state = self.buffer.state.lock();
+        state.recording = self.job.recording();
+        state.recording
     }
 
     /// Takes out the results that have come, each as (index, identifier or key or None, value or failure, record or
@@ -450,18 +470,19 @@ impl Many {
         })
     }
 
-    /// Waits briefly, on the calling thread, for a result to come.
+    /// Waits briefly, on the calling thread, for a result to come or for more room.
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let checked = self.check();
         if checked.is_ok() {
             gil::release(py, || {
-                self.buffer.state.wait_a_little_while(State::is_quiet);
+                let is_quiet = |state: &State| self.buffer.is_quiet(state);
+                self.buffer.state.wait_a_little_while(is_quiet);
             });
         }
         entry(py, || checked)
     }
 
-    /// Resolves the future of the mailbox's event loop once a result has come.
+    /// Resolves the future of the mailbox's event loop once a result has come or there is more room.
     fn tell<'py>(
         &self,
         mailbox: &Bound<'py, Mailbox>,
@@ -470,8 +491,9 @@ impl Many {
         let py = mailbox.py();
         entry(py, || {
             self.check()?;
-            let state = &self.buffer.state;
-            state.resolve_while(mailbox.get(), future, State::is_quiet);
+            let buffer = &self.buffer;
+            let is_quiet = |state: &State| buffer.is_quiet(state);
+            buffer.state.resolve_while(mailbox.get(), future, is_quiet);
             Ok(())
         })
     }

@@ -63,10 +63,14 @@ where
     type Item = W::Item;
 
     fn next(&mut self) -> Option<W::Item> {
-        while let Some(input) = self.inputs.next(self.worker.out) {
-            self.worker.push(input.into());
+        loop {
+            while let Some(input) = self.inputs.next(self.worker.out) {
+                self.worker.push(input.into());
+            }
+            if let Some(item) = self.worker.next()? {
+                return Some(item);
+            }
         }
-        self.worker.next()
     }
 }
 
@@ -91,7 +95,8 @@ enum WorkerState<W: Work> {
     /// On a thread of its own.
     Background {
         inputs: UnboundedSender<W::Input>,
-        items: Receiver<W::Item>,
+        /// The results; `None` whenever there is room for more calls before the next one.
+        items: Receiver<Option<W::Item>>,
         /// Returns what is left in flight once no more can be pushed.
         thread: JoinHandle<Option<(InFlight<W>, Blocking)>>,
     },
@@ -123,17 +128,20 @@ impl<W: Work> Worker<W> {
         self.state = state;
     }
 
-    /// Waits for the next result of the calls in flight, if there are any.
-    fn next(&mut self) -> Option<W::Item> {
+    /// Waits for the next result of the calls in flight, if there are any, or until there is room for more calls.
+    fn next(&mut self) -> Option<Option<W::Item>> {
         if self.out == 0 {
             return None;
         }
-        self.out -= 1;
         match &mut self.state {
-            WorkerState::Caller(calls, mode) => return mode.run(calls.next()).ok().flatten(),
+            WorkerState::Caller(calls, mode) => {
+                self.out -= 1;
+                return mode.run(calls.next()).ok().flatten().map(Some);
+            }
             WorkerState::Background { items, .. } => {
-                if let Ok(item) = items.recv() {
-                    return Some(item);
+                if let Ok(news) = items.recv() {
+                    self.out -= usize::from(news.is_some());
+                    return Some(news);
                 }
             }
             WorkerState::Gone => {}
@@ -156,7 +164,7 @@ impl<W: Work> Worker<W> {
             } => {
                 drop(inputs);
                 let left = joined(thread);
-                (items.into_iter().collect(), left)
+                (items.into_iter().flatten().collect(), left)
             }
             WorkerState::Gone => (Vec::new(), None),
         };
@@ -225,17 +233,24 @@ fn joined<T>(thread: JoinHandle<T>) -> T {
 async fn make<W: Work>(
     calls: &mut InFlight<W>,
     mut pushed: UnboundedReceiver<W::Input>,
-    results: Sender<W::Item>,
+    results: Sender<Option<W::Item>>,
 ) {
+    let job = calls.job();
     poll_fn(|context| {
         loop {
+            let recording = job.recording();
             match pushed.poll_recv(context) {
                 Poll::Ready(Some(input)) => calls.push(input),
                 Poll::Ready(None) => return Poll::Ready(()),
                 Poll::Pending => match calls.poll_next_unpin(context) {
-                    Poll::Ready(Some(item)) => drop(results.send(item)),
+                    Poll::Ready(Some(item)) => drop(results.send(Some(item))),
                     // If nothing is in flight, wait for the next push.
-                    Poll::Ready(None) | Poll::Pending => return Poll::Pending,
+                    Poll::Ready(None) | Poll::Pending => {
+                        if job.recording() > recording {
+                            drop(results.send(None));
+                        }
+                        return Poll::Pending;
+                    }
                 },
             }
         }

@@ -4,26 +4,22 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
 use futures_util::{
-    FutureExt as _,
+    FutureExt as _, TryFutureExt as _,
     future::{BoxFuture, ready as done},
 };
-use http::StatusCode;
 use tokio::runtime::Handle;
 
 use crate::{
     bulk::{
-        many::{Bulk, BulkStream, Stop, Work, sealed},
-        recorder::{Recorder, id_in},
-        row::{CreateRow, Creation},
+        many::{Bulk, BulkStream, Job, Work, sealed},
+        recorder::Recorder,
+        row::{Course, CreateRow, Creation, Settled, id_in},
     },
     calls::{
         agents::Agents,
@@ -31,12 +27,8 @@ use crate::{
         options::CallOptions,
         response::RawResponse,
     },
-    contract::wire,
-    error::call::{Error, ErrorKind, Operation},
-    http::call_progress::CallProgress,
-    ledger::LedgerError,
+    error::call::{Error, ErrorKind},
     model::Agent,
-    value::AgentId,
 };
 
 /// How many agents are created at the same time by default.
@@ -129,7 +121,6 @@ pub struct Creates<T = Agent> {
     /// The base URL that a ledger is bound to.
     #[cfg(feature = "ledger")]
     service: String,
-    refusal: Arc<Refusal>,
     recorder: Option<Recorder>,
 }
 
@@ -146,7 +137,6 @@ impl<M: Clone> Agents<M> {
             agent_id: |agent| Some(agent.id.to_string()),
             #[cfg(feature = "ledger")]
             service: crate::http::base_url::normal(&self.service.base_url),
-            refusal: Arc::default(),
             recorder: None,
         };
         Bulk::new(rows.into_iter(), CONCURRENCY, work, self.mode.clone())
@@ -163,7 +153,6 @@ impl<I, M> CreateMany<I, Agent, M> {
             agent_id: |response| id_in(response.body()),
             #[cfg(feature = "ledger")]
             service: work.service,
-            refusal: work.refusal,
             recorder: work.recorder,
         })
     }
@@ -211,8 +200,8 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// # What is on disk
     ///
     /// Before the first byte of a request leaves, the row's claim has reached the disk; and before a result is handed over,
-    /// so has its outcome. Rows that wait for this share one transaction. So a crash loses nothing: the rows that were in
-    /// flight are unknown, and no others.
+    /// so has its outcome. Rows that wait for this share one transaction, and while an outcome is being written, another row
+    /// is already sent in its place. So a crash loses nothing: the rows that were in flight are unknown, and no others.
     ///
     /// Once the ledger can no longer be written (because the disk is full, or the file was moved), no more rows are taken
     /// from the iterator: those that were are errors of kind [`Ledger`](crate::ErrorKind::Ledger). Rows in flight still
@@ -248,7 +237,7 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// If the file cannot be opened or written; if it is the ledger of another service (a ledger whose service has a new
     /// name can be [moved](crate::ledger::Ledger::move_to)); if its keys have another name; or if it is not a ledger at
     /// all.
-    pub fn open_ledger(mut self) -> Result<Self, LedgerError> {
+    pub fn open_ledger(mut self) -> Result<Self, crate::LedgerError> {
         if let Some(recorder) = &mut self.work.recorder {
             recorder.open()?;
         }
@@ -284,51 +273,48 @@ impl<T: Send + 'static> Work for Creates<T> {
         index: usize,
         row: CreateRow,
         options: &CallOptions,
-        stop: &Stop,
+        job: &Job,
         send: impl FnOnce(Call<T>) -> F + Send + 'static,
     ) -> Creating<T>
     where
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
         let CreateRow { body, key } = row;
-        let course = Arc::<Course>::default();
+        let call = body.map(|body| (self.call)(&self.agents, body).options(options.clone()));
+        let course = Arc::new(Course {
+            progress: call.as_ref().map(Call::progress).unwrap_or_default(),
+            ..Course::default()
+        });
+        let learner = job.clone();
+        let send = move |call| send(call).inspect_err(move |error| learner.learn(index, error));
         let recording = match &mut self.recorder {
             Some(recorder) => recorder.begin(key.as_deref(), index).map(Some),
             None => Ok(None),
         };
-        let call = body.map(|body| (self.call)(&self.agents, body).options(options.clone()));
-        let progress = call
-            .as_ref()
-            .map_or_else(|_| Arc::default(), Call::progress);
-        let (refusal, stop) = (Arc::clone(&self.refusal), stop.clone());
-        // A row's own error takes precedence.
-        let refuse = {
-            let (refusal, stop) = (Arc::clone(&refusal), stop.clone());
-            move || refusal.error().inspect(|_| stop.set())
-        };
-        let call: BoxFuture<'static, _> = match recording {
+        let call = match recording {
             Ok(Some(recording)) => {
-                course.waits_for_ledger(true);
-                let course = Arc::clone(&course);
+                let (agent_id, course) = (self.agent_id, Arc::clone(&course));
                 recording
-                    .run(call, refuse, send, self.agent_id, course)
+                    .run(call, send, agent_id, course, job.clone())
                     .boxed()
             }
-            Ok(None) => match call.and_then(|call| refuse().map_or(Ok(call), Err)) {
-                Ok(call) => send(call).map(Settled::from).boxed(),
-                Err(error) => settled(&course, error),
+            // A row's own error takes precedence.
+            Ok(None) => match call.and_then(|call| job.refusal().map_or(Ok(call), Err)) {
+                Ok(call) => {
+                    course.may_send.store(true, Ordering::Relaxed);
+                    send(call).map(Settled::from).boxed()
+                }
+                Err(error) => done(Settled::not_sent(error)).boxed(),
             },
-            Err(error) => settled(&course, error),
+            Err(error) => done(Settled::not_sent(error)).boxed(),
         };
         Creating {
             index,
             key,
             course,
-            progress,
             call,
             settled: None,
-            refusal,
-            stop,
+            job: job.clone(),
         }
     }
 
@@ -345,104 +331,26 @@ impl<T: Send + 'static> Work for Creates<T> {
     }
 }
 
-/// A row that is not sent.
-fn settled<T: Send + 'static>(course: &Course, error: Error) -> BoxFuture<'static, Settled<T>> {
-    course.waits_for_ledger(true);
-    done(Settled::not_sent(error)).boxed()
-}
-
-/// Whether the service has refused the key, after which no row is sent.
-#[derive(Debug, Default)]
-struct Refusal(OnceLock<(usize, StatusCode)>);
-
-impl Refusal {
-    /// The error of a row that would be sent now, if it must not be.
-    fn error(&self) -> Option<Error> {
-        self.0.get().copied().map(Error::stopped)
-    }
-
-    /// Learns from the result of the row with this index.
-    fn learn<T>(&self, index: usize, result: &Result<T, Error>) {
-        let Err(error) = result else { return };
-        if let Some(status) = error.status()
-            && (error.is_authentication() || error.is_permission_denied())
-        {
-            // Later ones change nothing.
-            let _ = self.0.set((index, status));
-        }
-    }
-}
-
 /// A row in flight, which tracks how far it has come.
 pub struct Creating<T> {
     index: usize,
     key: Option<String>,
     course: Arc<Course>,
-    progress: Arc<CallProgress>,
     call: BoxFuture<'static, Settled<T>>,
     /// The result, if it came while the row was being given up.
     settled: Option<Settled<T>>,
-    refusal: Arc<Refusal>,
-    stop: Stop,
-}
-
-/// How far a row has come, apart from the call itself.
-#[derive(Debug, Default)]
-pub(crate) struct Course {
-    waits_for_ledger: AtomicBool,
-    is_given_up: AtomicBool,
-    /// Whether an earlier run may have created the agent.
-    pub(crate) is_in_doubt: AtomicBool,
-}
-
-impl Course {
-    /// Notes that nothing is sent before the ledger has answered, or that it has.
-    pub(crate) fn waits_for_ledger(&self, waits: bool) {
-        self.waits_for_ledger.store(waits, Ordering::Relaxed);
-    }
-
-    /// Whether the row must no longer be sent.
-    #[cfg(feature = "ledger")]
-    pub(crate) fn is_given_up(&self) -> bool {
-        self.is_given_up.load(Ordering::Relaxed)
-    }
-}
-
-/// What became of a row.
-pub(crate) struct Settled<T> {
-    pub(crate) result: Result<T, Error>,
-    /// Why the ledger lacks it.
-    pub(crate) ledger_error: Option<LedgerError>,
-    /// Whether this is what the ledger has, and the identifier of the agent that it has.
-    pub(crate) is_recorded: bool,
-    pub(crate) recorded_id: Option<AgentId>,
-}
-
-impl<T> From<Result<T, Error>> for Settled<T> {
-    fn from(result: Result<T, Error>) -> Self {
-        Self {
-            result,
-            ledger_error: None,
-            is_recorded: false,
-            recorded_id: None,
-        }
-    }
-}
-
-impl<T> Settled<T> {
-    pub(crate) fn not_sent(error: Error) -> Self {
-        Err(error.with_operation(&operation())).into()
-    }
+    job: Job,
 }
 
 impl<T> Creating<T> {
     /// Makes sure that the row is not sent, if it has not been, and looks whether its result has come.
     fn give_up(&mut self) {
-        self.course.is_given_up.store(true, Ordering::Relaxed);
+        let course = &self.course;
+        course.is_given_up.store(true, Ordering::Relaxed);
         // The response may have come since the future was last polled. Polling one that has not been sent yet could
         // send it, and without a runtime none can be polled.
-        let sends_nothing = self.course.waits_for_ledger.load(Ordering::Relaxed)
-            || (self.progress.is_response_due() && Handle::try_current().is_ok());
+        let sends_nothing = !course.may_send.load(Ordering::Relaxed)
+            || (course.progress.is_response_due() && Handle::try_current().is_ok());
         if sends_nothing && self.settled.is_none() {
             self.settled = (&mut self.call).now_or_never();
         }
@@ -452,8 +360,10 @@ impl<T> Creating<T> {
     fn cancelled(mut self) -> Creation<T> {
         self.give_up();
         let settled = self.settled.take().unwrap_or_else(|| {
-            let error = Error::cancelled(self.progress.outcome(), self.progress.attempts());
-            Settled::not_sent(error.after_doubt(self.course.is_in_doubt.load(Ordering::Relaxed)))
+            let progress = &self.course.progress;
+            let error = Error::cancelled(progress.outcome(), progress.attempts());
+            let is_in_doubt = self.course.is_in_doubt.load(Ordering::Relaxed);
+            Settled::not_sent(error.after_doubt(is_in_doubt))
         });
         self.creation(settled)
     }
@@ -481,12 +391,11 @@ impl<T> Future for Creating<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Creation<T>> {
         let settled = ready!(self.call.as_mut().poll(context));
-        self.refusal.learn(self.index, &settled.result);
         // What the ledger could not have of this row, it could not have of the next.
         if let Err(error) = &settled.result
             && error.kind() == ErrorKind::Ledger
         {
-            self.stop.set();
+            self.job.stop();
         }
         Poll::Ready(self.creation(settled))
     }
@@ -494,11 +403,3 @@ impl<T> Future for Creating<T> {
 
 /// `Creating` holds nothing that is pinned in place.
 impl<T> Unpin for Creating<T> {}
-
-/// The operation of every row.
-fn operation() -> Operation {
-    Operation {
-        method: http::Method::POST,
-        template: wire::AGENTS_PATH.into(),
-    }
-}

@@ -7,14 +7,15 @@ use std::{
     num::NonZeroUsize,
     pin::Pin,
     sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
     time::Duration,
 };
 
 use futures_util::{Stream, StreamExt};
+use http::StatusCode;
 
 use crate::{
     bulk::window::{Left, Window},
@@ -46,7 +47,7 @@ pub trait Work: sealed::Sealed + Unpin + Send + 'static {
         index: usize,
         input: Self::Input,
         options: &CallOptions,
-        stop: &Stop,
+        job: &Job,
         send: impl FnOnce(Call<Self::Value>) -> F + Send + 'static,
     ) -> Self::Running
     where
@@ -66,19 +67,63 @@ pub(crate) mod sealed {
     pub trait Sealed {}
 }
 
-/// Whether further inputs would only be refused, so that none is taken.
+/// What the calls of a job have in common: whether, and for how many inputs, there is room.
 #[doc(hidden)]
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Job(Arc<JobState>);
 
-impl Stop {
+#[derive(Debug, Default)]
+struct JobState {
+    has_stopped: AtomicBool,
+    recording: AtomicUsize,
+    /// The row because of which no further one is sent, and the status of its response.
+    refused: OnceLock<(usize, StatusCode)>,
+}
+
+impl Job {
     /// Has no further input be taken.
-    pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Release);
+    pub(crate) fn stop(&self) {
+        self.0.has_stopped.store(true, Ordering::Release);
     }
 
-    pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+    /// Whether further inputs would only be refused, so that none is taken.
+    pub fn has_stopped(&self) -> bool {
+        self.0.has_stopped.load(Ordering::Acquire)
+    }
+
+    /// How many of the rows in flight have had their response, and wait for it to be recorded. That many more may be in
+    /// flight, but no more than twice as many as are sent at the same time, so that memory is bounded.
+    pub fn recording(&self) -> usize {
+        self.0.recording.load(Ordering::Acquire)
+    }
+
+    /// Counts a row as being recorded, until what this returns is dropped.
+    #[cfg(feature = "ledger")]
+    pub(crate) fn record(&self) -> impl Drop + use<> {
+        struct Recording(Job);
+        impl Drop for Recording {
+            fn drop(&mut self) {
+                self.0.0.recording.fetch_sub(1, Ordering::AcqRel);
+            }
+        }
+        self.0.recording.fetch_add(1, Ordering::AcqRel);
+        Recording(self.clone())
+    }
+
+    /// Learns from the error of the row with this index whether the service refuses the key.
+    pub(crate) fn learn(&self, index: usize, error: &Error) {
+        if let Some(status) = error.status()
+            && (error.is_authentication() || error.is_permission_denied())
+        {
+            // Later ones change nothing.
+            let _ = self.0.refused.set((index, status));
+        }
+    }
+
+    /// The error of a row that would be sent now, if the service has refused the key. It is the last one that is taken.
+    pub(crate) fn refusal(&self) -> Option<Error> {
+        let refusal = self.0.refused.get().copied().map(Error::stopped);
+        refusal.inspect(|_| self.stop())
     }
 }
 
@@ -128,7 +173,9 @@ impl<I, W, M> Bulk<I, W, M> {
     }
 
     /// How many calls are in flight at the same time, at least one. Default: 16 for deals that are retrieved, 8 for agents
-    /// that are created. Results that have come and wait for their turn count too, so memory is bounded.
+    /// that are created. Results that have come and wait for their turn count too, so memory is bounded. A row whose response
+    /// is being recorded in a [ledger](crate::CreateMany::ledger) does not count, except that no more than twice as many
+    /// inputs are held at a time.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.options.concurrency = NonZeroUsize::new(concurrency).unwrap_or(NonZeroUsize::MIN);
         self
@@ -169,7 +216,7 @@ impl<I, W: Work, M> Bulk<I, W, M> {
         let in_flight = InFlight {
             options: self.options.each,
             window: Window::new(self.options.is_ordered),
-            stop: Stop::default(),
+            job: Job::default(),
             work: self.work,
         };
         (self.inputs, in_flight)
@@ -182,7 +229,7 @@ impl<I, W: Work, M> Bulk<I, W, M> {
         let inputs = Inputs {
             left: Some(inputs),
             concurrency,
-            stop: in_flight.stop.clone(),
+            job: in_flight.job.clone(),
         };
         (inputs, in_flight)
     }
@@ -213,16 +260,18 @@ pub(crate) struct Inputs<I> {
     /// `None` once the iterator has ended, so that it is not called again.
     left: Option<I>,
     concurrency: NonZeroUsize,
-    stop: Stop,
+    job: Job,
 }
 
 impl<I: Iterator> Inputs<I> {
     /// The next input, if there is one and there is room for it beside the calls in flight.
     pub(crate) fn next(&mut self, in_flight: usize) -> Option<I::Item> {
-        if in_flight >= self.concurrency.get() {
+        let concurrency = self.concurrency.get();
+        let recording = self.job.recording().min(concurrency);
+        if in_flight >= concurrency.saturating_add(recording) {
             return None;
         }
-        if self.stop.is_set() {
+        if self.job.has_stopped() {
             self.end();
         }
         let next = self.left.as_mut()?.next();
@@ -280,10 +329,17 @@ where
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<W::Item>> {
         let this = &mut *self;
-        while let Some(input) = this.inputs.next(this.in_flight.len()) {
-            this.in_flight.push(input);
+        loop {
+            while let Some(input) = this.inputs.next(this.in_flight.len()) {
+                this.in_flight.push(input);
+            }
+            let recording = this.inputs.job.recording();
+            let next = this.in_flight.poll_next_unpin(context);
+            // A response that has come meanwhile makes room while it is recorded.
+            if next.is_ready() || this.inputs.job.recording() <= recording {
+                return next;
+            }
         }
-        this.in_flight.poll_next_unpin(context)
     }
 }
 
@@ -303,7 +359,7 @@ impl<I, W: Work> fmt::Debug for BulkStream<I, W> {
 pub struct InFlight<W: Work> {
     options: CallOptions,
     window: Window<W::Running>,
-    stop: Stop,
+    job: Job,
     /// Declared after the calls in flight: they tell it how they ended, even when they are dropped.
     work: W,
 }
@@ -324,8 +380,8 @@ impl<W: Work> InFlight<W> {
         F: Future<Output = Result<W::Value, Error>> + Send + 'static,
     {
         let index = self.window.next_index();
-        let (options, stop) = (&self.options, &self.stop);
-        let running = self.work.begin(index, input.into(), options, stop, send);
+        let (options, job) = (&self.options, &self.job);
+        let running = self.work.begin(index, input.into(), options, job, send);
         self.window.push(running);
     }
 
@@ -368,10 +424,10 @@ impl<W: Work> InFlight<W> {
         self.len() == 0
     }
 
-    /// Says whether further inputs would only be refused: for bindings, which take them elsewhere.
+    /// Says for how many further inputs there is room: for bindings, which take them elsewhere.
     #[doc(hidden)]
-    pub fn stop(&self) -> Stop {
-        self.stop.clone()
+    pub fn job(&self) -> Job {
+        self.job.clone()
     }
 }
 

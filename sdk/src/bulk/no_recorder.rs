@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::create::{Course, Settled};
+use super::{
+    many::Job,
+    row::{Course, Settled},
+};
 use crate::{calls::call::Call, error::call::Error};
 
 pub(crate) enum Recorder {}
@@ -23,16 +26,11 @@ impl Recording {
     pub(crate) async fn run<T, F>(
         self,
         _: Result<Call<T>, Error>,
-        _: impl FnOnce() -> Option<Error> + Send,
         _: impl FnOnce(Call<T>) -> F + Send,
         _: fn(&T) -> Option<String>,
         _: Arc<Course>,
+        _: Job,
     ) -> Settled<T> {
         match self {}
     }
-}
-
-/// There is no use for it.
-pub(crate) fn id_in(_: &[u8]) -> Option<String> {
-    None
 }

@@ -11,9 +11,11 @@ use std::{
 };
 
 use futures_util::{FutureExt as _, future::BoxFuture};
-use serde::Deserialize;
 
-use super::create::{Course, Settled};
+use super::{
+    many::Job,
+    row::{Course, Settled, id_in},
+};
 use crate::{
     calls::{call::Call, service::BeforeSending},
     error::{
@@ -21,7 +23,9 @@ use crate::{
         outcome::Outcome,
     },
     http::call_progress::CallProgress,
-    ledger::{Found, Handle, KeyHash, Ledger, LedgerError, Note, Recorded, Writer},
+    ledger::{
+        Found, Handle, KeyHash, LONGEST_ID, Ledger, LedgerError, Record, Recorded, State, Writer,
+    },
 };
 
 /// The ledger of a job.
@@ -58,7 +62,7 @@ impl Recorder {
 
     /// Opens the ledger, and waits for that.
     pub(crate) fn open(&mut self) -> Result<(), LedgerError> {
-        self.writer()?.opened()
+        self.writer()?.idle()
     }
 
     fn writer(&mut self) -> Result<&Writer, LedgerError> {
@@ -92,7 +96,8 @@ impl Recorder {
     /// Waits until everything noted so far is on disk.
     pub(crate) fn finish(&self) {
         if let Some(writer) = &self.writer {
-            writer.finish();
+            // What could not be written is known to the rows.
+            let _ = writer.idle();
         }
     }
 }
@@ -116,10 +121,10 @@ impl Recording {
     pub(crate) async fn run<T, F>(
         self,
         call: Result<Call<T>, Error>,
-        refuse: impl FnOnce() -> Option<Error> + Send,
         send: impl FnOnce(Call<T>) -> F + Send,
         agent_id: fn(&T) -> Option<String>,
         course: Arc<Course>,
+        job: Job,
     ) -> Settled<T>
     where
         F: Future<Output = Result<T, Error>> + Send,
@@ -135,63 +140,57 @@ impl Recording {
         };
         course.is_in_doubt.store(is_in_doubt, Ordering::Relaxed);
         // What the ledger knows of the row is not forgotten, and its own error takes precedence.
-        let call = call.and_then(|call| match refuse() {
+        let call = call.and_then(|call| match job.refusal() {
             Some(error) => Err(error),
-            None if course.is_given_up() => Err(Error::cancelled(Outcome::NotSent, 0)),
+            None if course.is_given_up.load(Ordering::Relaxed) => {
+                Err(Error::cancelled(Outcome::NotSent, 0))
+            }
             None => Ok(call),
         });
         let call = match call {
             Ok(call) => call,
             Err(error) => return Settled::not_sent(error.after_doubt(is_in_doubt)),
         };
-        course.waits_for_ledger(false);
-        let progress = call.progress();
-        let claim = Claim {
+        course.may_send.store(true, Ordering::Relaxed);
+        let claim = Arc::new(Claim {
             handle: self.handle,
             key: found.key,
             resends_unknown: self.resends_unknown,
-            is_asked_for: AtomicBool::new(false),
+            progress: call.progress(),
+            is_open: AtomicBool::new(false),
             refused: OnceLock::new(),
-        };
-        let claim = Arc::new(claim);
-        let mut given_up = GivenUp {
-            claim: &claim,
-            progress: &progress,
-            is_over: false,
-        };
+        });
         let result = send(call.before_sending(claim.before_sending())).await;
         if let Some(recorded) = claim.refused.get() {
-            given_up.is_over = true;
             return recorded.clone().into();
         }
-        let noted = match &result {
-            // It was not claimed, or nobody knows whether it was: that is noted as for a row that is given up.
-            Err(error) if error.kind() == ErrorKind::Ledger => None,
-            _ if !claim.is_asked_for.load(Ordering::Relaxed) => None,
-            result => Some(claim.handle.note(claim.key, note(result, agent_id))),
-        };
+        // If the ledger has failed, it was not claimed, or nobody knows whether it was: as if it were given up.
+        let has_failed = |error: &Error| error.kind() == ErrorKind::Ledger;
         let mut ledger_error = None;
-        if let Some(noted) = noted {
-            given_up.is_over = true;
-            course.waits_for_ledger(true);
+        if !result.as_ref().is_err_and(has_failed) && claim.is_open.swap(false, Ordering::Relaxed) {
+            course.may_send.store(false, Ordering::Relaxed);
+            let is_recording = job.record();
+            let noted = claim.handle.note(claim.key, note(&result, agent_id));
             ledger_error = noted.await.err();
+            drop(is_recording);
         }
         Settled {
-            result: result.map_err(|error| error.after_doubt(is_in_doubt)),
             ledger_error,
-            is_recorded: false,
-            recorded_id: None,
+            ..result
+                .map_err(|error| error.after_doubt(is_in_doubt))
+                .into()
         }
     }
 }
 
-/// The claim of a row that is sent.
+/// The claim of a row that is sent. If it is still open when it is dropped, the row was given up.
 struct Claim {
     handle: Handle,
     key: KeyHash,
     resends_unknown: bool,
-    /// Whether the claim may be in the ledger: before that there is nothing to note about the row.
-    is_asked_for: AtomicBool,
+    progress: Arc<CallProgress>,
+    /// Whether it may be in the ledger, and nothing was noted since.
+    is_open: AtomicBool,
     /// What another job has recorded of the row, if it was faster.
     refused: OnceLock<Recorded>,
 }
@@ -203,43 +202,29 @@ impl Claim {
         Arc::new(move || {
             let this = Arc::clone(&this);
             Box::pin(async move {
-                this.is_asked_for.store(true, Ordering::Relaxed);
-                match this.handle.claim(this.key, this.resends_unknown).await? {
-                    None => Ok(()),
-                    Some(recorded) => {
-                        let error = Error::recorded(&recorded);
-                        let _ = this.refused.set(recorded);
-                        Err(error)
-                    }
-                }
+                this.is_open.store(true, Ordering::Relaxed);
+                let Some(recorded) = this.handle.claim(this.key, this.resends_unknown).await?
+                else {
+                    return Ok(());
+                };
+                this.is_open.store(false, Ordering::Relaxed);
+                let error = Error::recorded(&recorded);
+                let _ = this.refused.set(recorded);
+                Err(error)
             })
         })
     }
 }
 
-/// A row that counts as given up unless it completes first.
-struct GivenUp<'a> {
-    claim: &'a Claim,
-    progress: &'a CallProgress,
-    is_over: bool,
-}
-
-impl Drop for GivenUp<'_> {
+impl Drop for Claim {
     fn drop(&mut self) {
-        if self.is_over || !self.claim.is_asked_for.load(Ordering::Relaxed) {
-            return;
-        }
-        let note = match self.progress.outcome() {
+        if *self.is_open.get_mut() {
             // A row that was only rejected so far would have been retried.
-            Outcome::NotSent | Outcome::Rejected => Note::NotSent,
-            Outcome::Succeeded => Note::Succeeded { id: None },
-            Outcome::Unknown => Note::Unknown {
-                status: None,
-                request_id: None,
-            },
-        };
-        // If this cannot be written, the claim stands alone and the row is in doubt, which is cautious but not wrong.
-        drop(self.claim.handle.note(self.claim.key, note));
+            let noted = noted(self.progress.outcome());
+            let noted = noted.filter(|noted| noted.state != State::Rejected);
+            // If this cannot be written, the claim stands alone and the row is in doubt, which is cautious but not wrong.
+            drop(self.handle.note(self.key, noted));
+        }
     }
 }
 
@@ -253,39 +238,35 @@ impl<T> From<Recorded> for Settled<T> {
     }
 }
 
-/// What is noted of a result.
-fn note<T>(result: &Result<T, Error>, agent_id: fn(&T) -> Option<String>) -> Note {
-    let error = match result {
-        Ok(agent) => {
-            return Note::Succeeded {
-                id: agent_id(agent).filter(|id| id.len() <= LONGEST_ID),
-            };
-        }
-        Err(error) => error,
+/// What is noted of a row with this outcome.
+fn noted(outcome: Outcome) -> Option<Record> {
+    let state = match outcome {
+        Outcome::NotSent => return None,
+        Outcome::Succeeded => State::Succeeded,
+        Outcome::Rejected => State::Rejected,
+        Outcome::Unknown => State::Unknown,
     };
-    let status = error.status().map(|status| status.as_u16());
-    let request_id = error.shown_request_id();
-    match error.outcome() {
-        Outcome::Succeeded => Note::Succeeded {
-            id: error
-                .body()
-                .and_then(id_in)
-                .filter(|id| id.len() <= LONGEST_ID),
-        },
-        Outcome::Rejected => Note::Rejected { status, request_id },
-        Outcome::NotSent => Note::NotSent,
-        Outcome::Unknown => Note::Unknown { status, request_id },
-    }
+    Some(Record::new(state))
 }
 
-/// The longest identifier of an agent that is noted, in bytes: a ledger keeps none that nobody would copy.
-const LONGEST_ID: usize = 1024;
-
-/// The identifier in the body of a response, whatever else it contains.
-pub(crate) fn id_in(body: &[u8]) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Created {
-        id: String,
+/// What is noted of a result.
+fn note<T>(result: &Result<T, Error>, agent_id: fn(&T) -> Option<String>) -> Option<Record> {
+    // A ledger keeps no identifier that nobody would copy.
+    let of_agent = |id: Option<String>| {
+        Some(Record {
+            agent_id: id.filter(|id| id.len() <= LONGEST_ID),
+            ..Record::new(State::Succeeded)
+        })
+    };
+    match result {
+        Ok(agent) => of_agent(agent_id(agent)),
+        Err(error) if error.outcome() == Outcome::Succeeded => {
+            of_agent(error.body().and_then(id_in))
+        }
+        Err(error) => noted(error.outcome()).map(|noted| Record {
+            status: error.status().map(|status| status.as_u16()),
+            request_id: error.shown_request_id(),
+            ..noted
+        }),
     }
-    serde_json::from_slice(body).ok().map(|Created { id }| id)
 }

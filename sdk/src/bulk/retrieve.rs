@@ -5,7 +5,7 @@ use std::fmt;
 use futures_util::future::BoxFuture;
 
 use crate::{
-    bulk::many::{Bulk, BulkStream, Stop, Work, sealed},
+    bulk::many::{Bulk, BulkStream, Job, Work, sealed},
     calls::{
         call::{Async, Call},
         deals::Deals,
@@ -104,7 +104,7 @@ impl<T: Send + 'static> Work for Retrieves<T> {
         index: usize,
         id: String,
         options: &CallOptions,
-        _: &Stop,
+        _: &Job,
         send: impl FnOnce(Call<T>) -> F + Send + 'static,
     ) -> Self::Running
     where

@@ -1,11 +1,20 @@
 //! A row of many creates, before and after: the request for an agent, and what became of it.
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use bytes::Bytes;
+use serde::Deserialize;
 
 use crate::{
-    error::{call::Error, outcome::Outcome},
+    contract::wire,
+    error::{
+        call::{Error, Operation},
+        outcome::Outcome,
+    },
+    http::call_progress::CallProgress,
     ledger::LedgerError,
     model::{Agent, CreateAgent},
     value::{AgentId, Json},
@@ -66,6 +75,59 @@ impl<T: fmt::Debug> fmt::Debug for Creation<T> {
             .field("recorded", &self.recorded)
             .finish_non_exhaustive()
     }
+}
+
+/// What became of a row.
+pub(crate) struct Settled<T> {
+    pub(crate) result: Result<T, Error>,
+    /// Why the ledger lacks it.
+    pub(crate) ledger_error: Option<LedgerError>,
+    /// Whether this is what the ledger has, and the identifier of the agent that it has.
+    pub(crate) is_recorded: bool,
+    pub(crate) recorded_id: Option<AgentId>,
+}
+
+impl<T> From<Result<T, Error>> for Settled<T> {
+    fn from(result: Result<T, Error>) -> Self {
+        Self {
+            result,
+            ledger_error: None,
+            is_recorded: false,
+            recorded_id: None,
+        }
+    }
+}
+
+impl<T> Settled<T> {
+    pub(crate) fn not_sent(error: Error) -> Self {
+        let operation = Operation {
+            method: http::Method::POST,
+            template: wire::AGENTS_PATH.into(),
+        };
+        Err(error.with_operation(&operation)).into()
+    }
+}
+
+/// How far a row has come.
+#[derive(Default)]
+pub(crate) struct Course {
+    /// That of its call, if it has one.
+    pub(crate) progress: Arc<CallProgress>,
+    /// Whether something may be sent the next time that its future is polled.
+    pub(crate) may_send: AtomicBool,
+    /// Whether it must no longer be sent.
+    pub(crate) is_given_up: AtomicBool,
+    /// Whether an earlier run may have created the agent.
+    pub(crate) is_in_doubt: AtomicBool,
+}
+
+/// The identifier in the body of a response, whatever else it contains.
+pub(crate) fn id_in(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Created {
+        id: String,
+    }
+    serde_json::from_slice(body).ok().map(|Created { id }| id)
 }
 
 /// A row of a [`CreateMany`](crate::CreateMany): the request for an agent, or the error because of which there is none.

@@ -44,7 +44,7 @@ pub use {
 #[cfg(feature = "ledger")]
 pub(crate) use {
     key_hash::KeyHash,
-    state::Note,
+    state::{LONGEST_ID, Record, State},
     writer::{Found, Handle, Writer},
 };
 

@@ -170,21 +170,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_is_alive_until_it_ends_and_leaves_nothing() {
-        let folder = TempDir::new().unwrap();
-        let ledger = folder.path().join("agents.ledger");
-        let one = Owner::new(&ledger).unwrap();
-        let other = Owner::new(&ledger).unwrap();
-        assert!(is_alive(&ledger, one.number) && is_alive(&ledger, other.number));
-        assert!(!is_alive(&ledger, one.number ^ other.number));
-        let number = one.number;
-        drop(one);
-        assert!(!is_alive(&ledger, number) && is_alive(&ledger, other.number));
-        drop(other);
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
-    }
-
-    #[test]
     fn the_trace_of_a_job_that_was_killed_is_removed_by_the_next() {
         let folder = TempDir::new().unwrap();
         let ledger = folder.path().join("agents.ledger");

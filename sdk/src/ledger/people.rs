@@ -2,17 +2,16 @@
 
 use std::collections::HashMap;
 
+use chrono::DateTime;
+
 use super::{
-    Summary,
+    InDoubt, Summary,
     error::{Cause, LedgerError, Refusal},
     key_hash::KeyHash,
-    sqlite::{Edit, Record, Sqlite},
-    state::{State, Unsettled},
+    sqlite::{Edit, Sqlite},
+    state::{LONGEST_ID, Record, State},
 };
 use crate::value::AgentId;
-
-/// The longest agent identifier that is settled, in bytes.
-const LONGEST_ID: usize = 1024;
 
 /// What people write into a table where there is nobody. An identifier that is one of these words is far less likely than
 /// a row that is never created.
@@ -63,12 +62,8 @@ pub(super) fn settle<K: AsRef<str>>(
     let mut owners = HashMap::new();
     if !agents.is_empty() {
         store.for_each(|key, record| {
-            if let State::Succeeded { id: Some(id) } | State::Settled { id: Some(id) } =
-                record.state
-                && let Some(index) = agents.get(id.as_str())
-            {
-                owners.insert(*index, key);
-            }
+            let agent = record.agent_id.and_then(|id| agents.get(id.as_str()));
+            owners.extend(agent.map(|index| (*index, key)));
         })?;
     }
     store.in_transaction(is_to_last, |edit| {
@@ -89,6 +84,7 @@ pub(super) fn settle<K: AsRef<str>>(
     })
 }
 
+/// Records what somebody has found out about a row; returns whether that changes it.
 fn settle_row(
     edit: &mut Edit<'_>,
     key: KeyHash,
@@ -97,17 +93,11 @@ fn settle_row(
     let Some(old) = edit.get(key)? else {
         return Ok(Err(Refusal::UnknownKey));
     };
-    Ok(
-        match old.state.settled(agent_id, |job| edit.is_alive(job)) {
-            Ok(None) => Ok(false),
-            Ok(Some(state)) => {
-                edit.settle(key, old, state)?;
-                Ok(true)
-            }
-            Err(Unsettled::Succeeded) => Err(Refusal::Succeeded),
-            Err(Unsettled::InFlight) => Err(Refusal::InFlight),
-        },
-    )
+    let is_changed = old.is_settled_by(agent_id, |job| edit.is_alive(job));
+    if is_changed == Ok(true) {
+        edit.settle(key, old, agent_id)?;
+    }
+    Ok(is_changed)
 }
 
 /// Undoes what somebody has recorded: each row is again what jobs have found.
@@ -125,11 +115,8 @@ pub(super) fn unsettle<K: AsRef<str>>(
             let Some(old) = edit.get(*key)? else {
                 return Err(Cause::RefusedEntry(index, Refusal::UnknownKey));
             };
-            if let State::Settled { .. } = old.state
-                && let Some(before) = edit.before_settling(*key)?
-            {
-                edit.replace(*key, Some(old), before)?;
-                undone += 1;
+            if old.state == State::Settled {
+                undone += usize::from(edit.unsettle(*key, old)?);
             }
         }
         Ok(undone)
@@ -157,22 +144,24 @@ pub(super) fn summary(store: &Sqlite) -> Result<Summary, LedgerError> {
 }
 
 impl Summary {
-    fn count(&mut self, record: Record, mut is_alive: impl FnMut(i64) -> bool) {
-        let Record {
-            state, claimed_at, ..
-        } = record;
-        match state {
-            State::Succeeded { .. } => self.succeeded += 1,
-            State::Settled { id: Some(_) } => self.settled_with_agent += 1,
-            State::Settled { id: None } => self.settled_without_agent += 1,
-            State::Rejected { .. } => self.rejected += 1,
-            State::Sending(job) if is_alive(job) => self.in_flight += 1,
-            State::Sending(_) => self
-                .in_doubt
-                .push(super::InDoubt::new(claimed_at, None, None)),
-            State::Unknown { status, request_id } => self
-                .in_doubt
-                .push(super::InDoubt::new(claimed_at, status, request_id)),
+    fn count(&mut self, record: Record, is_alive: impl FnMut(i64) -> bool) {
+        match record.state {
+            State::Succeeded => self.succeeded += 1,
+            State::Settled if record.agent_id.is_some() => self.settled_with_agent += 1,
+            State::Settled => self.settled_without_agent += 1,
+            State::Rejected => self.rejected += 1,
+            State::Sending if record.job.is_some_and(is_alive) => self.in_flight += 1,
+            State::Sending | State::Unknown => self.in_doubt.push(record.into()),
+        }
+    }
+}
+
+impl From<Record> for InDoubt {
+    fn from(record: Record) -> Self {
+        Self {
+            sent_at: DateTime::from_timestamp_millis(record.claimed_at).unwrap_or_default(),
+            status: record.status,
+            request_id: record.request_id,
         }
     }
 }
@@ -191,38 +180,4 @@ fn first_of<K: Eq + std::hash::Hash>(
 ) -> Result<(), usize> {
     let first = *seen.entry(key).or_insert(index);
     if first == index { Ok(()) } else { Err(first) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_for_nobody_are_no_identifiers() {
-        for nobody in [
-            "",
-            " ",
-            "-",
-            "--",
-            "?",
-            "…",
-            "0",
-            "n/a",
-            "N/A",
-            "NA",
-            "no",
-            "No ",
-            "none",
-            "NULL",
-            "not found",
-            "Not Found",
-            "#",
-            "unknown",
-        ] {
-            assert!(is_nobody(nobody), "{nobody:?}");
-        }
-        for id in ["a_1", "00", "1", "north", "no-1", "нет", "a"] {
-            assert!(!is_nobody(id), "{id:?}");
-        }
-    }
 }

@@ -12,14 +12,18 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, Row, ffi, params};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension as _, Row, ToSql, Transaction,
+    TransactionBehavior, ffi, params,
+    types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef},
+};
 use sha2::{Digest as _, Sha256};
 
 use super::{
     error::{Cause, LedgerError, Purpose},
     key_hash::{Hasher, KeyHash},
     owner::{self, Owner},
-    state::{Change, Note, Recorded, State},
+    state::{Record, Recorded, State},
 };
 use crate::http::base_url;
 
@@ -89,26 +93,12 @@ pub(super) struct Sqlite {
     owner: Option<Owner>,
 }
 
-/// What a ledger has on a row.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Record {
-    pub(super) state: State,
-    /// When a job claimed it, and when the latest was noted, in milliseconds since 1970.
-    pub(super) claimed_at: i64,
-    pub(super) noted_at: i64,
-}
-
 /// Something that a job writes.
 pub(super) enum Write {
     /// A row is about to be sent, even if it is in doubt.
-    Claim {
-        key: KeyHash,
-        resends_unknown: bool,
-    },
-    Note {
-        key: KeyHash,
-        note: Note,
-    },
+    Claim { key: KeyHash, resends_unknown: bool },
+    /// What became of a row; `None` if no part of it reached the service.
+    Note { key: KeyHash, noted: Option<Record> },
 }
 
 impl Sqlite {
@@ -118,15 +108,11 @@ impl Sqlite {
         service: &str,
         keys: Option<&str>,
     ) -> Result<Self, LedgerError> {
-        let failed = |cause: Cause| LedgerError::new(path, Purpose::Job, cause);
         let opened = || -> Result<Self, Cause> {
             let counted = Counted::new()?;
             let found = find(path)?;
             let is_new = found.is_none();
-            let file = match found {
-                Some(file) => file,
-                None => place_of_new(path)?,
-            };
+            let file = found.map_or_else(|| place_of_new(path), Ok)?;
             let owner = Owner::new(&file)?;
             if is_new {
                 create(&file, owner.number, service, keys)?;
@@ -137,10 +123,10 @@ impl Sqlite {
             this.owner = Some(owner);
             Ok(this)
         };
-        let mut this = opened().map_err(failed)?;
+        let mut this = opened().map_err(|cause| LedgerError::new(path, Purpose::Job, cause))?;
         if !base_url::is_same(&this.service, service) {
-            return Err(failed(Cause::OtherService {
-                theirs: this.service,
+            return Err(this.error(Cause::OtherService {
+                theirs: this.service.clone(),
                 ours: service.to_owned(),
             }));
         }
@@ -156,10 +142,8 @@ impl Sqlite {
     pub(super) fn open(path: &Path, purpose: Purpose) -> Result<Option<Self>, LedgerError> {
         let opened = || -> Result<Option<Self>, Cause> {
             let counted = Counted::new()?;
-            match find(path)? {
-                Some(file) => Ok(Some(Self::open_file(path, file, purpose, counted)?)),
-                None => Ok(None),
-            }
+            let open = |file| Self::open_file(path, file, purpose, counted);
+            find(path)?.map(open).transpose()
         };
         opened().map_err(|cause| LedgerError::new(path, purpose, cause))
     }
@@ -212,11 +196,8 @@ impl Sqlite {
             return Err(Cause::Broken("its end is missing".to_owned()));
         }
         let header = "SELECT salt, salt_check, service, keys, changes FROM ledger";
-        let (salt, check, service, keys, changes) = connection.query_row(header, [], |row| {
-            let salt: [u8; 32] = row.get(0)?;
-            let check: [u8; 16] = row.get(1)?;
-            Ok((salt, check, row.get(2)?, row.get(3)?, row.get(4)?))
-        })?;
+        let (salt, check, service, keys, changes): ([u8; 32], [u8; 16], _, _, _) =
+            connection.query_row(header, [], |row| row.try_into())?;
         let identity = identity(&file)?;
         let hasher = Hasher::new(&salt);
         if hasher.check() != check {
@@ -257,8 +238,8 @@ impl Sqlite {
         if theirs == ours {
             return Ok(());
         }
-        let rows = "SELECT EXISTS (SELECT 1 FROM creates)";
-        let has_rows = self.connection.query_row(rows, [], |row| row.get(0));
+        let has_rows = self.connection.prepare("SELECT 1 FROM creates");
+        let has_rows = has_rows.and_then(|mut rows| rows.exists([]));
         if !has_rows.map_err(|error| self.error(error))? {
             return Ok(());
         }
@@ -270,27 +251,23 @@ impl Sqlite {
 
     /// Checks that no row was changed by anything but dealkit, and none lost. Reads the whole ledger.
     pub(super) fn verify(&self) -> Result<(), LedgerError> {
-        let verified = || -> Result<bool, Cause> {
+        let verified = || -> Result<(), Cause> {
             // One transaction, so that the sum belongs to the rows.
             let reading = self.connection.unchecked_transaction()?;
             let noted: i64 = reading.query_row("SELECT sum FROM ledger", [], |row| row.get(0))?;
             let mut sum = 0_i64;
             for table in [Table::Creates, Table::History] {
-                let name = table.name();
-                let mut rows = reading.prepare(&format!("SELECT {RECORD}, key FROM {name}"))?;
-                let mut rows = rows.query([])?;
-                while let Some(row) = rows.next()? {
-                    let key = KeyHash(row.get(7)?);
-                    sum = sum.wrapping_add(digest(table, key, &record(row)?));
-                }
+                for_each(&reading, table, |key, record| {
+                    sum = sum.wrapping_add(digest(table, key, &record));
+                })?;
             }
-            Ok(sum == noted)
+            if sum == noted {
+                Ok(())
+            } else {
+                Err(Cause::Broken("its rows were changed".to_owned()))
+            }
         };
-        match verified() {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(self.error(Cause::Broken("its rows were changed".to_owned()))),
-            Err(cause) => Err(self.error(cause)),
-        }
+        verified().map_err(|cause| self.error(cause))
     }
 
     pub(super) fn hash(&self, key: &str) -> KeyHash {
@@ -302,17 +279,13 @@ impl Sqlite {
         &self,
         keys: impl IntoIterator<Item = KeyHash>,
     ) -> Result<Vec<Option<Recorded>>, LedgerError> {
-        let found = || -> Result<Vec<_>, Cause> {
+        let found = || -> Result<Vec<_>, rusqlite::Error> {
             let reading = self.connection.unchecked_transaction()?;
-            let keys = keys.into_iter();
-            let found = keys.map(|key| Ok(get(&reading, key)?.and_then(|row| self.recorded(&row))));
-            found.collect()
+            let found = keys.into_iter().map(|key| get(&reading, key));
+            let recorded = |row: Record| row.recorded(|job| self.is_alive(job));
+            found.map(|row| Ok(row?.and_then(recorded))).collect()
         };
-        found().map_err(|cause| self.error(cause))
-    }
-
-    fn recorded(&self, row: &Record) -> Option<Recorded> {
-        row.state.recorded(|job| owner::is_alive(&self.file, job))
+        found().map_err(|error| self.error(error))
     }
 
     /// Writes all of this in one transaction, which is on disk when this returns. For a claim that is refused, because
@@ -328,10 +301,7 @@ impl Sqlite {
                     key,
                     resends_unknown,
                 } => edit.claim(*key, job, *resends_unknown),
-                Write::Note { key, note } => {
-                    edit.note(*key, job, note.clone())?;
-                    Ok(None)
-                }
+                Write::Note { key, noted } => edit.note(*key, job, noted.clone()).map(|()| None),
             });
             answers.collect()
         })
@@ -343,67 +313,45 @@ impl Sqlite {
         is_to_last: bool,
         work: impl FnOnce(&mut Edit<'_>) -> Result<T, Cause>,
     ) -> Result<T, LedgerError> {
-        let connection = &self.connection;
-        let done = || -> Result<(T, i64), Cause> {
-            connection.execute_batch("BEGIN IMMEDIATE")?;
+        let done = || -> Result<T, Cause> {
+            // Unless it is committed, it is undone when it is dropped.
+            let connection =
+                Transaction::new(&mut self.connection, TransactionBehavior::Immediate)?;
             let header = "SELECT salt, changes, sum FROM ledger";
             let (salt, changes, sum): ([u8; 32], i64, i64) = connection
                 .prepare_cached(header)?
-                .query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+                .query_row([], |row| row.try_into())?;
             if salt != self.salt {
                 return Err(Cause::Moved("replaced"));
             }
             if changes < self.changes {
                 return Err(Cause::Moved("replaced by an older copy of itself"));
             }
+            self.changes = changes;
             let mut edit = Edit {
-                connection,
+                connection: &connection,
                 file: &self.file,
                 now: now(),
                 sum,
                 has_changed: false,
             };
             let value = work(&mut edit)?;
-            let (sum, has_changed) = (edit.sum, edit.has_changed);
-            if !is_to_last || !has_changed {
-                connection.execute_batch("ROLLBACK")?;
-                return Ok((value, changes));
-            }
-            let changes = changes.wrapping_add(1);
-            connection
-                .prepare_cached("UPDATE ledger SET changes = ?, sum = ?")?
-                .execute(params![changes, sum])?;
-            connection.execute_batch("COMMIT")?;
-            Ok((value, changes))
-        };
-        match done() {
-            Ok((value, changes)) => {
+            if is_to_last && edit.has_changed {
+                let changes = changes.wrapping_add(1);
+                connection
+                    .prepare_cached("UPDATE ledger SET changes = ?, sum = ?")?
+                    .execute([changes, edit.sum])?;
+                connection.commit()?;
                 self.changes = changes;
-                Ok(value)
             }
-            Err(cause) => {
-                // It may have been undone already.
-                let _ = connection.execute_batch("ROLLBACK");
-                Err(self.error(cause))
-            }
-        }
+            Ok(value)
+        };
+        done().map_err(|cause| self.error(cause))
     }
 
     /// Calls a function with each row.
-    pub(super) fn for_each(
-        &self,
-        mut take: impl FnMut(KeyHash, Record),
-    ) -> Result<(), LedgerError> {
-        let mut taken = || -> Result<(), Cause> {
-            let sql = format!("SELECT {RECORD}, key FROM creates");
-            let mut rows = self.connection.prepare(&sql)?;
-            let mut rows = rows.query([])?;
-            while let Some(row) = rows.next()? {
-                take(KeyHash(row.get(7)?), record(row)?);
-            }
-            Ok(())
-        };
-        taken().map_err(|cause| self.error(cause))
+    pub(super) fn for_each(&self, take: impl FnMut(KeyHash, Record)) -> Result<(), LedgerError> {
+        for_each(&self.connection, Table::Creates, take).map_err(|error| self.error(error))
     }
 
     pub(super) fn is_alive(&self, job: i64) -> bool {
@@ -427,7 +375,7 @@ impl Edit<'_> {
     }
 
     pub(super) fn get(&self, key: KeyHash) -> Result<Option<Record>, Cause> {
-        get(self.connection, key)
+        Ok(get(self.connection, key)?)
     }
 
     /// Sets a column of the ledger itself.
@@ -446,150 +394,126 @@ impl Edit<'_> {
         resends_unknown: bool,
     ) -> Result<Option<Recorded>, Cause> {
         let old = self.get(key)?;
-        if let Some(old) = &old {
-            let recorded = old.state.recorded(|job| self.is_alive(job));
-            let is_free = |recorded: &Recorded| resends_unknown && recorded.is_in_doubt();
-            if let Some(recorded) = recorded.filter(|recorded| !is_free(recorded)) {
-                return Ok(Some(recorded));
-            }
+        let recorded = old.as_ref();
+        let recorded = recorded.and_then(|old| old.recorded(|job| self.is_alive(job)));
+        let is_free = |recorded: &Recorded| resends_unknown && recorded.is_in_doubt();
+        if let Some(recorded) = recorded.filter(|recorded| !is_free(recorded)) {
+            return Ok(Some(recorded));
         }
         let claimed = Record {
-            state: State::Sending(job),
+            job: Some(job),
             claimed_at: self.now,
             noted_at: self.now,
+            ..Record::new(State::Sending)
         };
-        self.replace(key, old, claimed)?;
+        self.replace(key, old, &claimed)?;
         Ok(None)
     }
 
     /// Notes what became of a row that this job has claimed.
-    fn note(&mut self, key: KeyHash, job: i64, note: Note) -> Result<(), Cause> {
+    fn note(&mut self, key: KeyHash, job: i64, noted: Option<Record>) -> Result<(), Cause> {
         let old = self.get(key)?;
-        let claimed = match old {
-            Some(old) if old.state == State::Sending(job) => old,
-            // The claim was refused, or given up before it was written.
-            _ if note == Note::NotSent => return Ok(()),
-            // Somebody has changed it meanwhile. What the job knows is the latest.
-            old => {
-                let claimed_at = old.as_ref().map_or(self.now, |old| old.claimed_at);
-                let Change::To(state) = note.change(None) else {
-                    return Ok(());
-                };
-                let noted_at = self.now;
-                let noted = Record {
-                    state,
-                    claimed_at,
-                    noted_at,
-                };
-                return self.replace(key, old, noted);
-            }
-        };
-        let before = self.newest_in_history(key)?;
-        match (
-            note.change(before.as_ref().map(|(_, before)| &before.state)),
-            before,
-        ) {
-            (Change::To(state), _) => {
-                let noted = Record {
-                    state,
-                    noted_at: self.now,
-                    ..claimed
-                };
-                self.put(key, Some(&claimed), &noted)
-            }
-            (Change::Back, Some((number, before))) => {
-                self.put(key, Some(&claimed), &before)?;
-                self.count(Table::History, key, Some(&before), None);
-                let forget = "DELETE FROM history WHERE number = ?";
-                self.connection.prepare_cached(forget)?.execute([number])?;
-                Ok(())
-            }
-            (Change::Back, None) => {
-                self.count(Table::Creates, key, Some(&claimed), None);
-                let forget = "DELETE FROM creates WHERE key = ?";
-                self.connection
-                    .prepare_cached(forget)?
-                    .execute([&key.0[..]])?;
-                Ok(())
-            }
-        }
-    }
-
-    /// Records that somebody has settled a row.
-    pub(super) fn settle(&mut self, key: KeyHash, old: Record, state: State) -> Result<(), Cause> {
-        let settled = Record {
-            state,
-            claimed_at: old.claimed_at,
+        let noted = noted.map(|noted| Record {
+            claimed_at: old.as_ref().map_or(self.now, |old| old.claimed_at),
             noted_at: self.now,
+            ..noted
+        });
+        let Some(claimed) = old.as_ref().filter(|old| old.job == Some(job)) else {
+            // Somebody has changed it meanwhile, and what the job knows is the latest; or the claim was refused, or given
+            // up before it was written.
+            return noted.map_or(Ok(()), |noted| self.replace(key, old, &noted));
         };
-        self.replace(key, Some(old), settled)
-    }
-
-    /// What a row was before anybody settled it.
-    pub(super) fn before_settling(&self, key: KeyHash) -> Result<Option<Record>, Cause> {
-        let sql = format!(
-            "SELECT {RECORD} FROM history WHERE key = ? AND state <> 'settled' ORDER BY number DESC LIMIT 1"
-        );
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let mut rows = statement.query([&key.0[..]])?;
-        rows.next()?.map(record).transpose()
-    }
-
-    /// Replaces a row, and keeps the old one in the history.
-    pub(super) fn replace(
-        &mut self,
-        key: KeyHash,
-        old: Option<Record>,
-        new: Record,
-    ) -> Result<(), Cause> {
-        if let Some(old) = &old {
-            let columns = columns(old);
-            let sql =
-                format!("INSERT INTO history (key, {RECORD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
-            self.connection.prepare_cached(&sql)?.execute(params![
-                &key.0[..],
-                columns.state,
-                columns.agent_id,
-                columns.status,
-                columns.request_id,
-                columns.job,
-                old.claimed_at,
-                old.noted_at
-            ])?;
-            self.count(Table::History, key, None, Some(old));
+        let before = self.newest_in_history(key, "")?;
+        let overrules = |noted: &Record| {
+            let before = before.as_ref();
+            before.is_none_or(|(_, before)| before.overruled_by(noted))
+        };
+        if let Some(noted) = noted.filter(overrules) {
+            return self.put(Table::Creates, key, Some(claimed), &noted);
         }
-        self.put(key, old.as_ref(), &new)
-    }
-
-    fn put(&mut self, key: KeyHash, old: Option<&Record>, new: &Record) -> Result<(), Cause> {
-        let columns = columns(new);
-        let sql = format!(
-            "INSERT OR REPLACE INTO creates (key, {RECORD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-        );
-        self.connection.prepare_cached(&sql)?.execute(params![
-            &key.0[..],
-            columns.state,
-            columns.agent_id,
-            columns.status,
-            columns.request_id,
-            columns.job,
-            new.claimed_at,
-            new.noted_at
-        ])?;
-        self.count(Table::Creates, key, old, Some(new));
+        // As if it had not been claimed.
+        if let Some((number, before)) = before {
+            self.put(Table::Creates, key, Some(claimed), &before)?;
+            self.count(Table::History, key, Some(&before), None);
+            let forget = "DELETE FROM history WHERE number = ?";
+            self.connection.prepare_cached(forget)?.execute([number])?;
+        } else {
+            self.count(Table::Creates, key, Some(claimed), None);
+            let forget = "DELETE FROM creates WHERE key = ?";
+            self.connection.prepare_cached(forget)?.execute([key])?;
+        }
         Ok(())
     }
 
-    fn newest_in_history(&self, key: KeyHash) -> Result<Option<(i64, Record)>, Cause> {
-        let sql = format!(
-            "SELECT {RECORD}, number FROM history WHERE key = ? ORDER BY number DESC LIMIT 1"
-        );
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let mut rows = statement.query([&key.0[..]])?;
-        let Some(row) = rows.next()? else {
-            return Ok(None);
+    /// Records that somebody has found a row's agent, or that there is none.
+    pub(super) fn settle(
+        &mut self,
+        key: KeyHash,
+        old: Record,
+        agent_id: Option<&str>,
+    ) -> Result<(), Cause> {
+        let settled = Record {
+            agent_id: agent_id.map(str::to_owned),
+            claimed_at: old.claimed_at,
+            noted_at: self.now,
+            ..Record::new(State::Settled)
         };
-        Ok(Some((row.get(7)?, record(row)?)))
+        self.replace(key, Some(old), &settled)
+    }
+
+    /// Makes a row again what it was before anybody settled it; returns whether that was anything.
+    pub(super) fn unsettle(&mut self, key: KeyHash, old: Record) -> Result<bool, Cause> {
+        match self.newest_in_history(key, "AND state <> 'settled'")? {
+            Some((_, before)) => self.replace(key, Some(old), &before).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Replaces a row, and keeps the old one in the history.
+    fn replace(&mut self, key: KeyHash, old: Option<Record>, new: &Record) -> Result<(), Cause> {
+        if let Some(old) = &old {
+            self.put(Table::History, key, None, old)?;
+        }
+        self.put(Table::Creates, key, old.as_ref(), new)
+    }
+
+    fn put(
+        &mut self,
+        table: Table,
+        key: KeyHash,
+        old: Option<&Record>,
+        new: &Record,
+    ) -> Result<(), Cause> {
+        let name = table.name();
+        let sql = format!(
+            "INSERT OR REPLACE INTO {name} (key, {RECORD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        );
+        self.connection.prepare_cached(&sql)?.execute(params![
+            key,
+            new.state.as_str(),
+            new.agent_id,
+            new.status,
+            new.request_id,
+            new.job,
+            new.claimed_at,
+            new.noted_at
+        ])?;
+        self.count(table, key, old, Some(new));
+        Ok(())
+    }
+
+    /// What a row was before it became what it is, and the number of that in the history.
+    fn newest_in_history(
+        &self,
+        key: KeyHash,
+        and: &str,
+    ) -> Result<Option<(i64, Record)>, rusqlite::Error> {
+        let sql = format!(
+            "SELECT {RECORD}, number FROM history WHERE key = ? {and} ORDER BY number DESC LIMIT 1"
+        );
+        let mut found = self.connection.prepare_cached(&sql)?;
+        let found = found.query_row([key], |row| Ok((row.get("number")?, record(row)?)));
+        found.optional()
     }
 
     /// Keeps the sum.
@@ -618,91 +542,77 @@ impl Table {
     }
 }
 
-/// A state as columns.
-#[derive(Default)]
-struct Columns<'a> {
-    state: &'static str,
-    agent_id: Option<&'a str>,
-    status: Option<u16>,
-    request_id: Option<&'a str>,
-    job: Option<i64>,
+impl FromSql for State {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let word = value.as_str()?;
+        let state = State::ALL.into_iter().find(|state| state.as_str() == word);
+        state.ok_or(FromSqlError::InvalidType)
+    }
 }
 
-fn columns(record: &Record) -> Columns<'_> {
-    match &record.state {
-        State::Sending(job) => Columns {
-            state: "sending",
-            job: Some(*job),
-            ..Columns::default()
-        },
-        State::Succeeded { id } => Columns {
-            state: "succeeded",
-            agent_id: id.as_deref(),
-            ..Columns::default()
-        },
-        State::Rejected { status, request_id } => Columns {
-            state: "rejected",
-            status: *status,
-            request_id: request_id.as_deref(),
-            ..Columns::default()
-        },
-        State::Unknown { status, request_id } => Columns {
-            state: "unknown",
-            status: *status,
-            request_id: request_id.as_deref(),
-            ..Columns::default()
-        },
-        State::Settled { id } => Columns {
-            state: "settled",
-            agent_id: id.as_deref(),
-            ..Columns::default()
-        },
+impl ToSql for KeyHash {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        self.0.to_sql()
     }
 }
 
 /// Reads the columns of [`RECORD`].
-fn record(row: &Row<'_>) -> Result<Record, Cause> {
-    let word = row.get_ref(0)?;
-    let word = word.as_str().map_err(rusqlite::Error::from)?;
-    let (status, request_id) = (row.get(2)?, row.get(3)?);
-    let state = match word {
-        "sending" => State::Sending(row.get(4)?),
-        "succeeded" => State::Succeeded { id: row.get(1)? },
-        "rejected" => State::Rejected { status, request_id },
-        "unknown" => State::Unknown { status, request_id },
-        "settled" => State::Settled { id: row.get(1)? },
-        _ => return Err(Cause::Broken("a state has no meaning".to_owned())),
-    };
+fn record(row: &Row<'_>) -> Result<Record, rusqlite::Error> {
     Ok(Record {
-        state,
+        state: row.get(0)?,
+        agent_id: row.get(1)?,
+        status: row.get(2)?,
+        request_id: row.get(3)?,
+        job: row.get(4)?,
         claimed_at: row.get(5)?,
         noted_at: row.get(6)?,
     })
 }
 
-fn get(connection: &Connection, key: KeyHash) -> Result<Option<Record>, Cause> {
+fn get(connection: &Connection, key: KeyHash) -> Result<Option<Record>, rusqlite::Error> {
     let sql = format!("SELECT {RECORD} FROM creates WHERE key = ?");
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query([&key.0[..]])?;
-    rows.next()?.map(record).transpose()
+    let mut found = connection.prepare_cached(&sql)?;
+    found.query_row([key], record).optional()
+}
+
+fn for_each(
+    connection: &Connection,
+    table: Table,
+    mut take: impl FnMut(KeyHash, Record),
+) -> Result<(), rusqlite::Error> {
+    let name = table.name();
+    let mut rows = connection.prepare(&format!("SELECT {RECORD}, key FROM {name}"))?;
+    let mut rows = rows.query([])?;
+    while let Some(row) = rows.next()? {
+        take(KeyHash(row.get("key")?), record(row)?);
+    }
+    Ok(())
 }
 
 /// A number that changes with everything that is recorded of a row.
 fn digest(table: Table, key: KeyHash, record: &Record) -> i64 {
-    let columns = columns(record);
     let mut hash = Sha256::new();
     hash.update(table.name());
     hash.update(key.0);
-    for text in [Some(columns.state), columns.agent_id, columns.request_id] {
+    let state = Some(record.state.as_str());
+    for text in [
+        state,
+        record.agent_id.as_deref(),
+        record.request_id.as_deref(),
+    ] {
         hash.update([u8::from(text.is_some())]);
         let text = text.unwrap_or_default();
         hash.update((text.len() as u64).to_be_bytes());
         hash.update(text);
     }
-    hash.update(columns.status.unwrap_or_default().to_be_bytes());
-    hash.update(columns.job.unwrap_or_default().to_be_bytes());
-    hash.update(record.claimed_at.to_be_bytes());
-    hash.update(record.noted_at.to_be_bytes());
+    hash.update(record.status.unwrap_or_default().to_be_bytes());
+    for number in [
+        record.job.unwrap_or_default(),
+        record.claimed_at,
+        record.noted_at,
+    ] {
+        hash.update(number.to_be_bytes());
+    }
     let hash: [u8; 32] = hash.finalize().into();
     let [beginning, ..] = hash.as_chunks::<8>().0 else {
         return 0;
@@ -710,10 +620,7 @@ fn digest(table: Table, key: KeyHash, record: &Record) -> i64 {
     i64::from_be_bytes(*beginning)
 }
 
-fn pragma<T: rusqlite::types::FromSql>(
-    connection: &Connection,
-    name: &str,
-) -> Result<T, rusqlite::Error> {
+fn pragma<T: FromSql>(connection: &Connection, name: &str) -> Result<T, rusqlite::Error> {
     connection.pragma_query_value(None, name, |row| row.get(0))
 }
 

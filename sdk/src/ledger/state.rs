@@ -1,44 +1,40 @@
 //! What is known about a create, and when it may be sent: pure rules, which no database and no clock can change.
 
+use super::error::Refusal;
 use crate::{error::outcome::Outcome, value::AgentId};
 
-/// What a ledger has on a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// The job with this number was about to send it, and has noted nothing since.
-    Sending(i64),
-    /// The service created the agent. The identifier is missing if the response could not be read.
-    Succeeded { id: Option<String> },
-    /// The service responded that it did not act.
-    Rejected {
-        status: Option<u16>,
-        request_id: Option<String>,
-    },
-    /// The service may have acted.
-    Unknown {
-        status: Option<u16>,
-        request_id: Option<String>,
-    },
-    /// Somebody has found out: the identifier of its agent, or that there is none.
-    Settled { id: Option<String> },
+/// The longest identifier of an agent that is recorded, in bytes.
+pub(crate) const LONGEST_ID: usize = 1024;
+
+/// What is known of a row, as the columns of a ledger's tables have it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Record {
+    pub(crate) state: State,
+    /// The agent's identifier, if there is an agent and it is known.
+    pub(crate) agent_id: Option<String>,
+    /// The status of the response, and the service's id for the request, if the row was rejected or is unknown.
+    pub(crate) status: Option<u16>,
+    pub(crate) request_id: Option<String>,
+    /// The job that is sending it, or was when it ended.
+    pub(crate) job: Option<i64>,
+    /// When a job claimed it, and when the latest was noted, in milliseconds since 1970: set when it is written.
+    pub(crate) claimed_at: i64,
+    pub(crate) noted_at: i64,
 }
 
-/// What a job notes about a row that it has claimed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Note {
-    Succeeded {
-        id: Option<String>,
-    },
-    Rejected {
-        status: Option<u16>,
-        request_id: Option<String>,
-    },
-    /// No part of it reached the service.
-    NotSent,
-    Unknown {
-        status: Option<u16>,
-        request_id: Option<String>,
-    },
+/// What a row has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// A job was about to send it, and has noted nothing since.
+    Sending,
+    /// The service created the agent.
+    Succeeded,
+    /// The service responded that it did not act.
+    Rejected,
+    /// The service may have acted.
+    Unknown,
+    /// Somebody has found out: the identifier of its agent, or that there is none.
+    Settled,
 }
 
 /// What is recorded of a row that is not simply sent.
@@ -57,106 +53,87 @@ pub struct Recorded {
     pub in_flight: bool,
 }
 
-/// What becomes of a row's record.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    /// It becomes this.
-    To(State),
-    /// It becomes what it was before the claim, if it was anything.
-    Back,
+impl State {
+    pub(super) const ALL: [Self; 5] = [
+        Self::Sending,
+        Self::Succeeded,
+        Self::Rejected,
+        Self::Unknown,
+        Self::Settled,
+    ];
+
+    /// The word for it in a ledger.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Sending => "sending",
+            Self::Succeeded => "succeeded",
+            Self::Rejected => "rejected",
+            Self::Unknown => "unknown",
+            Self::Settled => "settled",
+        }
+    }
 }
 
-impl State {
-    /// What is reported for the row instead of sending it; `None` if it may be sent.
-    pub(crate) fn recorded(&self, is_alive: impl FnOnce(i64) -> bool) -> Option<Recorded> {
-        let mut recorded = Recorded {
-            outcome: Outcome::Unknown,
+impl Record {
+    /// A row in this state, of which nothing else is known.
+    pub(crate) fn new(state: State) -> Self {
+        Self {
+            state,
             agent_id: None,
             status: None,
             request_id: None,
-            in_flight: false,
-        };
-        match self {
-            State::Settled { id: None } => return None,
-            State::Rejected { status, .. } if !is_about_the_row(*status) => return None,
-            State::Sending(owner) => recorded.in_flight = is_alive(*owner),
-            State::Succeeded { id } | State::Settled { id } => {
-                recorded.outcome = Outcome::Succeeded;
-                recorded.agent_id = id.clone().map(AgentId::from);
-            }
-            State::Rejected { status, request_id } => {
-                recorded.outcome = Outcome::Rejected;
-                recorded.status = *status;
-                recorded.request_id.clone_from(request_id);
-            }
-            State::Unknown { status, request_id } => {
-                recorded.status = *status;
-                recorded.request_id.clone_from(request_id);
-            }
+            job: None,
+            claimed_at: 0,
+            noted_at: 0,
         }
-        Some(recorded)
     }
 
-    /// Whether the service may have created an agent for the row, as far as this alone says.
-    pub(super) fn is_in_doubt(&self) -> bool {
-        matches!(self, State::Sending(_) | State::Unknown { .. })
+    /// What is reported for the row instead of sending it; `None` if it may be sent.
+    pub(super) fn recorded(&self, is_alive: impl FnOnce(i64) -> bool) -> Option<Recorded> {
+        let outcome = match self.state {
+            State::Settled if self.agent_id.is_none() => return None,
+            State::Rejected if !is_about_the_row(self.status) => return None,
+            State::Sending | State::Unknown => Outcome::Unknown,
+            State::Succeeded | State::Settled => Outcome::Succeeded,
+            State::Rejected => Outcome::Rejected,
+        };
+        Some(Recorded {
+            outcome,
+            agent_id: self.agent_id.clone().map(AgentId::from),
+            status: self.status,
+            request_id: self.request_id.clone(),
+            in_flight: self.job.is_some_and(is_alive),
+        })
     }
 
-    /// What a finding of somebody makes of it: `Ok(None)` if it says so already, an error if it cannot be.
-    pub(super) fn settled(
+    /// Whether a row that was this before a claim is what the job has noted since. If not, it is this again: a rejection
+    /// says nothing about an earlier request that may have created the agent.
+    pub(super) fn overruled_by(&self, noted: &Record) -> bool {
+        let is_in_doubt = matches!(self.state, State::Sending | State::Unknown);
+        !(is_in_doubt && noted.state == State::Rejected)
+    }
+
+    /// Whether a finding of somebody changes it, if it can be changed.
+    pub(super) fn is_settled_by(
         &self,
         agent_id: Option<&str>,
         is_alive: impl FnOnce(i64) -> bool,
-    ) -> Result<Option<State>, Unsettled> {
-        match (self, agent_id) {
-            (State::Sending(owner), _) if is_alive(*owner) => Err(Unsettled::InFlight),
-            (
-                State::Succeeded { id: Some(known) } | State::Settled { id: Some(known) },
-                Some(id),
-            ) if known == id => Ok(None),
-            (State::Settled { id: None }, None) => Ok(None),
-            (State::Succeeded { id: Some(_) }, _) | (State::Succeeded { .. }, None) => {
-                Err(Unsettled::Succeeded)
-            }
-            _ => Ok(Some(State::Settled {
-                id: agent_id.map(str::to_owned),
-            })),
+    ) -> Result<bool, Refusal> {
+        let known = self.agent_id.as_deref();
+        match self.state {
+            State::Sending if self.job.is_some_and(is_alive) => Err(Refusal::InFlight),
+            State::Succeeded if agent_id.is_none() => Err(Refusal::Succeeded),
+            State::Succeeded if known.is_some() && known != agent_id => Err(Refusal::Succeeded),
+            State::Succeeded | State::Settled => Ok(known != agent_id),
+            _ => Ok(true),
         }
     }
-}
-
-/// Why a row cannot be settled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unsettled {
-    /// The service itself said that it created the agent.
-    Succeeded,
-    /// A job is sending it.
-    InFlight,
 }
 
 impl Recorded {
     /// Whether a job that sends rows in doubt again may send this one.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.outcome == Outcome::Unknown && !self.in_flight
-    }
-}
-
-impl Note {
-    /// What the note makes of a row that was claimed when this was known about it, if anything.
-    pub(super) fn change(self, before: Option<&State>) -> Change {
-        let was_in_doubt = before.is_some_and(State::is_in_doubt);
-        match self {
-            // Sending it once more does not undo what may have happened before.
-            Note::NotSent => Change::Back,
-            Note::Rejected { .. } if was_in_doubt => Change::Back,
-            Note::Succeeded { id } => Change::To(State::Succeeded { id }),
-            Note::Rejected { status, request_id } => {
-                Change::To(State::Rejected { status, request_id })
-            }
-            Note::Unknown { status, request_id } => {
-                Change::To(State::Unknown { status, request_id })
-            }
-        }
     }
 }
 

@@ -70,16 +70,6 @@ pub struct InDoubt {
     pub request_id: Option<String>,
 }
 
-impl InDoubt {
-    pub(super) fn new(sent_at: i64, status: Option<u16>, request_id: Option<String>) -> Self {
-        Self {
-            sent_at: DateTime::from_timestamp_millis(sent_at).unwrap_or_default(),
-            status,
-            request_id,
-        }
-    }
-}
-
 impl Ledger {
     /// The ledger in this file, which is an SQLite database of its own. The first job creates it.
     pub fn sqlite(path: impl AsRef<Path>) -> Self {

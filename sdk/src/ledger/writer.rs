@@ -4,7 +4,7 @@ use std::{
     fmt, io, mem,
     path::PathBuf,
     process,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::mpsc::{self, Receiver},
     thread::{self, JoinHandle},
 };
 
@@ -14,7 +14,7 @@ use super::{
     error::{Cause, LedgerError, Purpose},
     key_hash::KeyHash,
     sqlite::{Sqlite, Write},
-    state::{Note, Recorded},
+    state::{Record, Recorded},
 };
 
 /// The thread that has the ledger of a job open. Dropping it makes sure that everything noted is on disk.
@@ -25,7 +25,11 @@ pub(crate) struct Writer {
 
 /// Asks the thread for something. What is asked for is done even if nobody waits for it.
 #[derive(Clone)]
-pub(crate) struct Handle(Arc<Shared>);
+pub(crate) struct Handle {
+    path: PathBuf,
+    process: u32,
+    thread: mpsc::Sender<Ask>,
+}
 
 /// What a ledger has on a key.
 pub(crate) struct Found {
@@ -36,27 +40,13 @@ pub(crate) struct Found {
 
 type Answer<T> = oneshot::Sender<Result<T, LedgerError>>;
 
-struct Shared {
-    path: PathBuf,
-    process: u32,
-    queue: Mutex<Queue>,
-    /// Notified when there is something to do.
-    filled: Condvar,
-    /// Notified when there is nothing left to do.
-    emptied: Condvar,
-}
-
-/// What is to be done.
-#[derive(Default)]
-struct Queue {
-    look_ups: Vec<(String, Answer<Found>)>,
-    claims: Vec<(Write, Answer<Option<Recorded>>)>,
-    notes: Vec<(Write, Answer<()>)>,
-    is_closed: bool,
-    /// Whether the thread is opening the ledger, or at work on what it has taken out.
-    is_busy: bool,
-    /// Why the ledger could not be opened.
-    unopened: Option<LedgerError>,
+/// What the thread is asked for. It is done in this order, but look-ups do not wait for the disk.
+enum Ask {
+    LookUp(String, Answer<Found>),
+    Write(Write, Answer<Option<Recorded>>),
+    /// Says whether the ledger could be opened, once everything before this is done.
+    Idle(mpsc::Sender<Result<(), LedgerError>>),
+    Close,
 }
 
 impl Writer {
@@ -65,21 +55,23 @@ impl Writer {
         path: PathBuf,
         open: impl FnOnce() -> Result<Sqlite, LedgerError> + Send + 'static,
     ) -> Result<Self, LedgerError> {
-        let handle = Handle(Arc::new(Shared {
+        let (sender, asked) = mpsc::channel();
+        let handle = Handle {
             path,
             process: process::id(),
-            queue: Mutex::new(Queue {
-                is_busy: true,
-                ..Queue::default()
-            }),
-            filled: Condvar::new(),
-            emptied: Condvar::new(),
-        }));
-        let work = Arc::clone(&handle.0);
+            thread: sender,
+        };
         let thread = thread::Builder::new()
             .name("dealkit-ledger".to_owned())
-            .spawn(move || work.run(open))
-            .map_err(|error| handle.0.error(Cause::Io(error)))?;
+            .spawn(move || {
+                let mut work = Work {
+                    store: open(),
+                    is_verified: false,
+                    failure: None,
+                };
+                while work.goes_on(&asked) {}
+            })
+            .map_err(|error| handle.error(Cause::Io(error)))?;
         Ok(Self {
             handle,
             thread: Some(thread),
@@ -90,39 +82,25 @@ impl Writer {
         &self.handle
     }
 
-    /// Waits until the ledger is open, or could not be opened.
-    pub(crate) fn opened(&self) -> Result<(), LedgerError> {
-        match &self.idle().unopened {
-            Some(error) => Err(error.clone()),
-            None => Ok(()),
-        }
-    }
-
-    /// Waits until everything that was asked for is done.
-    pub(crate) fn finish(&self) {
-        if self.handle.0.is_ours() {
-            drop(self.idle());
-        }
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Queue> {
-        let shared = &self.handle.0;
-        let at_work = |queue: &mut Queue| queue.is_busy || !queue.is_empty();
-        let waited = shared.emptied.wait_while(shared.lock(), at_work);
-        waited.unwrap_or_else(PoisonError::into_inner)
+    /// Waits until everything that was asked for is done; an error if the ledger could not be opened.
+    pub(crate) fn idle(&self) -> Result<(), LedgerError> {
+        let (answer, answered) = mpsc::channel();
+        self.handle.ask(Ask::Idle(answer))?;
+        answered
+            .recv()
+            .unwrap_or_else(|_| Err(self.handle.closed()))
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        let shared = &self.handle.0;
-        if !shared.is_ours() {
-            return;
-        }
-        shared.lock().is_closed = true;
-        shared.filled.notify_one();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        if self.handle.ask(Ask::Close).is_ok() {
+            if let Some(thread) = self.thread.take() {
+                let _ = thread.join();
+            }
+        } else {
+            // In a forked child, where the thread does not exist, it may have left the channel locked.
+            mem::forget(self.handle.clone());
         }
     }
 }
@@ -133,7 +111,7 @@ impl Handle {
         &self,
         key: String,
     ) -> impl Future<Output = Result<Found, LedgerError>> + Send + use<> {
-        self.ask(|queue, answer| queue.look_ups.push((key, answer)))
+        self.answer_to(|answer| Ask::LookUp(key, answer))
     }
 
     /// Claims a row, which may be sent once this has completed: the claim is then on disk. If the row must not be sent,
@@ -147,172 +125,159 @@ impl Handle {
             key,
             resends_unknown,
         };
-        self.ask(|queue, answer| queue.claims.push((claim, answer)))
+        self.answer_to(|answer| Ask::Write(claim, answer))
     }
 
-    /// Notes what became of a row that was claimed. Once this has completed, the note is on disk.
+    /// Notes what became of a row that was claimed, or that no part of it reached the service. Once this has completed,
+    /// the note is on disk.
     pub(crate) fn note(
         &self,
         key: KeyHash,
-        note: Note,
-    ) -> impl Future<Output = Result<(), LedgerError>> + Send + use<> {
-        let note = Write::Note { key, note };
-        self.ask(|queue, answer| queue.notes.push((note, answer)))
+        noted: Option<Record>,
+    ) -> impl Future<Output = Result<Option<Recorded>, LedgerError>> + Send + use<> {
+        let note = Write::Note { key, noted };
+        self.answer_to(|answer| Ask::Write(note, answer))
     }
 
-    fn ask<T: Send, P: FnOnce(&mut Queue, Answer<T>)>(
+    fn answer_to<T: Send, A: FnOnce(Answer<T>) -> Ask>(
         &self,
-        push: P,
-    ) -> impl Future<Output = Result<T, LedgerError>> + Send + use<T, P> {
-        let shared = Arc::clone(&self.0);
+        ask: A,
+    ) -> impl Future<Output = Result<T, LedgerError>> + Send + use<T, A> {
         let (answer, wait) = oneshot::channel();
-        // A forked child has neither the thread nor its locks.
-        if shared.is_ours() {
-            let mut queue = shared.lock();
-            // Otherwise nobody would answer.
-            if !queue.is_closed {
-                push(&mut queue, answer);
-            }
-            drop(queue);
-            shared.filled.notify_one();
-        } else {
-            let _ = answer.send(Err(shared.error(Cause::Forked)));
-        }
+        let asked = self.ask(ask(answer));
+        let this = self.clone();
         async move {
-            let closed = || io::Error::other("it has been closed");
-            wait.await
-                .unwrap_or_else(|_| Err(shared.error(Cause::Io(closed()))))
+            asked?;
+            wait.await.unwrap_or_else(|_| Err(this.closed()))
         }
     }
-}
 
-impl Queue {
-    fn is_empty(&self) -> bool {
-        self.look_ups.is_empty() && self.claims.is_empty() && self.notes.is_empty()
+    fn ask(&self, ask: Ask) -> Result<(), LedgerError> {
+        // A forked child has neither the thread nor its locks.
+        if self.process != process::id() {
+            return Err(self.error(Cause::Forked));
+        }
+        self.thread.send(ask).map_err(|_| self.closed())
     }
-}
 
-impl Shared {
-    fn is_ours(&self) -> bool {
-        self.process == process::id()
+    fn closed(&self) -> LedgerError {
+        self.error(Cause::Io(io::Error::other("it has been closed")))
     }
 
     fn error(&self, cause: Cause) -> LedgerError {
         LedgerError::new(&self.path, Purpose::Job, cause)
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// The work of the thread.
+struct Work {
+    store: Result<Sqlite, LedgerError>,
+    is_verified: bool,
+    /// The first failure to write.
+    failure: Option<LedgerError>,
+}
 
-    fn run(&self, open: impl FnOnce() -> Result<Sqlite, LedgerError>) {
-        let mut store = open();
-        if let Err(error) = &store {
-            self.lock().unopened = Some(error.clone());
+impl Work {
+    /// Does whatever has been asked for by now, once there is something; returns whether more may come.
+    fn goes_on(&mut self, asked: &Receiver<Ask>) -> bool {
+        let Ok(first) = asked.recv() else {
+            return false;
+        };
+        let (mut look_ups, mut writes) = (Vec::new(), Vec::new());
+        let (mut waiting, mut goes_on) = (Vec::new(), true);
+        for ask in [first].into_iter().chain(asked.try_iter()) {
+            match ask {
+                Ask::LookUp(key, answer) => look_ups.push((key, answer)),
+                Ask::Write(write, answer) => writes.push((write, answer)),
+                Ask::Idle(answer) => waiting.push(answer),
+                Ask::Close => goes_on = false,
+            }
         }
-        let mut is_verified = false;
-        let mut failure = None;
-        while let Some(work) = self.next() {
+        let is_needed = !look_ups.is_empty() || !writes.is_empty();
+        if is_needed && !self.is_verified {
             // Not before it is needed: this reads the whole ledger.
-            if let Ok(opened) = &store
-                && !is_verified
-            {
-                is_verified = true;
-                if let Err(error) = opened.verify() {
-                    store = Err(error);
+            self.is_verified = true;
+            if let Err(error) = self.store.as_ref().map_or(Ok(()), Sqlite::verify) {
+                self.store = Err(error);
+            }
+        }
+        self.look_up(look_ups);
+        self.write(writes);
+        for answer in waiting {
+            let _ = answer.send(self.store.as_ref().map(drop).map_err(Clone::clone));
+        }
+        goes_on
+    }
+
+    fn look_up(&self, asked: Vec<(String, Answer<Found>)>) {
+        let found = self.store.as_ref().map_err(Clone::clone).and_then(|store| {
+            let keys: Vec<_> = asked.iter().map(|(key, _)| store.hash(key)).collect();
+            let found = store.look_up(keys.iter().copied())?;
+            Ok(keys.into_iter().zip(found))
+        });
+        match found {
+            Ok(found) => {
+                for ((key, recorded), (_, answer)) in found.zip(asked) {
+                    let _ = answer.send(Ok(Found { key, recorded }));
                 }
             }
-            match &mut store {
-                Ok(store) => {
-                    // First, because that does not wait for the disk.
-                    look_up(store, work.look_ups);
-                    write(store, &mut failure, work.claims, work.notes);
-                }
-                Err(error) => {
-                    answer_all(work.look_ups, || Err(error.clone()));
-                    answer_all(work.claims, || Err(error.clone()));
-                    answer_all(work.notes, || Err(error.clone()));
-                }
-            }
+            Err(error) => refuse(asked, &error),
         }
     }
 
-    /// Waits for something to do; `None` once the ledger is to be closed.
-    fn next(&self) -> Option<Queue> {
-        let mut queue = self.lock();
-        queue.is_busy = false;
-        if queue.is_empty() {
-            self.emptied.notify_all();
+    /// Commits claims and notes together. After the first failure nothing is claimed any more, but what became of rows
+    /// that were sent may still fit.
+    fn write(&mut self, mut asked: Vec<(Write, Answer<Option<Recorded>>)>) {
+        let store = match &mut self.store {
+            Ok(store) => store,
+            Err(error) => return refuse(asked, error),
+        };
+        if let Some(error) = &self.failure {
+            asked = without_claims(asked, error);
         }
-        let nothing = |queue: &mut Queue| queue.is_empty() && !queue.is_closed;
-        let waited = self.filled.wait_while(queue, nothing);
-        let mut queue = waited.unwrap_or_else(PoisonError::into_inner);
-        if queue.is_empty() {
-            return None;
+        let mut written = write(store, &asked);
+        if let Err(error) = &written
+            && self.failure.is_none()
+        {
+            asked = without_claims(asked, self.failure.insert(error.clone()));
+            written = write(store, &asked);
         }
-        queue.is_busy = true;
-        Some(Queue {
-            look_ups: mem::take(&mut queue.look_ups),
-            claims: mem::take(&mut queue.claims),
-            notes: mem::take(&mut queue.notes),
-            ..Queue::default()
-        })
-    }
-}
-
-fn look_up(store: &Sqlite, asked: Vec<(String, Answer<Found>)>) {
-    if asked.is_empty() {
-        return;
-    }
-    let keys: Vec<_> = asked.iter().map(|(key, _)| store.hash(key)).collect();
-    match store.look_up(keys.iter().copied()) {
-        Ok(found) => {
-            for ((key, recorded), (_, answer)) in keys.into_iter().zip(found).zip(asked) {
-                let _ = answer.send(Ok(Found { key, recorded }));
-            }
-        }
-        Err(error) => answer_all(asked, || Err(error.clone())),
-    }
-}
-
-/// Commits claims and notes together. After the first failure nothing is claimed any more, but what became of rows that
-/// were sent may still fit.
-///
-/// A claim that was given up is withdrawn by a note, so claims go first. No row is claimed twice by a job.
-fn write(
-    store: &mut Sqlite,
-    failure: &mut Option<LedgerError>,
-    claims: Vec<(Write, Answer<Option<Recorded>>)>,
-    notes: Vec<(Write, Answer<()>)>,
-) {
-    if claims.is_empty() && notes.is_empty() {
-        return;
-    }
-    let of_notes = notes.iter().map(|(write, _)| write);
-    let all = claims.iter().map(|(write, _)| write).chain(of_notes);
-    let error = match failure {
-        Some(error) => error,
-        None => match store.write(all) {
+        match written {
+            // Nobody waits for the answer if the row was given up meanwhile.
             Ok(recorded) => {
-                // Nobody waits for the answer if the row was given up meanwhile.
-                for ((_, answer), recorded) in claims.into_iter().zip(recorded) {
+                for ((_, answer), recorded) in asked.into_iter().zip(recorded) {
                     let _ = answer.send(Ok(recorded));
                 }
-                return answer_all(notes, || Ok(()));
             }
-            Err(error) => failure.insert(error),
-        },
-    };
-    answer_all(claims, || Err(error.clone()));
-    if !notes.is_empty() {
-        let written = store.write(notes.iter().map(|(write, _)| write)).map(drop);
-        answer_all(notes, || written.clone());
+            Err(error) => refuse(asked, &error),
+        }
     }
 }
 
-fn answer_all<W, T>(asked: Vec<(W, Answer<T>)>, with: impl Fn() -> Result<T, LedgerError>) {
+fn write<T>(
+    store: &mut Sqlite,
+    asked: &[(Write, T)],
+) -> Result<Vec<Option<Recorded>>, LedgerError> {
+    if asked.is_empty() {
+        return Ok(Vec::new());
+    }
+    store.write(asked.iter().map(|(write, _)| write))
+}
+
+/// Refuses the claims, and returns the notes.
+fn without_claims<T>(
+    asked: Vec<(Write, Answer<T>)>,
+    error: &LedgerError,
+) -> Vec<(Write, Answer<T>)> {
+    let is_claim = |(write, _): &(Write, _)| matches!(write, Write::Claim { .. });
+    let (claims, notes) = asked.into_iter().partition(is_claim);
+    refuse(claims, error);
+    notes
+}
+
+fn refuse<W, T>(asked: Vec<(W, Answer<T>)>, error: &LedgerError) {
     for (_, answer) in asked {
-        let _ = answer.send(with());
+        let _ = answer.send(Err(error.clone()));
     }
 }
 

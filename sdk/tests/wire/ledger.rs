@@ -1,10 +1,13 @@
 //! Jobs with a ledger: what a second run sends, and what it reports for the rows that it does not send.
 #![cfg(all(feature = "blocking", feature = "ledger"))]
 
+use std::{cell::Cell, fs};
+
 use dealkit::{
-    AgentProfile, Client, CreateAgent, CreateRow, Creation, ErrorKind, LedgerErrorKind, Outcome,
-    blocking, ledger::Ledger,
+    AgentProfile, Client, CreateAgent, CreateRow, Creation, ErrorKind, LedgerError,
+    LedgerErrorKind, Outcome, blocking, ledger::Ledger,
 };
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::{
@@ -227,28 +230,42 @@ async fn two_rows_with_one_key_and_rows_without_are_refused() {
 }
 
 #[tokio::test]
-async fn a_claim_is_in_the_ledger_before_its_request_leaves_and_an_outcome_before_it_is_handed_over()
- {
+async fn a_claim_and_an_outcome_are_recorded_in_time_and_the_next_row_is_taken_meanwhile() {
     let (_folder, ledger) = new_ledger();
     let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
-    let job = client
-        .agents()
-        .create_many((0..4).map(row))
-        .ledger(&ledger, None);
+    let (taken, handed_over) = (Cell::new(0), Cell::new(0));
+    let rows = (0..5).map(|number| {
+        taken.set(taken.get() + 1);
+        assert!(taken.get() <= handed_over.get() + 2);
+        row(number)
+    });
+    let job = client.agents().create_many(rows).ledger(&ledger, None);
     let mut creations = job.concurrency(1).stream();
-    for number in 0..4 {
+    for number in 0..5 {
         let heard = tokio::select! {
             _ = creations.next() => panic!("nothing was answered"),
             heard = peer.next() => heard,
         };
         let summary = ledger.summary().unwrap();
         assert_eq!((summary.in_flight, summary.succeeded), (1, number));
+        // Nothing can be recorded while somebody else writes.
+        let other = Connection::open(ledger.path()).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        assert_eq!((taken.get(), handed_over.get()), (number + 1, number));
         heard.answer(201, FINE);
-        creations.next().await.unwrap();
-        let summary = ledger.summary().unwrap();
-        assert_eq!((summary.in_flight, summary.succeeded), (0, number + 1));
+        tokio::select! {
+            _ = creations.next() => panic!("nothing was recorded"),
+            () = until(|| taken.get() == (number + 2).min(5)) => {}
+        }
+        assert_eq!(ledger.summary().unwrap().in_flight, 1);
+        drop(other);
+        let creation = creations.next().await.unwrap();
+        assert_eq!((creation.index, creation.outcome()), (number, Succeeded));
+        handed_over.set(number + 1);
+        assert_eq!(ledger.summary().unwrap().succeeded, number + 1);
     }
+    assert!(creations.next().await.is_none());
 }
 
 #[tokio::test]
@@ -335,11 +352,7 @@ async fn what_waits_for_a_connection_is_sent_by_the_next_run() {
     // Until both are claimed.
     tokio::select! {
         _ = creations.next() => panic!("nobody listens"),
-        () = async {
-            while ledger.summary().map_or(0, |summary| summary.in_flight) < 2 {
-                tokio::task::yield_now().await;
-            }
-        } => {}
+        () = until(|| ledger.summary().is_ok_and(|summary| summary.in_flight == 2)) => {}
     }
     drop(creations);
     let summary = ledger.summary().unwrap();
@@ -578,12 +591,35 @@ async fn what_somebody_has_settled_can_be_undone_and_settled_again() {
         assert_eq!(id(&came[0]).as_deref(), Some(found));
     }
     // Two rows cannot have one agent, and nobody is not an agent.
-    for refused in ["a_2", "n/a", "", "-"] {
+    let nobody = [
+        "",
+        " ",
+        "-",
+        "--",
+        "?",
+        "…",
+        "0",
+        "n/a",
+        "N/A",
+        "NA",
+        "no",
+        "No ",
+        "none",
+        "NULL",
+        "not found",
+        "Not Found",
+        "#",
+        "unknown",
+    ];
+    for refused in nobody.into_iter().chain(["a_2"]) {
         let error = ledger.settle([(key(1), Some(refused.into()))]).unwrap_err();
         assert_eq!(
             (error.kind(), error.index()),
             (LedgerErrorKind::Refused, Some(0))
         );
+    }
+    for id in ["a_1", "00", "1", "north", "no-1", "нет", "a"] {
+        assert_eq!(ledger.check_settle([(key(1), Some(id.into()))]).unwrap(), 1);
     }
     let twice = [(key(0), Some("a_3".into())), (key(1), Some("a_3".into()))];
     assert_eq!(ledger.settle(twice).unwrap_err().index(), Some(1));
@@ -596,4 +632,177 @@ async fn what_somebody_has_settled_can_be_undone_and_settled_again() {
     ledger.settle([(key(0), None)]).unwrap();
     let (_, sent) = run(&mut peer, &ledger, false, vec![row(0)], |_| Reply::Create).await;
     assert_eq!(sent, [0]);
+}
+
+fn kind<T>(result: Result<T, LedgerError>) -> LedgerErrorKind {
+    result.map(drop).unwrap_err().kind()
+}
+
+#[tokio::test]
+async fn what_is_no_ledger_is_refused_and_left_as_it_was() {
+    let (folder, ledger) = new_ledger();
+    let client = client("https://deals.example.com");
+    let open = |ledger: &Ledger| {
+        let job = client.agents().create_many([row(0)]);
+        job.ledger(ledger, None).open_ledger().map(drop)
+    };
+    let other = folder.path().join("other.db");
+    let database = Connection::open(&other).unwrap();
+    database
+        .execute_batch("CREATE TABLE creates (key)")
+        .unwrap();
+    drop(database);
+    for content in [
+        Vec::new(),
+        b"email,first_name\nada@example.com,Ada\n".to_vec(),
+        br#"{"format":"dealkit-ledger","version":"1.1"}"#.to_vec(),
+        fs::read(&other).unwrap(),
+        vec![0; 5000],
+    ] {
+        fs::write(ledger.path(), &content).unwrap();
+        assert_eq!(kind(open(&ledger)), LedgerErrorKind::NotALedger);
+        assert_eq!(kind(ledger.summary()), LedgerErrorKind::NotALedger);
+        assert_eq!(fs::read(ledger.path()).unwrap(), content);
+    }
+    assert_eq!(
+        kind(open(&Ledger::sqlite(folder.path()))),
+        LedgerErrorKind::NotALedger
+    );
+    let missing = Ledger::sqlite(folder.path().join("none/agents.ledger"));
+    assert_eq!(kind(open(&missing)), LedgerErrorKind::Io);
+    assert_eq!(missing.look_up(None, ["a"]).unwrap(), [None]);
+    assert_eq!(kind(missing.summary()), LedgerErrorKind::Io);
+    #[cfg(unix)]
+    {
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        assert_eq!(
+            kind(open(&Ledger::sqlite(link))),
+            LedgerErrorKind::NotALedger
+        );
+    }
+    assert!(Ledger::in_folder(folder.path()).unwrap().is_empty());
+}
+
+/// A ledger with this many rows, created and in doubt in turn.
+async fn filled(rows: usize) -> (TempDir, Ledger) {
+    let (folder, ledger) = new_ledger();
+    let mut peer = Peer::by_hand();
+    let reply = |number: usize| match number % 2 {
+        0 => Reply::Create,
+        _ => Reply::Status(503),
+    };
+    run(
+        &mut peer,
+        &ledger,
+        false,
+        (0..rows).map(row).collect(),
+        reply,
+    )
+    .await;
+    (folder, ledger)
+}
+
+#[tokio::test]
+async fn a_change_by_anything_else_is_noticed() {
+    let (folder, whole) = filled(10).await;
+    let ledger = Ledger::sqlite(folder.path().join("changed"));
+    for change in [
+        "UPDATE ledger SET salt = zeroblob(32)",
+        "UPDATE creates SET state = 'rejected' WHERE state = 'unknown'",
+        "UPDATE creates SET state = 'elsewhere' WHERE state = 'unknown'",
+        "UPDATE creates SET status = NULL WHERE state = 'unknown'",
+        "UPDATE creates SET agent_id = 'a_9' WHERE agent_id = 'a_0'",
+        "DELETE FROM creates WHERE agent_id = 'a_0'",
+        "DELETE FROM creates",
+        "DROP TABLE creates",
+        "UPDATE creates SET key = zeroblob(16) WHERE agent_id = 'a_0'",
+        "PRAGMA journal_mode = WAL; UPDATE ledger SET sum = sum + 1",
+    ] {
+        fs::copy(whole.path(), ledger.path()).unwrap();
+        let database = Connection::open(ledger.path()).unwrap();
+        database.execute_batch(change).unwrap();
+        drop(database);
+        assert_eq!(kind(ledger.summary()), LedgerErrorKind::Broken, "{change}");
+    }
+    // Damaged ones are found, too, and so are those of a later version.
+    let database = Connection::open(whole.path()).unwrap();
+    database.pragma_update(None, "user_version", 2).unwrap();
+    drop(database);
+    assert_eq!(kind(whole.summary()), LedgerErrorKind::NewerFormat);
+    assert_eq!(Ledger::in_folder(folder.path()).unwrap(), [whole, ledger]);
+}
+
+#[tokio::test]
+async fn no_flipped_bit_and_no_missing_end_makes_a_row_be_sent() {
+    const ROWS: usize = 300;
+    let (folder, ledger) = filled(ROWS).await;
+    // What a job would find on these rows, if it could be run.
+    let found = |ledger: &Ledger| {
+        ledger.summary()?;
+        ledger.look_up(None, (0..ROWS).map(key))
+    };
+    let bytes = fs::read(ledger.path()).unwrap();
+    let expected = found(&ledger).unwrap();
+    let damaged = Ledger::sqlite(folder.path().join("damaged"));
+    let mut noticed = 0;
+    // A prime, so that every part of a page is hit.
+    for at in (0..bytes.len() * 8).step_by(1009) {
+        let mut bytes = bytes.clone();
+        bytes[at / 8] ^= 1 << (at % 8);
+        fs::write(damaged.path(), bytes).unwrap();
+        match found(&damaged) {
+            Ok(found) => assert_eq!(found, expected, "bit {at}"),
+            Err(_) => noticed += 1,
+        }
+    }
+    assert!(noticed > 100, "{noticed}");
+    for length in (1..bytes.len()).step_by(1500) {
+        fs::write(damaged.path(), &bytes[..length]).unwrap();
+        found(&damaged).unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_overwritten_under_a_job_stops_it() {
+    for (content, expected) in [
+        ("another ledger", LedgerErrorKind::Moved),
+        ("an older copy", LedgerErrorKind::Moved),
+        ("nothing", LedgerErrorKind::Broken),
+    ] {
+        let (_folder, ledger) = filled(3).await;
+        let other = match content {
+            "another ledger" => fs::read(filled(3).await.1.path()).unwrap(),
+            "an older copy" => fs::read(ledger.path()).unwrap(),
+            _ => Vec::new(),
+        };
+        let mut peer = Peer::by_hand();
+        ledger.move_to(peer.url.as_str()).unwrap();
+        let client = client(peer.url.as_str());
+        let job = client.agents().create_many((3..9).map(row));
+        let mut creations = job.ledger(&ledger, None).concurrency(1).stream();
+        let heard = tokio::select! {
+            _ = creations.next() => panic!("nothing was answered"),
+            heard = peer.next() => heard,
+        };
+        fs::write(ledger.path(), other).unwrap();
+        heard.answer(201, FINE);
+        let sent = creations.next().await.unwrap();
+        assert_eq!(sent.outcome(), Succeeded);
+        assert_eq!(sent.ledger_error.unwrap().kind(), expected, "{content}");
+        while let Some(creation) = creations.next().await {
+            let error = creation.result.unwrap_err();
+            assert_eq!(
+                (error.kind(), error.outcome()),
+                (ErrorKind::Ledger, NotSent)
+            );
+            assert_eq!(error.ledger_error().unwrap().kind(), expected, "{content}");
+        }
+    }
+}
+
+async fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        tokio::task::yield_now().await;
+    }
 }

@@ -146,7 +146,9 @@ class Window(Generic[R]):
                 self._push(many)
             if many.has_stopped:
                 self._source = None
-            room = self._concurrency - many.in_flight - len(self._ready)
+            # A row that is being recorded leaves its place to another, up to twice as many rows in all.
+            recording = min(many.recording, self._concurrency)
+            room = self._concurrency + recording - many.in_flight - len(self._ready)
             if self._source is None or room < self._at_a_time:
                 return
             self._take(self._source)
