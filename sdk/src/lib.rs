@@ -141,7 +141,6 @@ pub use json::{explain, lexer};
 #[doc(hidden)]
 pub use rules::fields;
 pub use rules::validate;
-pub use value::scalar;
 
 /// The crate behind dates and timestamps, in the version that dealkit uses.
 pub use chrono;
@@ -157,12 +156,7 @@ pub use model::{
     Side, builder,
 };
 pub use rules::validate::{UnknownFields, ValidationError, Violation, ViolationCode};
-pub use value::{
-    AgentId, ApplicationId, ApplicationStatus, AssignedRole, BrokerageId, CollectiveId,
-    ContactFieldId, ContactFieldType, ContactId, ContactSchemaId, ContactType, DealId, DealPhase,
-    DealStatus, Decimal, FieldSchemaId, Json, ListingContractId, ListingSide, Nullable, OfferId,
-    OfficeId, ParseDecimalError, QuoteId, Role, Undocumented, UnknownRole,
-};
+pub use value::*;
 
 #[cfg(feature = "client")]
 #[doc(hidden)]

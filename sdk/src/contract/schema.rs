@@ -1,13 +1,7 @@
 //! The field table as data: what each field of each response type holds, and whether it must be there.
 //!
 //! For what needs no Rust types: saying what is wrong with a document, the classes of the Python package, and the
-//! sandbox's readings. Hidden, because it is not for use by others.
-
-use std::collections::BTreeMap;
-
-use chrono::{DateTime, NaiveDate, Utc};
-
-use crate::value::*;
+//! sandbox's readings. Each model has its own as `SCHEMA`. Hidden, because it is not for use by others.
 
 /// What a field holds.
 #[derive(Clone, Copy, Debug)]
@@ -76,90 +70,3 @@ pub struct Model {
     /// Its fields, in the order of the specification.
     pub fields: &'static [Field],
 }
-
-/// A type of the field table: what a field of that type holds.
-pub(crate) trait FieldType {
-    /// What it holds.
-    const KIND: FieldKind;
-}
-
-impl<T: FieldType> FieldType for Option<T> {
-    const KIND: FieldKind = T::KIND;
-}
-
-impl<T: WireText> FieldType for T {
-    const KIND: FieldKind = match (T::OPEN_SET, T::IS_IDENTIFIER) {
-        (Some(name), _) => FieldKind::OpenSet(name),
-        (None, true) => FieldKind::Identifier,
-        (None, false) => FieldKind::Text,
-    };
-}
-
-macro_rules! field_types {
-    ($($of:ty: $kind:ident),+ $(,)?) => {
-        $( impl FieldType for $of { const KIND: FieldKind = FieldKind::$kind; } )+
-    };
-}
-
-field_types! {
-    bool: Boolean,
-    i64: Integer,
-    Decimal: Decimal,
-    NaiveDate: Date,
-    DateTime<Utc>: Timestamp,
-    Json: Object,
-    BTreeMap<String, String>: Strings,
-}
-
-/// The name of an attribute without Rust's mark of a keyword.
-const fn plain(name: &'static str) -> &'static str {
-    match name.as_bytes() {
-        [b'r', b'#', ..] => name.split_at(2).1,
-        _ => name,
-    }
-}
-
-macro_rules! schemas {
-    ($( $(#[$about:meta])* $model:ident {
-        $( $(#[doc = $doc:literal])+ $presence:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
-    } )+) => {
-        enum Index { $($model),+ }
-
-        $(
-            /// The type in the table, which has the model's name.
-            pub(crate) struct $model;
-
-            impl $model {
-                pub(crate) const MODEL: &'static Model = &Model {
-                    name: stringify!($model),
-                    index: Index::$model as usize,
-                    fields: &[$( Field {
-                        name: plain(stringify!($field)),
-                        wire: $wire,
-                        kind: <$type as FieldType>::KIND,
-                        presence: schemas!(@presence $presence),
-                        is_shown: schemas!(@is_shown $show),
-                        doc: concat!($($doc),+),
-                    } ),+],
-                };
-            }
-
-            impl FieldType for $model {
-                const KIND: FieldKind = FieldKind::One($model::MODEL);
-            }
-
-            impl FieldType for Vec<$model> {
-                const KIND: FieldKind = FieldKind::Many($model::MODEL);
-            }
-        )+
-    };
-
-    (@presence required) => { Presence::Required };
-    (@presence optional) => { Presence::Optional };
-    (@presence nullable) => { Presence::Nullable };
-
-    (@is_shown shown) => { true };
-    (@is_shown hidden) => { false };
-}
-
-crate::__response_models!(schemas);

@@ -12,7 +12,8 @@
 ///   unknown content are hidden;
 /// * type: the Rust type. Names are resolved where the callback is defined: `DealId`, `Decimal` and the like
 ///   are dealkit's, `NaiveDate`, `DateTime` and `Utc` are chrono's, `BTreeMap` is std's, and the names of the
-///   table's own types are whatever the callback defines them to be.
+///   table's own types are whatever the callback defines them to be. `Word<T>` is a `T` that the builders make
+///   from whatever converts into one, such as a string.
 ///
 /// The order is that of the specification's tables. The docs are shown in both Rust and Python.
 #[doc(hidden)]
@@ -25,11 +26,11 @@ macro_rules! __response_models {
             /// and splits are, so the numbers are passed on unchanged.
             Deal {
                 /// The deal's identifier.
-                required shown id: DealId = "id",
+                required shown id: Word<DealId> = "id",
                 /// Status, an open set; CLOSED is the one documented value.
-                optional shown status: Option<DealStatus> = "status",
+                optional shown status: Option<Word<DealStatus>> = "status",
                 /// Phase, an open set; APPLICATION is the one documented value.
-                optional shown phase: Option<DealPhase> = "phase",
+                optional shown phase: Option<Word<DealPhase>> = "phase",
                 /// The day on which the deal expires.
                 optional shown expiry_date: Option<NaiveDate> = "expiry_date",
                 /// When the deal was created.
@@ -47,15 +48,15 @@ macro_rules! __response_models {
                 /// Free-form metadata: strings by name.
                 optional hidden metadata: BTreeMap<String, String> = "metadata",
                 /// The caller's own identifier of the deal.
-                optional hidden external_id: Option<String> = "external_id",
+                optional hidden external_id: Option<Word<String>> = "external_id",
             }
 
             /// The listing contract of a deal.
             ListingContract {
                 /// The contract's identifier.
-                optional shown id: Option<ListingContractId> = "id",
+                optional shown id: Option<Word<ListingContractId>> = "id",
                 /// The side that the agent is on, an open set.
-                optional shown side: Option<ListingSide> = "side",
+                optional shown side: Option<Word<ListingSide>> = "side",
                 /// The split of the side.
                 optional shown side_split: Option<i64> = "side_split",
                 /// The sale price.
@@ -79,41 +80,41 @@ macro_rules! __response_models {
             /// A postal address.
             Address {
                 /// First line.
-                optional hidden line1: Option<String> = "line1",
+                optional hidden line1: Option<Word<String>> = "line1",
                 /// Second line.
-                optional hidden line2: Option<String> = "line2",
+                optional hidden line2: Option<Word<String>> = "line2",
                 /// City.
-                optional hidden city: Option<String> = "city",
+                optional hidden city: Option<Word<String>> = "city",
                 /// State.
-                optional hidden state: Option<String> = "state",
+                optional hidden state: Option<Word<String>> = "state",
                 /// Postal code.
-                optional hidden zip: Option<String> = "zip",
+                optional hidden zip: Option<Word<String>> = "zip",
             }
 
             /// The agent of a listing contract.
             ListingAgent {
                 /// The agent's identifier.
-                optional shown id: Option<AgentId> = "id",
+                optional shown id: Option<Word<AgentId>> = "id",
                 /// E-mail address.
-                optional hidden email: Option<String> = "email",
+                optional hidden email: Option<Word<String>> = "email",
                 /// First name.
-                optional hidden first_name: Option<String> = "first_name",
+                optional hidden first_name: Option<Word<String>> = "first_name",
                 /// Last name.
-                optional hidden last_name: Option<String> = "last_name",
+                optional hidden last_name: Option<Word<String>> = "last_name",
             }
 
             /// The application of a deal.
             Application {
                 /// The application's identifier.
-                optional shown id: Option<ApplicationId> = "id",
+                optional shown id: Option<Word<ApplicationId>> = "id",
                 /// Status, an open set; PENDING is the one documented value.
-                optional shown status: Option<ApplicationStatus> = "status",
+                optional shown status: Option<Word<ApplicationStatus>> = "status",
                 /// When the application was decided. The specification states no format, so it is kept as a string.
-                optional shown decisioned_on: Option<String> = "decisioned_on",
+                optional shown decisioned_on: Option<Word<String>> = "decisioned_on",
                 /// When the application was created. The specification states no format, so it is kept as a string.
-                optional shown created_at: Option<String> = "created_at",
+                optional shown created_at: Option<Word<String>> = "created_at",
                 /// The deal that the application belongs to.
-                optional shown deal_id: Option<DealId> = "deal_id",
+                optional shown deal_id: Option<Word<DealId>> = "deal_id",
                 /// The amount requested.
                 optional shown requested_amount: Option<Decimal> = "requested_amount",
                 /// The offers made.
@@ -123,7 +124,7 @@ macro_rules! __response_models {
             /// An offer of an application.
             Offer {
                 /// The offer's identifier.
-                optional shown id: Option<OfferId> = "id",
+                optional shown id: Option<Word<OfferId>> = "id",
                 /// When the offer expires.
                 optional shown expiry_date_time: Option<DateTime<Utc>> = "expiry_date_time",
                 /// Origination fee in percent.
@@ -137,7 +138,7 @@ macro_rules! __response_models {
             /// A quote.
             Quote {
                 /// The quote's identifier.
-                optional shown id: Option<QuoteId> = "id",
+                optional shown id: Option<Word<QuoteId>> = "id",
                 /// When the quote was created.
                 optional shown created_at: Option<DateTime<Utc>> = "created_at",
                 /// Lower end of the estimated percentage.
@@ -153,11 +154,11 @@ macro_rules! __response_models {
             /// A contact of a deal.
             Contact {
                 /// The contact's identifier.
-                optional shown id: Option<ContactId> = "id",
+                optional shown id: Option<Word<ContactId>> = "id",
                 /// The schema that the contact follows.
-                optional shown contact_schema_id: Option<ContactSchemaId> = "contactSchemaId",
+                optional shown contact_schema_id: Option<Word<ContactSchemaId>> = "contactSchemaId",
                 /// Type, an open set.
-                optional shown r#type: Option<ContactType> = "type",
+                optional shown r#type: Option<Word<ContactType>> = "type",
                 /// The contact's data, field by field.
                 optional shown fields: Vec<ContactField> = "fields",
             }
@@ -165,21 +166,21 @@ macro_rules! __response_models {
             /// One field of a contact.
             ContactField {
                 /// The field's identifier.
-                optional shown id: Option<ContactFieldId> = "id",
+                optional shown id: Option<Word<ContactFieldId>> = "id",
                 /// The schema that the field follows.
-                optional shown field_schema_id: Option<FieldSchemaId> = "fieldSchemaId",
+                optional shown field_schema_id: Option<Word<FieldSchemaId>> = "fieldSchemaId",
                 /// The field's name as shown to people.
-                optional hidden label: Option<String> = "label",
+                optional hidden label: Option<Word<String>> = "label",
                 /// Type, an open set.
-                optional shown r#type: Option<ContactFieldType> = "type",
+                optional shown r#type: Option<Word<ContactFieldType>> = "type",
                 /// The field's value.
-                optional hidden value: Option<String> = "value",
+                optional hidden value: Option<Word<String>> = "value",
             }
 
             /// A commission side of a deal.
             Side {
                 /// The contact that the side belongs to.
-                optional shown contact_id: Option<ContactId> = "contact_id",
+                optional shown contact_id: Option<Word<ContactId>> = "contact_id",
                 /// Gross commission.
                 optional shown gross_commission: Option<Decimal> = "gross_commission",
                 /// The agent's units.
@@ -192,19 +193,19 @@ macro_rules! __response_models {
             /// enforced on what a service sends.
             Agent {
                 /// The agent's identifier.
-                required shown id: AgentId = "id",
+                required shown id: Word<AgentId> = "id",
                 /// E-mail address.
-                required hidden email: String = "email",
+                required hidden email: Word<String> = "email",
                 /// Date of birth, if the service knows it.
                 nullable hidden date_of_birth: Option<NaiveDate> = "date_of_birth",
                 /// First name.
-                required hidden first_name: String = "first_name",
+                required hidden first_name: Word<String> = "first_name",
                 /// Last name.
-                required hidden last_name: String = "last_name",
+                required hidden last_name: Word<String> = "last_name",
                 /// The agent's profile.
                 required shown profile: AgentProfileResponse = "profile",
                 /// The brokerage the agent is currently associated with; an agent is active with at most one.
-                nullable shown current_brokerage_id: Option<BrokerageId> = "current_brokerage_id",
+                nullable shown current_brokerage_id: Option<Word<BrokerageId>> = "current_brokerage_id",
                 /// The roles that the agent has, each with its scope.
                 required shown role_assignments: Vec<RoleAssignment> = "role_assignments",
             }
@@ -215,21 +216,21 @@ macro_rules! __response_models {
                 /// Whether the agent's onboarding is complete.
                 optional shown onboarding_complete: Option<bool> = "onboarding_complete",
                 /// Metadata that the caller attached to the agent: a JSON object in which every number is exact.
-                optional hidden client_metadata: Option<Json> = "client_metadata",
+                optional hidden client_metadata: Option<Word<Json>> = "client_metadata",
                 /// The caller's own identifier of the agent.
-                optional hidden external_id: Option<String> = "external_id",
+                optional hidden external_id: Option<Word<String>> = "external_id",
             }
 
             /// A role of an agent, and its scope.
             RoleAssignment {
                 /// The brokerage that the role is for.
-                nullable shown brokerage_id: Option<BrokerageId> = "brokerage_id",
+                nullable shown brokerage_id: Option<Word<BrokerageId>> = "brokerage_id",
                 /// The office that the role is for.
-                nullable shown office_id: Option<OfficeId> = "office_id",
+                nullable shown office_id: Option<Word<OfficeId>> = "office_id",
                 /// The collective that the role is for.
-                nullable shown collective_id: Option<CollectiveId> = "collective_id",
+                nullable shown collective_id: Option<Word<CollectiveId>> = "collective_id",
                 /// The role: one that a request can name, or any other string, unchanged.
-                required shown role: AssignedRole = "role",
+                required shown role: Word<AssignedRole> = "role",
             }
         }
     };

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::{
-    contract::schema::{self, FieldKind, Model},
+    contract::schema::{Field, FieldKind, Model, Presence},
     json::decode,
     model::field::FieldValue,
     value::*,
@@ -23,13 +23,15 @@ macro_rules! models {
     ($(
         $(#[$doc:meta])*
         $model:ident {
-            $( $(#[$field_doc:meta])* $need:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
+            $( $(#[doc = $field_doc:literal])+ $need:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
         }
     )+) => {
+        enum Index { $($model),+ }
+
         $( models!(@model
             $(#[$doc])*
             $model {
-                $( $(#[$field_doc])* $need $show $field: $type = $wire, )+
+                $( $(#[doc = $field_doc])+ $need $show $field: $type = $wire, )+
             }
         ); )+
     };
@@ -37,7 +39,7 @@ macro_rules! models {
     (@model
         $(#[$doc:meta])*
         $model:ident {
-            $( $(#[$field_doc:meta])* $need:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
+            $( $(#[doc = $field_doc:literal])+ $need:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
         }
     ) => {
         $(#[$doc])*
@@ -45,34 +47,13 @@ macro_rules! models {
         // Fields that are strings accept anything that converts into one. Numbers and dates are taken as they
         // are, so that the type of `"10.10".parse()?` can be inferred.
         #[builder(
-            on(String, into),
-            on(AgentId, into),
-            on(ApplicationId, into),
-            on(ApplicationStatus, into),
-            on(AssignedRole, into),
-            on(BrokerageId, into),
-            on(CollectiveId, into),
-            on(ContactFieldId, into),
-            on(ContactFieldType, into),
-            on(ContactId, into),
-            on(ContactSchemaId, into),
-            on(ContactType, into),
-            on(DealId, into),
-            on(DealPhase, into),
-            on(DealStatus, into),
-            on(FieldSchemaId, into),
-            on(ListingContractId, into),
-            on(ListingSide, into),
-            on(OfferId, into),
-            on(OfficeId, into),
-            on(QuoteId, into),
-            on(Json, into),
+            on(Word<_>, into),
             on(Vec<_>, into, default),
             on(BTreeMap<_, _>, default)
         )]
         #[non_exhaustive]
         pub struct $model {
-            $( $(#[$field_doc])* pub $field: $type, )+
+            $( $(#[doc = $field_doc])+ pub $field: $type, )+
             /// Undocumented fields, by name.
             #[builder(with = |fields: impl IntoIterator<Item = (impl Into<String>, impl Into<Json>)>| {
                 fields.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
@@ -134,7 +115,18 @@ macro_rules! models {
         impl $model {
             /// The fields as data.
             #[doc(hidden)]
-            pub const SCHEMA: &'static Model = schema::$model::MODEL;
+            pub const SCHEMA: &'static Model = &Model {
+                name: stringify!($model),
+                index: Index::$model as usize,
+                fields: &[$( Field {
+                    name: plain(stringify!($field)),
+                    wire: $wire,
+                    kind: <$type as FieldValue>::KIND,
+                    presence: models!(@presence $need),
+                    is_shown: models!(@is_shown $show),
+                    doc: concat!($($field_doc),+),
+                } ),+],
+            };
 
             /// The wire names of the fields.
             const FIELDS: &'static [&'static str] = &[$($wire),+];
@@ -192,13 +184,11 @@ macro_rules! models {
             }
         }
 
-        impl $crate::model::field::FieldValue for $model {
+        impl FieldValue for $model {
+            const KIND: FieldKind = FieldKind::One(Self::SCHEMA);
+
             fn read<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 serde::Deserialize::deserialize(deserializer)
-            }
-
-            fn write<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serde::Serialize::serialize(self, serializer)
             }
 
             #[inline(always)]
@@ -246,11 +236,11 @@ macro_rules! models {
     (@nothing required $type:ty) => { None::<$type> };
     (@nothing $lenient:ident $type:ty) => { <$type>::default() };
 
-    (@lex required $lexer:ident $type:ty) => { Some(<$type as $crate::model::field::FieldValue>::lex($lexer)?) };
+    (@lex required $lexer:ident $type:ty) => { Some(<$type as FieldValue>::lex($lexer)?) };
     (@lex $lenient:ident $lexer:ident $type:ty) => { $crate::model::field::lex_lenient::<$type>($lexer)? };
 
     (@lex_apart required $lexer:ident $type:ty) => {
-        Some($crate::model::field::apart($lexer, <$type as $crate::model::field::FieldValue>::lex)?)
+        Some($crate::model::field::apart($lexer, <$type as FieldValue>::lex)?)
     };
     (@lex_apart $lenient:ident $lexer:ident $type:ty) => {
         $crate::model::field::apart($lexer, $crate::model::field::lex_lenient::<$type>)?
@@ -260,20 +250,35 @@ macro_rules! models {
     (@lexed $lenient:ident $field:ident) => { $field };
 
     (@write optional $fields:ident $self:ident.$field:ident, $wire:literal) => {
-        if !$crate::model::field::FieldValue::is_none(&$self.$field) {
+        if !FieldValue::is_none(&$self.$field) {
             models!(@write required $fields $self.$field, $wire);
         }
     };
     (@write $always:ident $fields:ident $self:ident.$field:ident, $wire:literal) => {
-        $fields.serialize_entry($wire, &$crate::model::field::Written(&$self.$field))?
+        $fields.serialize_entry($wire, &$self.$field)?
     };
 
+    (@presence required) => { Presence::Required };
+    (@presence optional) => { Presence::Optional };
+    (@presence nullable) => { Presence::Nullable };
+
+    (@is_shown shown) => { true };
+    (@is_shown hidden) => { false };
+
     (@debug hidden $out:ident $self:ident $field:ident) => {
-        $out.field(stringify!($field).trim_start_matches("r#"), &format_args!("<hidden>"))
+        $out.field(plain(stringify!($field)), &format_args!("<hidden>"))
     };
     (@debug $visible:ident $out:ident $self:ident $field:ident) => {
-        $out.field(stringify!($field).trim_start_matches("r#"), &$self.$field)
+        $out.field(plain(stringify!($field)), &$self.$field)
     };
+}
+
+/// The name of an attribute without Rust's mark of a keyword.
+const fn plain(name: &'static str) -> &'static str {
+    match name.as_bytes() {
+        [b'r', b'#', ..] => name.split_at(2).1,
+        _ => name,
+    }
 }
 
 crate::__response_models!(models);

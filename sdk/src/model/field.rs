@@ -4,22 +4,25 @@ use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
+    Deserialize, Deserializer,
     de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor},
 };
 
 use crate::{
+    contract::schema::FieldKind,
     json::lexer::{Lexed, Lexer, Refused},
     value::{
-        self, Decimal, Json, Name, WireText, expected, format_date, format_timestamp, parse_date,
-        parse_timestamp, read_integer,
+        self, Decimal, Json, Name, WireText, expected, parse_date, parse_timestamp, read_integer,
     },
 };
 
-/// A type that a field of a response can have.
+/// A type that a field of a response can have. It is written as serde writes it.
 pub(super) trait FieldValue: Sized {
+    /// What the field holds.
+    const KIND: FieldKind;
+
+    /// Reads it from any serde format.
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
 
     /// Does the same as [`read`](Self::read) for a JSON document, but faster, and without a reason if it fails.
     ///
@@ -109,25 +112,11 @@ pub(super) fn apart<T>(
     lex(lexer)
 }
 
-/// Serializes a field through [`FieldValue::write`].
-pub(super) struct Written<'a, T>(pub(super) &'a T);
-
-impl<T: FieldValue> Serialize for Written<'_, T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.write(serializer)
-    }
-}
-
 impl<T: FieldValue> FieldValue for Option<T> {
+    const KIND: FieldKind = T::KIND;
+
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         T::read(deserializer).map(Some)
-    }
-
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Some(value) => value.write(serializer),
-            None => serializer.serialize_none(),
-        }
     }
 
     #[inline(always)]
@@ -141,6 +130,12 @@ impl<T: FieldValue> FieldValue for Option<T> {
 }
 
 impl<T: FieldValue> FieldValue for Vec<T> {
+    const KIND: FieldKind = match T::KIND {
+        FieldKind::One(model) => FieldKind::Many(model),
+        // The table has no other lists.
+        _ => FieldKind::Object,
+    };
+
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Items<T>(PhantomData<T>);
 
@@ -165,10 +160,6 @@ impl<T: FieldValue> FieldValue for Vec<T> {
             .map_err(expected("an array"))
     }
 
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.iter().map(Written))
-    }
-
     fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
         let mut more = lexer.array()?;
         if !more {
@@ -185,12 +176,10 @@ impl<T: FieldValue> FieldValue for Vec<T> {
 }
 
 impl FieldValue for i64 {
+    const KIND: FieldKind = FieldKind::Integer;
+
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         read_integer(deserializer)
-    }
-
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_i64(*self)
     }
 
     #[inline]
@@ -232,12 +221,10 @@ where
 }
 
 impl FieldValue for NaiveDate {
+    const KIND: FieldKind = FieldKind::Date;
+
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         read_text(deserializer, "a date YYYY-MM-DD", parse_date)
-    }
-
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&format_date(*self))
     }
 
     #[inline]
@@ -247,12 +234,10 @@ impl FieldValue for NaiveDate {
 }
 
 impl FieldValue for DateTime<Utc> {
+    const KIND: FieldKind = FieldKind::Timestamp;
+
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         read_text(deserializer, "an RFC 3339 timestamp", parse_timestamp)
-    }
-
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&format_timestamp(self))
     }
 
     #[inline]
@@ -262,12 +247,10 @@ impl FieldValue for DateTime<Utc> {
 }
 
 impl FieldValue for bool {
+    const KIND: FieldKind = FieldKind::Boolean;
+
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Deserialize::deserialize(deserializer).map_err(expected("a boolean"))
-    }
-
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bool(*self)
     }
 
     #[inline]
@@ -277,12 +260,10 @@ impl FieldValue for bool {
 }
 
 impl FieldValue for Decimal {
+    const KIND: FieldKind = FieldKind::Decimal;
+
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Deserialize::deserialize(deserializer)
-    }
-
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.serialize(serializer)
     }
 
     #[inline(always)]
@@ -292,13 +273,15 @@ impl FieldValue for Decimal {
 }
 
 impl<T: WireText> FieldValue for T {
+    const KIND: FieldKind = match (T::OPEN_SET, T::IS_IDENTIFIER) {
+        (Some(name), _) => FieldKind::OpenSet(name),
+        (None, true) => FieldKind::Identifier,
+        (None, false) => FieldKind::Text,
+    };
+
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // serde's own message for a wrong value would repeat the value.
         T::deserialize(deserializer).map_err(expected("a string"))
-    }
-
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.serialize(serializer)
     }
 
     #[inline(always)]
@@ -311,6 +294,8 @@ impl<T: WireText> FieldValue for T {
 }
 
 impl FieldValue for BTreeMap<String, String> {
+    const KIND: FieldKind = FieldKind::Strings;
+
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Entries;
 
@@ -338,10 +323,6 @@ impl FieldValue for BTreeMap<String, String> {
             .map_err(expected("a map"))
     }
 
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.serialize(serializer)
-    }
-
     fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
         let mut map = BTreeMap::new();
         let mut more = lexer.object()?;
@@ -356,6 +337,8 @@ impl FieldValue for BTreeMap<String, String> {
 
 /// A free-form object, kept as its exact text.
 impl FieldValue for Json {
+    const KIND: FieldKind = FieldKind::Object;
+
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         <Json as Deserialize>::deserialize(deserializer).and_then(|json| {
             if json.is_object() {
@@ -364,10 +347,6 @@ impl FieldValue for Json {
                 Err(de::Error::custom("expected an object"))
             }
         })
-    }
-
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.serialize(serializer)
     }
 
     fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {

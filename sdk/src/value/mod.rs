@@ -21,17 +21,11 @@ mod text;
 mod transcode;
 
 pub use decimal::{Decimal, ParseDecimalError};
-pub use ids::{
-    AgentId, ApplicationId, BrokerageId, CollectiveId, ContactFieldId, ContactId, ContactSchemaId,
-    DealId, FieldSchemaId, ListingContractId, OfferId, OfficeId, QuoteId,
-};
+pub use ids::*;
 pub use json::Json;
 pub use nullable::Nullable;
-pub use open::{
-    ApplicationStatus, AssignedRole, ContactFieldType, ContactType, DealPhase, DealStatus,
-    ListingSide, Undocumented,
-};
-pub use role::{Role, UnknownRole};
+pub use open::*;
+pub use role::{AssignedRole, Role, UnknownRole};
 
 pub(crate) use datetime::{
     day_of, format_date, format_timestamp, parse_date, parse_timestamp, two_digits,
@@ -42,4 +36,4 @@ pub(crate) use integer::{parse_integer, read_integer};
 pub(crate) use kind::JsonKind;
 pub(crate) use name::Name;
 pub(crate) use open::open_set;
-pub(crate) use text::{WireText, like_a_string};
+pub(crate) use text::{WireText, Word, like_a_string};

@@ -2,7 +2,7 @@
 
 use compact_str::CompactString;
 
-use super::{Role, text::like_a_string};
+use super::text::like_a_string;
 
 /// A value of an open set that dealkit does not know, unchanged: the content of `Other` in
 /// [`DealStatus`] and similar types.
@@ -209,55 +209,4 @@ open_set! {
 open_set! {
     /// Type of a contact field. An open set; no value is documented.
     ContactFieldType {}
-}
-
-open_set! {
-    /// Role of an agent. An open set, whose documented values are those of [`Role`], the closed set that a
-    /// request must use.
-    ///
-    /// ```
-    /// use dealkit::{AssignedRole, Role};
-    ///
-    /// assert_eq!(AssignedRole::from("AGENT"), AssignedRole::Agent);
-    /// assert_eq!(AssignedRole::Agent, Role::Agent);
-    /// assert_eq!(AssignedRole::Agent.known(), Some(Role::Agent));
-    /// assert_eq!(AssignedRole::from("TEAM_LEAD").known(), None);
-    /// ```
-    AssignedRole {
-        /// See [`Role::CollectiveAdmin`].
-        CollectiveAdmin = Role::CollectiveAdmin.as_str(),
-        /// See [`Role::BrokerAdmin`].
-        BrokerAdmin = Role::BrokerAdmin.as_str(),
-        /// See [`Role::OfficeAdmin`].
-        OfficeAdmin = Role::OfficeAdmin.as_str(),
-        /// See [`Role::Admin`].
-        Admin = Role::Admin.as_str(),
-        /// See [`Role::Agent`].
-        Agent = Role::Agent.as_str(),
-    }
-}
-
-impl AssignedRole {
-    /// The role of the request's closed set, or `None` if this one is not in it.
-    pub fn known(&self) -> Option<Role> {
-        self.as_str().parse().ok()
-    }
-}
-
-impl From<Role> for AssignedRole {
-    fn from(role: Role) -> Self {
-        role.as_str().into()
-    }
-}
-
-impl PartialEq<Role> for AssignedRole {
-    fn eq(&self, other: &Role) -> bool {
-        self.as_str() == other.as_str()
-    }
-}
-
-impl PartialEq<AssignedRole> for Role {
-    fn eq(&self, other: &AssignedRole) -> bool {
-        other == self
-    }
 }

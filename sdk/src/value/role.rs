@@ -1,57 +1,69 @@
-//! The role of a create request: a closed set.
+//! The roles of an agent: a closed set in a request, an open one in a response.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::expected::expected;
+use super::{expected::expected, open::open_set};
 
-/// Role of the agent to create. The set is closed in a request (specification, "Create agent"); a
-/// response may contain others, see [`AssignedRole`](crate::AssignedRole).
-///
-/// ```
-/// use dealkit::Role;
-///
-/// assert_eq!(Role::BrokerAdmin.as_str(), "BROKER_ADMIN");
-/// assert_eq!("AGENT".parse(), Ok(Role::Agent));
-/// assert_eq!(Role::default(), Role::Agent);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Role {
-    /// `COLLECTIVE_ADMIN`
-    CollectiveAdmin,
-    /// `BROKER_ADMIN`
-    BrokerAdmin,
-    /// `OFFICE_ADMIN`
-    OfficeAdmin,
-    /// `ADMIN`
-    Admin,
-    /// `AGENT`, the role if a request does not name one.
-    #[default]
-    Agent,
+/// Defines the roles of a request, and the open set of those of a response.
+macro_rules! roles {
+    ($( $(#[$doc:meta])* $role:ident = $wire:literal, )+) => {
+        /// Role of the agent to create. The set is closed in a request (specification, "Create agent"); a
+        /// response may contain others, see [`AssignedRole`](crate::AssignedRole).
+        ///
+        /// ```
+        /// use dealkit::Role;
+        ///
+        /// assert_eq!(Role::BrokerAdmin.as_str(), "BROKER_ADMIN");
+        /// assert_eq!("AGENT".parse(), Ok(Role::Agent));
+        /// assert_eq!(Role::default(), Role::Agent);
+        /// ```
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Role {
+            $( #[doc = concat!("`", $wire, "`")] $(#[$doc])* $role, )+
+        }
+
+        impl Role {
+            /// Every role, in the specification's order.
+            pub const ALL: [Role; [$($wire),+].len()] = [$(Role::$role),+];
+
+            /// The role as it is on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $( Role::$role => $wire, )+
+                }
+            }
+        }
+
+        open_set! {
+            /// Role of an agent. An open set, whose documented values are those of [`Role`], the closed set that a
+            /// request must use.
+            ///
+            /// ```
+            /// use dealkit::{AssignedRole, Role};
+            ///
+            /// assert_eq!(AssignedRole::from("AGENT"), AssignedRole::Agent);
+            /// assert_eq!(AssignedRole::Agent, Role::Agent);
+            /// assert_eq!(AssignedRole::Agent.known(), Some(Role::Agent));
+            /// assert_eq!(AssignedRole::from("TEAM_LEAD").known(), None);
+            /// ```
+            AssignedRole {
+                $( #[doc = concat!("See [`Role::", stringify!($role), "`].")] $role = $wire, )+
+            }
+        }
+    };
 }
 
-impl Role {
-    /// Every role, in the specification's order.
-    pub const ALL: [Role; 5] = [
-        Role::CollectiveAdmin,
-        Role::BrokerAdmin,
-        Role::OfficeAdmin,
-        Role::Admin,
-        Role::Agent,
-    ];
-
-    /// The role as it is on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Role::CollectiveAdmin => "COLLECTIVE_ADMIN",
-            Role::BrokerAdmin => "BROKER_ADMIN",
-            Role::OfficeAdmin => "OFFICE_ADMIN",
-            Role::Admin => "ADMIN",
-            Role::Agent => "AGENT",
-        }
-    }
+roles! {
+    CollectiveAdmin = "COLLECTIVE_ADMIN",
+    BrokerAdmin = "BROKER_ADMIN",
+    OfficeAdmin = "OFFICE_ADMIN",
+    Admin = "ADMIN",
+    /// The role if a request does not name one.
+    #[default]
+    Agent = "AGENT",
 }
 
 impl fmt::Display for Role {
@@ -60,9 +72,9 @@ impl fmt::Display for Role {
     }
 }
 
-/// The string is not one of the five roles that a request may name.
+/// The string is not one of the roles that a request may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected one of COLLECTIVE_ADMIN, BROKER_ADMIN, OFFICE_ADMIN, ADMIN, AGENT")]
+#[error("expected one of {}", Role::ALL.map(Role::as_str).join(", "))]
 pub struct UnknownRole;
 
 impl FromStr for Role {
@@ -88,5 +100,30 @@ impl<'de> Deserialize<'de> for Role {
             .map_err(expected("a string"))?
             .parse()
             .map_err(de::Error::custom)
+    }
+}
+
+impl AssignedRole {
+    /// The role of the request's closed set, or `None` if this one is not in it.
+    pub fn known(&self) -> Option<Role> {
+        self.as_str().parse().ok()
+    }
+}
+
+impl From<Role> for AssignedRole {
+    fn from(role: Role) -> Self {
+        role.as_str().into()
+    }
+}
+
+impl PartialEq<Role> for AssignedRole {
+    fn eq(&self, other: &Role) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl PartialEq<AssignedRole> for Role {
+    fn eq(&self, other: &AssignedRole) -> bool {
+        other == self
     }
 }

@@ -15,6 +15,9 @@ pub(crate) trait WireText:
 
 impl WireText for String {}
 
+/// A string, or what is made from one: the type itself. The field table marks these types with it, for the builders.
+pub(crate) type Word<T> = T;
+
 /// Gives a type that has `as_str()` the abilities of a string: it can be displayed, used as a lookup key,
 /// and compared with strings from both sides.
 macro_rules! like_a_string {

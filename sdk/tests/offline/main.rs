@@ -14,6 +14,7 @@ mod decimal;
 mod errors_without_values;
 mod formats;
 mod json;
+mod lexer;
 mod lines;
 mod models;
 mod names;

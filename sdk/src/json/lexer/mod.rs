@@ -10,8 +10,6 @@
 mod cursor;
 mod number;
 mod string;
-#[cfg(test)]
-mod tests;
 mod time;
 mod walk;
 

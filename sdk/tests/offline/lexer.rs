@@ -1,13 +1,10 @@
 //! Compares the lexer with serde and with the parsers of single values.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{borrow::Cow, fmt::Debug};
 
+use dealkit::{Decimal, lexer::*, scalar};
 use proptest::{prelude::*, sample::select};
 use serde_json::value::RawValue;
-
-use crate::json::lexer::*;
-use crate::value::{Decimal, scalar};
 
 /// Reads a whole document that consists of one value.
 fn whole<'a, T>(document: &'a str, read: impl FnOnce(&mut Lexer<'a>) -> Lexed<T>) -> Option<T> {
