@@ -57,20 +57,6 @@ LAYERS = {
 EXCEPTIONS: dict[str, set[str]] = {
     "sdk": {
         "ledger/people <-> ledger/value",
-        "http/call_progress.rs -> error",
-        "http/connect/cause.rs -> error",
-        "http/connect/pools.rs -> error",
-        "http/connect/progress.rs -> error",
-        "http/connect/proxy.rs -> error",
-        "http/connect/tls.rs -> error",
-        "http/connect/tls_failure.rs -> error",
-        "http/headers.rs -> error",
-        "http/response.rs -> error",
-        "http/retry/attempts.rs -> error",
-        "http/send.rs -> error",
-        "http/trace.rs -> error",
-        "http/traffic/turns.rs -> error",
-        "ledger/state.rs -> error",
     },
     "server": set(),
     "bindings": {

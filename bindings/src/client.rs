@@ -2,7 +2,9 @@
 
 use std::{env, fs, sync::Arc};
 
-use dealkit::{BASE_URL_VARIABLE, ClientBuilder, Error, RetryPolicy, SERVICE_KEY_VARIABLE};
+use dealkit::{
+    BASE_URL_VARIABLE, ClientBuilder, Error, Piece, RetryPolicy, SERVICE_KEY_VARIABLE, Setting,
+};
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
@@ -52,7 +54,7 @@ struct Config {
     builder: ClientBuilder,
     base_url: String,
     service_key: String,
-    /// The settings that name files, with the files, as error texts show them.
+    /// The files that settings name, as error texts show them.
     ca_file: String,
     client_cert: String,
 }
@@ -109,33 +111,38 @@ impl Config {
             builder,
             base_url,
             service_key,
-            ca_file: format!("ca_file {}", ca_file.join("")),
+            ca_file: ca_file.join(""),
             client_cert: match &*client_cert {
-                [key, certificate] => format!("client_cert ({certificate}, {key})"),
-                paths => format!("client_cert {}", paths.join("")),
+                [key, certificate] => format!("({certificate}, {key})"),
+                paths => paths.join(""),
             },
         })
     }
 
     /// An error of the builder, completed with the file's name: the builder knows only its content.
     fn named(&self, error: Error) -> Failure {
-        let text = error.to_string();
-        if let Some(wrong) = text.strip_prefix("root_certificates ") {
-            Failure::Config(format!("{} {wrong}", self.ca_file))
-        } else if let Some(wrong) = text.strip_prefix("identity ") {
-            Failure::Config(format!("{} {wrong}", self.client_cert))
-        } else {
-            error.into()
-        }
+        let words = error.words();
+        let (setting, file, wrong) = match words.pieces() {
+            [
+                Piece::Setting(Setting::RootCertificates),
+                Piece::Text(wrong),
+                ..,
+            ] => ("ca_file", &self.ca_file, wrong),
+            [Piece::Setting(Setting::Identity), Piece::Text(wrong), ..] => {
+                ("client_cert", &self.client_cert, wrong)
+            }
+            _ => return error.into(),
+        };
+        Failure::Setting(setting, format!(" {file}{wrong}"))
     }
 }
 
 /// The contents of these files, one after the other.
-fn read(name: &str, paths: &[String]) -> Outcome<Option<Vec<u8>>> {
+fn read(name: &'static str, paths: &[String]) -> Outcome<Option<Vec<u8>>> {
     let mut all = Vec::new();
     for path in paths {
         let pem = fs::read(path)
-            .map_err(|error| Failure::Config(format!("{name} {path} cannot be read: {error}")))?;
+            .map_err(|error| Failure::Setting(name, format!(" {path} cannot be read: {error}")))?;
         all.extend(pem);
         // The next file begins on a line of its own.
         all.push(b'\n');
@@ -144,13 +151,18 @@ fn read(name: &str, paths: &[String]) -> Outcome<Option<Vec<u8>>> {
 }
 
 /// A setting, or the value of the environment variable that replaces it.
-fn or_environment(settings: &Settings<'_, '_>, name: &str, variable: &str) -> Outcome<String> {
+fn or_environment(
+    settings: &Settings<'_, '_>,
+    name: &'static str,
+    variable: &str,
+) -> Outcome<String> {
     match settings.text(name)? {
         Some(value) => Ok(value),
         None => env::var(variable).map_err(|_| {
-            Failure::Config(format!(
-                "{name} is missing: pass it, or set the environment variable {variable}"
-            ))
+            Failure::Setting(
+                name,
+                format!(" is missing: pass it, or set the environment variable {variable}"),
+            )
         }),
     }
 }

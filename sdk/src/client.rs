@@ -16,10 +16,7 @@ use crate::{
         service::{Propagate, Service, more_than_zero},
     },
     contract::wire,
-    error::{
-        call::{Error, Operation},
-        redact::Redactor,
-    },
+    error::call::Error,
     http::{
         base_url,
         connect::{
@@ -27,11 +24,14 @@ use crate::{
             proxy::Proxy,
         },
         headers::extra_header,
+        operation::Operation,
         path::segment,
+        redact::Redactor,
         retry::attempts::RetryPolicy,
         send::Limits,
         traffic::turns::Traffic,
     },
+    value::words::{Setting, words},
 };
 
 /// The environment variable from which [`Client::from_env`] reads the base URL.
@@ -377,7 +377,7 @@ impl<C: Clone> ClientBuilder<C> {
     #[cfg(feature = "rustls-no-provider")]
     pub fn only_root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.tls.add_roots(pem.as_ref());
-        self.tls.leave_system_out();
+        self.tls.distrust_system();
         self
     }
 
@@ -461,12 +461,12 @@ impl<C: Clone> ClientBuilder<C> {
         let mut headers_with_body = headers.clone();
         let json = HeaderValue::from_static(wire::JSON);
         headers_with_body.insert(header::CONTENT_TYPE, json);
-        for (name, timeout) in [
-            ("timeout", self.total_timeout),
-            ("attempt_timeout", self.attempt_timeout),
-            ("connect_timeout", self.connect_timeout),
+        for (setting, timeout) in [
+            (Setting::Timeout, self.total_timeout),
+            (Setting::AttemptTimeout, self.attempt_timeout),
+            (Setting::ConnectTimeout, self.connect_timeout),
         ] {
-            more_than_zero(name, timeout)?;
+            more_than_zero(setting, timeout)?;
         }
         let settings = Settings {
             connect_timeout: self.connect_timeout,
@@ -477,9 +477,10 @@ impl<C: Clone> ClientBuilder<C> {
             #[cfg(feature = "rustls-no-provider")]
             tls: self.tls,
         };
-        let traffic = Traffic::new(self.rate_limit)?;
+        let traffic = Traffic::new(self.rate_limit).map_err(Error::config)?;
         let other = share_with.map(|client| &*client.service);
-        let pools = Pools::shared_or_new(settings, other.map(|other| Arc::clone(&other.pools)))?;
+        let pools = Pools::shared_or_new(settings, other.map(|other| Arc::clone(&other.pools)))
+            .map_err(Error::config)?;
         let is_same_caller = |other: &&Service| {
             other.base_url == base
                 && other.headers.get(wire::SERVICE_KEY_HEADER) == Some(&key)
@@ -511,36 +512,44 @@ impl<C: Clone> ClientBuilder<C> {
 
     fn checked_base_url(&self) -> Result<Url, Error> {
         let Some(text) = &self.base_url else {
-            return Err(Error::config(format!(
-                "base_url is missing: set it, or {BASE_URL_VARIABLE} with Client::from_env()"
-            )));
+            return Err(Error::config(words![
+                Setting::BaseUrl,
+                format!(" is missing: set it, or {BASE_URL_VARIABLE} with Client::from_env()")
+            ]));
         };
         let url = base_url::parse(text).map_err(Error::config)?;
         if url.scheme() == "http" && !is_loopback(&url) && !self.allow_http {
-            return Err(Error::config(
-                "base_url is plain http to another machine, so anybody along the way can read the service key: use \
-                 https, or set allow_http if the network is yours",
-            ));
+            return Err(Error::config(words![
+                Setting::BaseUrl,
+                " is plain http to another machine, so anybody along the way can read the service key: use https, or set ",
+                Setting::AllowHttp,
+                " if the network is yours"
+            ]));
         }
         if url.scheme() == "https" && cfg!(not(feature = "rustls-no-provider")) {
-            return Err(Error::config(
-                "base_url is https, but dealkit was built without its `rustls` feature",
-            ));
+            return Err(Error::config(words![
+                Setting::BaseUrl,
+                " is https, but dealkit was built without its `rustls` feature"
+            ]));
         }
         Ok(url)
     }
 
     fn checked_key(&self) -> Result<HeaderValue, Error> {
         let Some(key) = &self.service_key else {
-            return Err(Error::config(format!(
-                "service_key is missing: set it, or {SERVICE_KEY_VARIABLE} with Client::from_env()"
-            )));
+            return Err(Error::config(words![
+                Setting::ServiceKey,
+                format!(" is missing: set it, or {SERVICE_KEY_VARIABLE} with Client::from_env()")
+            ]));
         };
         let wrong = || {
-            Error::config(format!(
-                "service_key must be 1 to {} visible ASCII characters; does it contain a line break or a space?",
-                wire::SERVICE_KEY_MAX
-            ))
+            Error::config(words![
+                Setting::ServiceKey,
+                format!(
+                    " must be 1 to {} visible ASCII characters; does it contain a line break or a space?",
+                    wire::SERVICE_KEY_MAX
+                )
+            ])
         };
         if !wire::is_service_key(key) {
             return Err(wrong());
@@ -559,11 +568,14 @@ impl<C: Clone> ClientBuilder<C> {
             .as_deref()
             .unwrap_or(concat!("dealkit/", env!("CARGO_PKG_VERSION")));
         let user_agent = HeaderValue::from_str(user_agent).map_err(|_| {
-            Error::config("user_agent contains characters that are not allowed in a header")
+            Error::config(words![
+                Setting::UserAgent,
+                " contains characters that are not allowed in a header"
+            ])
         })?;
         headers.insert(header::USER_AGENT, user_agent);
         for (name, value) in &self.headers {
-            let (name, value) = extra_header(name, value)?;
+            let (name, value) = extra_header(name, value).map_err(Error::config)?;
             headers.insert(name, value);
         }
         headers.insert(wire::SERVICE_KEY_HEADER, key.clone());
@@ -571,16 +583,21 @@ impl<C: Clone> ClientBuilder<C> {
     }
 
     fn route(&self, base: &Url) -> Result<Route, Error> {
-        let told = self.proxy.as_deref().map(Proxy::new).transpose()?;
+        let set = self
+            .proxy
+            .as_deref()
+            .map(Proxy::new)
+            .transpose()
+            .map_err(Error::config)?;
         // A proxy would receive the key of a service on this very machine.
         if is_loopback(base) {
             return Ok(Route::Loopback {
                 tls: base.scheme() == "https",
             });
         }
-        let proxy = match told {
+        let proxy = match set {
             Some(proxy) => Some(proxy),
-            None => Proxy::of_environment(base)?,
+            None => Proxy::of_environment(base).map_err(Error::config)?,
         };
         Ok(proxy.map_or(Route::Direct, Route::Proxy))
     }

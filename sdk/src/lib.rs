@@ -179,10 +179,11 @@ pub use {
         response::{RawResponse, Response},
     },
     client::{BASE_URL_VARIABLE, Client, ClientBuilder, SERVICE_KEY_VARIABLE},
-    error::{
-        call::{Error, ErrorKind},
+    error::{call::Error, kind::ErrorKind},
+    http::{
         outcome::Outcome,
+        retry::{attempts::RetryPolicy, retry_after::parse_retry_after},
     },
-    http::retry::{attempts::RetryPolicy, retry_after::parse_retry_after},
     ledger::{LedgerError, LedgerErrorKind},
+    value::words::{Piece, Setting, Words},
 };

@@ -43,12 +43,12 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use crate::{
     bulk::retrieve::Retrieved,
     contract::wire,
-    error::{
-        call::{Error, Operation, Sent, Throttle},
+    error::{call::Error, cause::Throttle},
+    http::{
+        error::{Sent, TransportCause},
+        operation::Operation,
         outcome::Outcome,
         redact::Redactor,
-    },
-    http::{
         response::{HttpResponse, TimeLeft},
         retry::retry_after::retry_after,
     },
@@ -78,7 +78,7 @@ use crate::{
 #[derive(Clone)]
 #[must_use]
 pub struct ErrorBuilder {
-    failure: Failure,
+    made: Made,
     operation: Option<Operation>,
     response: Option<Parts>,
     attempts: u32,
@@ -87,7 +87,7 @@ pub struct ErrorBuilder {
 }
 
 #[derive(Clone)]
-enum Failure {
+enum Made {
     Status,
     Timeout(Duration),
     Throttled(Duration),
@@ -105,9 +105,9 @@ struct Parts {
 }
 
 impl ErrorBuilder {
-    fn new(failure: Failure) -> Self {
+    fn new(made: Made) -> Self {
         Self {
-            failure,
+            made,
             operation: None,
             response: None,
             attempts: 1,
@@ -118,13 +118,13 @@ impl ErrorBuilder {
 
     /// The service responded with this status, which is not a success.
     pub fn status(status: StatusCode) -> Self {
-        Self::new(Failure::Status).response_status(status)
+        Self::new(Made::Status).response_status(status)
     }
 
     /// The call timed out after this duration. It had been sent, and no response had arrived, so the outcome is
     /// `Unknown`.
     pub fn timeout(after: Duration) -> Self {
-        Self::new(Failure::Timeout(after))
+        Self::new(Made::Timeout(after))
     }
 
     /// The call was not sent, because the service has asked for fewer requests and its turn would have come too late,
@@ -141,7 +141,7 @@ impl ErrorBuilder {
     /// assert_eq!(error.retry_after(), Some(Duration::from_secs(90)));
     /// ```
     pub fn throttled(wait: Duration) -> Self {
-        Self::new(Failure::Throttled(wait))
+        Self::new(Made::Throttled(wait))
             .attempts(0)
             .retry_after(wait)
     }
@@ -149,13 +149,13 @@ impl ErrorBuilder {
     /// No connection could be made, for this reason, which is the error's [`source`](std::error::Error::source).
     /// The outcome is `NotSent`.
     pub fn connect(reason: impl Into<String>) -> Self {
-        Self::new(Failure::Connect(reason.into()))
+        Self::new(Made::Connect(reason.into()))
     }
 
     /// The connection broke before a response had arrived, for this reason, which is the error's
     /// [`source`](std::error::Error::source). The outcome is `Unknown`.
     pub fn interrupted(reason: impl Into<String>) -> Self {
-        Self::new(Failure::Interrupted(reason.into()))
+        Self::new(Made::Interrupted(reason.into()))
     }
 
     /// The service responded with this status, a success, and a body that could not be decoded, so the outcome
@@ -171,7 +171,7 @@ impl ErrorBuilder {
     /// ```
     pub fn decode(status: StatusCode, error: DecodeError) -> Self {
         let body = Bytes::copy_from_slice(error.body());
-        Self::new(Failure::Decode(error))
+        Self::new(Made::Decode(error))
             .response_status(status)
             .body(body)
     }
@@ -262,13 +262,13 @@ impl ErrorBuilder {
                 left: TimeLeft::UNLIMITED,
             },
         );
-        let mut error = match self.failure {
-            Failure::Status => Error::of_status(),
-            Failure::Timeout(after) => Error::timeout(after, Sent::Perhaps),
-            Failure::Throttled(wait) => Error::throttled(wait, Throttle::Service),
-            Failure::Connect(reason) => Error::connect(reason),
-            Failure::Interrupted(reason) => Error::interrupted(reason),
-            Failure::Decode(error) => Error::decode(error),
+        let mut error = match self.made {
+            Made::Status => TransportCause::Status.into(),
+            Made::Timeout(after) => TransportCause::Timeout(after, Sent::Perhaps).into(),
+            Made::Throttled(wait) => Error::throttled(wait, Throttle::Service),
+            Made::Connect(reason) => TransportCause::Connect(reason.into()).into(),
+            Made::Interrupted(reason) => TransportCause::Interrupted(reason.into()).into(),
+            Made::Decode(error) => Error::decode(error),
         };
         if let Some(response) = response {
             error = error.with_response(response);
@@ -279,7 +279,7 @@ impl ErrorBuilder {
         if let Some(outcome) = self.outcome {
             error = error.with_outcome(outcome);
         }
-        error.after(self.attempts, self.retry_after.or(asked), None)
+        error.with_attempts(self.attempts, self.retry_after.or(asked))
     }
 }
 

@@ -86,7 +86,7 @@ class Problem(NamedTuple):
         return f"Problem(status={self.status!r}, errors={self.errors!r})"
 
 
-class _Told(TypedDict, total=False):
+class _Facts(TypedDict, total=False):
     """The arguments that every exception can be made with."""
 
     kind: str
@@ -124,12 +124,14 @@ class DealkitError(Exception):
     index: int | None
     """In ``retrieve_many`` and ``create_many``: the position of the identifier or row among those given, from 0. In
     ``dealkit.ledger.settle``: the position of the entry."""
+    details: str | None
+    """What the libraries below said when no connection was made, or one broke: the end of the text."""
     id: str | None
     """The identifier that was requested, as it was given to ``retrieve`` or ``retrieve_many``. No text contains it."""
 
     # The kind of the errors that ``cancel`` of ``create_many`` returns, and that no call raises.
-    _kind_unsaid = "cancelled"
-    _outcome_unsaid: Outcome = "not_sent"
+    _default_kind = "cancelled"
+    _default_outcome: Outcome = "not_sent"
 
     def __init__(
         self,
@@ -143,21 +145,35 @@ class DealkitError(Exception):
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
-        self.kind = self._kind_unsaid if kind is None else kind
+        self.kind = self._default_kind if kind is None else kind
         # For an error that only a call raises, the cautious outcome.
-        self.outcome = self._outcome_unsaid if outcome is None else outcome
+        self.outcome = self._default_outcome if outcome is None else outcome
         self.may_have_acted = self.outcome in ("unknown", "succeeded") if may_have_acted is None else may_have_acted
         self.attempts = attempts
         self.request_id = request_id
         self.retry_after = retry_after
+        self.details = None
         self.index = None
         self.id = None
+        # The text without the details, in pieces, each with whether it is the name of a setting.
+        self._words: tuple[tuple[str, bool], ...] = ((message, False),)
+
+    def text(self, names: Mapping[str, str]) -> str:
+        """The text without its details, with other names for the settings in it: for programs whose users know them by
+        other names, such as a command with options.
+
+        >>> ConfigError("rate_limit must be a number").text({"rate_limit": "--rate-limit"})
+        'rate_limit must be a number'
+
+        (In an error that was made by hand, as here, nothing is known to be a setting.)
+        """
+        return "".join(names.get(piece, piece) if is_setting else piece for piece, is_setting in self._words)
 
 
 class ConfigError(DealkitError, ValueError):
     """The client or the call is set up in a way that cannot work. The text names the setting."""
 
-    _kind_unsaid = "config"
+    _default_kind = "config"
 
 
 class ValidationError(DealkitError, ValueError):
@@ -166,24 +182,24 @@ class ValidationError(DealkitError, ValueError):
     errors: tuple[Violation, ...]
     """What is wrong, in the order of the specification's tables."""
 
-    _kind_unsaid = "validation"
+    _default_kind = "validation"
 
-    def __init__(self, message: str = "", *, errors: Iterable[Violation] = (), **told: Unpack[_Told]) -> None:
-        super().__init__(message, **told)
+    def __init__(self, message: str = "", *, errors: Iterable[Violation] = (), **facts: Unpack[_Facts]) -> None:
+        super().__init__(message, **facts)
         self.errors = tuple(errors)
 
 
 class APIConnectionError(DealkitError, ConnectionError):
     """No connection could be made, or it broke before the whole response had arrived."""
 
-    _kind_unsaid = "interrupted"
-    _outcome_unsaid: Outcome = "unknown"
+    _default_kind = "interrupted"
+    _default_outcome: Outcome = "unknown"
 
 
 class APITimeoutError(APIConnectionError, TimeoutError):
     """The call timed out. ``outcome`` says whether the service may have acted."""
 
-    _kind_unsaid = "timeout"
+    _default_kind = "timeout"
 
 
 class ThrottledError(DealkitError):
@@ -191,7 +207,7 @@ class ThrottledError(DealkitError):
     no earlier, or the service has asked for fewer requests. ``retry_after`` says how long to wait; with a longer timeout
     the call waits by itself. (A request that was sent and got a 429 is a ``RateLimitError``.)"""
 
-    _kind_unsaid = "throttled"
+    _default_kind = "throttled"
 
 
 class DecodeError(DealkitError, ValueError):
@@ -210,7 +226,7 @@ class DecodeError(DealkitError, ValueError):
     line: int | None
     """The number of the line, from 1, if the document is one of ``from_json_lines``."""
 
-    _kind_unsaid = "decode"
+    _default_kind = "decode"
 
     def __init__(
         self,
@@ -221,9 +237,9 @@ class DecodeError(DealkitError, ValueError):
         found: str = "",
         body: bytes = b"",
         line: int | None = None,
-        **told: Unpack[_Told],
+        **facts: Unpack[_Facts],
     ) -> None:
-        super().__init__(message, **told)
+        super().__init__(message, **facts)
         self.line = line
         self.path = path
         self.pointer = pointer
@@ -247,10 +263,10 @@ class APIStatusError(DealkitError):
     errors: tuple[Violation, ...]
     """What the service says is wrong with the request, field by field: the first 100 entries."""
 
-    _kind_unsaid = "status"
-    _outcome_unsaid: Outcome = "unknown"
+    _default_kind = "status"
+    _default_outcome: Outcome = "unknown"
     # The status of a class that stands for a single status.
-    _status_unsaid = 0
+    _default_status = 0
 
     def __init__(
         self,
@@ -262,10 +278,10 @@ class APIStatusError(DealkitError):
         body: bytes = b"",
         problem: Problem | None = None,
         errors: Iterable[Violation] = (),
-        **told: Unpack[_Told],
+        **facts: Unpack[_Facts],
     ) -> None:
-        super().__init__(message, **told)
-        self.status_code = self._status_unsaid if status_code is None else status_code
+        super().__init__(message, **facts)
+        self.status_code = self._default_status if status_code is None else status_code
         self.http_version = http_version
         self.headers = Headers() if headers is None else headers
         self.body = body
@@ -276,49 +292,49 @@ class APIStatusError(DealkitError):
 class BadRequestError(APIStatusError):
     """400: the service could not make sense of the request."""
 
-    _status_unsaid = 400
+    _default_status = 400
 
 
 class AuthenticationError(APIStatusError):
     """401: the service key is missing or unknown. Is it the key of this service?"""
 
-    _status_unsaid = 401
+    _default_status = 401
 
 
 class PermissionDeniedError(APIStatusError):
     """403: the key may not do this."""
 
-    _status_unsaid = 403
+    _default_status = 403
 
 
 class NotFoundError(APIStatusError):
     """404: the service has no such resource. Is the identifier right, and the path of the base URL, if it has one?"""
 
-    _status_unsaid = 404
+    _default_status = 404
 
 
 class ConflictError(APIStatusError):
     """409: the request conflicts with what already exists."""
 
-    _status_unsaid = 409
+    _default_status = 409
 
 
 class UnprocessableEntityError(APIStatusError):
     """422: the service refuses the request's content; see ``errors``."""
 
-    _status_unsaid = 422
+    _default_status = 422
 
 
 class RateLimitError(APIStatusError):
     """429: too many requests; see ``retry_after``."""
 
-    _status_unsaid = 429
+    _default_status = 429
 
 
 class InternalServerError(APIStatusError):
     """5xx: the service failed."""
 
-    _status_unsaid = 500
+    _default_status = 500
 
 
 class LedgerError(DealkitError):
@@ -332,7 +348,7 @@ class LedgerError(DealkitError):
     deleted or replaced while it was open. ``refused``: an entry that ``dealkit.ledger`` was to record in it cannot be
     right; if there are several, ``index`` says which. ``io``: the system refuses to open, read or write it."""
 
-    _kind_unsaid = "ledger"
+    _default_kind = "ledger"
 
     def __init__(
         self,
@@ -340,9 +356,9 @@ class LedgerError(DealkitError):
         *,
         reason: str = "io",
         index: int | None = None,
-        **told: Unpack[_Told],
+        **facts: Unpack[_Facts],
     ) -> None:
-        super().__init__(message, **told)
+        super().__init__(message, **facts)
         self.reason = reason
         self.index = index
 
@@ -356,8 +372,8 @@ class RecordedError(DealkitError):
     in_flight: bool
     """Whether another job is sending the row right now: its outcome is unknown here, but that job will know it."""
 
-    _kind_unsaid = "recorded"
-    _outcome_unsaid: Outcome = "unknown"
+    _default_kind = "recorded"
+    _default_outcome: Outcome = "unknown"
 
     def __init__(
         self,
@@ -365,9 +381,9 @@ class RecordedError(DealkitError):
         *,
         status_code: int | None = None,
         in_flight: bool = False,
-        **told: Unpack[_Told],
+        **facts: Unpack[_Facts],
     ) -> None:
-        super().__init__(message, **told)
+        super().__init__(message, **facts)
         self.status_code = status_code
         self.in_flight = in_flight
 
@@ -378,10 +394,10 @@ class DuplicateKeyError(DealkitError, ValueError):
     first_index: int | None
     """The index of the first row that has it."""
 
-    _kind_unsaid = "duplicate_key"
+    _default_kind = "duplicate_key"
 
-    def __init__(self, message: str = "", *, first_index: int | None = None, **told: Unpack[_Told]) -> None:
-        super().__init__(message, **told)
+    def __init__(self, message: str = "", *, first_index: int | None = None, **facts: Unpack[_Facts]) -> None:
+        super().__init__(message, **facts)
         self.first_index = first_index
 
 
@@ -394,7 +410,7 @@ class StoppedError(DealkitError):
     status_code: int | None
     """The status of that response: 401 or 403."""
 
-    _kind_unsaid = "stopped"
+    _default_kind = "stopped"
 
     def __init__(
         self,
@@ -402,9 +418,9 @@ class StoppedError(DealkitError):
         *,
         first_index: int | None = None,
         status_code: int | None = None,
-        **told: Unpack[_Told],
+        **facts: Unpack[_Facts],
     ) -> None:
-        super().__init__(message, **told)
+        super().__init__(message, **facts)
         self.first_index = first_index
         self.status_code = status_code
 
@@ -412,8 +428,8 @@ class StoppedError(DealkitError):
 def _by_status(*classes: type[APIStatusError]) -> dict[int, type[APIStatusError]]:
     """The classes of one status each; for one made by hand, too, the outcome is that the service did not act."""
     for of_class in classes:
-        of_class._outcome_unsaid = "rejected"
-    return {of_class._status_unsaid: of_class for of_class in classes}
+        of_class._default_outcome = "rejected"
+    return {of_class._default_status: of_class for of_class in classes}
 
 
 _BY_STATUS = _by_status(
@@ -429,7 +445,7 @@ _BY_STATUS = _by_status(
 
 def _by_kind(*classes: type[DealkitError]) -> dict[str, type[DealkitError]]:
     """The classes of one kind each."""
-    return {of_class._kind_unsaid: of_class for of_class in classes}
+    return {of_class._default_kind: of_class for of_class in classes}
 
 
 _BY_KIND = _by_kind(
@@ -467,20 +483,23 @@ def _problem(fields: Mapping[str, Any]) -> Problem:
     return Problem(**{**fields, "errors": _violations(fields["errors"])})
 
 
-def _make(kind: str, message: str, **told: Any) -> DealkitError:
+def _make(kind: str, message: str, **facts: Any) -> DealkitError:
     """The exception for an error of the core."""
     if kind == "status":
-        status: int = told["status_code"]
+        status: int = facts["status_code"]
         by_class = InternalServerError if status >= 500 else APIStatusError
         of_class: type[DealkitError] = _BY_STATUS.get(status, by_class)
     else:
         of_class = _BY_KIND.get(kind, DealkitError)
-    if "errors" in told:
-        told["errors"] = _violations(told["errors"])
-    if "headers" in told:
-        told["headers"] = Headers(told["headers"])
-    if "problem" in told:
-        told["problem"] = _problem(told["problem"])
+    if "errors" in facts:
+        facts["errors"] = _violations(facts["errors"])
+    if "headers" in facts:
+        facts["headers"] = Headers(facts["headers"])
+    if "problem" in facts:
+        facts["problem"] = _problem(facts["problem"])
     own = (names for parent, names in _OWN_ATTRIBUTES.items() if issubclass(of_class, parent))
     wanted = _SHARED_ATTRIBUTES.union(*own)
-    return of_class(message, kind=kind, **{name: value for name, value in told.items() if name in wanted})
+    error = of_class(message, kind=kind, **{name: value for name, value in facts.items() if name in wanted})
+    error.details = facts.get("details")
+    error._words = facts.get("words", error._words)
+    return error

@@ -2,15 +2,16 @@
 //!
 //! Making an exception runs Python code, which native code does not do (see [`gil`](crate::python::gil)).
 
-use std::{error::Error as _, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use dealkit::{
-    DecodeError, Error, ErrorKind, LedgerError, LineError, Problem, ValidationError, Violation,
+    DecodeError, Error, ErrorKind, LedgerError, LineError, Piece, Problem, Setting,
+    ValidationError, Violation,
 };
 use pyo3::{
     IntoPyObjectExt, intern,
     prelude::*,
-    types::{PyBytes, PyDict},
+    types::{PyBytes, PyDict, PyTuple},
 };
 
 use crate::{json::value as json, python::gil};
@@ -30,6 +31,8 @@ pub(crate) enum Failure {
     Line(LineError),
     /// A setting that cannot work: a ConfigError.
     Config(String),
+    /// The same, as the setting's name and what is wrong with it.
+    Setting(&'static str, String),
     /// An argument of the wrong type: a TypeError.
     Type(String),
     /// An argument with an invalid value: a ValueError.
@@ -115,8 +118,10 @@ impl Failure {
         let attributes = PyDict::new(py);
         Ok(match self {
             Failure::Error(error) => {
+                let text = Text::of(error);
+                text.tell(&attributes)?;
                 tell_call(&attributes, error)?;
-                (error.kind().as_str(), text(error), attributes)
+                (error.kind().as_str(), text.to_string(), attributes)
             }
             Failure::Note(error) => {
                 tell_ledger(&attributes, error)?;
@@ -136,6 +141,14 @@ impl Failure {
                 (ErrorKind::Decode.as_str(), error.to_string(), attributes)
             }
             Failure::Config(text) => (ErrorKind::Config.as_str(), text.clone(), attributes),
+            Failure::Setting(setting, wrong) => {
+                let text = Text {
+                    pieces: vec![((*setting).into(), true), (wrong.clone().into(), false)],
+                    details: None,
+                };
+                text.tell(&attributes)?;
+                (ErrorKind::Config.as_str(), text.to_string(), attributes)
+            }
             Failure::Type(text) => ("type", text.clone(), attributes),
             Failure::Value(text) => ("value", text.clone(), attributes),
             Failure::Runtime(text) => ("runtime", text.clone(), attributes),
@@ -146,35 +159,79 @@ impl Failure {
 
 /// The error in one line, with its reason: Python has no chain of sources.
 pub(crate) fn text(error: &Error) -> String {
-    let mut text = error.to_string();
-    if matches!(error.kind(), ErrorKind::Connect | ErrorKind::Interrupted) {
-        let mut source = error.source();
-        while let Some(cause) = source {
-            let cause_text = cause.to_string();
-            if !text.contains(&cause_text) {
-                text.push_str(": ");
-                text.push_str(&cause_text);
-            }
-            source = cause.source();
-        }
-    }
-    // The text of a service is left as it is.
-    if error.status().is_none() {
-        text = in_python(&text);
-    }
-    text
+    Text::of(error).to_string()
 }
 
-/// Reduces a text in which the core names settings in both languages to Python's names: `identity (in Python
-/// client_cert)` becomes `client_cert`.
-fn in_python(text: &str) -> String {
-    let mut parts = text.split(" (in Python ");
-    let mut own = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        own.truncate(own.rfind(' ').map_or(0, |space| space + 1));
-        own.push_str(&part.replacen(')', "", 1));
+/// A text in which the settings are data: by their names in Python, and marked, so that a program can show them under
+/// the names that its own users know.
+#[derive(Default)]
+struct Text {
+    /// Texts, each with whether it is the name of a setting.
+    pieces: Vec<(Cow<'static, str>, bool)>,
+    /// What the libraries below said, which is the end of the text.
+    details: Option<String>,
+}
+
+impl Text {
+    fn of(error: &Error) -> Self {
+        let mut text = Self::default();
+        text.push(error.words().pieces());
+        let mut details = Vec::new();
+        for cause in error.transport_words() {
+            let said = cause.with_names(name);
+            if !text.to_string().contains(&said) && !details.contains(&said) {
+                details.push(said);
+            }
+        }
+        if !details.is_empty() {
+            text.details = Some(details.join(": "));
+        }
+        text
     }
-    own
+
+    fn push(&mut self, pieces: &[Piece]) {
+        for piece in pieces {
+            self.pieces.push(match piece {
+                Piece::Setting(setting) => (name(*setting).into(), true),
+                Piece::Text(text) => (text.clone(), false),
+                _ => continue,
+            });
+        }
+    }
+
+    fn tell(&self, attributes: &Bound<'_, PyDict>) -> PyResult<()> {
+        let pieces: Vec<(&str, bool)> = self
+            .pieces
+            .iter()
+            .filter(|(piece, _)| !piece.is_empty())
+            .map(|(piece, is_setting)| (&**piece, *is_setting))
+            .collect();
+        attributes.set_item("words", PyTuple::new(attributes.py(), pieces)?)?;
+        attributes.set_item("details", &self.details)
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (piece, _) in &self.pieces {
+            f.write_str(piece)?;
+        }
+        match &self.details {
+            Some(details) => write!(f, ": {details}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The name of a setting in Python.
+fn name(setting: Setting) -> &'static str {
+    match setting {
+        Setting::RootCertificates | Setting::OnlyRootCertificates => "ca_file",
+        Setting::Identity => "client_cert",
+        Setting::AttemptTimeout => "attempt",
+        Setting::ConnectTimeout => "connect",
+        other => other.as_str(),
+    }
 }
 
 fn tell_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {

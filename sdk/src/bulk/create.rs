@@ -27,7 +27,7 @@ use crate::{
         options::CallOptions,
         response::RawResponse,
     },
-    error::call::{Error, ErrorKind},
+    error::{call::Error, kind::ErrorKind},
     model::Agent,
 };
 
@@ -363,7 +363,7 @@ impl<T> Creating<T> {
             let progress = &self.course.progress;
             let error = Error::cancelled(progress.outcome(), progress.attempts());
             let is_in_doubt = self.course.is_in_doubt.load(Ordering::Relaxed);
-            Settled::not_sent(error.after_doubt(is_in_doubt))
+            Settled::not_sent(error.with_earlier_doubt(is_in_doubt))
         });
         self.creation(settled)
     }

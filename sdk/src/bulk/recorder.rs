@@ -18,11 +18,8 @@ use super::{
 };
 use crate::{
     calls::{call::Call, service::BeforeSending},
-    error::{
-        call::{Error, ErrorKind},
-        outcome::Outcome,
-    },
-    http::call_progress::CallProgress,
+    error::{call::Error, kind::ErrorKind},
+    http::{call_progress::CallProgress, outcome::Outcome},
     ledger::{
         Found, Handle, KeyHash, LONGEST_ID, Ledger, LedgerError, Record, Recorded, State, Writer,
     },
@@ -149,7 +146,7 @@ impl Recording {
         });
         let call = match call {
             Ok(call) => call,
-            Err(error) => return Settled::not_sent(error.after_doubt(is_in_doubt)),
+            Err(error) => return Settled::not_sent(error.with_earlier_doubt(is_in_doubt)),
         };
         course.may_send.store(true, Ordering::Relaxed);
         let claim = Arc::new(Claim {
@@ -177,7 +174,7 @@ impl Recording {
         Settled {
             ledger_error,
             ..result
-                .map_err(|error| error.after_doubt(is_in_doubt))
+                .map_err(|error| error.with_earlier_doubt(is_in_doubt))
                 .into()
         }
     }

@@ -10,11 +10,8 @@ use serde::Deserialize;
 
 use crate::{
     contract::wire,
-    error::{
-        call::{Error, Operation},
-        outcome::Outcome,
-    },
-    http::call_progress::CallProgress,
+    error::call::Error,
+    http::{call_progress::CallProgress, operation::Operation, outcome::Outcome},
     ledger::LedgerError,
     model::{Agent, CreateAgent},
     value::{AgentId, Json},

@@ -11,7 +11,7 @@ use crate::{
         service::Service,
     },
     contract::wire,
-    error::call::Operation,
+    http::operation::Operation,
     model::{Agent, CreateAgent},
     value::Json,
 };

@@ -19,16 +19,17 @@ use crate::{
         options::CallOptions,
         response::{RawResponse, Response, not_decoded},
         service::{BeforeSending, Service},
+        trace::CallTrace,
     },
-    error::call::{Error, Operation},
+    error::call::Error,
     http::{
         call_progress::CallProgress,
         headers::{add_trace, extra_header},
+        operation::Operation,
         path::segment,
         response::HttpResponse,
         retry::attempts::RetryPolicy,
         send::HttpRequest,
-        trace::CallTrace,
     },
     json::decode_error::DecodeError,
     value::Json,
@@ -321,7 +322,8 @@ fn prepare(
         None => &service.headers,
     });
     for (name, value) in &options.headers {
-        let (name, value) = extra_header(name, value).map_err(in_operation)?;
+        let (name, value) =
+            extra_header(name, value).map_err(|why| in_operation(Error::config(why)))?;
         Arc::make_mut(&mut headers).insert(name, value);
     }
     if let Some(trace) = trace {

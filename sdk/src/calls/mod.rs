@@ -6,3 +6,4 @@ pub(crate) mod deals;
 pub(crate) mod options;
 pub(crate) mod response;
 pub(crate) mod service;
+pub(crate) mod trace;

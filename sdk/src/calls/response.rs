@@ -7,8 +7,12 @@ use http::{HeaderMap, StatusCode, Version};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    error::call::{Error, Operation, Sent},
-    http::response::HttpResponse,
+    error::call::Error,
+    http::{
+        error::{Sent, TransportError},
+        operation::Operation,
+        response::HttpResponse,
+    },
     json::{decode_error::DecodeError, decode_typed},
 };
 
@@ -102,12 +106,14 @@ impl<T> Response<T> {
 
 /// The error of a body that could not be decoded, or not in time.
 pub(super) fn not_decoded(response: HttpResponse, error: DecodeError) -> Error {
-    let error = if error.was_stopped() {
-        Error::timeout(response.left.limit, Sent::Perhaps)
-    } else {
-        Error::decode(error)
-    };
-    error.with_response(response)
+    if error.was_stopped() {
+        let attempts = response.attempts;
+        return TransportError::timeout(response.left.limit, Sent::Perhaps)
+            .with_response(response)
+            .after(attempts, None, None)
+            .into();
+    }
+    Error::decode(error).with_response(response)
 }
 
 impl<T> fmt::Debug for Response<T> {

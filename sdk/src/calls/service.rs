@@ -9,20 +9,20 @@ use url::Url;
 
 use crate::{
     calls::options::CallOptions,
-    error::{
-        call::{Error, Operation, Throttle},
-        redact::Redactor,
-    },
+    error::{call::Error, cause::Throttle},
     http::{
         call_progress::CallProgress,
         clock::Clock as _,
         connect::pools::Pools,
+        operation::Operation,
+        redact::Redactor,
         response::HttpResponse,
-        retry::attempts::{RetryPolicy, is_safe, with_retries},
+        retry::attempts::{RetryPolicy, Unsuccessful, is_safe, with_retries},
         send::{self, Deadline, HttpRequest, Limits},
         traffic::turns::Traffic,
     },
     rules::validate::{ValidationError, Violation, ViolationCode},
+    value::words::{Setting, words},
 };
 
 /// A service, and how to talk to it: a client's checked configuration.
@@ -87,9 +87,9 @@ impl Service {
             )
         })?;
         let total = options.timeout.unwrap_or(self.total_timeout);
-        more_than_zero("timeout", total)?;
+        more_than_zero(Setting::Timeout, total)?;
         let policy = options.retry.unwrap_or(self.retry);
-        let pool = self.pools.of(&runtime)?;
+        let pool = self.pools.of(&runtime).map_err(Error::config)?;
         if !is_safe(&request.method) {
             // Letting the runtime poll its sockets detects idle connections that the service has closed,
             // before a request that could not be retried goes out on one.
@@ -101,19 +101,17 @@ impl Service {
         let attempt = |left: Duration| async move {
             let end = clock.now().saturating_add(left);
             let departed = traffic.turn(&clock, left).await.map_err(|late| {
-                Error::throttled(
-                    late.wait,
-                    if late.is_asked {
-                        Throttle::Service
-                    } else {
-                        Throttle::RateLimit
-                    },
-                )
+                let by = if late.is_asked {
+                    Throttle::Service
+                } else {
+                    Throttle::RateLimit
+                };
+                Unsuccessful::Refused(Error::throttled(late.wait, by))
             })?;
             if let Some(before_sending) = before_sending
                 && progress.attempts() == 0
             {
-                before_sending().await?;
+                before_sending().await.map_err(Unsuccessful::Refused)?;
             }
             let left = end.saturating_sub(clock.now());
             // If the total limit ends the attempt, the error names that limit: nobody has configured "2.9 s".
@@ -130,17 +128,22 @@ impl Service {
                 progress.attempt_failed(error.outcome());
                 traffic.learn(&clock, departed, error);
             }
-            outcome
+            outcome.map_err(Unsuccessful::Failed)
         };
         let quota = &traffic.quota;
-        with_retries(policy, operation, total, &clock, quota, attempt).await
+        with_retries(policy, operation, total, &clock, quota, attempt)
+            .await
+            .map_err(|unsuccessful| match unsuccessful {
+                Unsuccessful::Failed(error) => error.into(),
+                Unsuccessful::Refused(error) => error,
+            })
     }
 }
 
 /// A time limit of zero would refuse every call.
-pub(crate) fn more_than_zero(name: &str, limit: Duration) -> Result<(), Error> {
+pub(crate) fn more_than_zero(setting: Setting, limit: Duration) -> Result<(), Error> {
     if limit.is_zero() {
-        return Err(Error::config(format!("{name} must be more than zero")));
+        return Err(Error::config(words![setting, " must be more than zero"]));
     }
     Ok(())
 }

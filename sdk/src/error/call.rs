@@ -1,17 +1,29 @@
 //! The error type, its kinds, and the methods to query it.
 
-use std::{borrow::Cow, error::Error as StdError, fmt, time::Duration};
+use std::{error::Error as StdError, fmt, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Version};
-use url::Url;
 
 use crate::{
-    error::{duration::in_words, outcome::Outcome, problem::Problem, redact},
-    http::response::HttpResponse,
+    error::{
+        cause::{Cause, Throttle},
+        kind::ErrorKind,
+        problem::Problem,
+        summary::summary,
+    },
+    http::{
+        connect::cause::ForeignError,
+        error::{Attempts, Parts, TransportCause, TransportError},
+        operation::Operation,
+        outcome::Outcome,
+        redact::short,
+        response::HttpResponse,
+    },
     json::decode_error::DecodeError,
     ledger::LedgerError,
     rules::validate::{ValidationError, Violation},
+    value::words::Words,
 };
 
 /// How much of an error's body is kept, in bytes.
@@ -44,34 +56,11 @@ pub struct Error(Box<Inner>);
 struct Inner {
     cause: Cause,
     operation: Option<Operation>,
-    attempts: u32,
-    /// Whether an attempt before the last one may have made the service act.
-    earlier_may_have_acted: bool,
-    retry_after: Option<Duration>,
+    attempts: Attempts,
     received: Option<Received>,
-    /// Whether a reused connection broke before any part of a response arrived.
-    was_stale: bool,
     /// The outcome that a test asked for.
     #[cfg(feature = "test-util")]
     outcome_of_test: Option<Outcome>,
-    /// What the last response said, if an earlier attempt got one and the last attempt did not.
-    earlier_response: Option<String>,
-    /// Whether it was not retried because the client's retry quota was used up.
-    is_out_of_quota: bool,
-}
-
-/// The operation that was called, as far as it may be shown.
-#[derive(Clone, Debug)]
-pub(crate) struct Operation {
-    pub(crate) method: http::Method,
-    /// The path, with placeholders instead of identifiers.
-    pub(crate) template: Cow<'static, str>,
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.method, self.template)
-    }
 }
 
 /// The head of a response, and as much of its body as is kept.
@@ -92,112 +81,6 @@ impl fmt::Display for Received {
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-enum Cause {
-    #[error("{0}")]
-    Config(String),
-    #[error("{0}")]
-    Validation(ValidationError),
-    #[error("no connection could be made")]
-    Connect(#[source] Source),
-    #[error("no connection could be made: {0}")]
-    Unconnected(&'static str, #[source] Source),
-    #[error("no connection could be made: {0}")]
-    Lasting(String),
-    #[error("timed out after {}", in_words(*.0))]
-    Timeout(Duration, Sent),
-    #[error("not sent: {}, longer than its timeout allows", throttled(*.wait, *.by))]
-    Throttled { wait: Duration, by: Throttle },
-    #[error("the connection broke before the whole response had arrived")]
-    Interrupted(#[source] Source),
-    #[error("the service closed the connection before accepting the request")]
-    NotTaken(#[source] Source),
-    #[error(
-        "the body of the response is larger than the limit of {0} bytes; raise max_response_bytes to read it"
-    )]
-    TooLarge(u64),
-    #[error("the response could not be read: {0}")]
-    Decode(DecodeError),
-    #[error("the service returned an error")]
-    Status,
-    #[error(
-        "the service redirects to {0}; redirects are never followed, because the key would be sent along"
-    )]
-    Redirect(String),
-    #[error("cancelled {}", when_cancelled(*.0))]
-    Cancelled(Outcome),
-    #[error("not sent: {0}")]
-    Ledger(LedgerError),
-    #[cfg_attr(
-        not(feature = "ledger"),
-        expect(dead_code, reason = "only a ledger has it")
-    )]
-    #[error("{}", recorded(*.outcome, *.status, *.in_flight))]
-    Recorded {
-        outcome: Outcome,
-        status: Option<StatusCode>,
-        request_id: Option<String>,
-        in_flight: bool,
-    },
-    #[cfg_attr(
-        not(feature = "ledger"),
-        expect(dead_code, reason = "only a ledger has it")
-    )]
-    #[error(
-        "not sent: the row at index {0} in this job has the same key; with a ledger, each row needs a key of its own"
-    )]
-    DuplicateKey(usize),
-    #[error(
-        "not sent: the service refused the row at index {index} with {status}, and would refuse this one as well; no \
-         further rows are taken"
-    )]
-    Stopped { index: usize, status: StatusCode },
-}
-
-type Source = Box<dyn StdError + Send + Sync>;
-
-/// How far a cancelled call had come.
-fn when_cancelled(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::NotSent => "before it was sent",
-        Outcome::Rejected => "before it was sent again",
-        Outcome::Unknown => "after it was sent, before the whole response had arrived",
-        Outcome::Succeeded => "after it succeeded, while the response was arriving",
-    }
-}
-
-/// What the ledger has on a row that an earlier run sent.
-fn recorded(outcome: Outcome, status: Option<StatusCode>, in_flight: bool) -> String {
-    if in_flight {
-        return "another job is sending it now; nothing was sent. Once that job has ended, this one can be run again"
-            .to_owned();
-    }
-    let status = status.map_or_else(String::new, |status| format!(" ({status})"));
-    match outcome {
-        Outcome::Succeeded => "an earlier run created the agent; nothing was sent".to_owned(),
-        Outcome::Rejected => {
-            format!("the service rejected it in an earlier run{status}; nothing was sent")
-        }
-        Outcome::NotSent | Outcome::Unknown => format!(
-            "an earlier run sent it, and its outcome is unknown{status}; nothing was sent. Find out whether the \
-             agent exists, and settle the row"
-        ),
-    }
-}
-
-/// Why a call has to wait for its turn.
-fn throttled(wait: Duration, by: Throttle) -> String {
-    let wait = in_words(wait);
-    match by {
-        Throttle::Service => {
-            format!("the service has asked for fewer requests; this one would have to wait {wait}")
-        }
-        Throttle::RateLimit => {
-            format!("the client's rate_limit would delay this call by {wait}")
-        }
-    }
-}
-
 /// Keeps as much of a body as an error stores, and releases the rest.
 fn keep_beginning(body: &mut Bytes) {
     if let Some(beginning) = body.get(..BODY_KEPT) {
@@ -205,161 +88,33 @@ fn keep_beginning(body: &mut Bytes) {
     }
 }
 
-/// What kind of failure an [`Error`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// The client or the call is set up in a way that cannot work. Troubleshooting: the text names the
-    /// setting and what it takes.
-    Config,
-    /// The request breaks the rules, so it was not sent. Troubleshooting: see [`Error::violations`].
-    Validation,
-    /// No connection could be made: name resolution, TCP or TLS failed. Troubleshooting: is the base URL
-    /// right, is the service up, is there a proxy or firewall in between? If certificates or the TLS of
-    /// either side are at fault, the text says why and what to do about it; such a failure is not retried.
-    Connect,
-    /// The call or an attempt timed out. Troubleshooting: [`Error::outcome`] says whether the service may have acted.
-    Timeout,
-    /// The call would have timed out before its turn to be sent, so it was not sent: the client's own
-    /// [`rate_limit`](crate::ClientBuilder::rate_limit) allows it no earlier, or the service has asked for fewer
-    /// requests. Troubleshooting: [`Error::retry_after`] says how long to wait; a longer timeout lets the call wait by
-    /// itself.
-    Throttled,
-    /// The connection broke before the whole response had arrived.
-    Interrupted,
-    /// The response's body is larger than the client's limit.
-    TooLarge,
-    /// The status is a success, but the body is not what it should be, or dealkit cannot read such a
-    /// response: a 205, a 206 that was not asked for, an unexpected transfer or content coding.
-    /// Troubleshooting: [`Error::decode_error`] names the path, [`Error::body`] holds the body.
-    Decode,
-    /// The status of the response is not a success.
-    Status,
-    /// The call was given up before it completed, with others of [`CreateMany`](crate::CreateMany).
-    /// Troubleshooting: [`Error::outcome`] says whether the service may have acted.
-    Cancelled,
-    /// The job's ledger could not be written, so the row was not sent. Troubleshooting: [`Error::ledger_error`].
-    Ledger,
-    /// The job's ledger already has the row's outcome from an earlier run, so nothing was sent.
-    /// [`Error::outcome`] returns it.
-    Recorded,
-    /// Another row of the job has the same key, so this one was not sent. [`Error::first_index`] says which row.
-    DuplicateKey,
-    /// The service refused an earlier row of the job with a 401 or 403, which concerns the key more than the row. So
-    /// this row was not sent, and no further rows are taken. Troubleshooting: [`Error::first_index`] says which row was
-    /// refused, and [`Error::status`] with which status; once the key is right, go on from this row.
-    Stopped,
-}
-
-impl ErrorKind {
-    /// The kind as a word: `config`, `validation`, `connect`, `timeout`, `throttled`, `interrupted`, `too_large`,
-    /// `decode`, `status`, `cancelled`, `ledger`, `recorded`, `duplicate_key` or `stopped`. Python's exceptions and
-    /// tables of errors use it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ErrorKind::Config => "config",
-            ErrorKind::Validation => "validation",
-            ErrorKind::Connect => "connect",
-            ErrorKind::Timeout => "timeout",
-            ErrorKind::Throttled => "throttled",
-            ErrorKind::Interrupted => "interrupted",
-            ErrorKind::TooLarge => "too_large",
-            ErrorKind::Decode => "decode",
-            ErrorKind::Status => "status",
-            ErrorKind::Cancelled => "cancelled",
-            ErrorKind::Ledger => "ledger",
-            ErrorKind::Recorded => "recorded",
-            ErrorKind::DuplicateKey => "duplicate_key",
-            ErrorKind::Stopped => "stopped",
-        }
-    }
-}
-
-/// What keeps a call from being sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Throttle {
-    /// The service asked for a pause, or for fewer requests than the client's own limit allows.
-    Service,
-    /// The client's rate limit.
-    RateLimit,
-}
-
-/// Whether any part of a request that got no response was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
-    Nothing,
-    /// Some or all of it may have reached the service.
-    Perhaps,
-}
-
 impl Error {
     fn new(cause: Cause) -> Self {
         Self(Box::new(Inner {
             cause,
             operation: None,
-            attempts: 0,
-            earlier_may_have_acted: false,
-            retry_after: None,
+            attempts: Attempts::default(),
             received: None,
-            was_stale: false,
             #[cfg(feature = "test-util")]
             outcome_of_test: None,
-            earlier_response: None,
-            is_out_of_quota: false,
         }))
     }
 
-    pub(crate) fn config(text: impl Into<String>) -> Self {
+    pub(crate) fn config(text: impl Into<Words>) -> Self {
         Self::new(Cause::Config(text.into()))
-    }
-
-    pub(crate) fn connect(source: impl Into<Source>) -> Self {
-        Self::new(Cause::Connect(source.into()))
-    }
-
-    /// No connection could be made, for the reason given in the text.
-    pub(crate) fn unconnected(text: &'static str, source: impl Into<Source>) -> Self {
-        Self::new(Cause::Unconnected(text, source.into()))
-    }
-
-    /// No connection is possible, for the reason given in the text: trying again would not help.
-    pub(crate) fn lasting(text: String) -> Self {
-        Self::new(Cause::Lasting(text))
-    }
-
-    pub(crate) fn timeout(after: Duration, sent: Sent) -> Self {
-        Self::new(Cause::Timeout(after, sent))
     }
 
     /// The call's turn comes after `wait`, when its time is over.
     pub(crate) fn throttled(wait: Duration, by: Throttle) -> Self {
         let mut error = Self::new(Cause::Throttled { wait, by });
-        error.0.retry_after = Some(wait);
+        error.0.attempts.retry_after = Some(wait);
         error
-    }
-
-    /// Whether it ended the call before an attempt could be made: there would have been no time for one, or the job's
-    /// ledger cannot be written.
-    pub(crate) fn precedes_attempt(&self) -> bool {
-        matches!(
-            self.0.cause,
-            Cause::Throttled { .. } | Cause::Ledger(_) | Cause::Recorded { .. }
-        )
-    }
-
-    pub(crate) fn interrupted(source: impl Into<Source>) -> Self {
-        Self::new(Cause::Interrupted(source.into()))
-    }
-
-    /// The service has said that it did not look at the request.
-    pub(crate) fn not_taken(source: impl Into<Source>) -> Self {
-        Self::new(Cause::NotTaken(source.into()))
     }
 
     /// The call was given up, with its outcome so far.
     pub(crate) fn cancelled(outcome: Outcome, attempts: u32) -> Self {
         let mut error = Self::new(Cause::Cancelled(outcome));
-        error.0.attempts = attempts;
+        error.0.attempts.count = attempts;
         error
     }
 
@@ -386,67 +141,23 @@ impl Error {
         Self::new(Cause::Stopped { index, status })
     }
 
-    /// Records whether an earlier run may have made the service act.
-    pub(crate) fn after_doubt(mut self, is_in_doubt: bool) -> Self {
-        self.0.earlier_may_have_acted |= is_in_doubt;
-        self
+    /// The status of a response is the failure.
+    fn of_status() -> Self {
+        Self::new(Cause::Transport(TransportCause::Status))
     }
 
-    pub(crate) fn too_large(limit: u64) -> Self {
-        Self::new(Cause::TooLarge(limit))
+    /// Records whether an earlier run may have made the service act.
+    pub(crate) fn with_earlier_doubt(mut self, is_in_doubt: bool) -> Self {
+        self.0.attempts.earlier_may_have_acted |= is_in_doubt;
+        self
     }
 
     pub(crate) fn decode(error: DecodeError) -> Self {
         Self::new(Cause::Decode(error))
     }
 
-    /// A response whose status is not a success.
-    pub(crate) fn from_response(response: HttpResponse, url: &Url) -> Self {
-        let error = match redact::redirect_target(response.status, &response.headers, url) {
-            Some(target) => Self::new(Cause::Redirect(response.redactor.mask(&target))),
-            None => Self::of_status(),
-        };
-        error.with_response(response)
-    }
-
-    /// The status of the response is the failure; the response is added later.
-    pub(crate) fn of_status() -> Self {
-        Self::new(Cause::Status)
-    }
-
-    /// Records that the connection had carried other requests and broke before any part of a response arrived.
-    pub(crate) fn on_stale_connection(mut self) -> Self {
-        self.0.was_stale = matches!(self.0.cause, Cause::Interrupted(_));
-        self
-    }
-
-    /// Whether a reused connection broke before any part of a response arrived: as likely as not, the
-    /// service had closed it before the request.
-    pub(crate) fn was_stale(&self) -> bool {
-        self.0.was_stale
-    }
-
     pub(crate) fn with_operation(mut self, operation: &Operation) -> Self {
         self.0.operation = Some(operation.clone());
-        self
-    }
-
-    /// Records how the attempts went: how many there were, how long the service asks to wait, and what
-    /// came of the previous attempt.
-    pub(crate) fn after(
-        mut self,
-        attempts: u32,
-        retry_after: Option<Duration>,
-        before: Option<&Error>,
-    ) -> Self {
-        self.0.attempts = attempts;
-        self.0.retry_after = retry_after;
-        self.0.earlier_may_have_acted =
-            before.is_some_and(|before| before.outcome().may_have_acted());
-        self.0.earlier_response = before.and_then(|before| match &before.0.received {
-            Some(received) => Some(format!("{received}{}", before.request_id_text())),
-            None => before.0.earlier_response.clone(),
-        });
         self
     }
 
@@ -457,9 +168,11 @@ impl Error {
         self
     }
 
-    /// Records that it would have been retried if the client had not used up its retries.
-    pub(crate) fn without_quota(mut self) -> Self {
-        self.0.is_out_of_quota = true;
+    /// Sets how often it was attempted, and how long to wait before the next attempt.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn with_attempts(mut self, count: u32, retry_after: Option<Duration>) -> Self {
+        self.0.attempts.count = count;
+        self.0.attempts.retry_after = retry_after;
         self
     }
 
@@ -475,21 +188,23 @@ impl Error {
     pub(crate) fn shown_request_id(&self) -> Option<String> {
         let id = self.request_id()?;
         Some(match self.response() {
-            Some(response) => redact::short(&response.redactor.mask(id)),
-            None => redact::short(id),
+            Some(response) => short(&response.redactor.mask(id)),
+            None => short(id),
         })
     }
 
     /// What is known about the attempts, in brackets, if anything.
     fn attempts_text(&self) -> String {
         let mut parts = Vec::new();
-        if self.0.attempts > 1 {
-            parts.push(format!("after {} attempts", self.0.attempts));
+        let attempts = &self.0.attempts;
+        if attempts.count > 1 {
+            parts.push(format!("after {} attempts", attempts.count));
         }
-        if let (Some(earlier), None) = (&self.0.earlier_response, &self.0.received) {
+        if let (Some(earlier), None) = (&attempts.earlier_response, &self.0.received) {
+            let earlier = Self::of_status().with_response(earlier.clone());
             parts.push(format!("the last response was {earlier}"));
         }
-        if self.0.is_out_of_quota {
+        if attempts.is_out_of_quota {
             parts.push("not retried: the client has used up its retry quota".to_owned());
         }
         if parts.is_empty() {
@@ -510,12 +225,14 @@ impl Error {
         };
         let shown = problem
             .as_ref()
-            .and_then(|problem| response.redactor.summary(problem));
+            .and_then(|problem| summary(&response.redactor, problem));
         keep_beginning(&mut response.body);
         if let Cause::Decode(error) = &mut self.0.cause {
             error.mask(|text| response.redactor.mask(text));
         }
-        self.0.attempts = response.attempts;
+        if let Cause::Decode(_) = self.0.cause {
+            self.0.attempts.count = response.attempts;
+        }
         self.0.received = Some(Received {
             response,
             problem,
@@ -530,22 +247,7 @@ impl Error {
 
     /// What kind of failure this is.
     pub fn kind(&self) -> ErrorKind {
-        match self.0.cause {
-            Cause::Config(_) => ErrorKind::Config,
-            Cause::Validation(_) => ErrorKind::Validation,
-            Cause::Connect(_) | Cause::Unconnected(..) | Cause::Lasting(_) => ErrorKind::Connect,
-            Cause::Timeout(..) => ErrorKind::Timeout,
-            Cause::Throttled { .. } => ErrorKind::Throttled,
-            Cause::Interrupted(_) | Cause::NotTaken(_) => ErrorKind::Interrupted,
-            Cause::TooLarge(_) => ErrorKind::TooLarge,
-            Cause::Decode(_) => ErrorKind::Decode,
-            Cause::Status | Cause::Redirect(_) => ErrorKind::Status,
-            Cause::Cancelled(_) => ErrorKind::Cancelled,
-            Cause::Ledger(_) => ErrorKind::Ledger,
-            Cause::Recorded { .. } => ErrorKind::Recorded,
-            Cause::DuplicateKey(_) => ErrorKind::DuplicateKey,
-            Cause::Stopped { .. } => ErrorKind::Stopped,
-        }
+        self.0.cause.kind()
     }
 
     /// The status of the response, if there was one. Like the body, the headers and the request id, it is that
@@ -595,13 +297,13 @@ impl Error {
 
     /// How many times the request was attempted; 0 if it was never attempted.
     pub fn attempts(&self) -> u32 {
-        self.0.attempts
+        self.0.attempts.count
     }
 
     /// How long to wait before the next attempt: as the service asks (`Retry-After`), or, if the call was throttled, until
     /// its turn would have come.
     pub fn retry_after(&self) -> Option<Duration> {
-        self.0.retry_after
+        self.0.attempts.retry_after
     }
 
     /// What the call may have done at the service, which decides whether sending it again could do it twice.
@@ -621,28 +323,8 @@ impl Error {
         if let Some(outcome) = self.0.outcome_of_test {
             return outcome;
         }
-        let of_last = match (&self.0.cause, self.status()) {
-            (Cause::Recorded { outcome, .. }, _) => *outcome,
-            (Cause::Stopped { .. }, _) => Outcome::NotSent,
-            // The head of the response determines the outcome, however much of the body followed.
-            (_, Some(status)) => Outcome::of_status(status),
-            (Cause::Config(_) | Cause::Validation(_) | Cause::NotTaken(_), None)
-            | (Cause::Ledger(_) | Cause::DuplicateKey(_), None)
-            | (Cause::Connect(_) | Cause::Unconnected(..) | Cause::Lasting(_), None)
-            | (Cause::Timeout(_, Sent::Nothing) | Cause::Throttled { .. }, None)
-            // The error of a document that did not come from a call.
-            | (Cause::Decode(_), None) => Outcome::NotSent,
-            (Cause::Timeout(_, Sent::Perhaps) | Cause::Interrupted(_), None)
-            | (Cause::TooLarge(_) | Cause::Status | Cause::Redirect(_), None) => Outcome::Unknown,
-            (Cause::Cancelled(outcome), None) => *outcome,
-        };
-        of_last.after(self.0.earlier_may_have_acted)
-    }
-
-    /// Whether trying again would fail in the same way: the two sides cannot make a secure connection, or the proxy
-    /// lets nobody through.
-    pub(crate) fn is_lasting(&self) -> bool {
-        matches!(self.0.cause, Cause::Lasting(_))
+        let of_last = self.0.cause.outcome(self.status());
+        of_last.after(self.0.attempts.earlier_may_have_acted)
     }
 
     /// Whether the service may have changed something: after a create, whether the agent may exist. Always false after
@@ -766,28 +448,46 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Error {
+    /// What `Display` says, with the settings in it as data: for programs whose users know them by other names.
+    pub fn words(&self) -> Words {
         let Inner {
             cause,
             operation,
             received,
             ..
         } = &*self.0;
-        let mut line = String::new();
-        if let Some(operation) = operation {
-            line.push_str(&format!("{operation}: "));
-        }
-        match (cause, received) {
-            (Cause::Status, Some(received)) => line.push_str(&received.to_string()),
-            (cause, Some(Received { response, .. })) => {
-                line.push_str(&format!("{}: {cause}", response.status));
+        let operation = operation
+            .as_ref()
+            .map_or_else(Words::default, |operation| format!("{operation}: ").into());
+        let what = match (cause, received) {
+            (Cause::Transport(TransportCause::Status), Some(received)) => {
+                received.to_string().into()
             }
-            (cause, None) => line.push_str(&cause.to_string()),
-        }
-        line.push_str(&self.attempts_text());
-        line.push_str(&self.request_id_text());
-        f.write_str(&line)
+            (cause, Some(Received { response, .. })) => {
+                Words::from(format!("{}: ", response.status)).and(cause.words())
+            }
+            (cause, None) => cause.words(),
+        };
+        operation
+            .and(what)
+            .and(self.attempts_text() + &self.request_id_text())
+    }
+
+    /// What the libraries below said when no connection was made, or one broke: the texts of the chain of
+    /// [`source`](std::error::Error::source)s, most often for those who look into a network's failures.
+    pub fn transport_words(&self) -> impl Iterator<Item = &Words> {
+        self.0
+            .cause
+            .foreign()
+            .into_iter()
+            .flat_map(ForeignError::chain)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.words().fmt(f)
     }
 }
 
@@ -796,7 +496,7 @@ impl fmt::Debug for Error {
         f.debug_struct("Error")
             .field("kind", &self.kind())
             .field("outcome", &self.outcome())
-            .field("attempts", &self.0.attempts)
+            .field("attempts", &self.0.attempts.count)
             .field("status", &self.status())
             .field("message", &format_args!("{self}"))
             .finish_non_exhaustive()
@@ -805,12 +505,37 @@ impl fmt::Debug for Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match &self.0.cause {
-            Cause::Validation(error) => Some(error),
-            Cause::Decode(error) => Some(error),
-            Cause::Ledger(error) => Some(error),
-            cause => cause.source(),
+        self.0.cause.source()
+    }
+}
+
+impl From<TransportError> for Error {
+    fn from(error: TransportError) -> Self {
+        let Parts {
+            cause,
+            response,
+            attempts,
+            ..
+        } = error.into_parts();
+        let cause = match (cause, &response) {
+            (TransportCause::Unreadable(why), Some(response)) => {
+                Cause::Decode(DecodeError::response(why, &response.body))
+            }
+            (cause, _) => Cause::Transport(cause),
+        };
+        let mut error = Self::new(cause);
+        if let Some(response) = response {
+            error = error.with_response(response);
         }
+        error.0.attempts = attempts;
+        error
+    }
+}
+
+#[cfg(feature = "test-util")]
+impl From<TransportCause> for Error {
+    fn from(cause: TransportCause) -> Self {
+        TransportError::new(cause).into()
     }
 }
 

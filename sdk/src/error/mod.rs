@@ -3,9 +3,9 @@
 #[cfg(feature = "client")]
 pub(crate) mod call;
 #[cfg(feature = "client")]
-pub(crate) mod duration;
+pub(crate) mod cause;
 #[cfg(feature = "client")]
-pub(crate) mod outcome;
+pub(crate) mod kind;
 pub(crate) mod problem;
 #[cfg(feature = "client")]
-pub(crate) mod redact;
+pub(crate) mod summary;

@@ -2,25 +2,38 @@
 
 use url::Url;
 
-use crate::contract::wire;
+use crate::{
+    contract::wire,
+    value::words::{
+        Setting::{BaseUrl, ServiceKey},
+        Words, words,
+    },
+};
 
 /// Parses a base URL, or returns what is wrong with it.
-pub(crate) fn parse(text: &str) -> Result<Url, String> {
+pub(crate) fn parse(text: &str) -> Result<Url, Words> {
     let url = Url::parse(text).map_err(|error| {
-        format!("base_url is not an absolute URL such as https://deals.example.com: {error}")
+        words![
+            BaseUrl,
+            format!(" is not an absolute URL such as https://deals.example.com: {error}")
+        ]
     })?;
     let wrong = if !matches!(url.scheme(), "http" | "https") {
-        "base_url must begin with https:// or http://"
+        words![BaseUrl, " must begin with https:// or http://"]
     } else if !url.username().is_empty() || url.password().is_some() {
-        "base_url must not contain a user name or password; pass the service key as service_key"
+        words![
+            BaseUrl,
+            " must not contain a user name or password; pass the service key as ",
+            ServiceKey
+        ]
     } else if url.query().is_some() || url.fragment().is_some() {
-        "base_url must not contain a query or a fragment"
+        words![BaseUrl, " must not contain a query or a fragment"]
     } else if url.path().trim_end_matches('/').ends_with(wire::API_PREFIX) {
-        "base_url must not end in /v1: dealkit adds it by itself"
+        words![BaseUrl, " must not end in /v1: dealkit adds it by itself"]
     } else {
         return Ok(url);
     };
-    Err(wrong.to_owned())
+    Err(wrong)
 }
 
 /// The normal form of a base URL, in whatever form it was given: its host in lower case, without the scheme's default

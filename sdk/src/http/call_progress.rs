@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::error::outcome::Outcome;
 use crate::http::connect::progress::Progress;
+use crate::http::outcome::Outcome;
 
 /// Knows at any moment what a call may have done at the service.
 #[derive(Default)]

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::{contract::wire, error::call::Error};
+use crate::{contract::wire, value::words::Words};
 
 /// Only the client sets the key; the others determine where the message goes and where it ends.
 const OURS: [&str; 7] = [
@@ -16,17 +16,17 @@ const OURS: [&str; 7] = [
 ];
 
 /// Checks a header that a caller wants to add.
-pub(crate) fn extra_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
+pub(crate) fn extra_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Words> {
     let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
-        Error::config("a header's name contains characters that are not allowed in a header name")
+        Words::from("a header's name contains characters that are not allowed in a header name")
     })?;
     if OURS.contains(&name.as_str()) {
-        return Err(Error::config(format!(
+        return Err(Words::from(format!(
             "the header {name} is set by the client and cannot be overridden"
         )));
     }
     let value = HeaderValue::from_str(value).map_err(|_| {
-        Error::config(format!(
+        Words::from(format!(
             "the value of the header {name} contains characters that are not allowed in a header"
         ))
     })?;

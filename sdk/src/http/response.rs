@@ -1,11 +1,14 @@
 //! A response with any status, as it was received.
 
-use std::time::{Duration, Instant};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Version};
 
-use crate::{contract::wire, error::redact::Redactor};
+use crate::{contract::wire, http::redact::Redactor};
 
 /// A whole response, whatever its status.
 #[derive(Clone)]
@@ -39,6 +42,15 @@ impl TimeLeft {
         time: Duration::MAX,
         limit: Duration::MAX,
     };
+}
+
+impl fmt::Debug for HttpResponse {
+    /// Without the headers and the body, which may contain anything.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpResponse")
+            .field("status", &self.status)
+            .finish_non_exhaustive()
+    }
 }
 
 impl HttpResponse {

@@ -1,6 +1,6 @@
 //! One request out, one whole response back.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{error::Error as _, future::Future, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, StatusCode, header};
@@ -9,19 +9,16 @@ use url::Url;
 
 #[cfg(feature = "rustls-no-provider")]
 use crate::http::connect::tls_failure;
-use crate::http::connect::{
-    cause::{TransportError, find, was_not_begun},
-    connect_failure,
-    pools::Pool,
-    progress::Progress,
-};
-use crate::{
-    error::{
-        call::{Error, Sent},
-        redact::{Redactor, short},
+use crate::http::{
+    connect::{
+        cause::{ForeignError, find, was_not_begun},
+        connect_failure,
+        pools::Pool,
+        progress::Progress,
     },
-    http::response::{HttpResponse, TimeLeft},
-    json::decode_error::DecodeError,
+    error::{Sent, TransportCause, TransportError},
+    redact::{Redactor, short},
+    response::{HttpResponse, TimeLeft},
 };
 
 /// How much of an error's body is read, in bytes: it need not be whole to be useful.
@@ -63,7 +60,7 @@ pub(crate) async fn attempt(
     limits: Limits,
     redactor: &Redactor,
     progress: &Progress,
-) -> Result<HttpResponse, Error> {
+) -> Result<HttpResponse, TransportError> {
     let sent = progress.watch(pool.of(&request.method).send(request.to_reqwest()));
     let mut incoming = match deadline.bound(sent).await {
         Some(Ok(incoming)) => incoming,
@@ -91,7 +88,7 @@ pub(crate) async fn attempt(
         let limit = usize::try_from(limits.max_response_bytes).unwrap_or(usize::MAX);
         let limit = limit.min(ERROR_BODY_READ);
         (response.body, response.is_cut) = read_error_body(&mut incoming, limit, &deadline).await;
-        return Err(Error::from_response(response, &request.url));
+        return Err(TransportError::from_response(response, &request.url));
     }
     let (body, failure) = read_body(
         &mut incoming,
@@ -104,7 +101,7 @@ pub(crate) async fn attempt(
     response.left = deadline.left();
     let unreadable = || {
         let reason = why_unreadable(request, &response)?;
-        Some(Error::decode(DecodeError::response(reason, &response.body)))
+        Some(TransportError::new(TransportCause::Unreadable(reason)))
     };
     match failure.or_else(unreadable) {
         // What has arrived is kept, even if there should have been more.
@@ -181,8 +178,8 @@ impl Deadline {
         }
     }
 
-    fn missed(&self, sent: Sent) -> Error {
-        Error::timeout(self.limit, sent)
+    fn missed(&self, sent: Sent) -> TransportError {
+        TransportError::timeout(self.limit, sent)
     }
 }
 
@@ -192,11 +189,14 @@ async fn read_body(
     limit: u64,
     deadline: &Deadline,
     redactor: &Redactor,
-) -> (Bytes, Option<Error>) {
+) -> (Bytes, Option<TransportError>) {
     let mut body = BytesMut::new();
     if let Some(length) = incoming.content_length() {
         if length > limit {
-            return (Bytes::new(), Some(Error::too_large(limit)));
+            return (
+                Bytes::new(),
+                Some(TransportError::new(TransportCause::TooLarge(limit))),
+            );
         }
         // A declared length is only a promise, so no more memory than for a usual body is reserved for it.
         body.reserve(usize::try_from(length.min(64 * 1024)).unwrap_or(0));
@@ -204,13 +204,13 @@ async fn read_body(
     let failure = loop {
         match deadline.bound(incoming.chunk()).await {
             Some(Ok(Some(chunk))) if body.len() as u64 + chunk.len() as u64 > limit => {
-                break Some(Error::too_large(limit));
+                break Some(TransportError::new(TransportCause::TooLarge(limit)));
             }
             Some(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
             Some(Ok(None)) => break None,
             Some(Err(error)) => {
-                let cause = TransportError::of(&error.without_url(), redactor);
-                break Some(Error::interrupted(cause));
+                let cause = ForeignError::of(&error.without_url(), redactor);
+                break Some(TransportError::interrupted(cause));
             }
             None => break Some(deadline.missed(Sent::Perhaps)),
         }
@@ -246,15 +246,16 @@ fn transport_error(
     pool: &Pool,
     limits: Limits,
     redactor: &Redactor,
-) -> Error {
+) -> TransportError {
     // The URL contains the identifier, which error texts never show.
     let error = error.without_url();
-    let cause = TransportError::of(&error, redactor);
+    // reqwest's own text says only that it was sending a request.
+    let cause = ForeignError::of(error.source().unwrap_or(&error), redactor);
     if let Some(failure) = connect_failure::of(&error, &request.url, pool.has_proxy()) {
-        return if failure.is_lasting {
-            Error::lasting(failure.text.to_owned())
+        return if failure.is_lasting() {
+            TransportError::new(TransportCause::Lasting(failure.words()))
         } else {
-            Error::unconnected(failure.text, cause)
+            TransportError::new(TransportCause::Unconnected(failure.words(), cause))
         };
     }
     #[cfg(feature = "rustls-no-provider")]
@@ -265,20 +266,20 @@ fn transport_error(
     };
     #[cfg(feature = "rustls-no-provider")]
     if let Some(failure) = tls.failure(&error) {
-        return Error::lasting(failure);
+        return TransportError::new(TransportCause::Lasting(failure));
     }
     if error.is_connect() && error.is_timeout() {
-        Error::timeout(limits.connect, Sent::Nothing)
+        TransportError::timeout(limits.connect, Sent::Nothing)
     } else if error.is_connect() {
-        Error::connect(cause)
+        TransportError::new(TransportCause::Connect(cause))
     } else if error.is_builder() {
-        Error::config(format!("the request cannot be sent: {cause}"))
+        TransportError::new(TransportCause::Unsendable(cause.to_string()))
     } else if was_not_begun(&error) || was_not_taken(&error) {
-        Error::not_taken(cause)
+        TransportError::new(TransportCause::NotTaken(cause))
     } else {
         #[cfg(feature = "rustls-no-provider")]
         let cause = tls.perhaps(cause);
-        let broken = Error::interrupted(cause);
+        let broken = TransportError::interrupted(cause);
         if progress.found_kept_connection() && !is_reset_stream(&error) {
             broken.on_stale_connection()
         } else {

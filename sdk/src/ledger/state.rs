@@ -1,7 +1,7 @@
 //! What is known about a create, and when it may be sent: pure rules, which no database and no clock can change.
 
 use super::error::Refusal;
-use crate::{error::outcome::Outcome, value::AgentId};
+use crate::{http::outcome::Outcome, value::AgentId};
 
 /// The longest identifier of an agent that is recorded, in bytes.
 pub(crate) const LONGEST_ID: usize = 1024;

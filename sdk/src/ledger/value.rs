@@ -199,7 +199,7 @@ impl Ledger {
     pub fn move_to(&self, base_url: &str) -> Result<(), LedgerError> {
         let mut store = self.open(Purpose::Note)?;
         let url = base_url::parse(base_url)
-            .map_err(|what| store.error(Cause::Refused(Refusal::BaseUrl(what))))?;
+            .map_err(|what| store.error(Cause::Refused(Refusal::BaseUrl(what.to_string()))))?;
         let service = base_url::normal(&url);
         if base_url::is_same(&store.service, &service) {
             return Ok(());

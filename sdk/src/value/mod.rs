@@ -3,6 +3,8 @@
 mod arithmetic;
 mod datetime;
 mod decimal;
+#[cfg(feature = "client")]
+pub(crate) mod duration;
 mod equal;
 mod exact;
 mod expected;
@@ -19,6 +21,8 @@ mod role;
 pub mod scalar;
 mod text;
 mod transcode;
+#[cfg(feature = "client")]
+pub(crate) mod words;
 
 pub use decimal::{Decimal, ParseDecimalError};
 pub use ids::*;

@@ -96,7 +96,7 @@ fn is_for(error: &Error, told: &str) {
 }
 
 const UNKNOWN_ISSUER: &str = "the issuer of the service's certificate is not trusted; if it is yours, add the \
-    issuer's certificate with root_certificates (in Python ca_file) or to the file in SSL_CERT_FILE";
+    issuer's certificate with root_certificates or to the file in SSL_CERT_FILE";
 
 #[tokio::test]
 async fn a_service_is_trusted_through_its_issuer() {
@@ -212,7 +212,7 @@ async fn a_certificate_that_cannot_be_accepted_says_why() {
         (
             named.issue(),
             "the service's certificate was not signed by the trusted issuer of that name; is \
-             root_certificates (in Python ca_file) up to date?",
+             root_certificates up to date?",
         ),
         (
             Leaf::self_signed(|params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained)),
@@ -273,7 +273,7 @@ async fn a_client_certificate_that_is_missing_or_refused_is_not_tried_again() {
     let leaf = authority.issue();
     let strange = authority.issue();
     let old = issuer.issue_changed(|params| params.not_after = date_time_ymd(2025, 3, 1));
-    let refused = "the certificate in identity (in Python client_cert) ";
+    let refused = "the certificate in identity ";
     let unknown = format!(
         "{refused}has an issuer that the service does not trust; is it the right one, and does it come with the \
          certificates that lead to its issuer?"
@@ -298,8 +298,7 @@ async fn a_client_certificate_that_is_missing_or_refused_is_not_tried_again() {
     }
 }
 
-const ASKS: &str =
-    "the service asks for a client certificate; set identity (in Python client_cert)";
+const ASKS: &str = "the service asks for a client certificate; set identity";
 
 /// A service so near that it has closed the connection before the client has sent anything, or while it is sending.
 #[tokio::test]
@@ -321,7 +320,7 @@ async fn a_client_certificate_that_is_missing_is_never_passed_over() {
                         text = std::error::Error::source(&error).unwrap().to_string();
                         assert_eq!(error.outcome(), Outcome::Unknown);
                     }
-                    assert!(text.contains("(in Python client_cert)"), "{text}");
+                    assert!(text.contains("identity"), "{text}");
                 }
             }
         }

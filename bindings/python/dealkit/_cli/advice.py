@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from dealkit import (
     APIConnectionError,
     APIStatusError,
@@ -52,15 +50,15 @@ _SETTINGS = {
 
 def in_words(error: DealkitError) -> str:
     """The text of an error, with the names used on the command line."""
-    text = re.sub(rf"\b({'|'.join(_SETTINGS)})\b", lambda match: _SETTINGS[match[1]], str(error))
-    return safe(text)
+    text = error.text(_SETTINGS)
+    return safe(f"{text}: {error.details}" if error.details else text)
 
 
 def explanation(error: DealkitError) -> str:
     """What went wrong, and what to do about it."""
-    # The transport's own message comes after dealkit's interpretation of it.
-    text, _, details = in_words(error).partition(": error sending request: ")
-    lines = [text, f"({details})"] if details else [text]
+    lines = [safe(error.text(_SETTINGS))]
+    if error.details:
+        lines.append(f"({safe(error.details)})")
     if hint := _hint(error):
         lines.append(hint)
     return "\n".join(lines)

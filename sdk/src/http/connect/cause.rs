@@ -1,25 +1,28 @@
-//! Why a connection failed, as text only.
+//! Errors of the libraries below, as texts only.
 
 use std::{error::Error, fmt, io};
 
-use crate::error::redact::{Redactor, short};
+use crate::{
+    http::redact::{Redactor, short},
+    value::words::Words,
+};
 
-/// A transport failure and its causes, without any text from the service.
+/// An error of a library below and its causes, as texts, without any from the service.
 ///
-/// The transport's own errors cannot be passed on: over HTTP/2 they repeat the text with which a service
+/// The libraries' own errors cannot be passed on: over HTTP/2 they repeat the text with which a service
 /// closes the connection, and that may contain anything, even the key.
-pub(crate) struct TransportError {
-    text: String,
-    source: Option<Box<TransportError>>,
+pub(crate) struct ForeignError {
+    text: Words,
+    source: Option<Box<ForeignError>>,
 }
 
-impl TransportError {
+impl ForeignError {
     pub(crate) fn of(error: &dyn Error, redactor: &Redactor) -> Self {
         let text = error.to_string();
         // This is how h2 writes the text of a GOAWAY.
         let own = text.split(" (b\"").next().unwrap_or_default();
         Self {
-            text: short(&redactor.mask(own)),
+            text: short(&redactor.mask(own)).into(),
             source: error
                 .source()
                 .map(|source| Box::new(Self::of(source, redactor))),
@@ -28,23 +31,45 @@ impl TransportError {
 
     /// The same error, with its likely reason.
     #[cfg(feature = "rustls-no-provider")]
-    pub(crate) fn because(self, text: &str) -> Self {
+    pub(crate) fn because(self, text: Words) -> Self {
         Self {
-            text: text.to_owned(),
+            text,
             source: Some(Box::new(self)),
         }
     }
 }
 
-impl fmt::Display for TransportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+impl ForeignError {
+    /// This cause and those behind it, with the settings in them as data.
+    pub(crate) fn chain(&self) -> impl Iterator<Item = &Words> {
+        std::iter::successors(Some(self), |cause| cause.source.as_deref()).map(|cause| &cause.text)
     }
 }
 
-impl fmt::Debug for TransportError {
+impl From<String> for ForeignError {
+    fn from(text: String) -> Self {
+        Self {
+            text: text.into(),
+            source: None,
+        }
+    }
+}
+
+impl From<&'static str> for ForeignError {
+    fn from(text: &'static str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+impl fmt::Display for ForeignError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.text)?;
+        self.text.fmt(f)
+    }
+}
+
+impl fmt::Debug for ForeignError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.text.to_string())?;
         match &self.source {
             Some(source) => write!(f, ", caused by {source:?}"),
             None => Ok(()),
@@ -52,7 +77,7 @@ impl fmt::Debug for TransportError {
     }
 }
 
-impl Error for TransportError {
+impl Error for ForeignError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.source.as_deref().map(|source| source as _)
     }

@@ -12,12 +12,14 @@ use tokio::{
     time::Instant,
 };
 
-use crate::error::call::Error;
 #[cfg(feature = "rustls-no-provider")]
 use crate::http::connect::tls;
-use crate::http::{
-    connect::{progress::ConnectorLayer, proxy::Proxy},
-    retry::attempts::is_safe,
+use crate::{
+    http::{
+        connect::{progress::ConnectorLayer, proxy::Proxy},
+        retry::attempts::is_safe,
+    },
+    value::words::Words,
 };
 
 /// How long an idle connection is kept for a request that changes nothing.
@@ -107,7 +109,7 @@ impl Pools {
     pub(crate) fn shared_or_new(
         settings: Settings,
         of_other: Option<Arc<Self>>,
-    ) -> Result<Arc<Self>, Error> {
+    ) -> Result<Arc<Self>, Words> {
         if let Some(pools) = of_other.filter(|pools| pools.settings == settings) {
             return Ok(pools);
         }
@@ -123,7 +125,7 @@ impl Pools {
     }
 
     /// The connections for requests on this runtime.
-    pub(crate) fn of(&self, runtime: &Handle) -> Result<Arc<Pool>, Error> {
+    pub(crate) fn of(&self, runtime: &Handle) -> Result<Arc<Pool>, Words> {
         let id = runtime.id();
         let mut pools = lock(&self.pools);
         if let Some((_, pool)) = pools.iter().find(|(of, _)| *of == id) {
@@ -167,7 +169,7 @@ impl Pool {
 }
 
 impl Connections {
-    fn kept_for(idle_timeout: Duration, settings: &Settings, tls: &Tls) -> Result<Self, Error> {
+    fn kept_for(idle_timeout: Duration, settings: &Settings, tls: &Tls) -> Result<Self, Words> {
         let (layer, in_use) = ConnectorLayer::new();
         Ok(Self {
             http: settings.make(idle_timeout, tls, layer)?,
@@ -210,7 +212,7 @@ impl Settings {
         idle_timeout: Duration,
         tls: &Tls,
         layer: ConnectorLayer,
-    ) -> Result<reqwest::Client, Error> {
+    ) -> Result<reqwest::Client, Words> {
         let mut pool = reqwest::Client::builder()
             // reqwest would send the service key to another host.
             .redirect(reqwest::redirect::Policy::none())
@@ -239,11 +241,11 @@ impl Settings {
         #[cfg(feature = "rustls-no-provider")]
         let pool = pool.tls_backend_preconfigured(tls.clone());
         pool.build()
-            .map_err(|error| Error::config(format!("connections cannot be made: {error}")))
+            .map_err(|error| format!("connections cannot be made: {error}").into())
     }
 
     #[cfg(feature = "rustls-no-provider")]
-    fn tls(&self) -> Result<Tls, Error> {
+    fn tls(&self) -> Result<Tls, Words> {
         match self.route {
             // If TLS is never used, no certificates are loaded: that takes time, and fails in a container that
             // has none.
@@ -254,7 +256,7 @@ impl Settings {
 
     #[cfg(not(feature = "rustls-no-provider"))]
     #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "as with TLS")]
-    fn tls(&self) -> Result<Tls, Error> {
+    fn tls(&self) -> Result<Tls, Words> {
         Ok(Tls)
     }
 }

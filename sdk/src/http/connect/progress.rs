@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::error::outcome::Outcome;
+use crate::http::outcome::Outcome;
 
 tokio::task_local! {
     /// What the connector tells the request on whose behalf it is polled.

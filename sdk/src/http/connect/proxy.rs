@@ -6,7 +6,7 @@ use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
 use url::Url;
 
-use crate::error::call::Error;
+use crate::value::words::{Setting, Words, words};
 
 /// What is wrong with a SOCKS proxy, and what to do about it.
 const SOCKS: &str = "is a SOCKS proxy, and SOCKS proxies are not supported: name an HTTP proxy, such as \
@@ -26,8 +26,8 @@ pub(crate) struct Proxy {
 impl Proxy {
     /// Parses the proxy's address. An address that cannot work is refused here, rather than when the
     /// first call fails to go through. No text shows the address, which may contain a password.
-    pub(crate) fn new(text: &str) -> Result<Self, Error> {
-        let wrong = |why: &str| Error::config(format!("proxy {why}"));
+    pub(crate) fn new(text: &str) -> Result<Self, Words> {
+        let wrong = |why: &str| words![Setting::Proxy, format!(" {why}")];
         if text.is_empty() {
             return Err(wrong(
                 "is empty: leave it out to use the proxy that the environment names, if any",
@@ -69,11 +69,9 @@ impl Proxy {
 
     /// The proxy that the environment names for a service, if any. hyper-util interprets the variables, as it
     /// does for reqwest, and ignores what it cannot parse.
-    pub(crate) fn of_environment(service: &Url) -> Result<Option<Self>, Error> {
-        let wrong = |why: &str| {
-            Error::config(format!(
-                "the proxy in the environment (HTTPS_PROXY, HTTP_PROXY or ALL_PROXY) {why}"
-            ))
+    pub(crate) fn of_environment(service: &Url) -> Result<Option<Self>, Words> {
+        let wrong = |why: Words| {
+            words!["the proxy in the environment (HTTPS_PROXY, HTTP_PROXY or ALL_PROXY) "].and(why)
         };
         if needs_none() {
             return Ok(None);
@@ -89,16 +87,19 @@ impl Proxy {
         match named.uri().scheme_str() {
             Some("http") => {}
             Some("https") if cfg!(feature = "rustls-no-provider") => {}
-            Some("https") => return Err(wrong(HTTPS)),
+            Some("https") => return Err(wrong(HTTPS.into())),
             _ => {
-                return Err(wrong(&format!(
-                    "{SOCKS}, set proxy, or name the service's host in NO_PROXY"
-                )));
+                return Err(wrong(words![
+                    SOCKS,
+                    ", set ",
+                    Setting::Proxy,
+                    ", or name the service's host in NO_PROXY"
+                ]));
             }
         }
         let url = named.uri().to_string();
         let mut proxy = reqwest::Proxy::all(&url)
-            .map_err(|_| wrong("is not a URL such as http://proxy.example.com:3128"))?;
+            .map_err(|_| wrong("is not a URL such as http://proxy.example.com:3128".into()))?;
         let authorization = named.basic_auth().cloned();
         if let Some(authorization) = authorization.clone() {
             proxy = proxy.custom_http_auth(authorization);

@@ -16,8 +16,10 @@ use rustls::{
     sign::{CertifiedKey, SingleCertAndKey},
 };
 
-use crate::error::call::Error;
-use crate::http::connect::progress;
+use crate::{
+    http::connect::progress,
+    value::words::{Setting, Words, words},
+};
 
 /// Which certificates of services are trusted.
 #[derive(Clone, PartialEq, Default)]
@@ -81,7 +83,7 @@ impl Settings {
     }
 
     /// Trusts none of the system's certificates.
-    pub(crate) fn leave_system_out(&mut self) {
+    pub(crate) fn distrust_system(&mut self) {
         self.without_system = true;
     }
 
@@ -96,7 +98,7 @@ impl Settings {
     }
 
     /// The configuration for connections without TLS. The settings are checked all the same.
-    pub(crate) fn unused(&self) -> Result<ClientConfig, Error> {
+    pub(crate) fn unused(&self) -> Result<ClientConfig, Words> {
         let config = builder()?
             .with_root_certificates(RootCertStore::empty())
             .with_no_client_auth();
@@ -111,7 +113,7 @@ impl Settings {
     ///
     /// # Errors
     /// If a PEM holds no certificate or key, or the system has no certificates.
-    pub(crate) fn config(&self, http2_only: bool) -> Result<ClientConfig, Error> {
+    pub(crate) fn config(&self, http2_only: bool) -> Result<ClientConfig, Words> {
         let mut config = self.trust()?.config()?;
         if let Some(identity) = self.identity()? {
             let identity = identity.signing_with(config.crypto_provider())?;
@@ -127,26 +129,25 @@ impl Settings {
         Ok(config)
     }
 
-    fn trust(&self) -> Result<Trust, Error> {
+    fn trust(&self) -> Result<Trust, Words> {
         let setting = if self.without_system {
-            "only_root_certificates"
+            Setting::OnlyRootCertificates
         } else {
-            "root_certificates"
+            Setting::RootCertificates
         };
         let roots = certificates(setting, &self.roots)?;
         if roots.is_empty() && (self.without_system || !self.roots.is_empty()) {
-            return Err(Error::config(format!(
-                "{setting} contains no certificate: it must be PEM, which begins with -----BEGIN CERTIFICATE-----"
-            )));
+            return Err(words![
+                setting,
+                " contains no certificate: it must be PEM, which begins with -----BEGIN CERTIFICATE-----"
+            ]);
         }
         let mut store = RootCertStore::empty();
         for root in &roots {
             // The error may repeat a part of something that is not a certificate.
-            store.add(root.clone()).map_err(|_| {
-                Error::config(format!(
-                    "{setting} contains a certificate that cannot be read"
-                ))
-            })?;
+            store
+                .add(root.clone())
+                .map_err(|_| words![setting, " contains a certificate that cannot be read"])?;
         }
         Ok(Trust {
             roots,
@@ -154,54 +155,59 @@ impl Settings {
         })
     }
 
-    fn identity(&self) -> Result<Option<Identity>, Error> {
+    fn identity(&self) -> Result<Option<Identity>, Words> {
         let Some(pem) = &self.identity else {
             return Ok(None);
         };
-        let chain = certificates("identity", pem)?;
+        let chain = certificates(Setting::Identity, pem)?;
         if chain.is_empty() {
-            return Err(Error::config(
-                "identity contains no certificate: it must be PEM with the certificate and its private key",
-            ));
+            return Err(words![
+                Setting::Identity,
+                " contains no certificate: it must be PEM with the certificate and its private key",
+            ]);
         }
         let key = PrivateKeyDer::from_pem_slice(pem).map_err(|_| {
-            Error::config(
-                "identity contains no private key that can be read: it must be PEM without a password, with the \
-                 certificate and its private key",
-            )
+            words![
+                Setting::Identity,
+                " contains no private key that can be read: it must be PEM without a password, with the certificate and \
+                 its private key",
+            ]
         })?;
         Ok(Some(Identity { chain, key }))
     }
 }
 
 impl Identity {
-    fn signing_with(self, provider: &CryptoProvider) -> Result<SingleCertAndKey, Error> {
+    fn signing_with(self, provider: &CryptoProvider) -> Result<SingleCertAndKey, Words> {
         use rustls::Error::{InconsistentKeys as Inconsistent, InvalidCertificate};
 
         match CertifiedKey::from_der(self.chain, self.key, provider) {
             Ok(key) => Ok(SingleCertAndKey::from(key)),
-            Err(error) => Err(Error::config(match error {
-                Inconsistent(InconsistentKeys::KeyMismatch) => {
-                    "identity contains a private key that does not belong to its first certificate"
+            Err(error) => Err(words![
+                Setting::Identity,
+                match error {
+                    Inconsistent(InconsistentKeys::KeyMismatch) => {
+                        " contains a private key that does not belong to its first certificate"
+                    }
+                    InvalidCertificate(_) => " contains a certificate that cannot be read",
+                    _ => {
+                        " contains a private key that cannot be read or whose type is not supported"
+                    }
                 }
-                InvalidCertificate(_) => "identity contains a certificate that cannot be read",
-                _ => {
-                    "identity contains a private key that cannot be read or whose type is not supported"
-                }
-            })),
+            ]),
         }
     }
 }
 
-fn certificates(setting: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+fn certificates(setting: Setting, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Words> {
     CertificateDer::pem_slice_iter(pem)
         .collect::<Result<_, pem::Error>>()
         // The error may hold a line of the file, which may be one of a private key.
-        .map_err(|_| Error::config(format!("{setting} is not complete PEM")))
+        .map_err(|_| words![setting, " is not complete PEM"])
 }
 
 impl Trust {
-    fn config(self) -> Result<ClientConfig, Error> {
+    fn config(self) -> Result<ClientConfig, Words> {
         if let Some(config) = self.made(&mut made()) {
             return Ok(config);
         }
@@ -234,7 +240,7 @@ impl Trust {
         Some(made.config.clone())
     }
 
-    fn make_config(&self) -> Result<ClientConfig, Error> {
+    fn make_config(&self) -> Result<ClientConfig, Words> {
         let builder = builder()?;
         let verifier = self.verifier(Arc::clone(builder.crypto_provider()))?;
         Ok(builder
@@ -246,16 +252,17 @@ impl Trust {
     fn verifier(
         &self,
         provider: Arc<CryptoProvider>,
-    ) -> Result<Arc<dyn ServerCertVerifier>, Error> {
+    ) -> Result<Arc<dyn ServerCertVerifier>, Words> {
         if self.without_system {
             let mut roots = RootCertStore::empty();
             roots.add_parsable_certificates(self.roots.iter().cloned());
             let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
             return match verifier.build() {
                 Ok(verifier) => Ok(verifier),
-                Err(error) => Err(Error::config(format!(
-                    "only_root_certificates cannot be used: {error}"
-                ))),
+                Err(error) => Err(words![
+                    Setting::OnlyRootCertificates,
+                    format!(" cannot be used: {error}")
+                ]),
             };
         }
         let verifier = rustls_platform_verifier::Verifier::new_with_extra_roots(
@@ -263,11 +270,14 @@ impl Trust {
             provider,
         )
         .map_err(|error| {
-            Error::config(format!(
-                "the certificates that the system trusts cannot be used: {error}; install them (on Debian the \
-                 package ca-certificates), name a file of them in SSL_CERT_FILE (one that is there: it takes the \
-                 place of the system's), or set root_certificates (in Python ca_file)"
-            ))
+            words![
+                format!(
+                    "the certificates that the system trusts cannot be used: {error}; install them (on Debian the \
+                     package ca-certificates), let SSL_CERT_FILE name an existing file of certificates, which is then \
+                     used instead of the system's, or set "
+                ),
+                Setting::RootCertificates
+            ]
         })?;
         Ok(Arc::new(verifier))
     }
@@ -277,21 +287,21 @@ fn made() -> MutexGuard<'static, Vec<Made>> {
     MADE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, Error> {
+fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, Words> {
     ClientConfig::builder_with_provider(provider()?)
         .with_safe_default_protocol_versions()
-        .map_err(|error| Error::config(format!("TLS cannot be used: {error}")))
+        .map_err(|error| Words::from(format!("TLS cannot be used: {error}")))
 }
 
 /// The cryptography provider: the program's choice, or else the one that comes with the feature `rustls`.
-fn provider() -> Result<Arc<CryptoProvider>, Error> {
+fn provider() -> Result<Arc<CryptoProvider>, Words> {
     if let Some(provider) = CryptoProvider::get_default() {
         return Ok(Arc::clone(provider));
     }
     #[cfg(feature = "rustls")]
     return Ok(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
     #[cfg(not(feature = "rustls"))]
-    Err(Error::config(
+    Err(Words::from(
         "https needs a provider of cryptography: call install_default() of one, such as \
          rustls::crypto::ring::default_provider(), before the first client is built, or turn on dealkit's feature \
          `rustls`",

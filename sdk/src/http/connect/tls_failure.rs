@@ -6,8 +6,16 @@ use rustls::{
     pki_types::UnixTime,
 };
 
-use crate::error::redact::{Redactor, short};
-use crate::http::connect::cause::{TransportError, find, was_not_begun};
+use crate::{
+    http::{
+        connect::cause::{ForeignError, find, was_not_begun},
+        redact::{Redactor, short},
+    },
+    value::words::{
+        Setting::{BaseUrl, Http2PriorKnowledge, Identity, RootCertificates},
+        Words, words,
+    },
+};
 
 /// How many of the names in a certificate are shown.
 const NAMES_SHOWN: usize = 5;
@@ -38,7 +46,7 @@ pub(crate) struct Circumstances<'a> {
 impl Circumstances<'_> {
     /// The permanent reason why the request failed, if there is one: the service saw no part of the
     /// request, and trying again would not help.
-    pub(crate) fn failure(&self, error: &reqwest::Error) -> Option<String> {
+    pub(crate) fn failure(&self, error: &reqwest::Error) -> Option<Words> {
         if error.is_connect() {
             return self.of_handshake(find(error)?);
         }
@@ -50,29 +58,34 @@ impl Circumstances<'_> {
                 Some(self.of_client_certificate(alert))
             }
             // The service closed the connection before the client had begun to send; its alert is lost.
-            None if self.was_asked && was_not_begun(error) => Some(
-                if self.has_identity {
-                    CERTIFICATE_SEEN
-                } else {
-                    CERTIFICATE_MISSING
-                }
-                .to_owned(),
-            ),
+            None if self.was_asked && was_not_begun(error) => Some(if self.has_identity {
+                words![
+                    "the service closed the connection after it had seen the certificate in ",
+                    Identity,
+                    "; is it the right one?"
+                ]
+            } else {
+                certificate_missing()
+            }),
             _ => None,
         }
     }
 
     /// The cause of a broken connection, and its possible reason: a client that is still sending may miss what
     /// the service says about its certificate.
-    pub(crate) fn perhaps(&self, cause: TransportError) -> TransportError {
+    pub(crate) fn perhaps(&self, cause: ForeignError) -> ForeignError {
         if self.was_asked {
-            cause.because(CERTIFICATE_PERHAPS)
+            cause.because(words![
+                "the service had asked for a client certificate, and may have refused the one in ",
+                Identity,
+                ", or refused because there is none"
+            ])
         } else {
             cause
         }
     }
 
-    fn of_handshake(&self, error: &Error) -> Option<String> {
+    fn of_handshake(&self, error: &Error) -> Option<Words> {
         let text = match error {
             Error::InvalidCertificate(error) => return Some(self.of_certificate(error)),
             // The first byte is not one that TLS begins with.
@@ -82,49 +95,61 @@ impl Circumstances<'_> {
             Error::AlertReceived(alert) => return self.of_alert(*alert),
             Error::PeerIncompatible(PeerIncompatible::ServerDoesNotSupportTls12Or13) => NO_VERSION,
             Error::PeerIncompatible(_) => {
-                return Some(format!("dealkit cannot speak the service's TLS: {error}"));
+                return Some(format!("dealkit cannot speak the service's TLS: {error}").into());
             }
             _ => return None,
         };
-        Some(text.to_owned())
+        Some(text.into())
     }
 
-    fn of_certificate(&self, error: &CertificateError) -> String {
+    fn of_certificate(&self, error: &CertificateError) -> Words {
         use CertificateError::{
             BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
             NotValidYet, NotValidYetContext, Other, Revoked, UnknownIssuer,
         };
 
         match error {
-            UnknownIssuer => "the issuer of the service's certificate is not trusted; if it is yours, add the issuer's \
-                 certificate with root_certificates (in Python ca_file) or to the file in SSL_CERT_FILE"
-                .to_owned(),
-            Expired => expired(""),
-            ExpiredContext { not_after, .. } => expired(&date(" on ", *not_after)),
-            NotValidYet => not_valid_yet(""),
-            NotValidYetContext { not_before, .. } => not_valid_yet(&date(" before ", *not_before)),
-            NotValidForName => {
-                "the service's certificate is not for the host in base_url; is that host right?".to_owned()
+            UnknownIssuer => words![
+                "the issuer of the service's certificate is not trusted; if it is yours, add the issuer's certificate with ",
+                RootCertificates,
+                " or to the file in SSL_CERT_FILE"
+            ],
+            Expired => expired("").into(),
+            ExpiredContext { not_after, .. } => expired(&date(" on ", *not_after)).into(),
+            NotValidYet => not_valid_yet("").into(),
+            NotValidYetContext { not_before, .. } => {
+                not_valid_yet(&date(" before ", *not_before)).into()
             }
-            NotValidForNameContext { presented, .. } => format!(
-                "the service's certificate is for {}, not for the host in base_url; is that host right?",
-                self.names(presented)
-            ),
+            NotValidForName => words![
+                "the service's certificate is not for the host in ",
+                BaseUrl,
+                "; is that host right?"
+            ],
+            NotValidForNameContext { presented, .. } => words![
+                format!(
+                    "the service's certificate is for {}, not for the host in ",
+                    self.names(presented)
+                ),
+                BaseUrl,
+                "; is that host right?"
+            ],
             // An issuer with the same name but another key, such as one that was created anew.
-            BadSignature => {
-                "the service's certificate was not signed by the trusted issuer of that name; is root_certificates \
-                 (in Python ca_file) up to date?"
-                    .to_owned()
+            BadSignature => words![
+                "the service's certificate was not signed by the trusted issuer of that name; is ",
+                RootCertificates,
+                " up to date?"
+            ],
+            Revoked => {
+                "the service's certificate has been revoked; the service needs a new one".into()
             }
-            Revoked => "the service's certificate has been revoked; the service needs a new one".to_owned(),
             // This is what `openssl req -x509` creates by default.
             Other(other) if other.to_string() == "CaUsedAsEndEntity" => {
                 "the service's certificate is a CA certificate (CA:TRUE), which no service can use; have that CA \
                  sign another for the service"
-                    .to_owned()
+                    .into()
             }
-            Other(other) => self.not_accepted(&other.to_string()),
-            other => self.not_accepted(&other.to_string()),
+            Other(other) => self.not_accepted(&other.to_string()).into(),
+            other => self.not_accepted(&other.to_string()).into(),
         }
     }
 
@@ -152,32 +177,36 @@ impl Circumstances<'_> {
         )
     }
 
-    fn of_alert(&self, alert: Alert) -> Option<String> {
+    fn of_alert(&self, alert: Alert) -> Option<Words> {
         let text = match alert {
-            Alert::ProtocolVersion => NO_VERSION.to_owned(),
-            Alert::UnrecognisedName => {
-                "the service has no certificate for this name; is the host in base_url right?".to_owned()
-            }
-            Alert::NoApplicationProtocol => {
-                "the service speaks none of the HTTP versions that it was offered (ALPN); is it an HTTP service, and \
-                 does it speak HTTP/2 if http2_prior_knowledge is set?"
-                    .to_owned()
-            }
+            Alert::ProtocolVersion => NO_VERSION.into(),
+            Alert::UnrecognisedName => words![
+                "the service has no certificate for this name; is the host in ",
+                BaseUrl,
+                " right?"
+            ],
+            Alert::NoApplicationProtocol => words![
+                "the service speaks none of the HTTP versions that it was offered (ALPN); is it an HTTP service, and does it \
+                 speak HTTP/2 if ",
+                Http2PriorKnowledge,
+                " is set?"
+            ],
             alert if self.was_asked && OF_CLIENT_CERTIFICATE.contains(&alert) => {
                 self.of_client_certificate(alert)
             }
-            Alert::HandshakeFailure | Alert::InsufficientSecurity => format!(
-                "the service refuses the handshake ({alert:?}); is the host in base_url right, and do both sides \
-                 have a cipher in common?"
-            ),
+            Alert::HandshakeFailure | Alert::InsufficientSecurity => words![
+                format!("the service refuses the handshake ({alert:?}); is the host in "),
+                BaseUrl,
+                " right, and do both sides have a cipher in common?"
+            ],
             _ => return None,
         };
         Some(text)
     }
 
-    fn of_client_certificate(&self, alert: Alert) -> String {
+    fn of_client_certificate(&self, alert: Alert) -> Words {
         if !self.has_identity {
-            return CERTIFICATE_MISSING.to_owned();
+            return certificate_missing();
         }
         let why = match alert {
             Alert::CertificateExpired => "has expired, or the service's clock is wrong".to_owned(),
@@ -189,7 +218,7 @@ impl Circumstances<'_> {
             }
             alert => format!("is not accepted by the service ({alert:?})"),
         };
-        format!("the certificate in identity (in Python client_cert) {why}")
+        words!["the certificate in ", Identity, format!(" {why}")]
     }
 
     /// A text from the service, as shown in error texts.
@@ -198,14 +227,9 @@ impl Circumstances<'_> {
     }
 }
 
-const CERTIFICATE_MISSING: &str =
-    "the service asks for a client certificate; set identity (in Python client_cert)";
-
-const CERTIFICATE_SEEN: &str = "the service closed the connection after it had seen the certificate in identity \
-    (in Python client_cert); is it the right one?";
-
-const CERTIFICATE_PERHAPS: &str = "the service had asked for a client certificate, and may have refused the one in \
-    identity (in Python client_cert), or refused because there is none";
+fn certificate_missing() -> Words {
+    words!["the service asks for a client certificate; set ", Identity]
+}
 
 const NO_VERSION: &str = "the service speaks no secure version of TLS: dealkit speaks 1.2 and 1.3";
 

@@ -10,13 +10,12 @@ use http::Method;
 
 use crate::http::{
     clock::Clock,
+    error::TransportError,
+    operation::Operation,
+    response::HttpResponse,
     retry::{backoff::Backoff, quota::RetryQuota, retry_after::retry_after},
     trace,
     traffic::turns::is_throttled,
-};
-use crate::{
-    error::call::{Error, ErrorKind, Operation},
-    http::response::HttpResponse,
 };
 
 /// Which failures are retried, how many times, and after what delay.
@@ -105,9 +104,9 @@ impl RetryPolicy {
     }
 
     /// Whether a request with this method that failed with `error` is worth another attempt.
-    fn covers(&self, method: &Method, error: &Error) -> bool {
+    fn covers(&self, method: &Method, error: &TransportError) -> bool {
         let harmless = is_safe(method) || !error.outcome().may_have_acted();
-        is_transient(error) && (harmless || self.retry_non_idempotent)
+        error.is_transient() && (harmless || self.retry_non_idempotent)
     }
 }
 
@@ -122,28 +121,27 @@ pub(crate) fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Whether this kind of failure may pass by itself.
-fn is_transient(error: &Error) -> bool {
-    match error.kind() {
-        ErrorKind::Status => error
-            .status()
-            .is_some_and(|status| matches!(status.as_u16(), 408 | 429 | 500 | 502 | 503 | 504)),
-        _ => error.is_connection() && !error.is_lasting(),
-    }
+/// Why there is no response that is a success.
+#[derive(Debug)]
+pub(crate) enum Unsuccessful<R> {
+    /// What the last attempt met.
+    Failed(TransportError),
+    /// What kept the first attempt from being made.
+    Refused(R),
 }
 
 /// Makes attempts until one succeeds, the policy or the quota gives up, or the time is over. Each attempt is
-/// given the remaining time.
-pub(crate) async fn with_retries<F>(
+/// given the remaining time. One that is refused before it is made ends the call, and an earlier failure says more than that.
+pub(crate) async fn with_retries<F, R>(
     policy: RetryPolicy,
     operation: &Operation,
     total: Duration,
     clock: &impl Clock,
     quota: &Mutex<RetryQuota>,
     mut attempt: impl FnMut(Duration) -> F,
-) -> Result<HttpResponse, Error>
+) -> Result<HttpResponse, Unsuccessful<R>>
 where
-    F: Future<Output = Result<HttpResponse, Error>>,
+    F: Future<Output = Result<HttpResponse, Unsuccessful<R>>>,
 {
     let began = clock.now();
     let left = || total.saturating_sub(clock.now().saturating_sub(began));
@@ -152,7 +150,7 @@ where
     let mut uncounted = 1;
     // Whether the last attempt was a retry that the quota paid for.
     let mut has_spent = false;
-    let mut before: Option<Error> = None;
+    let mut before: Option<TransportError> = None;
     loop {
         let error = match attempt(left()).await {
             Ok(mut response) => {
@@ -160,15 +158,16 @@ where
                 lock(quota).succeeded(clock.now(), has_spent);
                 return Ok(response);
             }
-            // The earlier failure says more.
-            Err(error) if error.precedes_attempt() => return Err(before.unwrap_or(error)),
-            Err(error) => error,
+            Err(Unsuccessful::Refused(why)) => {
+                return Err(before.map_or(Unsuccessful::Refused(why), Unsuccessful::Failed));
+            }
+            Err(Unsuccessful::Failed(error)) => error,
         };
         attempts += 1;
         let asked = error
             .headers()
             .and_then(|headers| retry_after(headers, clock.time_of_day()));
-        let error = error.after(attempts, asked, before.as_ref());
+        let error = error.after(attempts, asked, before.take());
         // A closed idle connection says nothing about the service, and the next attempt gets another one.
         let is_free = error.was_stale()
             && is_safe(&operation.method)
@@ -176,13 +175,13 @@ where
             && policy.max_retries > 0;
         uncounted += u32::from(is_free);
         let retries = attempts.saturating_sub(uncounted);
-        if !is_transient(&error) && error.status().is_some() {
+        if !error.is_transient() && error.status().is_some() {
             // The service is healthy.
             lock(quota).succeeded(clock.now(), has_spent);
         }
         if !is_free && (retries >= policy.max_retries || !policy.covers(&operation.method, &error))
         {
-            return Err(error);
+            return Err(Unsuccessful::Failed(error));
         }
         let wait = if is_free {
             Duration::ZERO
@@ -191,11 +190,11 @@ where
             backoff.max(asked.unwrap_or_default())
         };
         if wait >= left() {
-            return Err(error);
+            return Err(Unsuccessful::Failed(error));
         }
         has_spent = !is_free && !is_throttled(error.status(), asked);
         if has_spent && !lock(quota).spend(clock.now()) {
-            return Err(error.without_quota());
+            return Err(Unsuccessful::Failed(error.without_quota()));
         }
         trace::retrying(operation, attempts, wait, &error);
         before = Some(error);
@@ -222,10 +221,13 @@ mod tests {
     use url::Url;
 
     use super::*;
-    use crate::error::{
-        call::{Sent, Throttle},
-        outcome::Outcome,
-        redact::Redactor,
+    use crate::{
+        error::{call::Error, cause::Throttle, kind::ErrorKind},
+        http::{
+            error::{Sent, TransportCause},
+            outcome::Outcome,
+            redact::Redactor,
+        },
     };
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -266,6 +268,9 @@ mod tests {
         }
     }
 
+    /// How an attempt ended.
+    type Attempted = Result<HttpResponse, Unsuccessful<Error>>;
+
     /// What the loop did.
     struct Run {
         outcome: Result<HttpResponse, Error>,
@@ -288,7 +293,7 @@ mod tests {
         policy: RetryPolicy,
         method: &Method,
         share: f64,
-        outcomes: impl IntoIterator<Item = (Duration, Result<HttpResponse, Error>)>,
+        outcomes: impl IntoIterator<Item = (Duration, Attempted)>,
     ) -> Run {
         run_with(&Mutex::default(), policy, method, share, outcomes)
     }
@@ -298,7 +303,7 @@ mod tests {
         policy: RetryPolicy,
         method: &Method,
         share: f64,
-        outcomes: impl IntoIterator<Item = (Duration, Result<HttpResponse, Error>)>,
+        outcomes: impl IntoIterator<Item = (Duration, Attempted)>,
     ) -> Run {
         let fake = Fake {
             now: Mutex::default(),
@@ -320,7 +325,11 @@ mod tests {
         // Nothing here waits for anything real.
         let outcome = with_retries(policy, &operation, TOTAL, &fake, quota, attempt)
             .now_or_never()
-            .unwrap();
+            .unwrap()
+            .map_err(|unsuccessful| match unsuccessful {
+                Unsuccessful::Failed(error) => error.into(),
+                Unsuccessful::Refused(error) => error,
+            });
         let slept = fake.slept.into_inner().unwrap();
         Run {
             outcome,
@@ -330,12 +339,12 @@ mod tests {
     }
 
     /// The same failure as often as it is asked for, taking no time.
-    fn always(policy: RetryPolicy, method: &Method, failure: impl Fn() -> Error) -> Run {
+    fn always(policy: RetryPolicy, method: &Method, failure: impl Fn() -> TransportError) -> Run {
         run(
             policy,
             method,
             0.0,
-            (0..20).map(|_| (Duration::ZERO, Err(failure()))),
+            (0..20).map(|_| (Duration::ZERO, Err(Unsuccessful::Failed(failure())))),
         )
     }
 
@@ -356,40 +365,40 @@ mod tests {
         }
     }
 
-    fn status(status: u16) -> Error {
+    fn status(status: u16) -> TransportError {
         asking(status, None)
     }
 
-    fn asking(status: u16, retry_after: Option<&str>) -> Error {
+    fn asking(status: u16, retry_after: Option<&str>) -> TransportError {
         let url = Url::parse("https://deals.example.com").unwrap();
-        Error::from_response(response(status, retry_after), &url)
+        TransportError::from_response(response(status, retry_after), &url)
     }
 
-    fn refused() -> Error {
-        Error::connect("refused")
+    fn refused() -> TransportError {
+        TransportError::new(TransportCause::Connect("refused".into()))
     }
 
-    fn timeout(sent: Sent) -> Error {
-        Error::timeout(SECOND, sent)
+    fn timeout(sent: Sent) -> TransportError {
+        TransportError::timeout(SECOND, sent)
     }
 
-    fn broken() -> Error {
-        Error::interrupted("reset")
+    fn broken() -> TransportError {
+        TransportError::interrupted("reset")
     }
 
     /// The head of a success arrived, but not all of its body.
-    fn cut(error: Error) -> Error {
+    fn cut(error: TransportError) -> TransportError {
         error.with_response(response(201, None))
     }
 
-    fn unreadable() -> Error {
-        Error::decode(crate::Deal::from_json("1").unwrap_err())
+    fn unreadable() -> TransportError {
+        TransportError::new(TransportCause::Unreadable("no".to_owned()))
     }
 
-    fn at_once(failures: Vec<Error>) -> Vec<(Duration, Result<HttpResponse, Error>)> {
+    fn at_once(failures: Vec<TransportError>) -> Vec<(Duration, Attempted)> {
         failures
             .into_iter()
-            .map(|failure| (Duration::ZERO, Err(failure)))
+            .map(|failure| (Duration::ZERO, Err(Unsuccessful::Failed(failure))))
             .collect()
     }
 
@@ -416,7 +425,7 @@ mod tests {
 
     #[test]
     fn failures_without_a_response_are_retried_as_the_contract_says() {
-        type Failure = fn() -> Error;
+        type Failure = fn() -> TransportError;
         let failures: [(Failure, u32, u32); 9] = [
             (refused, 3, 3),
             (|| timeout(Sent::Nothing), 3, 3),
@@ -424,9 +433,17 @@ mod tests {
             (|| cut(timeout(Sent::Perhaps)), 3, 1),
             (broken, 3, 1),
             (|| cut(broken()), 3, 1),
-            (|| cut(Error::too_large(1)), 1, 1),
+            (
+                || cut(TransportError::new(TransportCause::TooLarge(1))),
+                1,
+                1,
+            ),
             (|| cut(unreadable()), 1, 1),
-            (|| Error::config("no"), 1, 1),
+            (
+                || TransportError::new(TransportCause::Unsendable("no".to_owned())),
+                1,
+                1,
+            ),
         ];
         for (index, (failure, get, post)) in failures.into_iter().enumerate() {
             let attempts = |policy, method| always(policy, &method, failure).error().attempts();
@@ -527,7 +544,7 @@ mod tests {
     #[test]
     fn the_total_bounds_all_attempts() {
         let thirty = Duration::from_secs(30);
-        let failures = (0..9).map(|_| (thirty, Err(timeout(Sent::Perhaps))));
+        let failures = (0..9).map(|_| (thirty, Err(Unsuccessful::Failed(timeout(Sent::Perhaps)))));
         let policy = RetryPolicy::new().max_retries(u32::MAX);
         let run = run(policy, &Method::GET, 1.0, failures);
         // The second attempt has what the first attempt and the delay left of a minute.
@@ -535,31 +552,27 @@ mod tests {
         assert_eq!(run.error().attempts(), 2);
     }
 
-    fn throttled() -> Error {
-        Error::throttled(9 * SECOND, Throttle::RateLimit)
+    fn throttled() -> (Duration, Attempted) {
+        let error = Error::throttled(9 * SECOND, Throttle::RateLimit);
+        (Duration::ZERO, Err(Unsuccessful::Refused(error)))
     }
 
     #[test]
     fn an_attempt_that_is_never_made_is_none() {
-        let alone = run(
-            RetryPolicy::new(),
-            &Method::GET,
-            0.0,
-            at_once(vec![throttled()]),
-        )
-        .error();
+        let alone = run(RetryPolicy::new(), &Method::GET, 0.0, [throttled()]).error();
         assert_eq!(
             (alone.kind(), alone.outcome(), alone.attempts()),
             (ErrorKind::Throttled, Outcome::NotSent, 0)
         );
         // The earlier failure says more.
         for (earlier, outcome) in [
-            (status(503), Outcome::Unknown),
-            (status(429), Outcome::Rejected),
-            (refused(), Outcome::NotSent),
+            ((|| status(503)) as fn() -> TransportError, Outcome::Unknown),
+            (|| status(429), Outcome::Rejected),
+            (refused, Outcome::NotSent),
         ] {
-            let text = earlier.to_string();
-            let failures = at_once(vec![earlier, throttled()]);
+            let text = Error::from(earlier()).to_string();
+            let mut failures = at_once(vec![earlier()]);
+            failures.push(throttled());
             let error = run(RetryPolicy::new(), &Method::GET, 0.0, failures).error();
             assert_eq!((error.outcome(), error.attempts()), (outcome, 1), "{text}");
             assert_eq!(error.to_string(), text);
@@ -575,7 +588,7 @@ mod tests {
         };
         let says_so = "not retried: the client has used up its retry quota";
         for (failure, attempts, is_told) in [
-            (status as fn(u16) -> Error, 1, true),
+            (status as fn(u16) -> TransportError, 1, true),
             (|_| refused(), 1, true),
             (|_| timeout(Sent::Perhaps), 1, true),
             // The service has said when to try again.
@@ -603,7 +616,7 @@ mod tests {
 
     #[test]
     fn every_response_that_is_no_failure_of_the_service_earns_a_token() {
-        let earned = |failure: Error| {
+        let earned = |failure: TransportError| {
             let quota = Mutex::default();
             while lock(&quota).spend(Duration::ZERO) {}
             // Ten tokens are left, and a retry takes fourteen.
@@ -682,7 +695,7 @@ mod tests {
         Method::DELETE,
     ];
 
-    type Failures = fn() -> Vec<Error>;
+    type Failures = fn() -> Vec<TransportError>;
 
     /// What can come before the last attempt: how it is made, and whether the service may have acted on it.
     fn earlier() -> [(&'static str, Failures, bool); 8] {
@@ -700,7 +713,7 @@ mod tests {
     }
 
     /// Makes a failure, as often as needed.
-    type Failure = Box<dyn Fn() -> Error>;
+    type Failure = Box<dyn Fn() -> TransportError>;
 
     /// Every last failure, by name, and its outcome if nothing came before it.
     fn last() -> Vec<(String, Failure, Outcome)> {
@@ -729,7 +742,7 @@ mod tests {
             ),
             (
                 "too large".into(),
-                Box::new(|| cut(Error::too_large(1))),
+                Box::new(|| cut(TransportError::new(TransportCause::TooLarge(1)))),
                 Outcome::Succeeded,
             ),
             (
@@ -801,6 +814,7 @@ mod tests {
         let response = run(policy, &Method::POST, 0.0, outcomes)
             .outcome
             .unwrap_or_else(|error| panic!("{error}"));
+        let unreadable = || Error::decode(crate::Deal::from_json("1").unwrap_err());
         let error = unreadable().with_response(response);
         assert_eq!((error.outcome(), error.attempts()), (Outcome::Succeeded, 3));
         // An error without a response: nothing was sent.
@@ -811,7 +825,7 @@ mod tests {
         (0..6_u8, 100..600_u16, 0..90_u32)
     }
 
-    fn failure((kind, code, seconds): (u8, u16, u32)) -> Error {
+    fn failure((kind, code, seconds): (u8, u16, u32)) -> TransportError {
         match kind {
             0 => refused(),
             1 => timeout(Sent::Nothing),
@@ -833,7 +847,7 @@ mod tests {
             let method = if post { Method::POST } else { Method::GET };
             let policy = RetryPolicy::new().max_retries(retries);
             let outcomes = failures.iter().map(|(shape, takes)| {
-                (Duration::from_millis(*takes), Err(failure(*shape)))
+                (Duration::from_millis(*takes), Err(Unsuccessful::Failed(failure(*shape))))
             });
             let run = run(policy, &method, share, outcomes);
             let attempts = run.left.len();
@@ -844,13 +858,13 @@ mod tests {
             for (index, wait) in run.slept.iter().enumerate() {
                 let failed = failure(failures[index].0);
                 // POST continues only after failures on which the service certainly did not act.
-                prop_assert!(!post || !failed.may_have_acted());
+                prop_assert!(!post || !failed.outcome().may_have_acted());
                 let longest = policy.backoff.wait(u32::try_from(index).unwrap(), 1.0);
                 let asked = failed.headers().and_then(|headers| retry_after(headers, UNIX_EPOCH));
                 let asked = asked.unwrap_or_default();
                 prop_assert!(*wait >= asked && *wait <= asked.max(longest), "{wait:?}");
             }
-            let before = failures[..attempts - 1].iter().any(|(shape, _)| failure(*shape).may_have_acted());
+            let before = failures[..attempts - 1].iter().any(|(shape, _)| failure(*shape).outcome().may_have_acted());
             let error = run.error();
             prop_assert_eq!(error.attempts() as usize, attempts);
             prop_assert!(!before || error.may_have_acted());

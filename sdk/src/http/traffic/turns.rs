@@ -11,15 +11,16 @@ use futures_util::future::select;
 use http::StatusCode;
 use tokio::task::yield_now;
 
-use crate::error::call::Error;
 use crate::http::{
     clock::{Clock, SystemClock},
+    error::TransportError,
     retry::{quota::RetryQuota, retry_after::retry_after},
     traffic::{
         pace::Times,
         queue::{Queue, Ticket, TooLate, Turn},
     },
 };
+use crate::value::words::{Setting, Words, words};
 
 /// The state that all calls of a client share, whatever runtime they are on.
 #[derive(Debug)]
@@ -34,12 +35,13 @@ pub(crate) struct Traffic {
 
 impl Traffic {
     /// The traffic of a client with this rate limit, in calls per second.
-    pub(crate) fn new(rate_limit: Option<f64>) -> Result<Self, Error> {
+    pub(crate) fn new(rate_limit: Option<f64>) -> Result<Self, Words> {
         let interval = rate_limit.map_or(Some(Duration::ZERO), interval);
         let interval = interval.ok_or_else(|| {
-            Error::config(
-                "rate_limit must be a number of calls a second, more than zero and finite",
-            )
+            words![
+                Setting::RateLimit,
+                " must be a number of calls a second, more than zero and finite",
+            ]
         })?;
         Ok(Self {
             clock: SystemClock::new(),
@@ -98,7 +100,7 @@ impl Traffic {
     }
 
     /// Records how the service received an attempt.
-    pub(crate) fn learn(&self, clock: &impl Clock, departed: Times, error: &Error) {
+    pub(crate) fn learn(&self, clock: &impl Clock, departed: Times, error: &TransportError) {
         let asked = error
             .headers()
             .and_then(|headers| retry_after(headers, clock.time_of_day()));

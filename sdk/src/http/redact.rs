@@ -1,23 +1,17 @@
-//! What may be shown of a response, and in what form.
+//! What may be shown of a response's texts, and in what form.
 
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use url::Url;
 
-use crate::{contract::names::pointer_token, error::problem::Problem};
+use crate::contract::names::pointer_token;
 
 /// The maximum number of characters of the service's own words in an error text.
 const SHOWN: usize = 200;
 
 /// The minimum length of a key that cannot be mistaken for a word, in characters.
 const UNMISTAKABLE: usize = 8;
-
-/// The maximum number of violations in an error text.
-const VIOLATIONS_SHOWN: usize = 5;
-
-/// The maximum length of a violation's code in an error text, in bytes.
-const CODE_SHOWN: usize = 40;
 
 /// Removes the service key from texts that the service sent.
 ///
@@ -54,52 +48,6 @@ impl Redactor {
             forms: forms.into(),
             is_unmistakable,
         }
-    }
-
-    /// A summary of a problem that is fit for an error text: its title, its detail, and the places of its violations.
-    pub(crate) fn summary(&self, problem: &Problem) -> Option<String> {
-        let words = self.words(problem);
-        let violations = self.violations(problem);
-        match (words, violations) {
-            (Some(words), Some(violations)) => Some(format!(
-                "{}: {violations}",
-                words.trim_end_matches(['.', ':'])
-            )),
-            (words, violations) => words.or(violations),
-        }
-    }
-
-    fn words(&self, problem: &Problem) -> Option<String> {
-        let words = [&problem.title, &problem.detail];
-        let words: Vec<String> = words
-            .into_iter()
-            .flatten()
-            .filter(|text| !text.is_empty())
-            .map(|text| short(&self.mask(text)))
-            .collect();
-        (!words.is_empty()).then(|| words.join(" - "))
-    }
-
-    /// The violations of a problem, by place and code only: `/email invalid_email, /phone invalid_phone`.
-    fn violations(&self, problem: &Problem) -> Option<String> {
-        let shown: Vec<String> = problem
-            .errors
-            .iter()
-            .take(VIOLATIONS_SHOWN)
-            .map(|violation| {
-                let place = short(&violation.place());
-                match violation.code.as_str() {
-                    code if is_code(code) => format!("{place} {}", self.mask(code)),
-                    _ => place,
-                }
-            })
-            .collect();
-        let more = problem.errors.len() - shown.len() + problem.omitted_errors;
-        let mut text = shown.join(", ");
-        if more > 0 && !text.is_empty() {
-            text.push_str(&format!(" and {more} more"));
-        }
-        (!text.is_empty()).then_some(text)
     }
 
     /// `text` with the key masked.
@@ -146,15 +94,6 @@ fn stands_alone(text: &str, start: usize, end: usize) -> bool {
     let (key, after) = rest.split_at(end - start);
     !goes_on(before.chars().next_back(), key.chars().next())
         && !goes_on(key.chars().next_back(), after.chars().next())
-}
-
-/// Whether a violation's code looks like one, rather than like a text that may repeat what was sent.
-fn is_code(code: &str) -> bool {
-    code.len() <= CODE_SHOWN
-        && code.starts_with(|c: char| c.is_ascii_alphabetic())
-        && code
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }
 
 /// `text` on one line, with every character visible, cut at 200 characters.
@@ -212,7 +151,6 @@ pub(crate) fn redirect_target(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::validate::Violation;
 
     #[test]
     fn the_key_is_masked_in_whatever_way_it_is_written() {
@@ -271,62 +209,5 @@ mod tests {
         ] {
             assert_eq!(masked(key, text), expected, "{key}");
         }
-    }
-
-    #[test]
-    fn violations_are_shown_by_place_and_code() {
-        let redactor = Redactor::new(&HeaderValue::from_static("K3Y-canary"));
-        let summary = |errors: &[(&str, &str)], omitted| {
-            let errors = errors
-                .iter()
-                .map(|(pointer, code)| Violation::new(*pointer, code.to_string().into(), "ada"));
-            let problem = Problem {
-                errors: errors.collect(),
-                omitted_errors: omitted,
-                ..Problem::default()
-            };
-            redactor.summary(&problem).unwrap_or_default()
-        };
-        let two = [("/email", "invalid_email"), ("/phone", "invalid_phone")];
-        assert_eq!(
-            summary(&two, 0),
-            "/email invalid_email, /phone invalid_phone"
-        );
-        assert_eq!(
-            summary(&[("/email", "x"); 5], 0),
-            ["/email x"; 5].join(", ")
-        );
-        assert_eq!(
-            summary(&[("/email", "x"); 6], 7),
-            format!("{} and 8 more", ["/email x"; 5].join(", "))
-        );
-        for (pointer, code, expected) in [
-            ("", "wrong_type", "the body wrong_type"),
-            (
-                "/profile/ada@example.com",
-                "unknown_field",
-                "/profile/* unknown_field",
-            ),
-            (
-                "/contacts/12/fields/0/label",
-                "too-long",
-                "/contacts/12/fields/0/label too-long",
-            ),
-            ("/contacts/15550100", "x", "/contacts/* x"),
-            ("/K3Y-canary", "K3Y-CANARY", "/* [service key]"),
-            ("no pointer at all", "", "*"),
-            ("/email", "ada@example.com", "/email"),
-            ("/email", "must not be ada", "/email"),
-            ("/email", "+15550100", "/email"),
-            ("/email", "15550100", "/email"),
-        ] {
-            assert_eq!(summary(&[(pointer, code)], 0), expected);
-        }
-        let mut problem = Problem::new(422, "Unprocessable", "no.");
-        problem.errors = vec![Violation::new("/email", "x".to_owned().into(), "")];
-        assert_eq!(
-            redactor.summary(&problem).unwrap(),
-            "Unprocessable - no: /email x"
-        );
     }
 }

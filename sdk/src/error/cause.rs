@@ -1,0 +1,232 @@
+//! What an error is about: its kind, the facts, and the words for them.
+
+use std::{error::Error as StdError, time::Duration};
+
+use http::StatusCode;
+
+use crate::{
+    error::kind::ErrorKind,
+    http::{connect::cause::ForeignError, error::TransportCause, outcome::Outcome},
+    json::decode_error::DecodeError,
+    ledger::LedgerError,
+    rules::validate::ValidationError,
+    value::{
+        duration::in_words,
+        words::{Setting, Words, words},
+    },
+};
+
+/// What an error is about.
+#[derive(Debug)]
+pub(crate) enum Cause {
+    Config(Words),
+    Validation(ValidationError),
+    /// What the transport says.
+    Transport(TransportCause),
+    Throttled {
+        wait: Duration,
+        by: Throttle,
+    },
+    Decode(DecodeError),
+    Cancelled(Outcome),
+    Ledger(LedgerError),
+    #[cfg_attr(
+        not(feature = "ledger"),
+        expect(dead_code, reason = "only a ledger has it")
+    )]
+    Recorded {
+        outcome: Outcome,
+        status: Option<StatusCode>,
+        request_id: Option<String>,
+        in_flight: bool,
+    },
+    /// The index of the first row with the same key.
+    #[cfg_attr(
+        not(feature = "ledger"),
+        expect(dead_code, reason = "only a ledger has it")
+    )]
+    DuplicateKey(usize),
+    /// The row that the service refused, and how.
+    Stopped {
+        index: usize,
+        status: StatusCode,
+    },
+}
+
+/// What keeps a call from being sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Throttle {
+    /// The service asked for a pause, or for fewer requests than the client's own limit allows.
+    Service,
+    /// The client's rate limit.
+    RateLimit,
+}
+
+impl Cause {
+    pub(crate) fn kind(&self) -> ErrorKind {
+        match self {
+            Cause::Config(_) => ErrorKind::Config,
+            Cause::Validation(_) => ErrorKind::Validation,
+            Cause::Transport(cause) => match cause {
+                TransportCause::Connect(_)
+                | TransportCause::Unconnected(..)
+                | TransportCause::Lasting(_) => ErrorKind::Connect,
+                TransportCause::Timeout(..) => ErrorKind::Timeout,
+                TransportCause::Interrupted(_) | TransportCause::NotTaken(_) => {
+                    ErrorKind::Interrupted
+                }
+                TransportCause::TooLarge(_) => ErrorKind::TooLarge,
+                TransportCause::Unreadable(_) => ErrorKind::Decode,
+                TransportCause::Unsendable(_) => ErrorKind::Config,
+                TransportCause::Status | TransportCause::Redirect(_) => ErrorKind::Status,
+            },
+            Cause::Throttled { .. } => ErrorKind::Throttled,
+            Cause::Decode(_) => ErrorKind::Decode,
+            Cause::Cancelled(_) => ErrorKind::Cancelled,
+            Cause::Ledger(_) => ErrorKind::Ledger,
+            Cause::Recorded { .. } => ErrorKind::Recorded,
+            Cause::DuplicateKey(_) => ErrorKind::DuplicateKey,
+            Cause::Stopped { .. } => ErrorKind::Stopped,
+        }
+    }
+
+    /// What the call may have done in its last attempt, to which there was a response with this status, or none.
+    pub(crate) fn outcome(&self, status: Option<StatusCode>) -> Outcome {
+        match (self, status) {
+            (Cause::Recorded { outcome, .. }, _) => *outcome,
+            (Cause::Stopped { .. }, _) => Outcome::NotSent,
+            (Cause::Transport(cause), status) => cause.outcome(status),
+            // The head of the response determines the outcome, however much of the body followed.
+            (_, Some(status)) => Outcome::of_status(status),
+            (Cause::Config(_) | Cause::Validation(_) | Cause::Throttled { .. }, None)
+            | (Cause::Ledger(_) | Cause::DuplicateKey(_), None)
+            // The error of a document that did not come from a call.
+            | (Cause::Decode(_), None) => Outcome::NotSent,
+            (Cause::Cancelled(outcome), None) => *outcome,
+        }
+    }
+
+    pub(crate) fn words(&self) -> Words {
+        match self {
+            Cause::Config(text) => text.clone(),
+            Cause::Validation(error) => error.to_string().into(),
+            Cause::Transport(cause) => transport(cause),
+            Cause::Throttled { wait, by } => throttled(*wait, *by),
+            Cause::Decode(error) => format!("the response could not be read: {error}").into(),
+            Cause::Cancelled(outcome) => words!["cancelled ", when_cancelled(*outcome)],
+            Cause::Ledger(error) => format!("not sent: {error}").into(),
+            Cause::Recorded {
+                outcome,
+                status,
+                in_flight,
+                ..
+            } => recorded(*outcome, *status, *in_flight).into(),
+            Cause::DuplicateKey(first) => format!(
+                "not sent: the row at index {first} in this job has the same key; with a ledger, each row needs a key of \
+                 its own"
+            )
+            .into(),
+            Cause::Stopped { index, status } => format!(
+                "not sent: the service refused the row at index {index} with {status}, and would refuse this one as \
+                 well; no further rows are taken"
+            )
+            .into(),
+        }
+    }
+
+    /// What a library below said, if that ended the call.
+    pub(crate) fn foreign(&self) -> Option<&ForeignError> {
+        match self {
+            Cause::Transport(cause) => cause.foreign(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Cause::Validation(error) => Some(error),
+            Cause::Decode(error) => Some(error),
+            Cause::Ledger(error) => Some(error),
+            cause => cause.foreign().map(|error| error as _),
+        }
+    }
+}
+
+/// What the transport says.
+fn transport(cause: &TransportCause) -> Words {
+    const UNCONNECTED: &str = "no connection could be made";
+    match cause {
+            TransportCause::Connect(_) => UNCONNECTED.into(),
+            TransportCause::Unconnected(why, _) | TransportCause::Lasting(why) => {
+                words![UNCONNECTED, ": "].and(why.clone())
+            }
+            TransportCause::Timeout(after, _) => format!("timed out after {}", in_words(*after)).into(),
+            TransportCause::Interrupted(_) => {
+                "the connection broke before the whole response had arrived".into()
+            }
+            TransportCause::NotTaken(_) => {
+                "the service closed the connection before accepting the request".into()
+            }
+            TransportCause::TooLarge(limit) => words![
+                format!("the body of the response is larger than the limit of {limit} bytes; raise "),
+                Setting::MaxResponseBytes,
+                " to read it"
+            ],
+            TransportCause::Status => "the service returned an error".into(),
+            TransportCause::Redirect(target) => format!(
+                "the service redirects to {target}; redirects are never followed, because the key would be sent along"
+            )
+            .into(),
+            TransportCause::Unreadable(why) => {
+                format!("the response could not be read: {why}").into()
+            }
+            TransportCause::Unsendable(why) => {
+                format!("the request cannot be sent: {why}").into()
+            }
+    }
+}
+
+/// Why a call had to wait for its turn, and for how long.
+fn throttled(wait: Duration, by: Throttle) -> Words {
+    let wait = in_words(wait);
+    let why = match by {
+        Throttle::Service => words![format!(
+            "not sent: the service has asked for fewer requests; this one would have to wait {wait}, longer than its "
+        )],
+        Throttle::RateLimit => words![
+            "not sent: the client's ",
+            Setting::RateLimit,
+            format!(" would delay this call by {wait}, longer than its ")
+        ],
+    };
+    why.and(words![Setting::Timeout, " allows"])
+}
+
+/// How far a cancelled call had come.
+fn when_cancelled(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::NotSent => "before it was sent",
+        Outcome::Rejected => "before it was sent again",
+        Outcome::Unknown => "after it was sent, before the whole response had arrived",
+        Outcome::Succeeded => "after it succeeded, while the response was arriving",
+    }
+}
+
+/// What the ledger has on a row that an earlier run sent.
+fn recorded(outcome: Outcome, status: Option<StatusCode>, in_flight: bool) -> String {
+    if in_flight {
+        return "another job is sending it now; nothing was sent. Once that job has ended, this one can be run again"
+            .to_owned();
+    }
+    let status = status.map_or_else(String::new, |status| format!(" ({status})"));
+    match outcome {
+        Outcome::Succeeded => "an earlier run created the agent; nothing was sent".to_owned(),
+        Outcome::Rejected => {
+            format!("the service rejected it in an earlier run{status}; nothing was sent")
+        }
+        Outcome::NotSent | Outcome::Unknown => format!(
+            "an earlier run sent it, and its outcome is unknown{status}; nothing was sent. Find out whether the \
+             agent exists, and settle the row"
+        ),
+    }
+}

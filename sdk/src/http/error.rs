@@ -1,0 +1,229 @@
+//! What went wrong with a request: the transport's error, which knows connections and responses only.
+
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+use url::Url;
+
+use crate::{
+    http::{connect::cause::ForeignError, outcome::Outcome, redact, response::HttpResponse},
+    value::words::Words,
+};
+
+/// The failure of a request, of which there may have been several attempts.
+#[derive(Debug)]
+pub(crate) struct TransportError(Box<Parts>);
+
+/// What is known of a failed request.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) cause: TransportCause,
+    /// The response to the last attempt, as far as it arrived.
+    pub(crate) response: Option<HttpResponse>,
+    pub(crate) attempts: Attempts,
+    /// Whether a reused connection broke before any part of a response arrived.
+    was_stale: bool,
+}
+
+/// Why there is no response that is a success.
+#[derive(Debug)]
+pub(crate) enum TransportCause {
+    /// No connection could be made.
+    Connect(ForeignError),
+    /// The same, for a known reason.
+    Unconnected(Words, ForeignError),
+    /// The same, for a reason that does not pass by itself: trying again would not help.
+    Lasting(Words),
+    Timeout(Duration, Sent),
+    Interrupted(ForeignError),
+    /// The service has said that it did not look at the request.
+    NotTaken(ForeignError),
+    /// The body is larger than this limit, in bytes.
+    TooLarge(u64),
+    /// The response is a success, but such a response cannot be read.
+    Unreadable(String),
+    /// The request cannot be written.
+    Unsendable(String),
+    /// The status is not a success.
+    Status,
+    /// The same, and the service redirects to this origin.
+    Redirect(String),
+}
+
+/// Whether any part of a request that got no response was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    Nothing,
+    /// Some or all of it may have reached the service.
+    Perhaps,
+}
+
+/// How the attempts at a request went.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    pub(crate) count: u32,
+    /// How long the service asks to wait before the next.
+    pub(crate) retry_after: Option<Duration>,
+    /// Whether an attempt before the last one may have made the service act.
+    pub(crate) earlier_may_have_acted: bool,
+    /// The last response to an attempt before the last one.
+    pub(crate) earlier_response: Option<HttpResponse>,
+    /// Whether there was no further one because the client's retry quota was used up.
+    pub(crate) is_out_of_quota: bool,
+}
+
+impl TransportCause {
+    /// What the last attempt may have done, to which there was a response with this status, or none.
+    pub(crate) fn outcome(&self, status: Option<StatusCode>) -> Outcome {
+        if let Some(status) = status {
+            // The head of the response determines the outcome, however much of the body followed.
+            return Outcome::of_status(status);
+        }
+        match self {
+            Self::Connect(_)
+            | Self::Unconnected(..)
+            | Self::Lasting(_)
+            | Self::NotTaken(_)
+            | Self::Unsendable(_)
+            | Self::Timeout(_, Sent::Nothing) => Outcome::NotSent,
+            Self::Timeout(_, Sent::Perhaps)
+            | Self::Interrupted(_)
+            | Self::TooLarge(_)
+            | Self::Unreadable(_)
+            | Self::Status
+            | Self::Redirect(_) => Outcome::Unknown,
+        }
+    }
+
+    /// What a library below said, if that ended the request.
+    pub(crate) fn foreign(&self) -> Option<&ForeignError> {
+        match self {
+            Self::Connect(error)
+            | Self::Unconnected(_, error)
+            | Self::Interrupted(error)
+            | Self::NotTaken(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl TransportError {
+    pub(crate) fn new(cause: TransportCause) -> Self {
+        Self(Box::new(Parts {
+            cause,
+            response: None,
+            attempts: Attempts::default(),
+            was_stale: false,
+        }))
+    }
+
+    pub(crate) fn timeout(after: Duration, sent: Sent) -> Self {
+        Self::new(TransportCause::Timeout(after, sent))
+    }
+
+    pub(crate) fn interrupted(source: impl Into<ForeignError>) -> Self {
+        Self::new(TransportCause::Interrupted(source.into()))
+    }
+
+    /// A response whose status is not a success.
+    pub(crate) fn from_response(response: HttpResponse, url: &Url) -> Self {
+        let error = match redact::redirect_target(response.status, &response.headers, url) {
+            Some(target) => Self::new(TransportCause::Redirect(response.redactor.mask(&target))),
+            None => Self::new(TransportCause::Status),
+        };
+        error.with_response(response)
+    }
+
+    /// Keeps what has arrived of the response.
+    pub(crate) fn with_response(mut self, response: HttpResponse) -> Self {
+        self.0.response = Some(response);
+        self
+    }
+
+    /// Records that the connection had carried other requests and broke before any part of a response arrived.
+    pub(crate) fn on_stale_connection(mut self) -> Self {
+        self.0.was_stale = matches!(self.0.cause, TransportCause::Interrupted(_));
+        self
+    }
+
+    /// Records how the attempts went: how many there were, how long the service asks to wait, and what came of the
+    /// previous one.
+    pub(crate) fn after(
+        mut self,
+        count: u32,
+        retry_after: Option<Duration>,
+        before: Option<Self>,
+    ) -> Self {
+        self.0.attempts = Attempts {
+            count,
+            retry_after,
+            earlier_may_have_acted: before
+                .as_ref()
+                .is_some_and(|before| before.outcome().may_have_acted()),
+            earlier_response: before
+                .and_then(|before| before.0.response.or(before.0.attempts.earlier_response)),
+            is_out_of_quota: false,
+        };
+        self
+    }
+
+    /// Records that it would have been retried if the client had not used up its retries.
+    pub(crate) fn without_quota(mut self) -> Self {
+        self.0.attempts.is_out_of_quota = true;
+        self
+    }
+
+    pub(crate) fn into_parts(self) -> Parts {
+        *self.0
+    }
+
+    /// Whether a reused connection broke before any part of a response arrived: as likely as not, the service had closed
+    /// it before the request.
+    pub(crate) fn was_stale(&self) -> bool {
+        self.0.was_stale
+    }
+
+    pub(crate) fn status(&self) -> Option<StatusCode> {
+        self.0.response.as_ref().map(|response| response.status)
+    }
+
+    pub(crate) fn headers(&self) -> Option<&HeaderMap> {
+        self.0.response.as_ref().map(|response| &response.headers)
+    }
+
+    /// What all attempts together may have done.
+    pub(crate) fn outcome(&self) -> Outcome {
+        let of_last = self.0.cause.outcome(self.status());
+        of_last.after(self.0.attempts.earlier_may_have_acted)
+    }
+
+    /// Whether this kind of failure may pass by itself.
+    pub(crate) fn is_transient(&self) -> bool {
+        match self.0.cause {
+            TransportCause::Status | TransportCause::Redirect(_) => self
+                .status()
+                .is_some_and(|status| matches!(status.as_u16(), 408 | 429 | 500 | 502 | 503 | 504)),
+            TransportCause::Connect(_)
+            | TransportCause::Unconnected(..)
+            | TransportCause::Timeout(..)
+            | TransportCause::Interrupted(_)
+            | TransportCause::NotTaken(_) => true,
+            TransportCause::Lasting(_)
+            | TransportCause::TooLarge(_)
+            | TransportCause::Unreadable(_)
+            | TransportCause::Unsendable(_) => false,
+        }
+    }
+
+    /// What it is, for a trace: the status, if that is the failure, or a word.
+    pub(crate) fn name(&self) -> &str {
+        match (&self.0.cause, &self.0.response) {
+            (TransportCause::Status | TransportCause::Redirect(_), Some(response)) => {
+                response.status.as_str()
+            }
+            (TransportCause::Connect(_) | TransportCause::Unconnected(..), _) => "connect",
+            (TransportCause::Timeout(..), _) => "timeout",
+            _ => "interrupted",
+        }
+    }
+}

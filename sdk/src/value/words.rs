@@ -1,0 +1,160 @@
+//! Texts in which settings are data: each front (Rust, Python, the command) calls them by its own names.
+
+use std::{borrow::Cow, fmt};
+
+/// A setting of a client, a call or a job, as far as error texts name it; see [`Words`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Setting {
+    /// The service's address.
+    BaseUrl,
+    /// The key issued to the caller.
+    ServiceKey,
+    /// The time limit of a whole call.
+    Timeout,
+    /// The time limit of an attempt.
+    AttemptTimeout,
+    /// The time limit for making a connection.
+    ConnectTimeout,
+    /// Whether plain `http` to another machine is allowed.
+    AllowHttp,
+    /// The proxy.
+    Proxy,
+    /// The certificates that are trusted in addition to the system's.
+    RootCertificates,
+    /// The certificates that are trusted instead of the system's.
+    OnlyRootCertificates,
+    /// The certificate that the client presents.
+    Identity,
+    /// Whether HTTP/2 is spoken from the first byte.
+    Http2PriorKnowledge,
+    /// The `User-Agent` header.
+    UserAgent,
+    /// The maximum number of requests a second.
+    RateLimit,
+    /// The largest response body that is read.
+    MaxResponseBytes,
+}
+
+impl Setting {
+    /// Its name in Rust: `base_url`, `root_certificates` and so on.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Setting::BaseUrl => "base_url",
+            Setting::ServiceKey => "service_key",
+            Setting::Timeout => "timeout",
+            Setting::AttemptTimeout => "attempt_timeout",
+            Setting::ConnectTimeout => "connect_timeout",
+            Setting::AllowHttp => "allow_http",
+            Setting::Proxy => "proxy",
+            Setting::RootCertificates => "root_certificates",
+            Setting::OnlyRootCertificates => "only_root_certificates",
+            Setting::Identity => "identity",
+            Setting::Http2PriorKnowledge => "http2_prior_knowledge",
+            Setting::UserAgent => "user_agent",
+            Setting::RateLimit => "rate_limit",
+            Setting::MaxResponseBytes => "max_response_bytes",
+        }
+    }
+}
+
+/// A text that says what went wrong, with the settings in it as data.
+///
+/// `Display` calls them by their names in Rust. A program whose users know them by other names, such as a command with
+/// options, puts those in place:
+///
+/// ```
+/// use dealkit::{Client, Piece, Setting};
+///
+/// let error = Client::builder().base_url("deals.example.com").service_key("k").build().unwrap_err();
+/// assert!(error.to_string().starts_with("base_url is not an absolute URL"));
+/// let text = error.words().with_names(|setting| match setting {
+///     Setting::BaseUrl => "--base-url",
+///     other => other.as_str(),
+/// });
+/// assert!(text.starts_with("--base-url is not an absolute URL"));
+/// assert_eq!(error.words().pieces().first(), Some(&Piece::Setting(Setting::BaseUrl)));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Words(Vec<Piece>);
+
+/// A piece of [`Words`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Piece {
+    /// Text to show as it is.
+    Text(Cow<'static, str>),
+    /// A setting, by whatever name the reader knows it.
+    Setting(Setting),
+}
+
+impl Words {
+    /// The pieces, in order.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.0
+    }
+
+    /// The text, with the name that `name` gives each setting.
+    pub fn with_names<N: AsRef<str>>(&self, mut name: impl FnMut(Setting) -> N) -> String {
+        let mut text = String::new();
+        for piece in &self.0 {
+            match piece {
+                Piece::Text(piece) => text.push_str(piece),
+                Piece::Setting(setting) => text.push_str(name(*setting).as_ref()),
+            }
+        }
+        text
+    }
+
+    /// The same, and then `more`.
+    #[must_use]
+    pub(crate) fn and(mut self, more: impl Into<Words>) -> Self {
+        self.0.extend(more.into().0);
+        self
+    }
+}
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.with_names(Setting::as_str))
+    }
+}
+
+impl From<&'static str> for Piece {
+    fn from(text: &'static str) -> Self {
+        Piece::Text(text.into())
+    }
+}
+
+impl From<String> for Piece {
+    fn from(text: String) -> Self {
+        Piece::Text(text.into())
+    }
+}
+
+impl From<Setting> for Piece {
+    fn from(setting: Setting) -> Self {
+        Piece::Setting(setting)
+    }
+}
+
+impl<T: Into<Piece>> From<T> for Words {
+    fn from(piece: T) -> Self {
+        Self(vec![piece.into()])
+    }
+}
+
+/// Texts and settings, one after the other.
+macro_rules! words {
+    ($($piece:expr),+ $(,)?) => {
+        $crate::value::words::Words::of([$($crate::value::words::Piece::from($piece)),+])
+    };
+}
+
+pub(crate) use words;
+
+impl Words {
+    pub(crate) fn of(pieces: impl Into<Vec<Piece>>) -> Self {
+        Self(pieces.into())
+    }
+}
