@@ -12,7 +12,6 @@ use crate::{
     error::{call::Error, cause::Throttle},
     http::{
         call_progress::CallProgress,
-        clock::Clock as _,
         connect::pools::Pools,
         operation::Operation,
         redact::Redactor,
@@ -100,7 +99,7 @@ impl Service {
         let before_sending = before_sending.as_ref();
         let attempt = |left: Duration| async move {
             let end = clock.now().saturating_add(left);
-            let departed = traffic.turn(&clock, left).await.map_err(|late| {
+            let departed = traffic.turn(left).await.map_err(|late| {
                 let by = if late.is_asked {
                     Throttle::Service
                 } else {
@@ -126,7 +125,7 @@ impl Service {
                 send::attempt(pool, request, deadline, limits, &self.redactor, &attempt).await;
             if let Err(error) = &outcome {
                 progress.attempt_failed(error.outcome());
-                traffic.learn(&clock, departed, error);
+                traffic.learn(departed, error);
             }
             outcome.map_err(Unsuccessful::Failed)
         };

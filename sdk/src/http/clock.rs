@@ -1,52 +1,23 @@
-//! Time and randomness, behind a trait so that tests can replace both.
+//! The clock of a client.
 
-use std::{
-    future::Future,
-    time::{Duration, SystemTime},
-};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Time and randomness.
-pub(crate) trait Clock {
-    /// The time since a moment that is the same for all calls of a client.
-    fn now(&self) -> Duration;
-    /// The time of day, to which dates in `Retry-After` are compared.
-    fn time_of_day(&self) -> SystemTime;
-    /// A random number from 0 to 1.
-    fn jitter(&self) -> f64;
-    /// Waits.
-    fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send;
-}
-
-/// The real clock: the runtime's timer and a random number.
+/// Tells the time since the client was made, by which its queue, its pace and its retry quota go.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SystemClock {
+pub(crate) struct Clock {
     origin: Instant,
 }
 
-impl SystemClock {
+impl Clock {
     pub(crate) fn new() -> Self {
         Self {
             origin: Instant::now(),
         }
     }
-}
 
-impl Clock for SystemClock {
-    fn now(&self) -> Duration {
+    pub(crate) fn now(&self) -> Duration {
         self.origin.elapsed()
-    }
-
-    fn time_of_day(&self) -> SystemTime {
-        SystemTime::now()
-    }
-
-    fn jitter(&self) -> f64 {
-        fastrand::f64()
-    }
-
-    fn sleep(&self, wait: Duration) -> impl Future<Output = ()> + Send {
-        tokio::time::sleep(wait)
     }
 }

@@ -1,12 +1,15 @@
 //! What went wrong with a request: the transport's error, which knows connections and responses only.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use url::Url;
 
 use crate::{
-    http::{connect::cause::ForeignError, outcome::Outcome, redact, response::HttpResponse},
+    http::{
+        connect::cause::ForeignError, outcome::Outcome, redact, response::HttpResponse,
+        retry::retry_after::retry_after,
+    },
     value::words::Words,
 };
 
@@ -187,8 +190,18 @@ impl TransportError {
         self.0.response.as_ref().map(|response| response.status)
     }
 
-    pub(crate) fn headers(&self) -> Option<&HeaderMap> {
-        self.0.response.as_ref().map(|response| &response.headers)
+    /// How long the service asks to wait, counted from now.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        retry_after(&self.0.response.as_ref()?.headers, SystemTime::now())
+    }
+
+    /// Whether the response says that the service is overloaded for now.
+    pub(crate) fn is_overload(&self) -> bool {
+        match self.status() {
+            Some(StatusCode::TOO_MANY_REQUESTS) => true,
+            Some(StatusCode::SERVICE_UNAVAILABLE) => self.retry_after().is_some(),
+            _ => false,
+        }
     }
 
     /// What all attempts together may have done.

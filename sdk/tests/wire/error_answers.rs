@@ -232,6 +232,15 @@ async fn title_and_detail_are_cut_and_on_one_line() {
     let text = error.to_string();
     assert!(!text.chars().any(char::is_control), "{text:?}");
     assert!(text.contains("a b") && text.contains("f g"), "{text:?}");
+
+    // Nor does anything show that is invisible or changes the direction of writing.
+    let hidden = "\u{ad}\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\
+        \u{2060}\u{2066}\u{2067}\u{2068}\u{2069}\u{3164}\u{feff}\u{fffb}\u{e0041}";
+    let title: String = hidden.chars().flat_map(|c| ['a', c, 'b']).collect();
+    let visible = "Ünïcödé €, שלום, مرحبا, 日本語, 😀";
+    let error = problem(400, json!({"title": title, "detail": visible})).await;
+    let shown = format!("{} - {visible}", "a b".repeat(hidden.chars().count()));
+    assert!(error.to_string().ends_with(&shown), "{error}");
 }
 
 #[tokio::test]
@@ -287,6 +296,27 @@ async fn a_422_lists_its_violations() {
     );
 }
 
+#[tokio::test]
+async fn a_violation_is_shown_by_its_place_and_its_code_if_they_are_such() {
+    for (pointer, code, shown) in [
+        (
+            "/contacts/12/fields/0/label",
+            "too-long",
+            "/contacts/12/fields/0/label too-long",
+        ),
+        ("/contacts/15550100", "x", "/contacts/* x"),
+        ("no pointer at all", "", "*"),
+        ("/email", "ada@example.com", "/email"),
+        ("/email", "+15550100", "/email"),
+        ("/email", "15550100", "/email"),
+    ] {
+        let violation = json!({"pointer": pointer, "code": code, "detail": "CANARY"});
+        let error = problem(422, json!({ "errors": [violation] })).await;
+        let text = format!("POST /v1/agents: 422 Unprocessable Entity: {shown}");
+        assert_eq!(error.to_string(), text);
+    }
+}
+
 /// dealkit's own words remain unchanged.
 #[tokio::test]
 async fn a_key_of_a_few_letters_is_masked_where_it_stands_alone() {
@@ -295,6 +325,19 @@ async fn a_key_of_a_few_letters_is_masked_where_it_stands_alone() {
         ("of", "of offices", "[service key] offices"),
         ("GET", "GET it", "[service key] it"),
         ("404", "404 or 4040", "[service key] or 4040"),
+        ("THE", "the key is THE key", "the key is [service key] key"),
+        (
+            "k",
+            r#""k" key=k, k."#,
+            r#""[service key]" key=[service key], [service key]."#,
+        ),
+        ("k", "k\u{e9}k k1 _k", "k\u{e9}k k1 _k"),
+        ("k", "\u{e9} k\u{202e}", "\u{e9} [service key] "),
+        ("a-a", "xa-a-a", "xa-[service key]"),
+        ("-k-", "x-k-x", "x[service key]x"),
+        ("1234567", "12345678 1234567", "12345678 [service key]"),
+        // Eight characters cannot be mistaken for a word.
+        ("12345678", "0123456789", "0[service key]9"),
         ("id", "x", "x"),
         ("request", "x", "x"),
     ] {
@@ -330,16 +373,25 @@ async fn the_key_is_masked_where_the_service_echoes_it() {
 }
 
 #[tokio::test]
-async fn a_key_that_json_escapes_is_masked() {
-    let key = r#"a"b\c/d"#;
-    let body = json!({"title": "unknown key", "detail": key}).to_string();
-    let service = Service::answering(401, &[], body).await;
-    let client = builder(service.url()).service_key(key).build().unwrap();
-    let text = every_text(&client.agents().create(ada()).await.unwrap_err());
-    assert!(
-        !text.contains(key) && text.contains("unknown key"),
-        "{text}"
-    );
+async fn a_key_is_masked_in_whatever_way_it_is_written() {
+    let key = r#"Key/with~"odd\signs"#;
+    let pointer = key.replace('~', "~0").replace('/', "~1");
+    let (lower, upper) = (key.to_lowercase(), key.to_uppercase());
+    for written in [
+        key,
+        &format!("{key:?}"),
+        &pointer,
+        &lower,
+        &upper,
+        &format!("{key}{key}"),
+    ] {
+        let body = json!({"title": "unknown key", "detail": format!("metadata[{written}]")});
+        let service = Service::answering(401, &[], body.to_string()).await;
+        let client = builder(service.url()).service_key(key).build().unwrap();
+        let text = every_text(&client.agents().create(ada()).await.unwrap_err());
+        assert!(!text.to_lowercase().contains("odd"), "{text}");
+        assert!(text.contains("unknown key - metadata["), "{text}");
+    }
 }
 
 #[tokio::test]

@@ -42,3 +42,4 @@ mod test_util;
 mod tls;
 #[path = "../vectors/mod.rs"]
 mod vectors;
+mod waiting;

@@ -165,66 +165,6 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// The ticket of a call that has to wait.
-    fn wait(queue: &mut Queue, now: Duration) -> Ticket {
-        queue.enter(now).expect_err("it need not wait")
-    }
-
-    #[test]
-    fn without_a_limit_nobody_waits() {
-        let mut queue = Queue::new(Duration::ZERO);
-        for _ in 0..1000 {
-            assert!(queue.enter(millis(5)).is_ok());
-        }
-        assert!(queue.waiting.is_empty());
-    }
-
-    #[test]
-    fn the_first_who_came_goes_first() {
-        let mut queue = Queue::new(millis(100));
-        assert!(queue.enter(millis(1000)).is_ok());
-        let one = wait(&mut queue, millis(1000));
-        let two = wait(&mut queue, millis(1000));
-        let at = |turn| match turn {
-            Turn::At(at) => at,
-            turn => panic!("{turn:?}"),
-        };
-        assert_eq!(at(queue.ask(&one, millis(1000), NEVER)), millis(1100));
-        // The second goes if nobody polls the first.
-        assert_eq!(at(queue.ask(&two, millis(1000), NEVER)), millis(1120));
-        assert_eq!(at(queue.ask(&two, millis(1100), NEVER)), millis(1120));
-        assert!(matches!(queue.ask(&one, millis(1100), NEVER), Turn::Now(_)));
-        assert_eq!(at(queue.ask(&two, millis(1100), NEVER)), millis(1200));
-        // It does not wait longer than its time.
-        assert_eq!(
-            at(queue.ask(&two, millis(1150), millis(1201))),
-            millis(1200)
-        );
-        let late = match queue.ask(&two, millis(1150), millis(1200)) {
-            Turn::TooLate(late) => late,
-            turn => panic!("{turn:?}"),
-        };
-        assert_eq!((late.wait, late.is_asked), (millis(50), false));
-        // Once it has gone, the next need not wait for it.
-        queue.leave(&two);
-        assert!(queue.enter(millis(1200)).is_ok());
-    }
-
-    #[test]
-    fn a_pause_moves_all_that_wait() {
-        let mut queue = Queue::new(millis(100));
-        let departed = queue.enter(Duration::ZERO).unwrap();
-        let one = wait(&mut queue, Duration::ZERO);
-        queue.refused(millis(50), millis(3000), departed);
-        let late = match queue.ask(&one, millis(50), millis(3000)) {
-            Turn::TooLate(late) => late,
-            turn => panic!("{turn:?}"),
-        };
-        assert_eq!((late.wait, late.is_asked), (millis(3000), true));
-        assert!(matches!(queue.ask(&one, millis(50), NEVER), Turn::At(at) if at == millis(3050)));
-        assert!(matches!(queue.ask(&one, millis(3050), NEVER), Turn::Now(_)));
-    }
-
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Enter,
@@ -244,6 +184,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         /// In whatever order calls ask, and whichever are never polled: no more go than allowed, and those
         /// that are polled get their turn.
         #[test]
@@ -301,6 +243,44 @@ mod tests {
                     prop_assert!(*at + GRAIN >= *from + millis(interval) * count, "{departures:?}");
                 }
             }
+        }
+
+        /// A service that lets this many calls through per second, and as many at once after a while without any, is
+        /// called by a caller that always has one more: few of its calls are refused, whatever the limit.
+        #[test]
+        fn few_calls_are_refused_whatever_the_limit(
+            limit in 20.0..500.0_f64,
+            burst in 1.0..500.0_f64,
+            pause in prop::sample::select(vec![0, 1, 3]),
+        ) {
+            let mut queue = Queue::new(Duration::ZERO);
+            let mut now = Duration::ZERO;
+            let (mut tokens, mut last) = (burst, now);
+            let (mut calls, mut refusals) = (0_u32, 0_u32);
+            while now < Duration::from_secs(120) {
+                match queue.enter(now) {
+                    Err(ticket) => {
+                        if let Turn::At(at) = queue.ask(&ticket, now, NEVER) {
+                            now = at;
+                        }
+                        queue.leave(&ticket);
+                    }
+                    Ok(departed) => {
+                        calls += 1;
+                        tokens = burst.min(tokens + limit * (now - last).as_secs_f64());
+                        last = now;
+                        if tokens < 1.0 {
+                            refusals += 1;
+                            queue.refused(now, Duration::from_secs(pause), departed);
+                        } else {
+                            tokens -= 1.0;
+                        }
+                    }
+                }
+            }
+            let share = f64::from(refusals) / f64::from(calls);
+            prop_assert!(share < 0.02, "{refusals} of {calls}");
+            prop_assert!(f64::from(calls) > 0.4 * limit * 120.0, "{calls}");
         }
     }
 }

@@ -8,13 +8,12 @@ use std::{
 };
 
 use futures_util::future::select;
-use http::StatusCode;
-use tokio::task::yield_now;
+use tokio::{task::yield_now, time::sleep};
 
 use crate::http::{
-    clock::{Clock, SystemClock},
+    clock::Clock,
     error::TransportError,
-    retry::{quota::RetryQuota, retry_after::retry_after},
+    retry::quota::RetryQuota,
     traffic::{
         pace::Times,
         queue::{Queue, Ticket, TooLate, Turn},
@@ -26,7 +25,7 @@ use crate::value::words::{Setting, Words, words};
 #[derive(Debug)]
 pub(crate) struct Traffic {
     /// The clock for all times here.
-    pub(crate) clock: SystemClock,
+    pub(crate) clock: Clock,
     /// The interval between two calls that the client's rate limit requires.
     interval: Duration,
     queue: Mutex<Queue>,
@@ -44,7 +43,7 @@ impl Traffic {
             ]
         })?;
         Ok(Self {
-            clock: SystemClock::new(),
+            clock: Clock::new(),
             interval,
             queue: Mutex::new(Queue::new(interval)),
             quota: Mutex::default(),
@@ -58,11 +57,11 @@ impl Traffic {
 
     /// Waits for the turn of a call that has this much time left. Waiting calls go in order of arrival; one
     /// that is dropped leaves no gap.
-    pub(crate) async fn turn(&self, clock: &impl Clock, left: Duration) -> Result<Times, TooLate> {
-        let latest = clock.now().saturating_add(left);
+    pub(crate) async fn turn(&self, left: Duration) -> Result<Times, TooLate> {
+        let latest = self.clock.now().saturating_add(left);
         let mut ahead = usize::MAX;
         loop {
-            match self.wait(clock, latest).await {
+            match self.wait(latest).await {
                 // Calls ahead of this one may have been aborted, without their tasks having run since: until then,
                 // they keep their places. They leave a few dozen at a time.
                 Err(too_late) if too_late.ahead < ahead => {
@@ -75,52 +74,40 @@ impl Traffic {
     }
 
     /// Waits in the queue until it is this call's turn, or too late for it.
-    async fn wait(&self, clock: &impl Clock, latest: Duration) -> Result<Times, TooLate> {
-        let ticket = match self.queue().enter(clock.now()) {
+    async fn wait(&self, latest: Duration) -> Result<Times, TooLate> {
+        let ticket = match self.queue().enter(self.clock.now()) {
             Ok(departed) => return Ok(departed),
             Err(ticket) => ticket,
         };
-        let place = Place {
+        let queued = Queued {
             traffic: self,
             ticket,
         };
         loop {
-            let now = clock.now();
-            let turn = self.queue().ask(&place.ticket, now, latest);
+            let now = self.clock.now();
+            let turn = self.queue().ask(&queued.ticket, now, latest);
             match turn {
                 Turn::Now(departed) => return Ok(departed),
                 Turn::TooLate(too_late) => return Err(too_late),
                 Turn::At(at) => {
                     let wait = at.saturating_sub(now);
-                    let news = place.ticket.news.notified();
-                    select(pin!(clock.sleep(wait)), pin!(news)).await;
+                    let news = queued.ticket.news.notified();
+                    select(pin!(sleep(wait)), pin!(news)).await;
                 }
             }
         }
     }
 
     /// Records how the service received an attempt.
-    pub(crate) fn learn(&self, clock: &impl Clock, departed: Times, error: &TransportError) {
-        let asked = error
-            .headers()
-            .and_then(|headers| retry_after(headers, clock.time_of_day()));
-        if is_throttled(error.status(), asked) {
-            let pause = asked.unwrap_or_default();
-            self.queue().refused(clock.now(), pause, departed);
+    pub(crate) fn learn(&self, departed: Times, error: &TransportError) {
+        if error.is_overload() {
+            let pause = error.retry_after().unwrap_or_default();
+            self.queue().refused(self.clock.now(), pause, departed);
         }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Whether a response says that the service is overloaded for now.
-pub(crate) fn is_throttled(status: Option<StatusCode>, asked: Option<Duration>) -> bool {
-    match status {
-        Some(StatusCode::TOO_MANY_REQUESTS) => true,
-        Some(StatusCode::SERVICE_UNAVAILABLE) => asked.is_some(),
-        _ => false,
     }
 }
 
@@ -131,13 +118,13 @@ fn interval(rate: f64) -> Option<Duration> {
         .filter(|_| rate > 0.0 && rate.is_finite())
 }
 
-/// A place in the queue, given up on drop.
-struct Place<'a> {
+/// A call in the queue, which leaves it on drop.
+struct Queued<'a> {
     traffic: &'a Traffic,
     ticket: Ticket,
 }
 
-impl Drop for Place<'_> {
+impl Drop for Queued<'_> {
     fn drop(&mut self) {
         self.traffic.queue().leave(&self.ticket);
     }

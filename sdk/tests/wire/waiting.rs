@@ -1,0 +1,438 @@
+//! How long a call waits before its next attempt, and whether there is one: delays, what a service asks for, the quota
+//! of retries, and the pace after a refusal.
+//!
+//! As in `limits`, the clock is paused: nothing here takes time or depends on the machine.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use dealkit::{Client, Error, ErrorKind, Method, Outcome, RetryPolicy, parse_retry_after};
+use proptest::{prelude::*, test_runner::TestRunner};
+use tokio::{
+    runtime::Builder,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    limits::{Judge, SECOND, Service},
+    peer::{Http1, Peer, Step, ada, at_once},
+};
+
+/// The runtime's timer counts in milliseconds.
+const GRAIN: Duration = Duration::from_millis(2);
+
+/// A judgement: a status, or 0 for no response at all, and `Retry-After`.
+type Judgement = (u16, Option<u64>);
+
+/// Responds in this way, one after the other, and then as the last time.
+fn in_turn(judgements: &[Judgement]) -> Judge {
+    let mut left = judgements.to_vec();
+    left.reverse();
+    Box::new(move |_| match left.len() {
+        1 => left[0],
+        _ => left.pop().unwrap(),
+    })
+}
+
+async fn service(judgements: &[Judgement]) -> Service {
+    Service::start(Duration::ZERO, in_turn(judgements)).await
+}
+
+async fn retrieve(client: &Client, policy: RetryPolicy) -> Error {
+    let call = client.deals().retrieve("d_1").retry(policy);
+    call.await.unwrap_err()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_is_a_random_share_of_a_span_that_doubles() {
+    let service = service(&[(500, None)]).await;
+    let policy = RetryPolicy::new().max_retries(6);
+    let mut shares = Vec::new();
+    for _ in 0..40 {
+        let began = service.log().len();
+        // Each has a quota of its own.
+        let client = service.builder().build().unwrap();
+        assert_eq!(retrieve(&client, policy).await.attempts(), 7);
+        let waits = service.waits(began);
+        for (wait, span) in waits.into_iter().zip([200, 400, 800, 1600, 3200, 5000]) {
+            let span = Duration::from_millis(span);
+            assert!(wait <= span + GRAIN, "{wait:?} of {span:?}");
+            shares.push(wait.as_secs_f64() / span.as_secs_f64());
+        }
+    }
+    // 240 random numbers: the probability that one of these fails is below one in a billion.
+    assert!(shares.iter().any(|share| *share < 0.1));
+    assert!(shares.iter().any(|share| *share > 0.9));
+    let mean = shares.iter().sum::<f64>() / 240.0;
+    assert!((0.35..0.65).contains(&mean), "{mean}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_service_asks_for_is_the_least_delay() {
+    for method in [Method::GET, Method::POST] {
+        let service = service(&[(429, Some(3)), (429, Some(0))]).await;
+        let client = service.builder().build().unwrap();
+        let error = client.request(method, ["x"]).await.unwrap_err();
+        assert_eq!(
+            (error.attempts(), error.retry_after()),
+            (3, Some(Duration::ZERO))
+        );
+        let waits = service.waits(0);
+        assert!(
+            (3 * SECOND..=3 * SECOND + GRAIN).contains(&waits[0]),
+            "{waits:?}"
+        );
+        assert!(waits[1] <= Duration::from_millis(400) + GRAIN, "{waits:?}");
+    }
+    // It is not carried over to another failure.
+    let service = service(&[(503, Some(2)), (500, None)]).await;
+    let client = service.builder().build().unwrap();
+    let error = retrieve(&client, RetryPolicy::new()).await;
+    assert_eq!((error.attempts(), error.retry_after()), (3, None));
+    let waits = service.waits(0);
+    assert!(waits[0] >= 2 * SECOND && waits[1] < SECOND, "{waits:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_that_does_not_fit_ends_the_call_at_once() {
+    for (asked, attempts) in [(59, 2), (60, 1), (61, 1), (u64::MAX, 1)] {
+        let service = service(&[(429, Some(asked)), (404, None)]).await;
+        let client = service.builder().timeout(60 * SECOND).build().unwrap();
+        let began = Instant::now();
+        let error = client.agents().create(ada()).await.unwrap_err();
+        assert_eq!(error.attempts(), attempts, "{asked}");
+        if attempts == 1 {
+            assert_eq!(began.elapsed(), Duration::ZERO);
+            assert_eq!(error.retry_after(), Some(Duration::from_secs(asked)));
+        }
+    }
+    let service = service(&[(500, None)]).await;
+    let client = service.builder().build().unwrap();
+    let endless = RetryPolicy::new().backoff(Duration::MAX, Duration::MAX);
+    assert_eq!(retrieve(&client, endless).await.attempts(), 1);
+    assert_eq!(service.log().len(), 1);
+}
+
+/// A retry whose turn comes too late is no attempt, and the failure before it says more.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_comes_too_late_leaves_the_failure_before_it() {
+    for (status, outcome) in [(503, Outcome::Unknown), (429, Outcome::Rejected)] {
+        let service = service(&[(status, None)]).await;
+        let client = service.builder().rate_limit(0.01).build().unwrap();
+        let error = retrieve(&client, RetryPolicy::new()).await;
+        assert_eq!(
+            (error.kind(), error.outcome(), error.attempts()),
+            (ErrorKind::Status, outcome, 1)
+        );
+        let text = error.to_string();
+        assert!(
+            text.contains(&status.to_string()) && !text.contains("not sent"),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_tells_of_the_last_response_before_it() {
+    for (judgements, end) in [
+        (
+            &[(503, None), (0, None)][..],
+            "timed out after 1 s (after 4 attempts; the last response was 503 Service Unavailable [request id r_1])",
+        ),
+        (
+            &[(503, None), (0, None), (502, None), (0, None)],
+            "timed out after 1 s (after 4 attempts; the last response was 502 Bad Gateway [request id r_1])",
+        ),
+        (&[(0, None)], "timed out after 1 s (after 4 attempts)"),
+        // The last failure has a response of its own.
+        (
+            &[(503, None), (404, None)],
+            "404 Not Found (after 2 attempts) [request id r_1]",
+        ),
+    ] {
+        let service = service(judgements).await;
+        let client = service.builder().attempt_timeout(SECOND).build().unwrap();
+        let error = retrieve(&client, RetryPolicy::new().max_retries(3)).await;
+        assert_eq!(error.to_string(), format!("GET /v1/deals/{{id}}: {end}"));
+    }
+}
+
+/// Retries as often as the quota of this client allows, while no time passes; returns how often that was.
+async fn use_up(client: &Client) -> u32 {
+    let mut retries = 0;
+    loop {
+        let error = retrieve(client, at_once()).await;
+        retries += error.attempts() - 1;
+        if error.to_string().contains(USED_UP) {
+            return retries;
+        }
+    }
+}
+
+const USED_UP: &str = "not retried: the client has used up its retry quota";
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_comes_back_with_time_and_successes_and_never_exceeds_itself() {
+    let service = service(&[(500, None)]).await;
+    let client = service.builder().build().unwrap();
+    assert_eq!(use_up(&client).await, 35);
+    // Ten tokens were left, a retry takes fourteen, and there is a new one every second.
+    sleep(3 * SECOND).await;
+    assert_eq!(use_up(&client).await, 0);
+    sleep(SECOND).await;
+    assert_eq!(use_up(&client).await, 1);
+    sleep(10_000 * SECOND).await;
+    assert_eq!(use_up(&client).await, 35);
+    // Somebody with few calls never notices, even if the service is down for hours.
+    sleep(1_000 * SECOND).await;
+    for _ in 0..100 {
+        assert_eq!(retrieve(&client, at_once()).await.attempts(), 3);
+        sleep(60 * SECOND).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_quota_only_what_takes_none_is_retried() {
+    for (judgement, policy, attempts, is_told) in [
+        ((500, None), at_once(), 1, true),
+        ((0, None), at_once(), 1, true),
+        // The service has said when to try again.
+        ((503, Some(0)), at_once(), 3, false),
+        ((429, None), at_once(), 3, false),
+        // Neither would be retried anyway.
+        ((404, None), at_once(), 1, false),
+        ((500, None), RetryPolicy::never(), 1, false),
+    ] {
+        // 18 calls, and 35 retries.
+        let mut judgements = vec![(500, None); 53];
+        judgements.push(judgement);
+        let service = service(&judgements).await;
+        let client = service.builder().attempt_timeout(SECOND).build().unwrap();
+        assert_eq!(use_up(&client).await, 35);
+        let error = retrieve(&client, policy).await;
+        let text = error.to_string();
+        assert_eq!(
+            (error.attempts(), text.contains(USED_UP)),
+            (attempts, is_told),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_response_that_is_no_failure_of_the_service_earns_a_retry() {
+    for (status, is_earned) in [
+        (200, true),
+        (404, true),
+        (422, true),
+        (503, false),
+        (429, false),
+    ] {
+        let mut judgements = vec![(500, None); 53];
+        // Four tokens are missing.
+        judgements.extend([
+            (200, None),
+            (200, None),
+            (200, None),
+            (status, None),
+            (500, None),
+        ]);
+        let service = service(&judgements).await;
+        let client = service.builder().build().unwrap();
+        assert_eq!(use_up(&client).await, 35);
+        for _ in 0..4 {
+            let _ = client
+                .deals()
+                .retrieve("d_1")
+                .retry(RetryPolicy::never())
+                .await;
+        }
+        assert_eq!(use_up(&client).await, u32::from(is_earned), "{status}");
+    }
+}
+
+/// After a refusal: 0.7 of the rate before it, the same rate after 5 s, 3.4 times as much after 15 s. A client with few
+/// calls goes on as if it had had ten a second.
+#[tokio::test(start_paused = true)]
+async fn the_pace_after_a_refusal() {
+    for (calls, rate) in [(200, 100.0), (1, 10.0)] {
+        let mut judgements = vec![(200, None); calls];
+        judgements.extend([(429, Some(2)), (200, None)]);
+        let service = service(&judgements).await;
+        let client = service.builder().build().unwrap();
+        for _ in 0..calls {
+            client.deals().retrieve("d_1").await.unwrap();
+            sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(retrieve(&client, RetryPolicy::never()).await.attempts(), 1);
+        let (began, pause) = (Instant::now(), 2 * SECOND);
+        let first = service.log().len();
+        let mut deals = client
+            .deals()
+            .retrieve_many((0..).map(|id| id.to_string()))
+            .stream();
+        while began.elapsed() < 18 * SECOND {
+            deals.next().await.unwrap().result.unwrap();
+        }
+        let log = service.log();
+        let resumed = log[first - 1].0 + pause;
+        for (second, share) in [(0.0, 0.78), (4.5, 1.0), (14.5, 3.4)] {
+            let from = resumed + Duration::from_secs_f64(second);
+            let count = log[first..]
+                .iter()
+                .filter(|(at, _)| (from..from + SECOND).contains(at))
+                .count();
+            let expected: f64 = rate * share;
+            let difference = (count as f64 - expected).abs();
+            assert!(
+                difference <= 1.0 + expected * 0.04,
+                "{calls} calls, {second} s: {count}"
+            );
+        }
+    }
+}
+
+/// However often it is refused, a client goes on, at 0.7 calls a second.
+#[tokio::test(start_paused = true)]
+async fn the_slowest_pace() {
+    let mut judgements = vec![(429, Some(2)); 20];
+    judgements.push((200, None));
+    let service = service(&judgements).await;
+    let client = service.builder().build().unwrap();
+    for _ in 0..22 {
+        let call = client.deals().retrieve("d_1");
+        let _ = call.retry(RetryPolicy::never()).await;
+    }
+    let last = *service.waits(0).last().unwrap();
+    assert!((1.4..1.46).contains(&last.as_secs_f64()), "{last:?}");
+}
+
+#[test]
+fn retry_after_is_seconds_or_a_date() {
+    // Sun, 06 Nov 1994 08:49:37 GMT
+    let now = UNIX_EPOCH + Duration::from_secs(784_111_777);
+    for (value, seconds) in [
+        ("0", 0),
+        (" 7 ", 7),
+        ("120", 120),
+        ("99999999999999999999999999", u64::MAX),
+        ("Sun, 06 Nov 1994 08:49:57 GMT", 20),
+        ("Sunday, 06-Nov-94 08:49:57 GMT", 20),
+        ("Sun Nov  6 08:49:57 1994", 20),
+        ("Sun, 06 Nov 1994 08:49:36 GMT", 0),
+    ] {
+        assert_eq!(
+            parse_retry_after(value, now),
+            Some(Duration::from_secs(seconds)),
+            "{value}"
+        );
+    }
+    for value in [
+        "",
+        "-1",
+        "+1",
+        "1.5",
+        "1e3",
+        "soon",
+        "1 2",
+        "0x10",
+        "Sun, 06 Nov",
+    ] {
+        assert_eq!(parse_retry_after(value, now), None, "{value}");
+    }
+}
+
+#[tokio::test]
+async fn retry_after_twice_is_none() {
+    let twice = ["1", "2"].map(|value| ("retry-after", value.to_owned()));
+    let peer = Peer::start(
+        Http1,
+        vec![vec![
+            Step::Hear,
+            Step::Answer(404, twice.to_vec(), Vec::new()),
+        ]],
+    );
+    let error = retrieve(&peer.client(), RetryPolicy::never()).await;
+    assert_eq!(error.retry_after(), None);
+    peer.finish().await;
+}
+
+fn any_judgement() -> impl Strategy<Value = Judgement> {
+    let status = prop::sample::select(vec![0, 200, 404, 408, 429, 429, 429, 500, 503, 503]);
+    (status, prop::option::of(0..40_u64))
+}
+
+/// Whatever a service does: the limits are kept, a create goes on only after a 429, and no doubt is forgotten.
+#[test]
+fn over_judgements_that_chance_writes() {
+    let config = ProptestConfig {
+        cases: 200,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let judgements = prop::collection::vec(any_judgement(), 1..12);
+    let cases = (judgements, 0..40_000_u64, any::<bool>(), 0..20_u32);
+    TestRunner::new(config)
+        .run(&cases, |(judgements, latency, is_create, retries)| {
+            let runtime = Builder::new_current_thread()
+                .enable_all()
+                .start_paused(true)
+                .build()
+                .unwrap();
+            runtime.block_on(judge_one(
+                &judgements,
+                Duration::from_millis(latency),
+                is_create,
+                retries,
+            ));
+            Ok(())
+        })
+        .unwrap();
+}
+
+async fn judge_one(judgements: &[Judgement], latency: Duration, is_create: bool, retries: u32) {
+    let service = Service::start(latency, in_turn(judgements)).await;
+    let (total, patience) = (60 * SECOND, 30 * SECOND);
+    let client = service
+        .builder()
+        .timeout(total)
+        .attempt_timeout(patience)
+        .build()
+        .unwrap();
+    let policy = RetryPolicy::new().max_retries(retries);
+    let (method, body) = if is_create {
+        (Method::POST, "{}")
+    } else {
+        (Method::GET, "null")
+    };
+    let began = Instant::now();
+    let call = client.request(method, ["x"]).json(body).retry(policy);
+    let outcome = call.await;
+    assert!(began.elapsed() <= total + GRAIN);
+    let log = service.log();
+    let attempts = match &outcome {
+        Ok(response) => response.attempts(),
+        Err(error) => error.attempts(),
+    };
+    assert_eq!(attempts as usize, log.len());
+    assert!(attempts <= retries + 1);
+    let mut is_doubtful = false;
+    for (index, wait) in service.waits(0).into_iter().enumerate() {
+        let (status, asked) = judgements[index.min(judgements.len() - 1)];
+        let responds = status != 0 && latency < patience;
+        is_doubtful |= !responds || status != 429;
+        assert!(!is_create || (responds && status == 429), "{log:?}");
+        let took = if responds { latency } else { patience };
+        let asked = Duration::from_secs(asked.filter(|_| responds).unwrap_or_default());
+        assert!(wait + GRAIN >= took + asked, "{log:?}");
+    }
+    if let Err(error) = outcome {
+        assert!(
+            !is_doubtful || error.may_have_acted() || !is_create,
+            "{error:?}"
+        );
+        assert!(
+            !is_doubtful || matches!(error.outcome(), Outcome::Unknown | Outcome::Succeeded),
+            "{error:?}"
+        );
+    }
+}
