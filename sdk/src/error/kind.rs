@@ -7,42 +7,48 @@ pub enum ErrorKind {
     /// The client or the call is set up in a way that cannot work. Troubleshooting: the text names the
     /// setting and what it takes.
     Config,
-    /// The request breaks the rules, so it was not sent. Troubleshooting: see [`Error::violations`](crate::Error::violations).
+    /// The request breaks the rules, so it was not sent. Troubleshooting: see
+    /// [`Error::violations`](crate::Error::violations).
     Validation,
     /// No connection could be made: name resolution, TCP or TLS failed. Troubleshooting: is the base URL
     /// right, is the service up, is there a proxy or firewall in between? If certificates or the TLS of
     /// either side are at fault, the text says why and what to do about it; such a failure is not retried.
     Connect,
-    /// The call or an attempt timed out. Troubleshooting: [`Error::outcome`](crate::Error::outcome) says whether the service may have acted.
+    /// The call or an attempt timed out. Troubleshooting: [`Error::outcome`](crate::Error::outcome) says whether the
+    /// service may have acted.
     Timeout,
     /// The call would have timed out before its turn to be sent, so it was not sent: the client's own
     /// [`rate_limit`](crate::ClientBuilder::rate_limit) allows it no earlier, or the service has asked for fewer
-    /// requests. Troubleshooting: [`Error::retry_after`](crate::Error::retry_after) says how long to wait; a longer timeout lets the call wait by
-    /// itself.
+    /// requests. Troubleshooting: [`Error::retry_after`](crate::Error::retry_after) says how long to wait; a longer
+    /// timeout lets the call wait by itself.
     Throttled,
     /// The connection broke before the whole response had arrived.
     Interrupted,
     /// The response's body is larger than the client's limit.
     TooLarge,
-    /// The status is a success, but the body is not what it should be, or dealkit cannot read such a
-    /// response: a 205, a 206 that was not asked for, an unexpected transfer or content coding.
-    /// Troubleshooting: [`Error::decode_error`](crate::Error::decode_error) names the path, [`Error::body`](crate::Error::body) holds the body.
+    /// The status is a success, but the body is not what it should be, or dealkit cannot read such a response: a 205, a
+    /// 206 that was not asked for, an unexpected transfer or content coding. Troubleshooting:
+    /// [`Error::decode_error`](crate::Error::decode_error) names the path, [`Error::body`](crate::Error::body) holds
+    /// the body.
     Decode,
     /// The status of the response is not a success.
     Status,
     /// The call was given up before it completed, with others of [`CreateMany`](crate::CreateMany).
     /// Troubleshooting: [`Error::outcome`](crate::Error::outcome) says whether the service may have acted.
     Cancelled,
-    /// The job's ledger could not be written, so the row was not sent. Troubleshooting: [`Error::ledger_error`](crate::Error::ledger_error).
+    /// The job's ledger could not be written, so the row was not sent. Troubleshooting:
+    /// [`Error::ledger_error`](crate::Error::ledger_error).
     Ledger,
     /// The job's ledger already has the row's outcome from an earlier run, so nothing was sent.
     /// [`Error::outcome`](crate::Error::outcome) returns it.
     Recorded,
-    /// Another row of the job has the same key, so this one was not sent. [`Error::first_index`](crate::Error::first_index) says which row.
+    /// Another row of the job has the same key, so this one was not sent.
+    /// [`Error::first_index`](crate::Error::first_index) says which row.
     DuplicateKey,
     /// The service refused an earlier row of the job with a 401 or 403, which concerns the key more than the row. So
-    /// this row was not sent, and no further rows are taken. Troubleshooting: [`Error::first_index`](crate::Error::first_index) says which row was
-    /// refused, and [`Error::status`](crate::Error::status) with which status; once the key is right, go on from this row.
+    /// this row was not sent, and no further rows are taken. Troubleshooting:
+    /// [`Error::first_index`](crate::Error::first_index) says which row was refused, and
+    /// [`Error::status`](crate::Error::status) with which status; once the key is right, go on from this row.
     Stopped,
 }
 
