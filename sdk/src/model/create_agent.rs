@@ -244,34 +244,13 @@ impl CreateAgent {
     }
 }
 
-const EMAIL: Text = Text {
-    field: field::EMAIL,
-    rule: validate::email,
-};
-const FIRST_NAME: Text = Text {
-    field: field::FIRST_NAME,
-    rule: validate::name,
-};
-const LAST_NAME: Text = Text {
-    field: field::LAST_NAME,
-    rule: validate::name,
-};
-const ROLE: Text = Text {
-    field: field::ROLE,
-    rule: validate::role,
-};
-const PHONE: Text = Text {
-    field: field::PHONE,
-    rule: validate::phone,
-};
-const IMAGE_URL: Text = Text {
-    field: field::IMAGE_URL,
-    rule: validate::absolute_url,
-};
-const DATE_OF_BIRTH: Text = Text {
-    field: field::DATE_OF_BIRTH,
-    rule: validate::date,
-};
+const EMAIL: Text = Text(field::EMAIL, validate::email);
+const FIRST_NAME: Text = Text(field::FIRST_NAME, validate::name);
+const LAST_NAME: Text = Text(field::LAST_NAME, validate::name);
+const ROLE: Text = Text(field::ROLE, validate::role);
+const PHONE: Text = Text(field::PHONE, validate::phone);
+const IMAGE_URL: Text = Text(field::IMAGE_URL, validate::absolute_url);
+const DATE_OF_BIRTH: Text = Text(field::DATE_OF_BIRTH, validate::date);
 
 /// The fields of a body that obeys every rule, borrowed from the body without copying.
 ///
@@ -337,19 +316,20 @@ impl From<CheckedAgent<'_>> for CreateAgent {
             first_name: checked.first_name.into_owned(),
             last_name: checked.last_name.into_owned(),
             profile: AgentProfile::of(checked.profile),
-            role: checked.role.map(|role| role.into_owned().into()),
+            role: checked.role.as_deref().map(AssignedRole::from),
             phone: checked.phone.map(Cow::into_owned),
-            image_url: checked.image_url.map(|url| url.map(Cow::into_owned)),
-            date_of_birth: checked.date_of_birth.map(|day| day.map(Cow::into_owned)),
-            brokerage_id: checked
-                .brokerage_id
-                .map(|id| id.map(|id| id.as_ref().into())),
-            office_id: checked.office_id.map(|id| id.map(|id| id.as_ref().into())),
-            collective_id: checked
-                .collective_id
-                .map(|id| id.map(|id| id.as_ref().into())),
+            image_url: owned(checked.image_url),
+            date_of_birth: owned(checked.date_of_birth),
+            brokerage_id: owned(checked.brokerage_id),
+            office_id: owned(checked.office_id),
+            collective_id: owned(checked.collective_id),
         }
     }
+}
+
+/// The value of a field that may be null or absent, in a type of its own.
+fn owned<T: From<String>>(field: Option<Nullable<Cow<'_, str>>>) -> Option<Nullable<T>> {
+    field.map(|field| field.map(|text| text.into_owned().into()))
 }
 
 /// The value of a field that may be null or absent.

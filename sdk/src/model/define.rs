@@ -14,7 +14,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use crate::{
     contract::schema::{Field, FieldKind, Model, Presence},
     json::decode,
-    model::field::FieldValue,
+    model::field::{FieldValue, Lenient, Required, apart, lex_lenient},
     value::*,
 };
 
@@ -77,7 +77,7 @@ macro_rules! models {
                         let mut extra = BTreeMap::new();
                         while let Some($crate::value::Name(name)) = fields.next_key()? {
                             match &*name {
-                                $( $wire => $field = Some(fields.next_value_seed(models!(@seed $need $type))?), )+
+                                $( $wire => $field = Some(models!(@decoded $need fields $type)), )+
                                 _ => {
                                     extra.insert(name.into_owned(), fields.next_value()?);
                                 }
@@ -225,8 +225,8 @@ macro_rules! models {
         }
     };
 
-    (@seed required $type:ty) => { $crate::model::field::Required::<$type>::seed() };
-    (@seed $lenient:ident $type:ty) => { $crate::model::field::Lenient::<$type>::seed() };
+    (@decoded required $fields:ident $type:ty) => { $fields.next_value::<Required<$type>>()?.0 };
+    (@decoded $lenient:ident $fields:ident $type:ty) => { $fields.next_value::<Lenient<$type>>()?.0 };
 
     (@missing required $field:ident $wire:literal) => {
         $field.ok_or_else(|| serde::de::Error::missing_field($wire))?
@@ -237,13 +237,13 @@ macro_rules! models {
     (@nothing $lenient:ident $type:ty) => { <$type>::default() };
 
     (@lex required $lexer:ident $type:ty) => { Some(<$type as FieldValue>::lex($lexer)?) };
-    (@lex $lenient:ident $lexer:ident $type:ty) => { $crate::model::field::lex_lenient::<$type>($lexer)? };
+    (@lex $lenient:ident $lexer:ident $type:ty) => { lex_lenient::<$type>($lexer)? };
 
     (@lex_apart required $lexer:ident $type:ty) => {
-        Some($crate::model::field::apart($lexer, <$type as FieldValue>::lex)?)
+        Some(apart($lexer, <$type as FieldValue>::lex)?)
     };
     (@lex_apart $lenient:ident $lexer:ident $type:ty) => {
-        $crate::model::field::apart($lexer, $crate::model::field::lex_lenient::<$type>)?
+        apart($lexer, lex_lenient::<$type>)?
     };
 
     (@lexed required $field:ident) => { $field.ok_or($crate::json::lexer::Refused)? };

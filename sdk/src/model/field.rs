@@ -1,19 +1,14 @@
 //! How one field of a response is decoded from JSON and written back.
 
-use std::{collections::BTreeMap, fmt, marker::PhantomData};
+use std::collections::BTreeMap;
 
 use chrono::{DateTime, NaiveDate, Utc};
-use serde::{
-    Deserialize, Deserializer,
-    de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor},
-};
+use serde::{Deserialize, Deserializer, de::Error as _};
 
 use crate::{
     contract::schema::FieldKind,
     json::lexer::{Lexed, Lexer, Refused},
-    value::{
-        self, Decimal, Json, Name, WireText, expected, parse_date, parse_timestamp, read_integer,
-    },
+    value::{Decimal, Json, WireText, expected, parse_date, parse_timestamp, read_integer},
 };
 
 /// A type that a field of a response can have. It is written as serde writes it.
@@ -36,59 +31,24 @@ pub(super) trait FieldValue: Sized {
     }
 }
 
-/// Decodes a field that must be present and must not be null.
-pub(super) struct Required<T>(PhantomData<T>);
+/// A field that must be present and must not be null, as serde decodes it.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Required<T>(pub(super) T);
 
-/// Decodes a field that may be null: the type's default then stands for an absent value.
-pub(super) struct Lenient<T>(PhantomData<T>);
+/// A field that may be null, as serde decodes it: the type's default then stands for an absent value.
+pub(super) struct Lenient<T>(pub(super) T);
 
-impl<T> Required<T> {
-    pub(super) fn seed() -> Self {
-        Self(PhantomData)
+impl<'de, T: FieldValue> Deserialize<'de> for Required<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::read(deserializer).map(Self)
     }
 }
 
-impl<T> Lenient<T> {
-    pub(super) fn seed() -> Self {
-        Self(PhantomData)
-    }
-}
-
-impl<'de, T: FieldValue> DeserializeSeed<'de> for Required<T> {
-    type Value = T;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        T::read(deserializer)
-    }
-}
-
-impl<'de, T: FieldValue + Default> DeserializeSeed<'de> for Lenient<T> {
-    type Value = T;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        deserializer
-            .deserialize_option(self)
-            .map_err(expected("a value or null"))
-    }
-}
-
-impl<'de, T: FieldValue + Default> Visitor<'de> for Lenient<T> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value or null")
-    }
-
-    fn visit_none<E: de::Error>(self) -> Result<T, E> {
-        Ok(T::default())
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<T, E> {
-        Ok(T::default())
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        T::read(deserializer)
+impl<'de, T: FieldValue + Default> Deserialize<'de> for Lenient<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Option::<Required<T>>::deserialize(deserializer);
+        let value = value.map_err(expected("a value or null"))?;
+        Ok(Self(value.map(|Required(value)| value).unwrap_or_default()))
     }
 }
 
@@ -137,27 +97,8 @@ impl<T: FieldValue> FieldValue for Vec<T> {
     };
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Items<T>(PhantomData<T>);
-
-        impl<'de, T: FieldValue> Visitor<'de> for Items<T> {
-            type Value = Vec<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an array")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<T>, A::Error> {
-                let mut values = Vec::new();
-                while let Some(value) = items.next_element_seed(Required::seed())? {
-                    values.push(value);
-                }
-                Ok(values)
-            }
-        }
-
-        deserializer
-            .deserialize_seq(Items(PhantomData))
-            .map_err(expected("an array"))
+        let items = Vec::<Required<T>>::deserialize(deserializer).map_err(expected("an array"))?;
+        Ok(items.into_iter().map(|Required(item)| item).collect())
     }
 
     fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
@@ -188,36 +129,14 @@ impl FieldValue for i64 {
     }
 }
 
-/// Decodes a string with `parse`; `expected` says what it should have been.
-fn read_text<'de, D, T>(
+/// Decodes a string with `parse`; `what` says what it should have been.
+fn read_text<'de, D: Deserializer<'de>, T>(
     deserializer: D,
-    expected: &'static str,
+    what: &'static str,
     parse: fn(&str) -> Option<T>,
-) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-{
-    struct Text<T> {
-        expected: &'static str,
-        parse: fn(&str) -> Option<T>,
-    }
-
-    impl<T> Visitor<'_> for Text<T> {
-        type Value = T;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str(self.expected)
-        }
-
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
-            // serde's own message for a wrong value would repeat the value.
-            (self.parse)(text).ok_or_else(|| E::custom(format_args!("expected {}", self.expected)))
-        }
-    }
-
-    deserializer
-        .deserialize_str(Text { expected, parse })
-        .map_err(value::expected(expected))
+) -> Result<T, D::Error> {
+    let text = String::deserialize(deserializer).map_err(expected(what))?;
+    parse(&text).ok_or_else(|| D::Error::custom(format_args!("expected {what}")))
 }
 
 impl FieldValue for NaiveDate {
@@ -297,30 +216,10 @@ impl FieldValue for BTreeMap<String, String> {
     const KIND: FieldKind = FieldKind::Strings;
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-
-        impl<'de> Visitor<'de> for Entries {
-            type Value = BTreeMap<String, String>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
-                let mut map = BTreeMap::new();
-                while let Some(Name(name)) = entries.next_key()? {
-                    map.insert(
-                        name.into_owned(),
-                        entries.next_value_seed(Required::seed())?,
-                    );
-                }
-                Ok(map)
-            }
-        }
-
-        deserializer
-            .deserialize_map(Entries)
-            .map_err(expected("a map"))
+        let entries = BTreeMap::<Required<String>, Required<String>>::deserialize(deserializer)
+            .map_err(expected("a map"))?;
+        let plain = |(Required(name), Required(value))| (name, value);
+        Ok(entries.into_iter().map(plain).collect())
     }
 
     fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
@@ -344,7 +243,7 @@ impl FieldValue for Json {
             if json.is_object() {
                 Ok(json)
             } else {
-                Err(de::Error::custom("expected an object"))
+                Err(D::Error::custom("expected an object"))
             }
         })
     }

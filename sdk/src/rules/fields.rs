@@ -279,13 +279,13 @@ impl<'a> Fields<'a> {
         text: &Text,
         out: &mut Vec<Violation>,
     ) -> Option<Cow<'a, str>> {
-        let value = self.required(text.field, JsonKind::String, out)?;
+        let value = self.required(text.0, JsonKind::String, out)?;
         self.checked(text, value, out)
     }
 
     /// A field that may be omitted, but must not be null.
     pub(crate) fn text(&self, text: &Text, out: &mut Vec<Violation>) -> Option<Cow<'a, str>> {
-        let value = self.value(text.field, JsonKind::String, Null::Forbidden, out)?;
+        let value = self.value(text.0, JsonKind::String, Null::Forbidden, out)?;
         self.checked(text, value.value()?, out)
     }
 
@@ -295,7 +295,7 @@ impl<'a> Fields<'a> {
         text: &Text,
         out: &mut Vec<Violation>,
     ) -> Option<Nullable<Cow<'a, str>>> {
-        match self.value(text.field, JsonKind::String, Null::Allowed, out)? {
+        match self.value(text.0, JsonKind::String, Null::Allowed, out)? {
             Nullable::Value(value) => self.checked(text, value, out).map(Nullable::Value),
             Nullable::Null => Some(Nullable::Null),
         }
@@ -307,8 +307,7 @@ impl<'a> Fields<'a> {
         field: Known,
         out: &mut Vec<Violation>,
     ) -> Option<Nullable<Cow<'a, str>>> {
-        let rule = |_: &str| Ok(());
-        self.nullable_text(&Text { field, rule }, out)
+        self.nullable_text(&Text(field, |_| Ok(())), out)
     }
 
     fn checked(
@@ -324,11 +323,11 @@ impl<'a> Fields<'a> {
                 let detail = "must be Unicode text, got an unpaired surrogate";
                 (ViolationCode::WrongType, detail.to_owned())
             })
-            .and_then(|value| (text.rule)(&value).map(|()| value));
+            .and_then(|value| (text.1)(&value).map(|()| value));
         match checked {
             Ok(value) => Some(value),
             Err((code, detail)) => {
-                let pointer = pointer(self.at, text.field.name);
+                let pointer = pointer(self.at, text.0.name);
                 out.push(Violation::new(pointer, code, detail));
                 None
             }

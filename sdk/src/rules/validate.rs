@@ -217,16 +217,14 @@ pub(crate) enum Null {
 pub(crate) type Broken = (ViolationCode, String);
 
 /// A field that is text, and the rule on it.
-pub(crate) struct Text {
-    pub(crate) field: Known,
-    pub(crate) rule: fn(&str) -> Result<(), Broken>,
-}
+pub(crate) struct Text(pub(crate) Known, pub(crate) fn(&str) -> Result<(), Broken>);
 
 impl Text {
     /// Checks the rule on a field of the request itself, if the field is present.
     pub(crate) fn check(&self, text: Option<&str>, out: &mut Vec<Violation>) {
-        if let Some(Err((code, detail))) = text.map(self.rule) {
-            out.push(Violation::new(pointer("", self.field.name), code, detail));
+        let Self(field, rule) = self;
+        if let Some(Err((code, detail))) = text.map(rule) {
+            out.push(Violation::new(pointer("", field.name), code, detail));
         }
     }
 }
@@ -256,18 +254,25 @@ pub(crate) fn of_kind(found: JsonKind, kind: JsonKind, null: Null) -> Result<(),
     }
 }
 
+/// What follows from whether a rule holds.
+fn rule(holds: bool, code: ViolationCode, detail: &str) -> Result<(), Broken> {
+    if holds {
+        Ok(())
+    } else {
+        Err((code, detail.to_owned()))
+    }
+}
+
 pub(crate) fn email(text: &str) -> Result<(), Broken> {
     let bare_mailbox = Options::default()
         .without_display_text()
         .with_domain_literal()
         .with_no_minimum_sub_domains();
-    match EmailAddress::parse_with_options(text, bare_mailbox) {
-        Ok(_) => Ok(()),
-        Err(_) => Err((
-            ViolationCode::InvalidEmail,
-            "must be a bare e-mail address such as ada@example.com".to_owned(),
-        )),
-    }
+    rule(
+        EmailAddress::parse_with_options(text, bare_mailbox).is_ok(),
+        ViolationCode::InvalidEmail,
+        "must be a bare e-mail address such as ada@example.com",
+    )
 }
 
 pub(crate) fn name(text: &str) -> Result<(), Broken> {
@@ -282,48 +287,36 @@ pub(crate) fn name(text: &str) -> Result<(), Broken> {
 }
 
 pub(crate) fn role(text: &str) -> Result<(), Broken> {
-    match text.parse::<Role>() {
-        Ok(_) => Ok(()),
-        Err(_) => {
-            let roles = Role::ALL.map(Role::as_str).join(", ");
-            Err((
-                ViolationCode::UnknownValue,
-                format!("must be one of {roles}"),
-            ))
-        }
-    }
+    text.parse::<Role>().map(drop).map_err(|_| {
+        let roles = Role::ALL.map(Role::as_str).join(", ");
+        let detail = format!("must be one of {roles}");
+        (ViolationCode::UnknownValue, detail)
+    })
 }
 
 pub(crate) fn phone(text: &str) -> Result<(), Broken> {
     let digits = text.strip_prefix('+').unwrap_or_default();
-    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Ok(());
-    }
-    Err((
+    rule(
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()),
         ViolationCode::InvalidPhone,
-        "must be a plus sign followed by digits only, such as +15550100".to_owned(),
-    ))
+        "must be a plus sign followed by digits only, such as +15550100",
+    )
 }
 
 pub(crate) fn absolute_url(text: &str) -> Result<(), Broken> {
     // A URL parser trims and drops white space, but a URL that contains any is still a mistake.
-    let clean = !text.contains(|c: char| c.is_whitespace() || c.is_control());
-    if clean && Url::parse(text).is_ok() {
-        return Ok(());
-    }
-    Err((
+    let is_clean = !text.contains(|c: char| c.is_whitespace() || c.is_control());
+    rule(
+        is_clean && Url::parse(text).is_ok(),
         ViolationCode::InvalidUrl,
-        "must be an absolute URL without white space, such as https://example.com/ada.png"
-            .to_owned(),
-    ))
+        "must be an absolute URL without white space, such as https://example.com/ada.png",
+    )
 }
 
 pub(crate) fn date(text: &str) -> Result<(), Broken> {
-    match parse_date(text) {
-        Some(_) => Ok(()),
-        None => Err((
-            ViolationCode::InvalidDate,
-            "must be an existing date, written YYYY-MM-DD, such as 1990-02-28".to_owned(),
-        )),
-    }
+    rule(
+        parse_date(text).is_some(),
+        ViolationCode::InvalidDate,
+        "must be an existing date, written YYYY-MM-DD, such as 1990-02-28",
+    )
 }

@@ -2,8 +2,15 @@
 
 use chrono::{DateTime, Datelike, NaiveDate, SecondsFormat, Utc};
 
-/// Parses exactly four, two and two ASCII digits that name an existing day.
-pub(crate) fn parse_date(text: &str) -> Option<NaiveDate> {
+/// Parses a date: exactly four, two and two ASCII digits that name a day in the years 0001 to 9999.
+///
+/// ```
+/// use dealkit::scalar;
+///
+/// assert!(scalar::date("2024-02-29").is_some());
+/// assert!(scalar::date("2024-2-29").is_none());
+/// ```
+pub fn parse_date(text: &str) -> Option<NaiveDate> {
     let (year, month, day) = day_of(text.as_bytes().try_into().ok()?)?;
     NaiveDate::from_ymd_opt(year.into(), month.into(), day.into())
 }
@@ -36,7 +43,7 @@ pub(crate) fn two_digits(tens: u8, ones: u8) -> Option<u8> {
 }
 
 /// Parses an RFC 3339 timestamp; any offset is converted to UTC, and a missing one means UTC.
-pub(crate) fn parse_timestamp(text: &str) -> Option<DateTime<Utc>> {
+pub fn parse_timestamp(text: &str) -> Option<DateTime<Utc>> {
     // chrono accepts U+2212, the typographic minus sign, in an offset.
     if !text.is_ascii() {
         return None;
@@ -57,13 +64,13 @@ fn year_is_in_range(year: i32) -> bool {
     (1..=9999).contains(&year)
 }
 
-/// `YYYY-MM-DD`.
-pub(crate) fn format_date(date: NaiveDate) -> String {
+/// Formats a date as `YYYY-MM-DD`.
+pub fn format_date(date: NaiveDate) -> String {
     // As chrono displays it; its format strings are parsed anew each time.
     date.to_string()
 }
 
-/// RFC 3339 in UTC with `Z` and as many of nine fraction digits as the value needs, in steps of three.
-pub(crate) fn format_timestamp(timestamp: &DateTime<Utc>) -> String {
+/// Formats a timestamp in UTC with `Z` and as many of nine fraction digits as it needs, in steps of three.
+pub fn format_timestamp(timestamp: &DateTime<Utc>) -> String {
     timestamp.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }

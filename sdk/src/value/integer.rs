@@ -6,7 +6,7 @@ use super::{Decimal, exact::read_number};
 
 /// Parses the text of a JSON number as an integer: `450000`, but also `450000.0` or `4.5e5`, which JSON considers equal
 /// to it. `None` for a fraction, for a number that does not fit into 64 bits, and for anything that is not a number.
-pub(crate) fn parse_integer(text: &str) -> Option<i64> {
+pub fn parse_integer(text: &str) -> Option<i64> {
     if let Ok(integer) = text.parse::<i64>() {
         return Some(integer);
     }

@@ -31,12 +31,10 @@ pub use nullable::Nullable;
 pub use open::*;
 pub use role::{AssignedRole, Role, UnknownRole};
 
-pub(crate) use datetime::{
-    day_of, format_date, format_timestamp, parse_date, parse_timestamp, two_digits,
-};
+pub(crate) use datetime::{day_of, format_date, parse_date, parse_timestamp, two_digits};
 pub(crate) use equal::Characters;
 pub(crate) use expected::expected;
-pub(crate) use integer::{parse_integer, read_integer};
+pub(crate) use integer::read_integer;
 pub(crate) use kind::JsonKind;
 pub(crate) use name::Name;
 pub(crate) use open::open_set;
