@@ -7,11 +7,10 @@ use std::{
 };
 
 use crate::support::{
-    AGENT, KEY, Received, connect, create_agent, get_deal, process::Running, read_response, send,
+    AGENT, Received, connect, create_agent, get_deal, http2::Http2, process::Running,
+    read_response, send,
 };
-use bytes::Bytes;
 use dealkit_server::{Cut, Fault, How, Sandbox};
-use http::Request;
 
 /// How long a test waits to be sure that nothing arrives.
 const SILENCE: Duration = Duration::from_millis(150);
@@ -530,76 +529,10 @@ fn the_command_fails_on_demand() {
 
 // ---- HTTP/2 ------------------------------------------------------------------------------------------------
 
-/// An HTTP/2 caller that makes one request after the other.
-struct Http2 {
-    sender: h2::client::SendRequest<Bytes>,
-}
-
-/// The result of a request: the status, the body, and the error that ended it.
-#[derive(Debug, Default)]
-struct Came {
-    status: Option<u16>,
-    body: Vec<u8>,
-    error: Option<h2::Error>,
-}
-
-impl Http2 {
-    async fn connect(sandbox: &Sandbox) -> Self {
-        let stream = tokio::net::TcpStream::connect(sandbox.address())
-            .await
-            .unwrap();
-        let (sender, connection) = h2::client::handshake(stream).await.unwrap();
-        tokio::spawn(connection);
-        Self { sender }
-    }
-
-    async fn send(&mut self, method: &str, path: &str, body: &str) -> Came {
-        let mut came = Came::default();
-        let request = Request::builder()
-            .method(method)
-            .uri(format!("http://h{path}"))
-            .header("x-service-key", KEY)
-            .header("content-type", "application/json")
-            .body(())
-            .unwrap();
-        let mut sender = match self.sender.clone().ready().await {
-            Ok(sender) => sender,
-            Err(error) => {
-                came.error = Some(error);
-                return came;
-            }
-        };
-        let (response, mut sending) = sender.send_request(request, body.is_empty()).unwrap();
-        if !body.is_empty() {
-            sending
-                .send_data(Bytes::copy_from_slice(body.as_bytes()), true)
-                .unwrap();
-        }
-        let mut response = match response.await {
-            Ok(response) => response,
-            Err(error) => {
-                came.error = Some(error);
-                return came;
-            }
-        };
-        came.status = Some(response.status().as_u16());
-        while let Some(data) = response.body_mut().data().await {
-            match data {
-                Ok(data) => came.body.extend_from_slice(&data),
-                Err(error) => {
-                    came.error = Some(error);
-                    break;
-                }
-            }
-        }
-        came
-    }
-}
-
 #[tokio::test]
 async fn over_http2_a_reset_is_of_the_stream() {
     let sandbox = start();
-    let mut caller = Http2::connect(&sandbox).await;
+    let mut caller = Http2::connect(sandbox.address()).await;
     for (fault, created, body) in [
         (Fault::cut(Cut::BeforeHead), 0, None),
         (Fault::cut(Cut::InHead), 1, None),
@@ -629,7 +562,7 @@ async fn over_http2_an_end_and_garbage_are_of_the_connection() {
         (Fault::garbage(), None),
         (Fault::cut(Cut::AfterBytes(9)).how(How::Eof), Some(200)),
     ] {
-        let mut caller = Http2::connect(&sandbox).await;
+        let mut caller = Http2::connect(sandbox.address()).await;
         sandbox.fail_next(fault.clone()).unwrap();
         let came = caller.send("GET", "/v1/deals/d", "").await;
         assert_eq!(came.status, status, "{fault:?}");
@@ -649,7 +582,7 @@ async fn over_http2_an_end_and_garbage_are_of_the_connection() {
 #[tokio::test]
 async fn over_http2_a_stall_is_of_the_stream() {
     let sandbox = start();
-    let mut caller = Http2::connect(&sandbox).await;
+    let mut caller = Http2::connect(sandbox.address()).await;
     for cut in [Cut::BeforeHead, Cut::AfterBytes(9)] {
         sandbox.fail_next(Fault::cut(cut).how(How::Stall)).unwrap();
         let stalled = tokio::time::timeout(SILENCE, caller.send("GET", "/v1/deals/d", "")).await;
@@ -665,7 +598,7 @@ async fn over_http2_a_stall_is_of_the_stream() {
 #[tokio::test]
 async fn over_http2_waiting_ends_when_the_caller_gives_up() {
     let sandbox = start();
-    let mut caller = Http2::connect(&sandbox).await;
+    let mut caller = Http2::connect(sandbox.address()).await;
     sandbox
         .fail_next(Fault::delay(Duration::from_secs(3_600)))
         .unwrap();
@@ -684,7 +617,7 @@ async fn over_http2_waiting_ends_when_the_caller_gives_up() {
 #[tokio::test]
 async fn over_http2_a_status_is_a_status() {
     let sandbox = start();
-    let mut caller = Http2::connect(&sandbox).await;
+    let mut caller = Http2::connect(sandbox.address()).await;
     sandbox.fail_next(Fault::status(503)).unwrap();
     assert_eq!(
         caller.send("GET", "/v1/deals/d", "").await.status,

@@ -5,13 +5,11 @@
 
 mod admin;
 mod docs;
-mod fairness;
 mod fault_fields;
 mod faults;
 mod handler;
 mod hostile;
 mod http;
-#[cfg(target_os = "linux")]
 mod http2;
 mod json;
 mod process;

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
+pub mod http2;
 pub mod process;
 #[path = "../vectors/mod.rs"]
 pub mod vectors;

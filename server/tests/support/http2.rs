@@ -1,0 +1,80 @@
+//! A caller that speaks HTTP/2, made of the code that hyper is built on.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use h2::client::{Builder, SendRequest};
+use http::Request;
+use tokio::{net::TcpStream, task::JoinHandle};
+
+use super::KEY;
+
+/// A connection. Calls are made one after the other, unless a test uses `sender` itself.
+pub struct Http2 {
+    pub sender: SendRequest<Bytes>,
+    /// How the connection ended.
+    pub ended: JoinHandle<Result<(), h2::Error>>,
+}
+
+/// The result of a request: the status, the body, and the error that ended it.
+#[derive(Debug, Default)]
+pub struct Came {
+    pub status: Option<u16>,
+    pub body: Vec<u8>,
+    pub error: Option<h2::Error>,
+}
+
+impl Http2 {
+    pub async fn connect(address: SocketAddr) -> Self {
+        Self::connect_with(address, &Builder::new()).await
+    }
+
+    pub async fn connect_with(address: SocketAddr, settings: &Builder) -> Self {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let (sender, connection) = settings.handshake(stream).await.unwrap();
+        Self {
+            sender,
+            ended: tokio::spawn(connection),
+        }
+    }
+
+    pub async fn send(&mut self, method: &str, path: &str, body: &str) -> Came {
+        let mut came = Came::default();
+        came.error = self
+            .receive(request(method, path), body, &mut came)
+            .await
+            .err();
+        came
+    }
+
+    /// Sends a request, and keeps what arrives.
+    pub async fn receive(
+        &mut self,
+        request: Request<()>,
+        body: &str,
+        came: &mut Came,
+    ) -> Result<(), h2::Error> {
+        let mut sender = self.sender.clone().ready().await?;
+        let (response, mut sending) = sender.send_request(request, body.is_empty())?;
+        if !body.is_empty() {
+            sending.send_data(Bytes::copy_from_slice(body.as_bytes()), true)?;
+        }
+        let mut response = response.await?;
+        came.status = Some(response.status().as_u16());
+        while let Some(data) = response.body_mut().data().await {
+            came.body.extend_from_slice(&data?);
+        }
+        Ok(())
+    }
+}
+
+/// A request with the service key, as JSON.
+pub fn request(method: &str, path: &str) -> Request<()> {
+    Request::builder()
+        .method(method)
+        .uri(format!("http://h{path}"))
+        .header("x-service-key", KEY)
+        .header("content-type", "application/json")
+        .body(())
+        .unwrap()
+}
