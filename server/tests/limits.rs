@@ -275,58 +275,6 @@ fn the_default_of_max_connections() {
     }
 }
 
-#[test]
-fn a_thousand_silent_connections_and_a_live_one() {
-    allow_descriptors(1_200);
-    let server = Running::quiet(&["--head-timeout", "4"]);
-    let began = Instant::now();
-    let beginnings = [
-        "",
-        "P",
-        "PRI * HT",
-        "GET /v1/deals/d_1 HTTP/1.1\r\nhost: h\r\n",
-    ];
-    let mut silent: Vec<_> = beginnings
-        .iter()
-        .cycle()
-        .take(1_000)
-        .map(|beginning| {
-            let mut stream = connect(server.address);
-            stream.write_all(beginning.as_bytes()).unwrap();
-            stream
-        })
-        .collect();
-    let mut live = connect(server.address);
-    let mut slowest = Duration::ZERO;
-    for request in [get_deal("d_1"), create_agent(AGENT)]
-        .iter()
-        .cycle()
-        .take(200)
-    {
-        let asked = Instant::now();
-        live.write_all(request.as_bytes()).unwrap();
-        assert!(matches!(read_response(&mut live, false).status, 200 | 201));
-        slowest = slowest.max(asked.elapsed());
-    }
-    assert!(
-        slowest < Duration::from_secs(1),
-        "the slowest response took {slowest:?}"
-    );
-    served(server.address);
-    #[cfg(target_os = "linux")]
-    assert!(
-        server.memory("VmHWM") < 64 << 20,
-        "{} bytes",
-        server.memory("VmHWM")
-    );
-    // All were there the whole time, and all are ended.
-    for stream in &mut silent {
-        assert_closed(stream);
-    }
-    assert!(began.elapsed() < Duration::from_secs(4) + LATE);
-    served(server.address);
-}
-
 /// More connections are allowed than there are descriptors: the server waits, without spinning, until some end.
 #[test]
 fn running_out_of_descriptors() {
@@ -669,20 +617,4 @@ fn a_second_signal_ends_it_at_once() {
         assert_eq!(server.wait(LATE).code(), Some(0));
         drop(stuck);
     }
-}
-
-/// Shutdown takes no time if no request is in flight.
-#[test]
-fn an_idle_server_ends_at_once() {
-    let mut server = Running::quiet(&["--shutdown-timeout", "60"]);
-    let _kept: Vec<_> = (0..10).map(|_| kept(server.address)).collect();
-    let _silent: Vec<_> = (0..10).map(|_| connect(server.address)).collect();
-    let began = Instant::now();
-    server.signal(Signal::TERM);
-    assert_eq!(server.wait(LATE).code(), Some(0));
-    assert!(
-        began.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        began.elapsed()
-    );
 }

@@ -7,8 +7,7 @@ use std::{
 };
 
 use crate::support::{
-    AGENT, Received, connect, create_agent, get_deal, http2::Http2, process::Running,
-    read_response, send,
+    AGENT, Received, connect, create_agent, get_deal, http2::Http2, read_response, send,
 };
 use dealkit_server::{Cut, Fault, How, Sandbox};
 
@@ -150,22 +149,6 @@ fn a_status_keeps_the_connection_and_acts_on_nothing() {
     assert_eq!(read_response(&mut stream, true).status, 503);
     stream.write_all(get_deal("d").as_bytes()).unwrap();
     assert_eq!(read_response(&mut stream, false).body, DEAL);
-}
-
-#[test]
-fn a_delay_comes_before_the_response_it_delays() {
-    let sandbox = start();
-    sandbox.fail_next(Fault::delay(SILENCE * 3)).unwrap();
-    let began = Instant::now();
-    let mut stream = connect(sandbox.address());
-    stream.write_all(get_deal("d").as_bytes()).unwrap();
-    assert_eq!(listen(&mut stream), (vec![], End::Silence));
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
-    assert_eq!(read_response(&mut stream, false).body, DEAL);
-    assert!(began.elapsed() >= SILENCE * 3);
-    assert!(sandbox.requests()[0].duration >= SILENCE * 3);
 }
 
 #[test]
@@ -511,20 +494,6 @@ fn a_request_that_waits_for_its_response_is_recorded() {
         .unwrap();
     read_response(&mut stream, false);
     assert!(sandbox.requests().is_empty());
-}
-
-/// The binary behaves in the same way.
-#[test]
-fn the_command_fails_on_demand() {
-    let server = Running::quiet(&[]);
-    let response = send(
-        server.address,
-        with_fault(&get_deal("d_1"), "status=503; retry_after=2").as_bytes(),
-    );
-    assert_eq!(
-        (response.status, response.header("retry-after")),
-        (503, Some("2"))
-    );
 }
 
 // ---- HTTP/2 ------------------------------------------------------------------------------------------------

