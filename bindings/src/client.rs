@@ -9,7 +9,7 @@ use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
     bulk::{
-        deal_stream::{self, DealStream},
+        columns::TableOptions,
         many::{LedgerOptions, Many},
     },
     calls::{
@@ -277,17 +277,21 @@ impl Engine {
         })
     }
 
-    /// Begins to retrieve many deals, whose identifiers are pushed one at a time.
+    /// Begins to retrieve many deals, whose identifiers are pushed as they are wanted. They may become a table, made with
+    /// these options: how many calls are in flight, how many deals make up a batch, the scale of decimals or None for
+    /// strings, whether errors are returned, and whether the batches are taken by a library that may hold the GIL.
+    #[pyo3(signature = (ordered, options, raw, table=None))]
     fn many<'py>(
         &self,
         py: Python<'py>,
         ordered: bool,
         options: Option<&Bound<'py, Options>>,
         raw: bool,
+        table: Option<TableOptions>,
     ) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || {
             let options = options.map(|options| options.get());
-            Many::retrieve(&self.made()?, ordered, options, raw)
+            Many::retrieve(&self.made()?, ordered, options, raw, table)
         })
     }
 
@@ -309,38 +313,6 @@ impl Engine {
             None => begin(),
         };
         entry(py, || begun)
-    }
-
-    /// Begins to retrieve deals into a table, with identifiers pushed as they are wanted; `scale` is None for
-    /// decimals as strings.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "an internal function with one caller"
-    )]
-    #[pyo3(signature = (ordered, concurrency, options, batch_size, scale, returns_errors, own_thread))]
-    fn deal_stream<'py>(
-        &self,
-        py: Python<'py>,
-        ordered: bool,
-        concurrency: usize,
-        options: Option<&Bound<'py, Options>>,
-        batch_size: usize,
-        scale: Option<u8>,
-        returns_errors: bool,
-        own_thread: bool,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        entry(py, || {
-            let options = options.map(|options| options.get());
-            let settings = deal_stream::Settings {
-                ordered,
-                concurrency,
-                batch_size,
-                scale,
-                returns_errors,
-                own_thread,
-            };
-            DealStream::start(&self.made()?, options, &settings)
-        })
     }
 }
 

@@ -45,7 +45,6 @@ mod _native {
             table_builder::{TableBuilder, open_table_builder},
         },
         bulk::{
-            deal_stream::DealStream,
             ledger::{
                 ledgers_in_folder, look_up_in_ledger, move_ledger, settle_ledger, show_ledger,
                 unsettle_ledger,

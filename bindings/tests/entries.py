@@ -222,7 +222,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     creates, given_up = engine.create_many(True, None, False, None), engine.create_many(False, None, False, None)
     create = native.create_agent(FIELDS, None, True, False)
     full, first = _mailbox(client)
-    stream, finished = _deal_stream(engine, False), _deal_stream(engine, True)
+    stream, finished = _table(engine, False), _table(engine, True)
     batch = finished.batch()
 
     return {
@@ -236,29 +236,15 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
             partial(engine.send, missing, native.call_options({"timeout": 5, "max_retries": 0}), False, None),
         ],
         "Engine.start": [partial(engine.start, call, None, False, watch, box, future)],
-        "Engine.many": [partial(engine.many, True, None, True)],
+        "Engine.many": [
+            partial(engine.many, True, None, True),
+            partial(engine.many, True, None, False, (5, 10, 10, True, False)),
+            partial(engine.many, False, None, False, (5, 10, 99, False, False)),
+        ],
         "Engine.create_many": [
             partial(engine.create_many, True, native.call_options({"timeout": 5}), True, None),
             partial(engine.create_many, True, None, False, ("/none/agents.ledger", "email", False)),
         ],
-        "Engine.deal_stream": [
-            partial(engine.deal_stream, True, 5, None, 10, 10, True, False),
-            partial(engine.deal_stream, False, 5, None, 10, 99, False, False),
-        ],
-        "DealStream.push": [
-            partial(stream.push, ["d_1"], [watch], 0, False),
-            partial(stream.push, ["d_1"], watch, 0, False),
-            partial(stream.push, [5], None, 0, False),
-        ],
-        "DealStream.news": [stream.news, finished.news],
-        "DealStream.batch": [stream.batch, finished.batch],
-        "DealStream.failed": [stream.failed, _deal_stream(engine, True, "nothing").failed],
-        "DealStream.whole": [partial(finished.whole, [batch])],
-        "DealStream.errors": [stream.errors, finished.errors],
-        "DealStream.wait": [partial(stream.wait, False), partial(finished.wait, True)],
-        "DealStream.tell": [partial(stream.tell, box, future)],
-        "DealStream.capsule": [_deal_stream(engine, True).capsule],
-        "DealStream.close": [_deal_stream(engine, False).close],
         "Engine.describe": [partial(engine.describe, call)],
         "Watch.take": [watch.take],
         "Many.push": [
@@ -267,6 +253,8 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
             partial(creates.push, [((create, "key"), watch), ((None, None), None)], 0),
             partial(creates.push, [("d_1", None)], 0),
             partial(many.push, [], 999),
+            partial(stream.push, [("d_1", watch)], 0, False),
+            partial(stream.push, [(5, None)], 0, False),
         ],
         "Many.cancel": [
             partial(
@@ -279,10 +267,16 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "Many.recording": [partial(attrgetter("recording"), creates)],
         "Many.has_stopped": [partial(attrgetter("has_stopped"), many)],
         "Many.take": [partial(many.take, []), partial(creates.take, [5])],
-        "Many.wait": [many.wait],
-        "Many.wait_for_end": [many.wait_for_end, given_up.wait_for_end],
+        "Many.wait": [many.wait, stream.wait],
+        "Many.wait_for_end": [many.wait_for_end, given_up.wait_for_end, finished.wait_for_end],
         "Many.tell": [partial(many.tell, box, future)],
-        "Many.close": [engine.many(True, None, False).close],
+        "Many.close": [engine.many(True, None, False).close, _table(engine, False).close],
+        "Many.news": [stream.news, finished.news, many.news],
+        "Many.batch": [stream.batch, finished.batch],
+        "Many.failed": [stream.failed, _table(engine, True, "nothing").failed],
+        "Many.whole": [partial(finished.whole, [batch])],
+        "Many.errors": [stream.errors, finished.errors],
+        "Many.capsule": [_table(engine, True).capsule],
         "Mailbox.first": [box.first, full.first],
         "Mailbox.next": [partial(full.next, future), partial(full.next, first)],
         "open_mailbox": [partial(native.open_mailbox, ref(loop), print)],
@@ -327,13 +321,13 @@ def of_slow_calls(url: str) -> dict[str, list[Callable[[], object]]]:
     return {"Waiting.wait": [waiting.wait], "Waiting.abort": [other.abort]}
 
 
-def _deal_stream(engine: Any, waits: bool, id: str = "d_1") -> Any:
+def _table(engine: Any, waits: bool, id: str = "d_1") -> Any:
     """A stream that has its one deal, or none yet."""
-    stream = engine.deal_stream(True, 5, None, 10, 10, id == "d_1", False)
+    stream = engine.many(True, None, False, (5, 10, 10, id == "d_1", False))
     if waits:
-        stream.push([id], None, 0, True)
+        stream.push([(id, None)], 0, True)
         while not stream.news()[3]:
-            stream.wait(True)
+            stream.wait_for_end()
     return stream
 
 

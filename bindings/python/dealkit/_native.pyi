@@ -183,8 +183,16 @@ class Engine:
     def describe(self, call: Call[Any]) -> tuple[str, str, str, int] | Failure:
         """The description of a call: its method, template, host and port."""
 
-    def many(self, ordered: bool, options: Options | None, raw: bool) -> Many | Failure:
-        """Begins to retrieve many deals, whose identifiers are pushed one at a time."""
+    def many(
+        self,
+        ordered: bool,
+        options: Options | None,
+        raw: bool,
+        table: tuple[int, int, int | None, bool, bool] | None = None,
+    ) -> Many | Failure:
+        """Begins to retrieve many deals, whose identifiers are pushed as they are wanted. They may become a table, made with
+        these options: how many calls are in flight, how many deals make up a batch, the scale of decimals or None for
+        strings, whether errors are returned, and whether the batches are taken by a library that may hold the GIL."""
 
     def create_many(
         self,
@@ -195,19 +203,6 @@ class Engine:
     ) -> Many | Failure:
         """Begins to create many agents, whose calls are pushed one at a time. A ledger is (its path, the name of its
         keys or None, whether rows that are unknown there are sent again)."""
-
-    def deal_stream(
-        self,
-        ordered: bool,
-        concurrency: int,
-        options: Options | None,
-        batch_size: int,
-        scale: int | None,
-        returns_errors: bool,
-        own_thread: bool,
-    ) -> DealStream | Failure:
-        """Begins to retrieve deals into a table, with identifiers pushed as they are wanted; `scale` is None for
-        decimals as strings."""
 
 @final
 class Waiting:
@@ -270,12 +265,14 @@ class Pending:
 
 @final
 class Many:
-    """Calls in flight. The caller pushes the inputs, and never has more of them in flight than it wants."""
+    """Calls in flight. The caller pushes the inputs. It never has more of them in flight than it wants, unless the results
+    become a table, which sees to that itself."""
 
-    def push(self, inputs: list[tuple[Any, Watch | None]], index: int) -> Failure | None:
+    def push(self, inputs: list[tuple[Any, Watch | None]], index: int, is_last: bool = False) -> Failure | None:
         """Adds inputs to the calls in flight, each with its Watch or None. An input is an identifier; or, with the row's
         key or None, the Call that creates an agent, or None for a row that is not to be sent, which yields an error.
-        `index` is the position of the first. If one of them has the wrong type, none is added."""
+        `index` is the position of the first. If one of them has the wrong type, none is added. A table needs to know
+        which are the last."""
 
     def cancel(self, inputs: list[tuple[Any, Watch | None]], index: int) -> Failure | None:
         """Gives up the calls in flight, and the inputs added here as in `push`, which are not sent. What is known about
@@ -316,26 +313,15 @@ class Many:
     def close(self) -> None:
         """Cancels the calls in flight, which then yield no results."""
 
-@final
-class DealStream:
-    """Deals on their way into a table."""
-
-    def push(
-        self, ids: list[str], watches: list[Watch] | Watch | None, index: int, is_last: bool
-    ) -> Failure | None:
-        """Adds identifiers to be retrieved. `watches` has a Watch for each of the first identifiers, or is one for all,
-        or None. `index` is the position of the first. If one of them has the wrong type, none is added."""
-
     def news(self) -> tuple[int, bool, list[tuple[int, Failure | None]], bool] | Failure:
-        """What has happened: how many deals have come, whether more identifiers are wanted, the calls with a Watch of
-        their own that have ended, with the failure of each, and whether everything has ended. Nothing is reported
-        twice."""
+        """What has happened to a table: how many deals have come, whether more identifiers are wanted, the watched calls
+        that have ended, with the failure of each, and whether everything has ended. Nothing is reported twice."""
 
     def batch(self) -> Table | Failure | None:
         """The next batch, as a table, if one has come."""
 
     def failed(self) -> tuple[int, str, Failure] | Failure | None:
-        """The deal whose failure has ended the stream, if there is one: its index, its identifier, and its failure."""
+        """The deal whose failure has ended the table, if there is one: its index, its identifier, and its failure."""
 
     def whole(self, tables: list[Table]) -> Table | Failure:
         """These tables combined into one, with the errors of the deals that failed, if they are to be returned."""
@@ -343,20 +329,9 @@ class DealStream:
     def errors(self) -> Table | Failure | None:
         """The deals that failed, as a table, if they are to be returned. A failure if not all deals have come yet."""
 
-    def wait(self, for_the_end: bool) -> Failure | None:
-        """Waits briefly, on the calling thread, for a batch, for more identifiers to be wanted, or for the end; or only
-        for the end."""
-
-    def tell(self, mailbox: Mailbox, future: Any) -> Failure | None:
-        """Resolves the future of the mailbox's event loop once a batch has come, more identifiers are wanted, or the
-        stream has ended."""
-
     def capsule(self) -> object:
         """The batches as an Arrow stream, in a capsule. It retrieves while it is read, and releasing it cancels the
         calls in flight."""
-
-    def close(self) -> None:
-        """Cancels the calls in flight."""
 
 def deal_schema(scale: int | None) -> Schema | Failure:
     """The columns of a table of deals."""

@@ -8,7 +8,7 @@ reads Arrow. dealkit depends on none of them.
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, zip_longest
 
 from dealkit import _native
 from dealkit._core.arguments import check_int, check_on_error
@@ -104,7 +104,7 @@ def _failed(index: int, id: str | None, failure: _native.Failure) -> Exception:
 class Retrieval:
     """The work of ``retrieve_many``, for a table to do instead."""
 
-    native: _native.DealStream
+    native: _native.Many
 
     def __init__(
         self,
@@ -134,17 +134,8 @@ class Retrieval:
     def begin(self, batch_size: int | None, scale: int | None, own_thread: bool) -> None:
         """Opens the stream, with nothing in flight."""
         engine = self._service.open()
-        self.native = unwrap(
-            engine.deal_stream(
-                self._ordered,
-                self._concurrency,
-                self._options,
-                batch_size or _BATCH_SIZE,
-                scale,
-                self._returns_errors,
-                own_thread,
-            )
-        )
+        table = self._concurrency, batch_size or _BATCH_SIZE, scale, self._returns_errors, own_thread
+        self.native = unwrap(engine.many(self._ordered, self._options, False, table))
 
     def advance(self) -> bool:
         """Does what there is to do; returns whether all deals have come."""
@@ -178,7 +169,8 @@ class Retrieval:
         first = self._pushed
         self._pushed += len(ids)
         is_last = len(ids) < count
-        unwrap(self.native.push(ids, watches(range(first, self._pushed)), first, is_last))
+        inputs = [*zip_longest(ids, watches(range(first, self._pushed)))]
+        unwrap(self.native.push(inputs, first, is_last))
         return is_last
 
     def _watches(self, indexes: range) -> list[_native.Watch]:
@@ -217,7 +209,7 @@ class Retrieval:
         """
         log = _Log.begin()
         native = None if log is None else log.native
-        while not self._push(_AT_A_TIME, lambda _: native):
+        while not self._push(_AT_A_TIME, lambda indexes: [native] * len(indexes)):
             pass
         capsule = unwrap(self.native.capsule())
         if self._progress is not None or log is not None:
@@ -231,7 +223,7 @@ class Retrieval:
         has_ended, progress = False, self._progress
         try:
             while not has_ended:
-                unwrap(self.native.wait(True))
+                self.native.wait_for_end()
                 come, _, _, has_ended = unwrap(self.native.news())
                 self.done += come
                 if log is not None:
@@ -357,7 +349,7 @@ class DealTable(_Deals):
                 if has_ended:
                     break
                 # In short waits: signals are handled in between.
-                unwrap(native.wait(False))
+                unwrap(native.wait())
             retrieval.raise_failure()
         finally:
             retrieval.close()

@@ -1,6 +1,9 @@
 //! Many calls at a time, as deals, as creations or as a table; and the ledger between two jobs.
 
-pub(crate) mod deal_stream;
+pub(crate) mod columns;
+mod inputs;
+mod item;
+mod job;
 pub(crate) mod ledger;
 pub(crate) mod many;
-pub(crate) mod unsent_ids;
+mod reader;

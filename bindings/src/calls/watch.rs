@@ -43,12 +43,11 @@ pub(crate) fn install() {
 
 /// A watch on one call.
 #[pyclass(frozen, module = "dealkit._native")]
-pub(crate) struct Watch {
-    records: Arc<Records>,
-    trace: HeaderMap,
-}
+pub(crate) struct Watch(Arc<Records>);
 
 struct Records {
+    /// The headers that propagate the trace.
+    trace: HeaderMap,
     /// The lowest level that is read, as Python numbers levels.
     level: u8,
     records: Mutex<Vec<Record>>,
@@ -89,11 +88,11 @@ pub(crate) fn watch<'py>(level: u8, headers: &Bound<'py, PyList>) -> PyResult<Bo
                 trace.append(name, value);
             }
         }
-        let records = Mutex::default();
-        Ok(Watch {
-            records: Arc::new(Records { level, records }),
+        Ok(Watch(Arc::new(Records {
             trace,
-        })
+            level,
+            records: Mutex::default(),
+        })))
     })
 }
 
@@ -101,7 +100,7 @@ pub(crate) fn watch<'py>(level: u8, headers: &Bound<'py, PyList>) -> PyResult<Bo
 impl Watch {
     /// Takes out what has been traced: the level of each record, and its fields by name.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let taken = std::mem::take(&mut *self.records.lock());
+        let taken = std::mem::take(&mut *self.0.lock());
         entry(py, || {
             let records = taken.into_iter().map(|Record { level, fields }| {
                 let named = PyDict::new(py);
@@ -118,25 +117,28 @@ impl Watch {
 impl Watch {
     /// The watch of a call, if there is one, in a form that holds no Python objects.
     pub(crate) fn observer(watch: Option<&Bound<'_, Self>>) -> Observer {
-        let watch = watch.map(|watch| watch.get());
-        Observer(watch.map(|watch| (Arc::clone(&watch.records), watch.trace.clone())))
+        Observer(watch.map(|watch| Arc::clone(&watch.get().0)))
     }
 }
 
-/// What observes a call, if anything does, and the headers that propagate its trace.
-#[derive(Clone, Default)]
-pub(crate) struct Observer(Option<(Arc<Records>, HeaderMap)>);
+/// What observes a call, if anything does.
+pub(crate) struct Observer(Option<Arc<Records>>);
 
 /// A call that was sent. It takes kilobytes, so it is created where it stays: every move would copy them.
 pub(crate) type SentCall = Pin<Box<dyn Future<Output = Result<RawResponse, Error>> + Send>>;
 
 impl Observer {
+    pub(crate) fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Makes a call, and reports on it.
     pub(crate) fn send(self, call: Call<RawResponse>) -> SentCall {
         match self.0 {
             None => Box::pin(call.send()),
-            Some((records, trace)) => {
-                Box::pin(WATCHED.scope(records, call.propagate(trace).send()))
+            Some(records) => {
+                let call = call.propagate(records.trace.clone());
+                Box::pin(WATCHED.scope(records, call.send()))
             }
         }
     }
