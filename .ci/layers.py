@@ -60,7 +60,6 @@ EXCEPTIONS: dict[str, set[str]] = {
     },
     "server": set(),
     "bindings": {
-        "models/argument <-> models/classes <-> models/model <-> models/read <-> models/schema <-> models/write",
         "python/failure.rs -> json",
     },
 }

@@ -87,6 +87,7 @@ mod _native {
             "PROFILE_FIELDS",
             crate::models::agent_body::profile_fields(module.py())?,
         )?;
+        crate::models::schema::prepare(crate::models::classes::CLASSES);
         crate::calls::watch::install();
         Ok(())
     }

@@ -1,4 +1,5 @@
-# The native half. stubtest holds this against the built module; bindings/stubs.py writes the models at the end.
+# The native half. stubtest holds this against the built module; bindings/stubs.py writes the models at the end. What users
+# do not see has its documentation in bindings/src, and in `help()`.
 import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Context, Decimal
@@ -70,105 +71,53 @@ class RawResponse(Generic[_T_co]):
 
 @final
 class Failure:
-    """A failure that Python code has yet to raise."""
-
-    def parts(self) -> tuple[str, str, dict[str, Any]]:
-        """The parts of the exception: its kind, its text, and its attributes by name."""
+    def parts(self) -> tuple[str, str, dict[str, Any]]: ...
 
 @final
 class Call(Generic[_T_co]):
-    """A call, which can be made with an Engine as often as needed."""
-
     @property
-    def id(self) -> str | None:
-        """The identifier that is requested, if there is one; errors keep it."""
+    def id(self) -> str | None: ...
 
-def retrieve(model: type[_T_co], id: str) -> Call[_T_co] | Failure:
-    """The call that retrieves what a class is a model of."""
-
+def retrieve(model: type[_T_co], id: str) -> Call[_T_co] | Failure: ...
 def create_agent(
     given: dict[str, Any], omitted: object, validate: bool, is_converted: bool
-) -> Call[Agent] | Failure | None:
-    """The call that creates an agent from the fields of the request, by name; those that are `omitted` are not sent.
-    None if Python code has to convert something first and has not done so yet."""
-
+) -> Call[Agent] | Failure | None: ...
 def raw_request(
     method: str,
     segments: tuple[str, ...],
     json: tuple[object] | None,
     query: list[tuple[str, str]],
     headers: list[tuple[str, str]],
-) -> Call[Any] | Failure:
-    """A call of an undocumented operation; `json` is a tuple of one value, or None for no body."""
-
-def json_text(name: str, value: object) -> str | Failure:
-    """A value as JSON text; `name` says what it is in the error if it cannot be written."""
-
-def raw_json(text: str) -> RawJson | Failure:
-    """Makes a RawJson from JSON text. The class itself has no constructor, since that could only raise."""
-
-def violation_texts(pointer: str, code: str, detail: str) -> tuple[str, str]:
-    """A violation's pointer and the violation itself, as texts show them."""
-
-def made_error(kind: str, settings: dict[str, Any]) -> tuple[Failure] | Failure:
-    """Makes an error of this kind: `status`, `timeout`, `throttled`, `connect`, `interrupted`, or `deal` or `agent` for a body that
-    cannot be read as one. It is returned in a tuple, since a bare failure stands for a wrong argument."""
-
-def prepare(decimal: type[Decimal], context: Context, roles: dict[str, Role], gc: object) -> None:
-    """Hands over what Python code has imported: the class Decimal, a context that fits every number in a document, the
-    members of the enum Role by their values, and the module gc."""
-
-def end() -> None:
-    """Ends the background thread and every call on it. For `atexit`: Python must not be touched once the interpreter has
-    ended."""
-
-def watch(level: int, headers: list[tuple[str, str]]) -> Watch | Failure:
-    """Begins to watch a call: traces from this level up, as Python numbers levels, are kept, and the headers are sent
-    with the call. Headers that cannot be sent are left out: a call does not fail because of them."""
+) -> Call[Any] | Failure: ...
+def json_text(name: str, value: object) -> str | Failure: ...
+def raw_json(text: str) -> RawJson | Failure: ...
+def violation_texts(pointer: str, code: str, detail: str) -> tuple[str, str]: ...
+def made_error(kind: str, settings: dict[str, Any]) -> tuple[Failure] | Failure: ...
+def prepare(decimal: type[Decimal], context: Context, roles: dict[str, Role], gc: object) -> None: ...
+def end() -> None: ...
+def watch(level: int, headers: list[tuple[str, str]]) -> Watch | Failure: ...
 
 @final
 class Watch:
-    """A watch on one call."""
-
-    def take(self) -> list[tuple[int, dict[str, Any]]] | Failure:
-        """Takes out what has been traced: the level of each record, and its fields by name."""
+    def take(self) -> list[tuple[int, dict[str, Any]]] | Failure: ...
 
 @final
-class Options:
-    """The options of a call, which override the client's own."""
+class Options: ...
 
-def call_options(settings: dict[str, Any]) -> Options | Failure:
-    """The options of a call, by name."""
-
-def open_engine(settings: dict[str, Any], shared: Engine | None) -> Engine | Failure:
-    """Sets up an Engine. It shares the connections and limits of another one, if the settings allow it."""
+def call_options(settings: dict[str, Any]) -> Options | Failure: ...
+def open_engine(settings: dict[str, Any], shared: Engine | None) -> Engine | Failure: ...
 
 @final
 class Engine:
-    """A client of one configuration.
-
-    Sync and async callers and bulk jobs share it, and so share its limits; their connections are separate, since each
-    lives on the runtime that made it."""
-
     @property
-    def base_url(self) -> str:
-        """The base URL."""
-
+    def base_url(self) -> str: ...
     @property
-    def service_key(self) -> str:
-        """The key. For pickling only."""
-
+    def service_key(self) -> str: ...
     @property
-    def timeout(self) -> float:
-        """The time limit of a whole call, in seconds."""
-
+    def timeout(self) -> float: ...
     @property
-    def max_retries(self) -> int:
-        """How many times a request is retried."""
-
-    def send(self, call: Call[Any], options: Options | None, raw: bool, watch: Watch | None) -> Any:
-        """Makes a call and waits briefly. Returns its result, or a Waiting while it is in flight."""
-
+    def max_retries(self) -> int: ...
+    def send(self, call: Call[Any], options: Options | None, raw: bool, watch: Watch | None) -> Any: ...
     def start(
         self,
         call: Call[Any],
@@ -177,164 +126,74 @@ class Engine:
         watch: Watch | None,
         mailbox: Mailbox,
         future: Any,
-    ) -> Pending | Failure:
-        """Begins a call whose outcome goes to a future of the mailbox's event loop."""
-
-    def describe(self, call: Call[Any]) -> tuple[str, str, str, int] | Failure:
-        """The description of a call: its method, template, host and port."""
-
+    ) -> Pending | Failure: ...
+    def describe(self, call: Call[Any]) -> tuple[str, str, str, int] | Failure: ...
     def many(
         self,
         ordered: bool,
         options: Options | None,
         raw: bool,
         table: tuple[int, int, int | None, bool, bool] | None = None,
-    ) -> Many | Failure:
-        """Begins to retrieve many deals, whose identifiers are pushed as they are wanted. They may become a table, made with
-        these options: how many calls are in flight, how many deals make up a batch, the scale of decimals or None for
-        strings, whether errors are returned, and whether the batches are taken by a library that may hold the GIL."""
-
+    ) -> Many | Failure: ...
     def create_many(
         self,
         ordered: bool,
         options: Options | None,
         raw: bool,
         ledger: tuple[str, str | None, bool] | None,
-    ) -> Many | Failure:
-        """Begins to create many agents, whose calls are pushed one at a time. A ledger is (its path, the name of its
-        keys or None, whether rows that are unknown there are sent again)."""
+    ) -> Many | Failure: ...
 
 @final
 class Waiting:
-    """A call that has taken longer than a moment, and makes progress while it is waited for."""
+    def wait(self) -> Any: ...
+    def abort(self) -> None: ...
 
-    def wait(self) -> Any:
-        """Waits briefly. Returns the result of the call, or this object while it is still in flight."""
-
-    def abort(self) -> None:
-        """Aborts the call, if it is still in flight, and closes its connection."""
-
-def settle_ledger(path: str, found: list[tuple[str, str | None]], dry_run: bool) -> int | Failure:
-    """Records what became of rows: `found` has a pair for each, its key and its agent's identifier or None. Returns how many
-    rows that changes; a dry run changes none."""
-
-def unsettle_ledger(path: str, rows: list[str]) -> int | Failure:
-    """Undoes what was settled of the rows with these keys, and returns their number."""
-
+def settle_ledger(path: str, found: list[tuple[str, str | None]], dry_run: bool) -> int | Failure: ...
+def unsettle_ledger(path: str, rows: list[str]) -> int | Failure: ...
 def look_up_in_ledger(
     path: str, keys: str | None, rows: list[str]
-) -> list[tuple[Outcome, str | None, int | None, bool] | None] | Failure:
-    """Looks up rows in a ledger by their keys, which may have a name: for each row that the next run does not send again,
-    its outcome, its agent's identifier, its status, and whether a job is sending it; for the others, None."""
-
+) -> list[tuple[Outcome, str | None, int | None, bool] | None] | Failure: ...
 def show_ledger(
     path: str,
-) -> tuple[str, str | None, list[int], list[tuple[int, int | None, str | None]]] | Failure:
-    """Counts what a ledger has: its service, the name of its keys, the numbers of rows (succeeded, rejected, settled with an
-    agent, settled without, in flight), and each row in doubt (when it was sent, in milliseconds since 1970, status, id of the
-    request)."""
-
-def ledgers_in_folder(folder: str) -> list[str] | Failure:
-    """The paths of the ledgers in a folder."""
-
-def move_ledger(path: str, base_url: str) -> Failure | None:
-    """Records that the service has another base URL from now on."""
-
-def open_mailbox(event_loop: Any, deliver: Any) -> Mailbox:
-    """Opens the mailbox of the loop that the weak reference refers to. `deliver` is called on the loop, with the
-    mailbox, when something has come."""
+) -> tuple[str, str | None, list[int], list[tuple[int, int | None, str | None]]] | Failure: ...
+def ledgers_in_folder(folder: str) -> list[str] | Failure: ...
+def move_ledger(path: str, base_url: str) -> Failure | None: ...
+def open_mailbox(event_loop: Any, deliver: Any) -> Mailbox: ...
 
 @final
 class Mailbox:
-    """The mailbox of one event loop."""
-
-    def first(self) -> tuple[Any, Any] | None:
-        """The first future, and what there is for it: a value, or a failure. Both stay in the mailbox. None if the
-        mailbox is empty, which ends the delivery."""
-
-    def next(self, future: Any) -> tuple[Any, Any] | None:
-        """Takes out the first future, which has been served, and returns the next one as `first` does. The future is
-        destroyed by the caller, in Python code."""
+    def first(self) -> tuple[Any, Any] | None: ...
+    def next(self, future: Any) -> tuple[Any, Any] | None: ...
 
 @final
 class Pending:
-    """A call in flight on the background thread."""
-
-    def abort(self) -> None:
-        """Aborts the call, if it is still in flight."""
+    def abort(self) -> None: ...
 
 @final
 class Many:
-    """Calls in flight. The caller pushes the inputs. It never has more of them in flight than it wants, unless the results
-    become a table, which sees to that itself."""
-
-    def push(self, inputs: list[tuple[Any, Watch | None]], index: int, is_last: bool = False) -> Failure | None:
-        """Adds inputs to the calls in flight, each with its Watch or None. An input is an identifier; or, with the row's
-        key or None, the Call that creates an agent, or None for a row that is not to be sent, which yields an error.
-        `index` is the position of the first. If one of them has the wrong type, none is added. A table needs to know
-        which are the last."""
-
-    def cancel(self, inputs: list[tuple[Any, Watch | None]], index: int) -> Failure | None:
-        """Gives up the calls in flight, and the inputs added here as in `push`, which are not sent. What is known about
-        each is delivered like other results."""
-
+    def push(self, inputs: list[tuple[Any, Watch | None]], index: int, is_last: bool = False) -> Failure | None: ...
+    def cancel(self, inputs: list[tuple[Any, Watch | None]], index: int) -> Failure | None: ...
     @property
-    def pushed(self) -> int:
-        """How many were pushed in total."""
-
+    def pushed(self) -> int: ...
     @property
-    def has_stopped(self) -> bool:
-        """Whether further inputs would only be refused, so that none should be pushed."""
-
+    def has_stopped(self) -> bool: ...
     @property
-    def in_flight(self) -> int:
-        """How many were pushed and not taken."""
-
+    def in_flight(self) -> int: ...
     @property
-    def recording(self) -> int:
-        """How many of those in flight have had their response and are being recorded. Until this changes, `wait` does not
-        return because of it."""
+    def recording(self) -> int: ...
+    def take(self, ready: list[tuple[int, str | None, Any, tuple[bool, str | None, Failure | None] | None]]) -> Failure | None: ...
+    def wait(self) -> Failure | None: ...
+    def wait_for_end(self) -> bool: ...
+    def tell(self, mailbox: Mailbox, future: Any) -> Failure | None: ...
+    def close(self) -> None: ...
+    def news(self) -> tuple[int, bool, list[tuple[int, Failure | None]], bool] | Failure: ...
+    def batch(self) -> Table | Failure | None: ...
+    def failed(self) -> tuple[int, str, Failure] | Failure | None: ...
+    def whole(self, tables: list[Table]) -> Table | Failure: ...
+    def errors(self) -> Table | Failure | None: ...
+    def capsule(self) -> object: ...
 
-    def take(self, ready: list[tuple[int, str | None, Any, tuple[bool, str | None, Failure | None] | None]]) -> Failure | None:
-        """Takes out the results that have come, each as (index, identifier or key or None, value or failure, record or
-        None). They go to the front of `ready`, the last one first, so the next one is always at its end. A record is
-        (whether it is from an earlier run, its agent's identifier or None, why the ledger does not have it or None)."""
-
-    def wait(self) -> Failure | None:
-        """Waits briefly, on the calling thread, for a result to come or for more room."""
-
-    def wait_for_end(self) -> bool:
-        """Waits briefly for the end of the calls that were given up, and returns whether it has come: then the ledger is
-        closed."""
-
-    def tell(self, mailbox: Mailbox, future: Any) -> Failure | None:
-        """Resolves the future of the mailbox's event loop once a result has come or there is more room."""
-
-    def close(self) -> None:
-        """Cancels the calls in flight, which then yield no results."""
-
-    def news(self) -> tuple[int, bool, list[tuple[int, Failure | None]], bool] | Failure:
-        """What has happened to a table: how many deals have come, whether more identifiers are wanted, the watched calls
-        that have ended, with the failure of each, and whether everything has ended. Nothing is reported twice."""
-
-    def batch(self) -> Table | Failure | None:
-        """The next batch, as a table, if one has come."""
-
-    def failed(self) -> tuple[int, str, Failure] | Failure | None:
-        """The deal whose failure has ended the table, if there is one: its index, its identifier, and its failure."""
-
-    def whole(self, tables: list[Table]) -> Table | Failure:
-        """These tables combined into one, with the errors of the deals that failed, if they are to be returned."""
-
-    def errors(self) -> Table | Failure | None:
-        """The deals that failed, as a table, if they are to be returned. A failure if not all deals have come yet."""
-
-    def capsule(self) -> object:
-        """The batches as an Arrow stream, in a capsule. It retrieves while it is read, and releasing it cancels the
-        calls in flight."""
-
-def deal_schema(scale: int | None) -> Schema | Failure:
-    """The columns of a table of deals."""
+def deal_schema(scale: int | None) -> Schema | Failure: ...
 
 @final
 class Schema:
@@ -372,63 +231,31 @@ class Table:
 
     def __len__(self) -> int: ...
 
-def open_table_builder(scale: int | None, returns_errors: bool) -> TableBuilder | Failure:
-    """Begins a table of deals; `scale` is None for decimals as strings."""
+def open_table_builder(scale: int | None, returns_errors: bool) -> TableBuilder | Failure: ...
 
 @final
 class TableBuilder:
-    """Fills a table with documents."""
+    def push(self, documents: list[str | bytes | bytearray]) -> tuple[int, Failure] | Failure | None: ...
+    def finish(self) -> Table | Failure: ...
 
-    def push(self, documents: list[str | bytes | bytearray]) -> tuple[int, Failure] | Failure | None:
-        """Adds documents, except for blank ones. If one cannot be read, and errors are not to be returned, returns its
-        index and its failure."""
-
-    def finish(self) -> Table | Failure:
-        """The table."""
-
-def start_sandbox(deals: list[str] | None, settings: dict[str, Any]) -> NativeSandbox | Failure:
-    """Starts a server with these deals, each a JSON text."""
+def start_sandbox(deals: list[str] | None, settings: dict[str, Any]) -> NativeSandbox | Failure: ...
 
 @final
 class NativeSandbox:
-    """A running server."""
-
     @property
-    def url(self) -> str:
-        """The base URL for a client."""
-
+    def url(self) -> str: ...
     @property
-    def service_key(self) -> str:
-        """The key that requests must carry."""
+    def service_key(self) -> str: ...
+    def agents(self) -> list[tuple[Agent, dict[str, Any]]] | Failure: ...
+    def requests(self) -> list[dict[str, Any]] | Failure: ...
+    def clear_requests(self) -> Failure | None: ...
+    def fail_next(self, fault: str) -> Failure | None: ...
+    def clear_faults(self) -> Failure | None: ...
+    def insert_deal(self, json: str) -> Failure | None: ...
+    def reset(self) -> Failure | None: ...
+    def close(self) -> None: ...
 
-    def agents(self) -> list[tuple[Agent, dict[str, Any]]] | Failure:
-        """The agents created so far, in the order of creation: each as the response showed it, and what was sent."""
-
-    def requests(self) -> list[dict[str, Any]] | Failure:
-        """The latest requests to /v1, in the order in which they were responded to, each by attribute; `at` in seconds
-        since 1970."""
-
-    def clear_requests(self) -> Failure | None:
-        """Forgets the requests so far."""
-
-    def fail_next(self, fault: str) -> Failure | None:
-        """Makes something go wrong with future requests: a fault, as JSON."""
-
-    def clear_faults(self) -> Failure | None:
-        """Removes every fault that has not happened as often as it should."""
-
-    def insert_deal(self, json: str) -> Failure | None:
-        """Adds a deal, a JSON text; one with the same id is replaced."""
-
-    def reset(self) -> Failure | None:
-        """Restores the initial state: no agents, the deals that the server started with, no faults and no requests."""
-
-    def close(self) -> None:
-        """Stops the server at once."""
-
-def run_server(arguments: list[str]) -> int:
-    """Runs the server with these arguments, the command's name first, until a signal ends it. Returns the
-    exit code."""
+def run_server(arguments: list[str]) -> int: ...
 
 class _Model:
     """What all models have. It exists for type checkers only: the native classes have no base of their own."""

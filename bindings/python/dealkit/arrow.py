@@ -12,6 +12,7 @@ from itertools import islice, zip_longest
 
 from dealkit import _native
 from dealkit._core.arguments import check_int, check_on_error
+from dealkit._core.closing import AsyncClosing, Closing
 from dealkit._core.failure import exception, unwrap
 from dealkit._native import Deal, Schema, Table
 from dealkit._observe import log, watch
@@ -20,8 +21,7 @@ from dealkit._observe import log, watch
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
-    from types import TracebackType
-    from typing import Any, Literal, Self
+    from typing import Any, Literal
 
     from dealkit._bulk.progress import Display
     from dealkit._calls.service import Service
@@ -296,14 +296,14 @@ class _Deals:
         self._has_begun = True
         return self._retrieval
 
-    def _close(self) -> None:
+    def _end(self) -> None:
         if self._has_begun:
             self._retrieval.close()
         else:
             self._retrieval.hide_progress()
 
 
-class DealTable(_Deals):
+class DealTable(_Deals, Closing):
     """Deals on their way into a table, as returned by ``client.deals.retrieve_many(…).to_arrow()``.
 
     It has Arrow's PyCapsule interface, so other libraries accept it as it is: ``polars.DataFrame(table)``,
@@ -354,23 +354,8 @@ class DealTable(_Deals):
         finally:
             retrieval.close()
 
-    def close(self) -> None:
-        """Cancels the calls in flight."""
-        self._close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._close()
-
-
-class AsyncDealTable(_Deals):
+class AsyncDealTable(_Deals, AsyncClosing):
     """Deals on their way into a table, as returned by ``to_arrow()`` of an async client.
 
     ``await`` it for all deals in one ``Table``, or take a ``Table`` for each batch with ``async for``.
@@ -405,18 +390,3 @@ class AsyncDealTable(_Deals):
             retrieval.raise_failure()
         finally:
             retrieval.close()
-
-    async def aclose(self) -> None:
-        """Cancels the calls in flight."""
-        self._close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._close()

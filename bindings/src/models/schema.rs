@@ -1,5 +1,7 @@
 //! What the fields of models are in Python: the core's table of fields, and the class of each model in it.
 
+use std::sync::OnceLock;
+
 use dealkit::schema;
 use pyo3::{
     prelude::*,
@@ -8,10 +10,7 @@ use pyo3::{
 
 pub(crate) use dealkit::schema::{Field, FieldKind, Presence};
 
-use crate::{
-    json::{extra::Extra, reader::ReadModel},
-    models::classes::CLASSES,
-};
+use crate::json::{extra::Extra, reader::ReadModel};
 
 /// The value of a missing field of this kind.
 #[inline]
@@ -54,14 +53,23 @@ pub(crate) struct Class {
     pub(crate) is: fn(&Bound<'_, PyAny>) -> bool,
 }
 
+/// The class of each model, in the order of the table. They refer to each other by way of this, so that reading and
+/// writing need not know them.
+static CLASSES: OnceLock<&[Class]> = OnceLock::new();
+
+/// Makes the classes known, before there is a model of any of them.
+pub(crate) fn prepare(classes: &'static [Class]) {
+    CLASSES.get_or_init(|| classes);
+}
+
 /// The class of a model.
 #[inline]
 #[allow(
     clippy::indexing_slicing,
     reason = "there is a class for each model of the table, in its order"
 )]
-pub(crate) const fn class(model: &schema::Model) -> &'static Class {
-    &CLASSES[model.index]
+pub(crate) fn class(model: &schema::Model) -> &'static Class {
+    &CLASSES.get().copied().unwrap_or_default()[model.index]
 }
 
 /// A field of a model, at a position in the table.

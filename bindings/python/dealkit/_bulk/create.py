@@ -5,12 +5,12 @@ from __future__ import annotations
 from _thread import get_ident
 from collections.abc import Mapping, Sized
 from os import getpid
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dealkit import _native
 from dealkit._bulk.creation import Creation
 from dealkit._bulk.keys import FIELDS, key_of, named
-from dealkit._bulk.window import Window, check_arguments
+from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_arguments
 from dealkit._calls.service import native_options
 from dealkit._core.arguments import file_path
 from dealkit._core.failure import exception, unwrap
@@ -29,7 +29,6 @@ from dealkit.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Callable
     from os import PathLike
-    from types import TracebackType
 
     from dealkit._bulk.progress import Progress
     from dealkit._calls.service import Service
@@ -205,7 +204,7 @@ class _Creations(Window[Creation[T]]):
             # The exception holds a reference to this frame, which must not hold one to the exception.
             del creation
 
-    def _raise_unrecorded(self) -> None:
+    def _finish(self) -> None:
         """At the end, if errors are raised, raises the reason why the ledger lacks a result."""
         error, self._unrecorded = self._unrecorded, None
         if error is not None and not self._returns_errors:
@@ -233,90 +232,28 @@ class _Creations(Window[Creation[T]]):
         self._hide_progress()
 
 
-class CreationIterator(_Creations[T]):
+class CreationIterator(_Creations[T], SyncWindow[Creation[T]]):
     """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
 
     An exception ends the sending: the first error with ``on_error="raise"``, Ctrl-C, or one of the iterable's own.
     The rows then in flight are not lost: continuing to iterate waits for them, and ``cancel`` gives them up and
-    returns what is known of them. Leaving a ``with`` block gives them up too; ``cancel`` then returns what is known.
-    An iterator that is merely dropped also gives them up, and reports nothing.
+    returns what is known of them. ``close`` and leaving a ``with`` block give them up too; ``cancel`` then returns
+    what is known. An iterator that is merely dropped also gives them up, and reports nothing.
     """
 
     __slots__ = ()
 
-    def __iter__(self) -> Self:
-        return self
 
-    def __next__(self) -> Creation[T]:
-        try:
-            while (many := self._next()) is not None:
-                # In short waits: signals are handled in between, and another thread may take the last one.
-                unwrap(many.wait())
-                self._flush()
-            if get_ident() in self._handing:
-                return self._hand_over()
-            self._raise_unrecorded()
-        except BaseException:
-            self._break_off()
-            raise
-        raise StopIteration
-
-    def close(self) -> None:
-        """Gives up the rows in flight; ``cancel`` then returns what is known of them. The iterator has ended."""
-        self._end()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._end()
-
-
-class AsyncCreationIterator(_Creations[T]):
+class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
     """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
 
     An exception ends the sending: the first error with ``on_error="raise"``, the cancellation of the task, or one of
     the iterable's own. The rows then in flight are not lost: continuing to iterate waits for them, and ``cancel``
-    gives them up and returns what is known of them. Leaving an ``async with`` block gives them up too; ``cancel``
-    then returns what is known. An iterator that is merely dropped also gives them up, and reports nothing.
+    gives them up and returns what is known of them. ``aclose`` and leaving an ``async with`` block give them up too;
+    ``cancel`` then returns what is known. An iterator that is merely dropped also gives them up, and reports nothing.
     """
 
     __slots__ = ()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Creation[T]:
-        try:
-            while (many := self._next()) is not None:
-                await self._news(many)
-            if get_ident() in self._handing:
-                return self._hand_over()
-            self._raise_unrecorded()
-        except BaseException:
-            self._break_off()
-            raise
-        raise StopAsyncIteration
-
-    async def aclose(self) -> None:
-        """Gives up the rows in flight; ``cancel`` then returns what is known of them. The iterator has ended."""
-        self._end()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._end()
 
 
 def _checked_path(ledger: Any, key: Any, resend_unknown: Any) -> str | None:

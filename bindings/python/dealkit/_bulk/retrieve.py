@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from _thread import get_ident
 from collections.abc import Sized
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dealkit import _native
-from dealkit._bulk.window import Window, check_arguments
+from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_arguments
 from dealkit._calls.service import native_options
 from dealkit._core.failure import exception, unwrap
 from dealkit._native import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
     from typing import Literal
 
     from dealkit._bulk.progress import Progress
@@ -108,28 +107,10 @@ class _Deals(Window[T]):
         self._handing.pop(get_ident(), None)
 
 
-class DealIterator(_Deals[T]):
+class DealIterator(_Deals[T], SyncWindow[T]):
     """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels the calls in flight."""
 
     __slots__ = ()
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> T:
-        try:
-            while (many := self._next()) is not None:
-                # In short waits: signals are handled in between, and another thread may take the last deal.
-                unwrap(many.wait())
-                self._flush()
-            if get_ident() not in self._handing:
-                raise StopIteration
-            return self._hand_over()
-        except StopIteration:
-            raise
-        except BaseException:
-            self._close()
-            raise
 
     def to_arrow(
         self,
@@ -159,42 +140,11 @@ class DealIterator(_Deals[T]):
 
         return DealTable(self._hand_on, decimals, scale, batch_size)
 
-    def close(self) -> None:
-        """Cancels the calls in flight. The iterator has then ended."""
-        self._close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._close()
-
-
-class AsyncDealIterator(_Deals[T]):
+class AsyncDealIterator(_Deals[T], AsyncWindow[T]):
     """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels the calls in flight."""
 
     __slots__ = ()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> T:
-        try:
-            while (many := self._next()) is not None:
-                await self._news(many)
-            if get_ident() not in self._handing:
-                raise StopAsyncIteration
-            return self._hand_over()
-        except StopAsyncIteration:
-            raise
-        except BaseException:
-            self._close()
-            raise
 
     def to_arrow(
         self,
@@ -221,18 +171,3 @@ class AsyncDealIterator(_Deals[T]):
         from dealkit.arrow import AsyncDealTable
 
         return AsyncDealTable(self._hand_on, decimals, scale, batch_size)
-
-    async def aclose(self) -> None:
-        """Cancels the calls in flight. The iterator has then ended."""
-        self._close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._close()

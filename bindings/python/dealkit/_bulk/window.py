@@ -6,11 +6,12 @@ import sys
 from _thread import RLock, get_ident
 from itertools import islice
 from os import getpid
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from dealkit import _native
 from dealkit._bulk.progress import begin
 from dealkit._core.arguments import check_int, check_on_error
+from dealkit._core.closing import AsyncClosing, Closing
 from dealkit._core.failure import unwrap
 from dealkit._observe import watch
 
@@ -111,6 +112,21 @@ class Window(Generic[R]):
     def _result(self, index: int, id: str | None, value: Any, record: _Record | None) -> R:
         """The result for the caller."""
         raise NotImplementedError
+
+    def _hand_over(self) -> R:
+        """Hands over this thread's next result, or raises its error instead."""
+        raise NotImplementedError
+
+    def _finish(self) -> None:
+        """Raises what is still to be raised once nothing is left."""
+
+    def _break_off(self) -> None:
+        """What an exception that is about to leave ends."""
+        self._close()
+
+    def _end(self) -> None:
+        """What `close` and the end of a `with` block do."""
+        self._close()
 
     def _next(self) -> _native.Many | None:
         """Sends the next inputs. Returns the calls to wait for, or None once this thread's next result is in
@@ -226,12 +242,6 @@ class Window(Generic[R]):
                 self._watched.popitem()[1].end(None)
             self._hide_progress()
 
-    async def _news(self, many: _native.Many) -> None:
-        """Waits on an event loop until a result has come."""
-        from dealkit._calls.event_loop import news
-
-        await news(many.tell, self._flush if self._watched else None)
-
     def __repr__(self) -> str:
         many, name = getattr(self, "_many", None), type(self).__name__
         if many is None:
@@ -243,3 +253,53 @@ class Window(Generic[R]):
         # The attributes are missing if the arguments were refused.
         if getattr(self, "_many", None) is not None and not sys.is_finalizing():
             self._close()
+
+
+class SyncWindow(Window[R], Closing):
+    """A window whose results are waited for, in a ``for`` loop."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> R:
+        try:
+            while (many := self._next()) is not None:
+                # In short waits: signals are handled in between, and another thread may take the last one.
+                unwrap(many.wait())
+                self._flush()
+            if get_ident() in self._handing:
+                return self._hand_over()
+            self._finish()
+        except BaseException:
+            self._break_off()
+            raise
+        raise StopIteration
+
+
+class AsyncWindow(Window[R], AsyncClosing):
+    """A window whose results are awaited, in an ``async for`` loop."""
+
+    __slots__ = ()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> R:
+        try:
+            while (many := self._next()) is not None:
+                await self._news(many)
+            if get_ident() in self._handing:
+                return self._hand_over()
+            self._finish()
+        except BaseException:
+            self._break_off()
+            raise
+        raise StopAsyncIteration
+
+    async def _news(self, many: _native.Many) -> None:
+        """Waits on an event loop until a result has come."""
+        from dealkit._calls.event_loop import news
+
+        await news(many.tell, self._flush if self._watched else None)

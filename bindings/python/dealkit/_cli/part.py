@@ -14,7 +14,6 @@ import os
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from dealkit._cli.exits import Failed
@@ -178,17 +177,12 @@ class Part:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         try:
             self.save()
         except OSError:
             # What was saved before counts; if something else has failed, that says why it cannot be saved.
-            if value is None:
+            if error is None:
                 raise
         finally:
             self._close()

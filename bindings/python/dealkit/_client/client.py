@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from os import environ
-from types import TracebackType
 from typing import Any, Self, Unpack
 
 import dealkit._models.classes  # noqa: F401 - completes the native classes, which calls come back with
@@ -231,12 +230,7 @@ class Client(BaseClient):
         self._service.open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
 
@@ -294,12 +288,7 @@ class AsyncClient(BaseClient):
         self._service.open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.aclose()
 
 
