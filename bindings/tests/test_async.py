@@ -9,9 +9,9 @@ import time
 from typing import Any
 
 import pytest
-from conftest import after, answer, run, until
+from conftest import after, answer, run
 
-from dealkit import APIConnectionError, APITimeoutError, AsyncClient, ConfigError, Deal, NotFoundError
+from dealkit import AsyncClient, ConfigError, NotFoundError
 from dealkit.testing import Sandbox
 
 ADA: Any = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
@@ -52,56 +52,6 @@ def test_one_client_in_several_event_loops(async_client: AsyncClient) -> None:
     assert run(again.deals.retrieve("d_1")).id == "d_1"
 
 
-def test_cancelling_aborts_the_request(peer: Any) -> None:
-    server = peer(b"")
-
-    async def main() -> None:
-        client = AsyncClient(base_url=server.url, service_key="k")
-        task = asyncio.create_task(client.deals.retrieve("d_1"))
-        while not server.requests:
-            await asyncio.sleep(0.005)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await asyncio.to_thread(until, server.closed.is_set)
-
-    run(main())
-
-
-def test_wait_for(peer: Any) -> None:
-    server = peer(b"")
-
-    async def main() -> None:
-        client = AsyncClient(base_url=server.url, service_key="k")
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(client.deals.retrieve("d_1"), 0.2)
-        await asyncio.to_thread(until, server.closed.is_set)
-        with pytest.raises(APITimeoutError):
-            await client.with_options(timeout=0.1).deals.retrieve("d_1")
-
-    run(main())
-
-
-def test_a_task_group_cancels_the_others(peer: Any) -> None:
-    def respond(request: bytes) -> bytes:
-        return answer(404) if b"/bad " in request else b""
-
-    server = peer(respond)
-
-    async def main() -> None:
-        client = AsyncClient(base_url=server.url, service_key="k")
-        with pytest.raises(ExceptionGroup) as caught:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(client.deals.retrieve("good"))
-                while not server.requests:
-                    await asyncio.sleep(0.005)
-                group.create_task(client.deals.retrieve("bad"))
-        assert isinstance(caught.value.exceptions[0], NotFoundError)
-        await asyncio.to_thread(until, server.closed.is_set)
-
-    run(main())
-
-
 def test_a_loop_that_is_closed_with_calls_in_flight(peer: Any) -> None:
     server = peer(after(0.2, answer(200, '{"id": "d_1"}')))
     client = AsyncClient(base_url=server.url, service_key="k")
@@ -140,20 +90,6 @@ def test_the_loop_is_not_blocked(peer: Any) -> None:
     assert run(main()) > 5
 
 
-def test_without_a_loop(async_client: AsyncClient) -> None:
-    coroutine = async_client.deals.retrieve("d_1")
-    with pytest.raises(RuntimeError, match="no running event loop"):
-        coroutine.send(None)
-
-
-def test_no_connection(dealkit_sandbox: Sandbox) -> None:
-    client = AsyncClient(base_url=dealkit_sandbox.url, service_key="k", max_retries=0)
-    dealkit_sandbox.close()
-    with pytest.raises(APIConnectionError) as caught:
-        run(client.deals.retrieve("d_1"))
-    assert caught.value.outcome == "not_sent" and isinstance(caught.value, ConnectionError)
-
-
 def test_retrieve_many(async_client: AsyncClient) -> None:
     async def main() -> None:
         ids = [f"d_{n % 3 + 1}" for n in range(50)]
@@ -167,28 +103,6 @@ def test_retrieve_many(async_client: AsyncClient) -> None:
             _ = [deal async for deal in async_client.deals.retrieve_many(["d_1", "no"])]
         with pytest.raises(TypeError, match="iterable"):
             async_client.deals.retrieve_many(5)  # type: ignore[call-overload]
-
-    run(main())
-
-
-def test_leaving_retrieve_many_early_cancels(peer: Any) -> None:
-    def respond(request: bytes) -> bytes:
-        return answer(200, '{"id": "d_0"}') if b"/d_0 " in request else b""
-
-    server = peer(respond)
-
-    async def main() -> None:
-        client = AsyncClient(base_url=server.url, service_key="k")
-        async with client.deals.retrieve_many((f"d_{n}" for n in range(10**9)), concurrency=3) as deals:
-            async for deal in deals:
-                assert isinstance(deal, Deal)
-                break
-        await asyncio.to_thread(until, server.closed.is_set)
-        waiting = asyncio.create_task(anext(client.deals.retrieve_many(["d_1"])))
-        await asyncio.sleep(0.1)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
 
     run(main())
 

@@ -299,17 +299,6 @@ def test_an_exception_of_which_no_outcome_is_said(of_class: Any) -> None:
     assert of_class("text", outcome="rejected").outcome == "rejected"
 
 
-@pytest.mark.parametrize("retries", [0, 2])
-def test_a_port_that_does_not_speak_tls(retries: int, dealkit_sandbox: Sandbox) -> None:
-    url = dealkit_sandbox.url.replace("http:", "https:")
-    with Client(base_url=url, service_key="k", max_retries=retries) as client:
-        with pytest.raises(
-            APIConnectionError, match="the port does not speak TLS; should its URL begin with http://"
-        ) as caught:
-            client.deals.retrieve("d_1")
-    assert (caught.value.outcome, caught.value.attempts) == ("not_sent", 1)
-
-
 def test_a_422_lists_its_violations(peer: Any) -> None:
     errors = [{"pointer": f"/{name}", "code": "too_long", "detail": "x"} for name in ("first_name", "secret")] * 4
     server = peer(answer(422, json.dumps({"title": "Invalid", "errors": errors})))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import answer, until, untyped
+from conftest import answer
 
 from dealkit import Client, Deal, DecodeError, NotFoundError, ValidationError
 from dealkit.testing import Sandbox
@@ -116,22 +116,6 @@ def test_deals_that_are_too_large_to_be_read_at_once(peer: Any) -> None:
         assert [deal.status for deal in (first, *deals)] == [large] * 30
 
 
-def test_leaving_the_loop_cancels(peer: Any) -> None:
-    def respond(request: bytes) -> bytes:
-        return answer(200, '{"id": "d_0"}') if b"/d_0 " in request else b""
-
-    server = peer(respond)
-    with Client(base_url=server.url, service_key="k") as client:
-        for deal in client.deals.retrieve_many((f"d_{n}" for n in itertools.count()), concurrency=3):
-            assert deal.id == "d_0"
-            until(lambda: len(server.requests) >= 3)
-            break
-        until(server.closed.is_set)
-        server.closed.clear()
-        with client.deals.retrieve_many(["d_1"]) as deals:
-            del deals
-
-
 def test_a_generator_that_raises(client: Client) -> None:
     def broken() -> Any:
         yield "d_1"
@@ -144,25 +128,6 @@ def test_a_generator_that_raises(client: Client) -> None:
     assert list(deals) == []
     with pytest.raises(TypeError, match=r"ids\[1\] must be a str, not int"):
         list(client.deals.retrieve_many(["d_1", 5]))  # type: ignore[list-item]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "text"),
-    [
-        ({"ids": "d_1"}, TypeError, "for one deal use retrieve"),
-        ({"ids": b"d_1"}, TypeError, "not a bytes"),
-        ({"ids": 5}, TypeError, "ids must be an iterable of str, not int"),
-        ({"ids": None}, TypeError, "not NoneType"),
-        ({"concurrency": 0}, ValueError, "at least 1"),
-        ({"concurrency": 1.5}, TypeError, "concurrency must be an int, not float"),
-        ({"on_error": "ignore"}, ValueError, "raise"),
-        ({"progress": "yes"}, TypeError, "progress must be a bool or a callable, not str"),
-        ({"nonsense": 1}, TypeError, "nonsense"),
-    ],
-)
-def test_wrong_arguments(client: Client, arguments: Any, error: Any, text: str) -> None:
-    with pytest.raises(error, match=text):
-        client.deals.retrieve_many(**untyped({"ids": ["d_1"], **arguments}))
 
 
 def test_a_callable_is_told_of_progress(client: Client) -> None:

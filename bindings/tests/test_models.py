@@ -139,13 +139,6 @@ def test_pickles_and_copies(deal: Deal, protocol: int) -> None:
     assert copy.deepcopy([deal]) == [deal]
 
 
-def test_frozen(deal: Deal) -> None:
-    with pytest.raises(AttributeError):
-        deal.status = "OPEN"  # type: ignore[misc]
-    with pytest.raises(AttributeError):
-        deal.new = 1  # type: ignore[attr-defined]
-
-
 def test_match(deal: Deal) -> None:
     match deal:
         case Deal(id="d_1", status="CLOSED", application=Application(offers=(Offer(id=found), *_))):
@@ -301,43 +294,6 @@ def test_can_be_made_in_a_test() -> None:
     assert json.loads(agent.to_json())["date_of_birth"] is None
     assert Agent.from_json(agent.to_json()) == agent
     assert agent.profile.client_metadata == {"a": {"b": [1]}}
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "text"),
-    [
-        (lambda: untyped.Deal(), TypeError, "id"),
-        (lambda: untyped.Deal("d_1"), TypeError, "Deal takes keywords: id="),
-        (lambda: untyped.Deal(id="d", staus="x"), TypeError, "staus"),
-        (lambda: untyped.Deal(id=5), TypeError, r"Deal\.id must be a str, not int"),
-        (lambda: untyped.Deal(id="\ud800"), ValueError, "surrogate"),
-        (lambda: untyped.Deal(id="d", expiry_date="2024-02-29"), TypeError, r"expiry_date must be a date, not str"),
-        (lambda: untyped.Deal(id="d", expiry_date=datetime(2024, 1, 1)), TypeError, "must be a date, not datetime"),
-        (lambda: untyped.Deal(id="d", created_at=date(2024, 1, 1)), TypeError, "must be a datetime, not date"),
-        (lambda: untyped.Deal(id="d", created_at=datetime(2024, 1, 1)), ValueError, "aware"),
-        (lambda: untyped.Deal(id="d", quotes=[Side()]), TypeError, r"quotes\[0\] must be of type Quote, not Side"),
-        (lambda: untyped.Deal(id="d", quotes=5), TypeError, "an iterable of Quote, not int"),
-        (lambda: untyped.Deal(id="d", application={}), TypeError, "of type Application, not dict"),
-        (lambda: untyped.Deal(id="d", metadata={"a": 1}), TypeError, "mapping of str to str"),
-        (lambda: untyped.Deal(id="d", metadata=[]), TypeError, "must be a mapping, not list"),
-        (lambda: untyped.Deal(id="d", extra={"id": 1}), ValueError, "has a field for"),
-        (lambda: untyped.Deal(id="d", extra={"x": object()}), ValueError, "object"),
-        (lambda: untyped.Deal(id="d", extra=5), TypeError, "mapping"),
-        (lambda: untyped.Side(side_percentage=1.5), TypeError, "a Decimal or an int, not float"),
-        (lambda: untyped.Side(side_percentage=True), TypeError, "a Decimal or an int, not bool"),
-        (lambda: untyped.Side(side_percentage=Decimal("NaN")), ValueError, "finite"),
-        (lambda: untyped.Side(side_percentage=Decimal("1e99")), ValueError, "28 digits"),
-        (lambda: untyped.Quote(estimated_amount_min=2**63), ValueError, "64 bits"),
-        (lambda: untyped.Quote(estimated_amount_min=True), TypeError, "an int, not bool"),
-        (lambda: untyped.AgentProfileResponse(onboarding_complete=1), TypeError, "a bool, not int"),
-        (lambda: untyped.AgentProfileResponse(client_metadata=[1]), TypeError, "a mapping, not list"),
-        (lambda: untyped.AgentProfileResponse(client_metadata={"a": float("nan")}), ValueError, "finite"),
-        (lambda: untyped.Deal.from_json(5), TypeError, "must be bytes or str, not int"),
-    ],
-)
-def test_wrong_arguments(make: Any, error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        make()
 
 
 def test_documents_of_every_kind() -> None:

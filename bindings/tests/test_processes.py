@@ -581,34 +581,6 @@ time.sleep(float(sys.argv[2]))
         ended(python(code, what, moment, url=dealkit_sandbox.url), 30)
 
 
-def test_32_threads_on_one_client(dealkit_sandbox: Sandbox) -> None:
-    code = """
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from dealkit import Client, NotFoundError
-client = Client()
-ready = threading.Barrier(32)
-def work(thread):
-    ready.wait()
-    for n in range(40):
-        id = f"d_{(n + thread) % 3 + 1}"
-        assert client.deals.retrieve(id).id == id
-        if n % 10 == 0:
-            assert [deal.id for deal in client.deals.retrieve_many([id, "d_1"])] == [id, "d_1"]
-            try:
-                client.with_options(timeout=10).deals.retrieve("nothing")
-            except NotFoundError:
-                pass
-            else:
-                raise AssertionError
-    return client.agents.create(email=f"t{thread}@example.com", first_name="T", last_name="T", profile={}).id
-with ThreadPoolExecutor(32) as threads:
-    assert len(set(threads.map(work, range(32)))) == 32
-"""
-    ended(python(code, url=dealkit_sandbox.url))
-    assert len(dealkit_sandbox.agents) == 32
-
-
 def test_a_client_is_closed_while_others_use_it(dealkit_sandbox: Sandbox) -> None:
     code = """
 import threading, time
