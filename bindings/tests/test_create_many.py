@@ -24,7 +24,6 @@ from dealkit import (
     AsyncClient,
     AuthenticationError,
     Client,
-    ConfigError,
     CreateAgentParams,
     Creation,
     DealkitError,
@@ -402,18 +401,6 @@ def test_cancel_says_what_is_known_of_each(peer: Any) -> None:
         until(server.closed.is_set)
 
 
-def test_rows_that_wait_for_their_turn_are_not_sent(peer: Any) -> None:
-    server = peer(agent_of)
-    with Client(base_url=server.url, service_key="k", rate_limit=0.001, timeout=100_000) as client:
-        with client.agents.create_many(rows(3), ordered=False) as creations:
-            first = next(creations)
-        left = creations.cancel()
-    assert {first.index, *(creation.index for creation in left)} == {0, 1, 2}
-    assert [creation.outcome for creation in left] == ["not_sent", "not_sent"]
-    assert str(left[0].error) == "POST /v1/agents: cancelled before it was sent"
-    assert len(server.requests) == 1
-
-
 def test_a_callable_that_is_told_and_raises(client: Client) -> None:
     told: list[tuple[int, int | None]] = []
     assert len(list(client.agents.create_many(rows(3), progress=lambda done, of: told.append((done, of))))) == 3
@@ -522,13 +509,6 @@ def test_several_threads_on_one_iterator(client: Client, sandbox: Sandbox) -> No
 def test_wrong_arguments(client: Client, arguments: Any, error: Any, text: str) -> None:
     with pytest.raises(error, match=text):
         client.agents.create_many(**untyped({"rows": rows(1), **arguments}))
-
-
-def test_a_closed_client() -> None:
-    client = Client(base_url="http://127.0.0.1:9", service_key="k")
-    client.close()
-    with pytest.raises(ConfigError, match="the client is closed"):
-        client.agents.create_many(rows(1))
 
 
 def test_options_of_each_call(peer: Any) -> None:

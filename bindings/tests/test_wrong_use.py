@@ -553,6 +553,7 @@ def test_a_closed_client(made: Made) -> None:
         with pytest.raises(ConfigError, match="the client is closed; create another one"):
             made(call)
     refused(ConfigError, "the client is closed", lambda: made.many(["d_1"]))
+    refused(ConfigError, "the client is closed", lambda: closed.agents.create_many([GOOD]))
 
     with pytest.raises(ConfigError, match="the client is closed"):
         if isinstance(closed, Client):

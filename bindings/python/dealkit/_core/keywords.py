@@ -37,16 +37,7 @@ def keywords(function: F) -> F:
         finally:
             del given, named
 
-    @wraps(function)
-    async def awaited(*given: Any, **named: Any) -> Any:
-        try:
-            if len(given) > most or (named and not knows(named)):
-                raise refusal(given[0], len(given), {*named})
-            return await function(*given, **named)
-        finally:
-            del given, named
-
-    return awaited if code.co_flags & _CO_COROUTINE else call  # type: ignore[return-value]
+    return awaited(call) if code.co_flags & _CO_COROUTINE else call  # type: ignore[return-value]
 
 
 def awaited(function: Callable[..., Any]) -> Callable[..., Any]:
