@@ -6,6 +6,8 @@ import csv
 import json
 import re
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -755,6 +757,60 @@ def test_a_service_that_fails_ends_the_import(
     dealkit_sandbox.clear_faults()
     done = imported("--ledger", "l.ledger", "--resend-unknown", sandbox=dealkit_sandbox, cwd=tmp_path)
     assert (done.code, counts(done.shown)["created"], len(dealkit_sandbox.agents)) == (0, 100, 100)
+
+
+def test_a_ledger_that_is_deleted_under_an_import(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    """Nothing that is printed then creates anybody twice."""
+    agents(tmp_path / "agents.csv", 60)
+    dealkit_sandbox.fail_next(delay=0.2, times=None, after=20, method="POST")
+    command = ["agents", "import", "agents.csv", "--yes", "--ledger", "l.ledger", "--concurrency", "4"]
+    process = start(*command, url=dealkit_sandbox.url, cwd=tmp_path)
+    until(lambda: len(dealkit_sandbox.agents) >= 20, 60)
+    (tmp_path / "l.ledger").unlink()
+    done = end(process)
+    assert done.code == 2 and "the file was moved, deleted or replaced" in done.told
+    assert "same command again" not in done.told and "records it" not in done.shown and "to send them" not in done.shown
+    made = len(dealkit_sandbox.agents)
+    assert 20 <= counts(done.shown)["created"] <= made < 60
+
+    done = dealkit(*command, url=dealkit_sandbox.url, cwd=tmp_path)
+    assert done.code == 2 and "with --yes, nobody is asked" in done.told
+    assert f"calls {counts_of_report(tmp_path)['created']} of these rows created, and the ledger does not" in done.shown
+    assert "put the ledger back" in done.shown and len(dealkit_sandbox.agents) == made
+
+
+def counts_of_report(folder: Path) -> dict[str, int]:
+    found = [*came_to(folder / "agents.csv.report.csv").values()]
+    return {outcome: found.count(outcome) for outcome in found}
+
+
+def test_a_damaged_ledger(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    """The report still has what an earlier import has found, and a dry run notices the damage."""
+    agents(tmp_path / "agents.csv", 3)
+    assert imported("--ledger", "l.ledger", sandbox=dealkit_sandbox, cwd=tmp_path).code == 0
+    before = {row["key"]: row["agent_id"] for row in read(tmp_path / "agents.csv.report.csv")}
+    with closing(sqlite3.connect(tmp_path / "l.ledger")) as connection:
+        connection.execute("UPDATE creates SET status = 200 WHERE agent_id = 'a_1'")
+        connection.execute("UPDATE creates SET agent_id = 'a_x' WHERE agent_id = 'a_2'")
+        connection.commit()
+    agents(tmp_path / "agents.csv", 4)
+    for options in (["--dry-run"], []):
+        done = imported("--ledger", "l.ledger", *options, sandbox=dealkit_sandbox, cwd=tmp_path)
+        assert (
+            done.code == 2 and "it is damaged" in done.told and "leave out the rows that were sent since" in done.told
+        )
+        assert "same command again" not in done.told and len(dealkit_sandbox.agents) == 3
+    after = read(tmp_path / "agents.csv.report.csv")
+    assert [row["outcome"] for row in after] == ["created", "created", "created", "not sent"]
+    assert {row["agent_id"] for row in after} >= {*before.values()} - {"a_2"}
+
+
+@pytest.mark.parametrize("report", ["l.ledger-journal", "l.ledger-job-0123456789abcdef", "../{name}/l.ledger-wal"])
+def test_a_report_that_would_be_a_file_of_the_ledger(report: str, tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    agents(tmp_path / "agents.csv", 1)
+    path = report.format(name=tmp_path.name)
+    done = imported("--ledger", "l.ledger", "--report", path, sandbox=dealkit_sandbox, cwd=tmp_path)
+    assert done.code == 2 and "one of the files of the ledger" in done.told and dealkit_sandbox.requests == []
 
 
 def test_ledgers_that_cannot_be_used(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:

@@ -210,8 +210,8 @@ impl Cause {
             Cause::Broken(what) => write!(
                 f,
                 "it is damaged ({what}): something other than dealkit has changed it, or the disk has lost a part of \
-                 it. Restore it from a backup, and find out what became of the rows that were sent since. Do not begin \
-                 a new ledger, which would create everybody again"
+                 it. Restore it from a backup, and leave out the rows that were sent since: the backup does not know \
+                 them, and would have them created again. Do not begin a new ledger, which would create everybody again"
             ),
             Cause::Moved(how) => write!(
                 f,

@@ -15,26 +15,34 @@ use crate::value::AgentId;
 
 /// What people write into a table where there is nobody. An identifier that is one of these words is far less likely than
 /// a row that is never created.
-const NOBODY: [&str; 19] = [
-    "0",
+const NOBODY: [&str; 27] = [
+    "absent",
     "deleted",
+    "doesnotexist",
+    "empty",
+    "error",
     "false",
     "missing",
-    "n.a.",
-    "n/a",
     "na",
     "nan",
     "nil",
     "no",
+    "noagent",
     "nobody",
     "none",
-    "not found",
-    "not_found",
+    "noone",
     "notfound",
+    "nothere",
+    "notthere",
     "null",
+    "pending",
+    "tbc",
     "tbd",
     "todo",
+    "undefined",
     "unknown",
+    "void",
+    "x",
 ];
 
 /// Records what somebody has found out, and returns how many rows that changes.
@@ -166,10 +174,12 @@ impl From<Record> for InDoubt {
     }
 }
 
-/// Whether this stands for nobody: it has no letter and no digit, or it is a word for that.
+/// Whether this stands for nobody, however it is written: it has no letter and no digit, it is a word for that, or it is
+/// what a spreadsheet shows of a failed look-up, such as `#N/A`.
 fn is_nobody(id: &str) -> bool {
-    let word = id.trim().to_lowercase();
-    !word.chars().any(char::is_alphanumeric) || NOBODY.contains(&word.as_str())
+    let word = id.to_lowercase();
+    let word: String = word.chars().filter(|c| c.is_alphanumeric()).collect();
+    id.starts_with('#') || matches!(&*word, "" | "0") || NOBODY.contains(&&*word)
 }
 
 /// Registers the index of something, or returns that of the first of its kind.

@@ -609,6 +609,15 @@ async fn what_somebody_has_settled_can_be_undone_and_settled_again() {
         "not found",
         "Not Found",
         "#",
+        "#N/A",
+        "#REF!",
+        "N / A",
+        "No agent",
+        "does not exist",
+        "(none)",
+        "'none",
+        "\u{200b}none",
+        "undefined",
         "unknown",
     ];
     for refused in nobody.into_iter().chain(["a_2"]) {

@@ -15,7 +15,7 @@ from dealkit._cli.connection import address, connect, probe
 from dealkit._cli.creates import Creates
 from dealkit._cli.exits import DONE, INCOMPLETE, INTERRUPTED, Failed
 from dealkit._cli.files import named, refuse_inputs
-from dealkit._cli.known import Elsewhere, earlier, elsewhere, in_words, ledger_of, outcomes
+from dealkit._cli.known import Elsewhere, earlier, elsewhere, in_words, ledger_of, outcomes, verify
 from dealkit._cli.plan import Plan, plan_of
 from dealkit._cli.report import Report, Result
 from dealkit._cli.screen import ask, bold, command_line, counted, safe, say, table
@@ -24,6 +24,8 @@ from dealkit._cli.table_file import Table, read_table
 _RUNNING = (
     "the import has not ended: the ledger records what became of the row, and the same command resumes the import"
 )
+# The reasons of a LedgerError after which the ledger does not know what was sent.
+_LOST = ("broken", "moved", "not_a_ledger")
 
 
 def run(options: Namespace) -> int:
@@ -53,8 +55,16 @@ def run(options: Namespace) -> int:
     others = elsewhere(own, to_send, options)
     for other in others:
         say(in_words(other, own))
+    created = report.created(_report_of(options))
+    lost = sum(line.key in created for line in to_send)
+    if lost:
+        say(
+            f"{named(_report_of(options))}, the report of an earlier import, calls {lost:,} of these rows created, and the "
+            "ledger does not know them."
+        )
     before = [*invalid, *known.values()]
     if options.dry_run:
+        verify(own)
         if options.report:
             Report(Path(options.report), rows.delimiter).write([*before, *plan.unsent(to_send)])
         say("Nothing was sent: this was a dry run.")
@@ -64,7 +74,7 @@ def run(options: Namespace) -> int:
     with connect(options) as client:
         if own is None:
             raise Failed(NO_ADDRESS)
-        _refuse_unasked(others, options)
+        _refuse_unasked(others, lost, options)
         if to_send and not options.yes:
             question = f"Create {counted(len(to_send), 'agent')} at {safe(address(options))}?"
             ask(question, check="check it with --dry-run", declined="nothing was sent")
@@ -73,7 +83,7 @@ def run(options: Namespace) -> int:
         # Anything filled in for a row that is sent again is no longer true, even if this ends in a crash. In that
         # case, only the ledger has the result of the row.
         written.write([*before, *(Result(line.number, line.key, "running", message=_RUNNING) for line in to_send)])
-        return _import(client, plan, own, options, written)
+        return _import(client, plan, known, own, options, written)
 
 
 def _report_of(options: Namespace) -> Path:
@@ -85,6 +95,8 @@ def _refuse_inputs(path: Path, options: Namespace) -> None:
     own, written = ledger_of(options), _report_of(options)
     refuse_inputs([written, *([own] if own else [])], [path, options.ca_file, options.client_cert])
     refuse_inputs([written], [own])
+    if own and written.name.startswith(f"{own.name}-") and written.parent.resolve() == own.parent.resolve():
+        raise Failed(f"{named(written)} would be one of the files of the ledger {named(own)}: name another file")
 
 
 def _show_table(path: Path, rows: Table, columns: Columns) -> None:
@@ -104,18 +116,24 @@ def _show_known(known: dict[int, Result], ledger: Path) -> None:
     say(f"{named(ledger)} already has {len(known):,} of them, which {verb} not sent again: {words}")
 
 
-def _refuse_unasked(others: list[Elsewhere], options: Namespace) -> None:
-    """Refuses to send rows that another ledger has, unless somebody is asked."""
-    if not others:
-        return
-    say(
-        "If it is the ledger of this service, perhaps under an old address, use it: add --ledger "
-        f"{shlex.quote(str(others[0].ledger))}. If it is of another service, such as a sandbox, these rows are new here."
-    )
-    if options.yes:
+def _refuse_unasked(others: list[Elsewhere], lost: int, options: Namespace) -> None:
+    """Refuses to send rows that another ledger or a report has, unless somebody is asked."""
+    if lost:
+        say(
+            "If the ledger was lost, or replaced by an older copy, these agents would be created a second time: put the ledger "
+            "back, or leave these rows out of the table. If they were created at another service, such as a sandbox, they are "
+            "new here."
+        )
+    elif others:
+        say(
+            "If it is the ledger of this service, perhaps under an old address, use it: add --ledger "
+            f"{shlex.quote(str(others[0].ledger))}. If it is of another service, such as a sandbox, these rows are new here."
+        )
+    if options.yes and (lost or others):
+        other = "name another file with --report" if lost else "move the ledger of the other service to another folder"
         raise Failed(
             "nothing was sent: with --yes, nobody is asked whether these rows are new at this service. If they are, leave "
-            "out --yes, or move the ledger of the other service to another folder"
+            f"out --yes, or {other}"
         )
 
 
@@ -126,13 +144,15 @@ def _see_whether_it_can_work(client: Client) -> None:
         raise response
 
 
-def _import(client: Client, plan: Plan, ledger: Path, options: Namespace, written: Report) -> int:
+def _import(
+    client: Client, plan: Plan, known: dict[int, Result], path: Path, options: Namespace, written: Report
+) -> int:
     try:
-        creates = Creates(client, plan, ledger, options)
+        creates = Creates(client, plan, path, options)
     except LedgerError as error:
         if error.reason != "other_service":
             raise
-        move = command_line(["ledger", "move", str(ledger), address(options)])
+        move = command_line(["ledger", "move", str(path), address(options)])
         raise Failed(
             f"{explanation(error)}\nIf it is another service, leave out --ledger: each service has its own. If it is the same "
             f"service, with the same agents, record that with:\n  {move}"
@@ -140,7 +160,12 @@ def _import(client: Client, plan: Plan, ledger: Path, options: Namespace, writte
     signals = options.signals
     with suppress(KeyboardInterrupt):
         creates.run(signals)
-    results = [*creates.results(), *plan.invalid()]
+    stopped_by = creates.stopped_by
+    # With a ledger that is lost, running the command again would create everybody again.
+    can_go_on = not (isinstance(stopped_by, LedgerError) and stopped_by.reason in _LOST)
+    # A row that was not reached is still what an earlier run has made of it.
+    results = [known.get(one.row, one) if one.came_to == "not sent" else one for one in creates.results()]
+    results += plan.invalid()
     # Written first: whoever reads the screen may have stopped reading.
     unwritten = None
     try:
@@ -148,23 +173,25 @@ def _import(client: Client, plan: Plan, ledger: Path, options: Namespace, writte
     except Failed as failed:
         unwritten = failed
     say()
-    report.show(results)
+    report.show(results, can_go_on=can_go_on)
     say()
     if unwritten is None:
         say(f"{safe(str(written.path))} says what became of each row.")
-    say(f"{safe(str(ledger))} records it: the same command creates no agent twice.")
+    if stopped_by is not None and not can_go_on:
+        raise Failed(f"{unwritten or ''}\n{explanation(stopped_by)}".lstrip(), code_of(stopped_by))
+    say(f"{safe(str(path))} records it: the same command creates no agent twice.")
     again = f"  {command_line(options.arguments)}"
     if any(result.came_to in ("unknown", "rejected") for result in results):
         say()
-        say(_how_to_settle(ledger, written.path, results))
+        say(_how_to_settle(path, written.path, results))
         say(again)
     go_on = f"To continue, run the same command again:\n{again}"
     if unwritten is not None:
         raise Failed(f"{unwritten}\n{go_on}", unwritten.code)
     if signals.is_stopping:
         raise Failed(f"stopped. {go_on}", INTERRUPTED)
-    if creates.stopped_by is not None:
-        raise Failed(f"{explanation(creates.stopped_by)}\n{go_on}", code_of(creates.stopped_by))
+    if stopped_by is not None:
+        raise Failed(f"{explanation(stopped_by)}\n{go_on}", code_of(stopped_by))
     return DONE if all(result.came_to == "created" for result in results) else INCOMPLETE
 
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from dealkit import LedgerError, ledger
 from dealkit._cli.connection import address
+from dealkit._cli.exits import Failed
 from dealkit._cli.files import named
 from dealkit._cli.plan import Line, Plan
 from dealkit._cli.report import WORDS, Result
@@ -32,7 +33,9 @@ class Elsewhere(NamedTuple):
 def ledger_of(options: Namespace) -> Path | None:
     """The file that records what was sent and its outcome: by default, there is one for a service and a folder, whatever
     the table is called. None if nobody has said which service it is."""
-    if options.ledger:
+    if options.ledger is not None:
+        if not options.ledger:
+            raise Failed("--ledger needs the name of a file")
         return Path(options.ledger)
     if not (service := _in_a_name(address(options))):
         return None
@@ -69,6 +72,12 @@ def earlier(path: Path | None, plan: Plan, *, resend_unknown: bool) -> dict[int,
         for line, one in zip(plan.lines, recorded, strict=True)
         if one is not None and not (resend_unknown and one.outcome == "unknown")
     }
+
+
+def verify(path: Path | None) -> None:
+    """Refuses a ledger that is damaged, as an import does before it sends anything: reads all of it."""
+    if path is not None and path.exists():
+        ledger.show(path)
 
 
 def elsewhere(own: Path | None, lines: Sequence[Line], options: Namespace) -> list[Elsewhere]:

@@ -83,7 +83,7 @@ def _rows_of(mistakes: list[Mistake]) -> str:
     return _rows([mistake.row for mistake in mistakes])
 
 
-def show(results: Iterable[Result]) -> None:
+def show(results: Iterable[Result], *, can_go_on: bool = True) -> None:
     """Says how many rows had which result, and names those that did not become an agent."""
     by_kind: dict[str, list[Result]] = {kind: [] for kind in _MEANINGS}
     for result in results:
@@ -98,7 +98,7 @@ def show(results: Iterable[Result]) -> None:
         found = by_kind[kind]
         earlier = sum(one.was_earlier for one in found)
         notes = [f"{earlier:,} of them in an earlier run"] if earlier else []
-        notes += [meaning] if meaning and found else []
+        notes += [meaning] if meaning and found and (can_go_on or kind != "not sent") else []
         if found or kind in ("created", "rejected", "unknown"):
             rows.append((kind.capitalize(), f"{len(found):,}", "; ".join(notes)))
     say_table(rows, right=frozenset({1}))
@@ -138,6 +138,19 @@ class Entry(NamedTuple):
     """Its number in the report, as a spreadsheet counts."""
     key: str
     agent_id: str
+    outcome: str = ""
+    """What the report says, if it is one."""
+
+
+def created(path: Path) -> set[str]:
+    """The keys of the rows that a report calls created; none if there is no report."""
+    try:
+        found = read_table(path) if is_there(path) and path.stat().st_size else None
+    except Failed:
+        return set()
+    if found is None or not _is_report(found):
+        return set()
+    return {entry.key for entry in _entries(path, found) if entry.outcome == "created"}
 
 
 def read(path: Path, options: Namespace | None = None) -> list[Entry]:
@@ -152,7 +165,7 @@ def _entries(path: Path, found: Table) -> list[Entry]:
             f"{named(path)} must have the columns key and agent_id, like the report of an import; it has "
             f"{listed(found.header)}"
         )
-    places = at["key"], at["agentid"]
+    places = [at["key"], at["agentid"], *([at["outcome"]] if _is_report(found) else [])]
     # Another table has the keys as they are.
     text = as_it_was if _is_report(found) else str
     return [
