@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    fmt,
     hash::{BuildHasher as _, RandomState},
     sync::{
         Arc, OnceLock,
@@ -96,12 +95,6 @@ impl Recorder {
             // What could not be written is known to the rows.
             let _ = writer.idle();
         }
-    }
-}
-
-impl fmt::Debug for Recorder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recorder").finish_non_exhaustive()
     }
 }
 

@@ -37,8 +37,9 @@ mod writer;
 pub use error::{LedgerError, LedgerErrorKind};
 #[cfg(feature = "ledger")]
 pub use {
+    people::{InDoubt, Summary},
     state::Recorded,
-    value::{InDoubt, Ledger, Summary},
+    value::Ledger,
 };
 
 #[cfg(feature = "ledger")]

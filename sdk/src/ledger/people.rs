@@ -2,16 +2,49 @@
 
 use std::collections::HashMap;
 
-use chrono::DateTime;
+use chrono::{DateTime, Utc};
 
 use super::{
-    InDoubt, Summary,
     error::{Cause, LedgerError, Refusal},
     key_hash::KeyHash,
     sqlite::{Edit, Sqlite},
     state::{LONGEST_ID, Record, State},
 };
 use crate::value::AgentId;
+
+/// What a ledger has, as numbers of rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// The base URL of the service.
+    pub service: String,
+    /// What the keys of the rows are called, if a job has said so.
+    pub keys: Option<String>,
+    /// Rows whose agent was created.
+    pub succeeded: usize,
+    /// Rows that the service rejected.
+    pub rejected: usize,
+    /// Rows for which somebody has found an agent.
+    pub settled_with_agent: usize,
+    /// Rows for which somebody has found that there is no agent: the next run sends them.
+    pub settled_without_agent: usize,
+    /// Rows that a job is sending now.
+    pub in_flight: usize,
+    /// Rows of which nobody knows whether they have an agent, in the order in which they were sent.
+    pub in_doubt: Vec<InDoubt>,
+}
+
+/// A row of which nobody knows whether it has an agent. With this, whoever runs the service can look for the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InDoubt {
+    /// When it was sent, by the clock of this machine.
+    pub sent_at: DateTime<Utc>,
+    /// The status of the response, if there was one.
+    pub status: Option<u16>,
+    /// The service's id for the request, if it gave one.
+    pub request_id: Option<String>,
+}
 
 /// What people write into a table where there is nobody. An identifier that is one of these words is far less likely than
 /// a row that is never created.

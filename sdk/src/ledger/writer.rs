@@ -1,7 +1,7 @@
 //! The thread of a job that reads and writes its ledger, and commits together whatever several rows are waiting for.
 
 use std::{
-    fmt, io, mem,
+    io, mem,
     path::PathBuf,
     process,
     sync::mpsc::{self, Receiver},
@@ -278,17 +278,5 @@ fn without_claims<T>(
 fn refuse<W, T>(asked: Vec<(W, Answer<T>)>, error: &LedgerError) {
     for (_, answer) in asked {
         let _ = answer.send(Err(error.clone()));
-    }
-}
-
-impl fmt::Debug for Writer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Handle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").finish_non_exhaustive()
     }
 }

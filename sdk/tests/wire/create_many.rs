@@ -11,6 +11,7 @@ use dealkit::{
     AgentProfile, CreateAgent, Creation, Error, ErrorKind, Json, Outcome, RawResponse, RetryPolicy,
     ValidationError, blocking,
 };
+use futures_util::StreamExt as _;
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
 
 use crate::{
@@ -83,57 +84,6 @@ fn ids(creations: Vec<Creation>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn agents_come_in_the_order_of_the_rows() {
-    let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
-    let mut creations = client
-        .agents()
-        .create_many(rows(0..6))
-        .concurrency(6)
-        .stream();
-    let serve = async {
-        for heard in hear(&mut peer, 6).await.into_iter().rev() {
-            create(heard);
-            settle().await;
-        }
-    };
-    let read = async {
-        let mut came = Vec::new();
-        while let Some(creation) = creations.next().await {
-            assert_eq!(creation.index, came.len());
-            came.push(creation);
-        }
-        came
-    };
-    let ((), came) = tokio::join!(serve, read);
-    assert_eq!(ids(came), ["a_0", "a_1", "a_2", "a_3", "a_4", "a_5"]);
-    assert!(creations.next().await.is_none());
-}
-
-#[tokio::test]
-async fn agents_come_as_they_are_completed() {
-    let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
-    let many = client.agents().create_many(rows(0..3)).concurrency(3);
-    let mut creations = many.as_completed().stream();
-    let serve = async {
-        for heard in hear(&mut peer, 3).await.into_iter().rev() {
-            create(heard);
-            settle().await;
-        }
-    };
-    let read = async {
-        let mut came = Vec::new();
-        while let Some(creation) = creations.next().await {
-            came.push(creation.index);
-        }
-        came
-    };
-    let ((), came) = tokio::join!(serve, read);
-    assert_eq!(came, [2, 1, 0]);
-}
-
-#[tokio::test]
 async fn eight_are_in_flight_unless_it_is_said_otherwise() {
     let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
@@ -183,7 +133,7 @@ async fn a_row_that_fails_is_one_item_and_one_that_breaks_the_rules_is_not_sent(
         if as_completed {
             many = many.as_completed();
         }
-        let mut creations = many.stream();
+        let creations = many.stream();
         let serve = async {
             loop {
                 let heard = peer.next().await;
@@ -195,13 +145,7 @@ async fn a_row_that_fails_is_one_item_and_one_that_breaks_the_rules_is_not_sent(
                 }
             }
         };
-        let read = async {
-            let mut came = Vec::new();
-            while let Some(creation) = creations.next().await {
-                came.push(creation);
-            }
-            came
-        };
+        let read = creations.collect::<Vec<_>>();
         let mut came = tokio::select! {
             came = read => came,
             () = serve => unreachable!("it serves for ever"),
@@ -259,25 +203,6 @@ async fn the_raw_responses_can_be_had_and_headers_sent() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn each_row_has_its_own_time() {
-    let peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
-    let many = client.agents().create_many(rows(0..2)).concurrency(1);
-    let mut creations = many.timeout(Duration::from_secs(2)).stream();
-    let before = tokio::time::Instant::now();
-    for _ in 0..2 {
-        let creation = creations.next().await.unwrap();
-        assert_eq!(creation.result.unwrap_err().kind(), ErrorKind::Timeout);
-    }
-    let taken = before.elapsed();
-    assert!(
-        taken >= Duration::from_secs(4) && taken < Duration::from_secs(5),
-        "{taken:?}"
-    );
-    drop(peer);
-}
-
 #[tokio::test]
 async fn a_row_is_retried_only_where_the_service_did_not_act() {
     let mut peer = Peer::by_hand();
@@ -323,10 +248,7 @@ async fn after_stop_what_is_in_flight_still_comes() {
     for heard in held {
         create(heard);
     }
-    let mut came = Vec::new();
-    while let Some(creation) = creations.next().await {
-        came.push(creation);
-    }
+    let came: Vec<_> = creations.by_ref().collect().await;
     assert_eq!(ids(came), ["a_0", "a_1", "a_2"]);
     assert!(creations.cancel().is_empty());
     settle().await;
@@ -359,7 +281,7 @@ async fn a_401_or_403_stops_it_and_the_first_row_not_sent_says_so() {
         if as_completed {
             many = many.as_completed();
         }
-        let mut creations = many.stream();
+        let creations = many.stream();
         // All three are in flight when the second is refused, and those beside it are finished.
         let serve = async {
             let mut held = hear(&mut peer, 3).await;
@@ -368,13 +290,7 @@ async fn a_401_or_403_stops_it_and_the_first_row_not_sent_says_so() {
             held.into_iter().for_each(create);
             settle().await;
         };
-        let read = async {
-            let mut came = Vec::new();
-            while let Some(creation) = creations.next().await {
-                came.push(creation);
-            }
-            came
-        };
+        let read = creations.collect::<Vec<_>>();
         let ((), mut came) = tokio::join!(serve, read);
         came.sort_by_key(|creation| creation.index);
         let expected = [(0, Succeeded), (1, Rejected), (2, Succeeded), (3, NotSent)];
@@ -394,14 +310,8 @@ async fn a_refusal_of_the_last_row_leaves_nothing_to_say() {
     let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let many = client.agents().create_many(rows(0..3)).concurrency(2);
-    let mut creations = many.stream();
-    let read = async {
-        let mut came = Vec::new();
-        while let Some(creation) = creations.next().await {
-            came.push(creation);
-        }
-        came
-    };
+    let creations = many.stream();
+    let read = creations.collect::<Vec<_>>();
     let came = tokio::select! {
         came = read => came,
         () = refuse(&mut peer, 2, 401) => unreachable!("it serves for ever"),

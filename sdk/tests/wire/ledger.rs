@@ -36,20 +36,18 @@ fn new_ledger() -> (TempDir, Ledger) {
 }
 
 fn row(number: usize) -> CreateRow {
-    let request = CreateAgent::builder()
-        .email(key(number))
-        .first_name("Ada")
-        .last_name("Lovelace")
-        .profile(AgentProfile::new())
-        .build();
-    (key(number), request).into()
+    named(number, "Ada")
 }
 
 /// The same row, with a name that breaks the rules.
 fn broken_row(number: usize) -> CreateRow {
+    named(number, "")
+}
+
+fn named(number: usize, first_name: &str) -> CreateRow {
     let request = CreateAgent::builder()
         .email(key(number))
-        .first_name("")
+        .first_name(first_name)
         .last_name("Lovelace")
         .profile(AgentProfile::new())
         .build();
@@ -111,7 +109,8 @@ async fn a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_
     let reply = |number| match number {
         1 => Reply::Status(422),
         2 => Reply::Lose,
-        3 => Reply::Status(401),
+        // It is not about the row, and does not stop the job.
+        3 => Reply::Status(404),
         4 => Reply::Status(503),
         5 => Reply::Cut,
         _ => Reply::Create,

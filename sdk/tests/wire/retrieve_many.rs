@@ -9,6 +9,7 @@ use std::{
 };
 
 use dealkit::{ErrorKind, Outcome, blocking};
+use futures_util::StreamExt as _;
 
 use crate::{
     mock::{DEAL, Service, client, target},
@@ -117,15 +118,8 @@ async fn most_in_flight(total: usize, concurrency: usize, as_completed: bool) ->
     if as_completed {
         many = many.as_completed();
     }
-    let mut deals = many.stream();
-    let read = async {
-        let mut came = 0;
-        while let Some(item) = deals.next().await {
-            item.result.unwrap();
-            came += 1;
-        }
-        came
-    };
+    let deals = many.stream();
+    let read = deals.map(|item| item.result.unwrap()).count();
     let serve = async {
         let (mut held, mut answered, mut most) = (VecDeque::<Heard>::new(), 0, 0);
         while answered < total {
@@ -154,15 +148,11 @@ async fn as_many_are_on_their_way_as_was_said_and_no_more() {
     for as_completed in [false, true] {
         assert_eq!(most_in_flight(12, 4, as_completed).await, 4);
         assert_eq!(most_in_flight(4, 1, as_completed).await, 1);
+        // Nothing at a time means one at a time.
+        assert_eq!(most_in_flight(3, 0, as_completed).await, 1);
         // More than there are.
         assert_eq!(most_in_flight(3, 1000, as_completed).await, 3);
     }
-}
-
-#[tokio::test]
-async fn nothing_at_a_time_means_one_at_a_time() {
-    assert_eq!(most_in_flight(3, 0, false).await, 1);
-    assert_eq!(most_in_flight(3, 0, true).await, 1);
 }
 
 #[tokio::test]
@@ -274,7 +264,7 @@ async fn one_that_fails_is_one_item() {
         if as_completed {
             many = many.as_completed();
         }
-        let mut deals = many.stream();
+        let deals = many.stream();
         let serve = async {
             loop {
                 let heard = peer.next().await;
@@ -286,13 +276,7 @@ async fn one_that_fails_is_one_item() {
                 }
             }
         };
-        let read = async {
-            let mut items = Vec::new();
-            while let Some(item) = deals.next().await {
-                items.push(item);
-            }
-            items
-        };
+        let read = deals.collect::<Vec<_>>();
         let mut items: Vec<dealkit::Retrieved<_>> = tokio::select! {
             items = read => items,
             () = serve => unreachable!("it serves for ever"),
