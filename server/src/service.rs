@@ -14,6 +14,7 @@ use crate::{
         operations::{Input, Operations},
         problem::{self, ProblemType, Refusal},
         request_id::{self, RequestId},
+        response::{empty, response},
         route::{self, Endpoint, MatchedPath},
     },
     sandbox::{
@@ -241,17 +242,10 @@ impl Service {
         let form = Form::of(head, Reading::Reference);
         let is_error = status.is_client_error() || status.is_server_error();
         let mut response = match fault.body(status) {
-            Some((body, media_type)) => {
-                let mut response = Response::new(body);
-                let media_type = HeaderValue::from_static(media_type);
-                let headers = response.headers_mut();
-                headers.insert(header::CONTENT_TYPE, media_type);
-                response
-            }
+            Some((body, media_type)) => response(status, media_type, body),
             None if is_error => problem::made_up(status, &form.request_id),
-            None => Response::new(Bytes::new()),
+            None => empty(status),
         };
-        *response.status_mut() = status;
         if let Some(retry_after) = fault.retry_after() {
             let headers = response.headers_mut();
             headers.insert(header::RETRY_AFTER, retry_after);
@@ -310,8 +304,7 @@ impl Service {
                 return HeadCheck::Admitted(Admitted { asked, form });
             }
             Ok(Admission::Options(allow)) => {
-                let mut response = Response::new(Bytes::new());
-                *response.status_mut() = StatusCode::NO_CONTENT;
+                let mut response = empty(StatusCode::NO_CONTENT);
                 // Method names always make a valid header value.
                 if let Ok(allow) = HeaderValue::try_from(allow) {
                     response.headers_mut().insert(header::ALLOW, allow);
@@ -425,10 +418,7 @@ impl Service {
             Asked::Endpoint(endpoint, id) => {
                 let input = Input { id, body };
                 (endpoint.run)(&self.0.operations, &input).map(|(status, body)| {
-                    let mut response = Response::new(body);
-                    *response.status_mut() = status;
-                    let json = HeaderValue::from_static(wire::JSON);
-                    response.headers_mut().insert(header::CONTENT_TYPE, json);
+                    let response = response(status, wire::JSON, body);
                     finish(response, &admitted.form, Some(endpoint.success))
                 })
             }

@@ -6,4 +6,5 @@ pub(crate) mod checks;
 pub(crate) mod operations;
 pub(crate) mod problem;
 pub(crate) mod request_id;
+pub(crate) mod response;
 pub(crate) mod route;

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use dealkit::{Problem, Violation, wire};
-use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
 
-use crate::contract::request_id::RequestId;
+use crate::contract::{request_id::RequestId, response::response};
 
 /// A type of problem: what all errors of it have in common.
 #[derive(Debug)]
@@ -122,10 +122,5 @@ fn written(mut problem: Problem, status: StatusCode, request_id: &RequestId) -> 
     problem.request_id = Some(request_id.to_string());
     // A problem is strings and a number, which always serialize to JSON.
     let body = serde_json::to_vec(&problem).unwrap_or_default();
-    let mut response = Response::new(Bytes::from(body));
-    *response.status_mut() = status;
-    let media_type = HeaderValue::from_static(wire::PROBLEM_JSON);
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, media_type);
-    response
+    response(status, wire::PROBLEM_JSON, body)
 }

@@ -5,22 +5,14 @@
 //! and what is left to write is written here. Over HTTP/2, where a connection carries other responses, a stream is
 //! broken off by its body, and the connection is taken from hyper only if all of it is to end.
 
-use std::{
-    fmt,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::Poll,
-    time::Duration,
-};
+use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 use http::{Response, header};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    sync::Notify,
+    sync::watch,
     time::{sleep, timeout},
 };
 
@@ -165,18 +157,18 @@ fn head(response: &Response<Bytes>) -> Vec<u8> {
 }
 
 /// How an exchange says that its whole connection is to break off.
-#[derive(Debug, Default)]
-pub(crate) struct BreakSwitch {
-    is_on: AtomicBool,
-    what: Mutex<Option<BreakOff>>,
-    turned: Notify,
+#[derive(Debug)]
+pub(crate) struct BreakSwitch(watch::Sender<Option<BreakOff>>);
+
+impl Default for BreakSwitch {
+    fn default() -> Self {
+        Self(watch::Sender::new(None))
+    }
 }
 
 impl BreakSwitch {
     pub(crate) fn turn_on(&self, what: BreakOff) {
-        *self.what.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
-        self.is_on.store(true, Ordering::Release);
-        self.turned.notify_one();
+        self.0.send_replace(Some(what));
     }
 
     /// Turns it on and never returns: the connection takes the exchange with it.
@@ -185,24 +177,16 @@ impl BreakSwitch {
         std::future::pending().await
     }
 
-    /// What is left of the connection, once the switch is on. It is cheap enough for a task that runs the exchanges
-    /// itself: checking is one load.
-    pub(crate) fn poll_on(&self) -> Poll<BreakOff> {
-        if !self.is_on.load(Ordering::Acquire) {
-            return Poll::Pending;
-        }
-        let mut what = self.what.lock().unwrap_or_else(PoisonError::into_inner);
-        what.take().map_or(Poll::Pending, Poll::Ready)
-    }
-
-    /// The same for a task that does not run the exchanges.
+    /// What is left of the connection, once the switch is on.
     pub(crate) async fn on(&self) -> BreakOff {
         loop {
-            let turned = self.turned.notified();
-            if let Poll::Ready(what) = self.poll_on() {
-                return what;
+            let mut switch = self.0.subscribe();
+            // The sender is here, so there is a value in the end.
+            if let Ok(what) = switch.wait_for(Option::is_some).await
+                && let Some(what) = &*what
+            {
+                return what.clone();
             }
-            turned.await;
         }
     }
 }

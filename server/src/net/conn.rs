@@ -138,7 +138,7 @@ async fn http1(stream: Stream, connection: Arc<Connection>, mut stopping: watch:
             biased;
             ended = poll_fn(|cx| serving.poll_without_shutdown(cx)) => break ended,
             // An exchange runs within `serving`, which was polled just now.
-            what = poll_fn(|_| connection.breaks.poll_on()) => {
+            what = connection.breaks.on() => {
                 if let Some(stream) = serving.into_parts().io.into_inner().into_inner() {
                     break_off(what, stream, shared, &mut stopping).await;
                 }

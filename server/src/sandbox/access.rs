@@ -28,6 +28,19 @@ pub(crate) enum Access {
     Off,
 }
 
+/// Whom an operation is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OpenTo {
+    /// Everybody who can reach the server: it reveals nothing about requests and changes nothing.
+    Everybody,
+    /// Browsers, which load it before they can send a token. It reveals nothing either.
+    Browsers,
+    /// Those who are let in. What they write is JSON, which a form on another page can never send.
+    Callers,
+    /// The same for an operation that takes no input: without a body, no Content-Type is needed. A form sends one.
+    CallersWithoutBody,
+}
+
 impl Access {
     /// Whether the interface was turned off, and with it the headers of the sandbox.
     pub(crate) fn is_off(&self) -> bool {
@@ -46,7 +59,7 @@ impl Access {
     }
 
     /// Whether there is an interface at all: the check for a page that has no token yet.
-    pub(crate) fn check_page(&self) -> Result<(), Refusal> {
+    fn check_page(&self) -> Result<(), Refusal> {
         match self {
             Self::Off => Err(Refusal::new(
                 ProblemType::UNKNOWN_PATH,
@@ -61,11 +74,16 @@ impl Access {
         }
     }
 
-    /// Whether a request may proceed.
-    pub(crate) fn check(&self, head: &Parts) -> Result<(), Refusal> {
-        self.check_caller(head)?;
+    /// Whether a request for an operation that is open to these may proceed.
+    pub(crate) fn check(&self, open_to: OpenTo, head: &Parts) -> Result<(), Refusal> {
+        let has_input = head.headers.contains_key(header::CONTENT_TYPE) || has_body(head);
+        match open_to {
+            OpenTo::Everybody => return Ok(()),
+            OpenTo::Browsers => return self.check_page(),
+            OpenTo::CallersWithoutBody if !has_input => return self.check_caller(head),
+            OpenTo::Callers | OpenTo::CallersWithoutBody => self.check_caller(head)?,
+        }
         let is_write = matches!(head.method, Method::POST | Method::PUT | Method::PATCH);
-        // A form on another page can never send JSON.
         if is_write && !is_json(head) {
             return Err(Refusal::new(
                 ProblemType::MEDIA_TYPE,
@@ -73,14 +91,6 @@ impl Access {
             ));
         }
         Ok(())
-    }
-
-    /// The same for an operation that takes no input: without a body, no Content-Type is needed. A form sends one.
-    pub(crate) fn check_without_body(&self, head: &Parts) -> Result<(), Refusal> {
-        if head.headers.contains_key(header::CONTENT_TYPE) || has_body(head) {
-            return self.check(head);
-        }
-        self.check_caller(head)
     }
 
     /// Whether the request comes from somebody who may be here.

@@ -10,9 +10,9 @@ use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 
 use crate::sandbox::{
-    access::Access,
+    access::{Access, OpenTo},
     curl::curl,
-    docs::PageFile,
+    docs,
     fault::Fault,
     faults::Faults,
     journal::{Journal, RecordedRequest},
@@ -22,6 +22,7 @@ use crate::{
         auth::ServiceKey,
         operations::no_room,
         problem::{ProblemType, Refusal},
+        response::{empty, response},
         route::{self, MatchedPath, Route},
     },
     json,
@@ -53,101 +54,55 @@ pub(crate) struct Admin<'a> {
     pub(crate) journal: &'a Journal,
 }
 
-/// A request whose head is in order.
-#[derive(Debug)]
-struct AdminInput<'r> {
-    /// The id in the path, decoded.
-    id: &'r str,
-    query: &'r str,
-    body: &'r [u8],
-}
-
 /// An operation, and who may use it.
 #[derive(Clone, Copy, Debug)]
 struct AdminOperation {
     run: Run,
-    check: fn(&Access, &Parts) -> Result<(), Refusal>,
+    open_to: OpenTo,
 }
 
-type Run = fn(Admin<'_>, &AdminInput<'_>) -> Result<Reply, Refusal>;
+type Run = fn(Admin<'_>, &AdminCall<'_>, &[u8]) -> Replied;
 
-/// The response of an operation.
-enum Reply {
-    Json(StatusCode, Bytes),
-    File(PageFile),
-    Nothing,
-}
-
-/// An operation for those who are let in.
-const fn guarded(run: Run) -> AdminOperation {
-    AdminOperation {
-        run,
-        check: Access::check,
-    }
-}
-
-/// The same for an operation that takes no input: its body may be empty.
-const fn guarded_without_body(run: Run) -> AdminOperation {
-    AdminOperation {
-        run,
-        check: Access::check_without_body,
-    }
-}
-
-/// An operation for everybody who can reach the server: it reveals nothing about requests and changes nothing.
-const fn open(run: Run) -> AdminOperation {
-    AdminOperation {
-        run,
-        check: |_, _| Ok(()),
-    }
-}
-
-/// What a browser loads before it can send a token. It reveals nothing either.
-const fn page(run: Run) -> AdminOperation {
-    AdminOperation {
-        run,
-        check: |access, _| access.check_page(),
-    }
-}
+type Replied = Result<Response<Bytes>, Refusal>;
 
 macro_rules! routes {
-    ($( $method:ident $path:literal $operation:expr; )+) => {
+    ($( $method:ident $path:literal $open_to:ident $run:expr; )+) => {
         static ROUTES: &[Route<AdminOperation>] = &[$( Route {
             method: Method::$method,
             path: $path,
-            operation: $operation,
+            operation: AdminOperation { run: $run, open_to: OpenTo::$open_to },
         } ),+];
     };
 }
 
 routes! {
-    GET "/__sandbox/health" open(|_, _| Ok(Reply::json(&json!({"status": "ok"}))));
-    GET "/__sandbox/openapi.json" open(|_, _| {
-        Ok(Reply::Json(StatusCode::OK, Bytes::from_static(wire::OPENAPI.as_bytes())))
-    });
-    GET "/__sandbox/docs" page(|admin, _| Ok(Reply::File(PageFile::page(admin.key))));
-    GET "/__sandbox/docs/{id}" page(file);
-    GET "/__sandbox/requests" guarded(requests);
-    DELETE "/__sandbox/requests" guarded(|admin, _| {
+    GET "/__sandbox/health" Everybody |_, _, _| Ok(json(&json!({"status": "ok"})));
+    GET "/__sandbox/openapi.json" Everybody |_, _, _| {
+        Ok(response(StatusCode::OK, wire::JSON, wire::OPENAPI))
+    };
+    GET "/__sandbox/docs" Browsers |admin, _, _| Ok(docs::page(admin.key));
+    GET "/__sandbox/docs/{id}" Browsers file;
+    GET "/__sandbox/requests" Callers requests;
+    DELETE "/__sandbox/requests" Callers |admin, _, _| {
         admin.journal.clear();
-        Ok(Reply::Nothing)
-    });
-    GET "/__sandbox/faults" guarded(faults);
-    POST "/__sandbox/faults" guarded(add_fault);
-    DELETE "/__sandbox/faults" guarded(|admin, _| {
+        done()
+    };
+    GET "/__sandbox/faults" Callers faults;
+    POST "/__sandbox/faults" Callers add_fault;
+    DELETE "/__sandbox/faults" Callers |admin, _, _| {
         admin.faults.clear();
-        Ok(Reply::Nothing)
-    });
-    DELETE "/__sandbox/faults/{id}" guarded(remove_fault);
-    GET "/__sandbox/agents" guarded(agents);
-    GET "/__sandbox/deals" guarded(deals);
-    GET "/__sandbox/deals/{id}" guarded(deal);
-    PUT "/__sandbox/deals/{id}" guarded(put_deal);
-    DELETE "/__sandbox/deals/{id}" guarded(remove_deal);
-    POST "/__sandbox/reset" guarded_without_body(|admin, _| {
+        done()
+    };
+    DELETE "/__sandbox/faults/{id}" Callers remove_fault;
+    GET "/__sandbox/agents" Callers agents;
+    GET "/__sandbox/deals" Callers deals;
+    GET "/__sandbox/deals/{id}" Callers deal;
+    PUT "/__sandbox/deals/{id}" Callers put_deal;
+    DELETE "/__sandbox/deals/{id}" Callers remove_deal;
+    POST "/__sandbox/reset" CallersWithoutBody |admin, _, _| {
         admin.reset();
-        Ok(Reply::Nothing)
-    });
+        done()
+    };
 }
 
 /// The path as a log shows it: its template, never an id in it.
@@ -170,8 +125,8 @@ impl<'r> AdminCall<'r> {
         let route = path.as_ref().and_then(|path| path.route(&head.method));
         // A caller who is not let in must not learn what else there is.
         match route {
-            Some(route) => (route.operation.check)(access, head)?,
-            None => access.check(head)?,
+            Some(route) => access.check(route.operation.open_to, head)?,
+            None => access.check(OpenTo::Callers, head)?,
         }
         let path = path.ok_or_else(|| {
             let detail = format!("The sandbox has {}.", route::overview(ROUTES));
@@ -191,30 +146,7 @@ impl<'r> AdminCall<'r> {
 
     /// Runs the operation. The response has no request id yet.
     pub(crate) fn run(&self, admin: Admin<'_>, body: &[u8]) -> Result<Response<Bytes>, Refusal> {
-        let input = AdminInput {
-            id: &self.id,
-            query: self.query,
-            body,
-        };
-        let mut response = match (self.operation.run)(admin, &input)? {
-            Reply::Json(status, json) => {
-                let mut response = Response::new(json);
-                *response.status_mut() = status;
-                let json = HeaderValue::from_static(wire::JSON);
-                response.headers_mut().insert(header::CONTENT_TYPE, json);
-                response
-            }
-            Reply::File(file) => {
-                let mut response = Response::new(file.text.clone());
-                file.write_headers(response.headers_mut());
-                response
-            }
-            Reply::Nothing => {
-                let mut response = Response::new(Bytes::new());
-                *response.status_mut() = StatusCode::NO_CONTENT;
-                response
-            }
-        };
+        let mut response = (self.operation.run)(admin, self, body)?;
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         let nosniff = HeaderValue::from_static("nosniff");
@@ -232,8 +164,8 @@ impl Admin<'_> {
     }
 }
 
-fn file(_: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
-    PageFile::named(input.id).map(Reply::File).ok_or_else(|| {
+fn file(_: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
+    docs::file(&call.id).ok_or_else(|| {
         Refusal::new(
             ProblemType::UNKNOWN_PATH,
             "The page is at /__sandbox/docs; it has no such file.",
@@ -241,8 +173,8 @@ fn file(_: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
     })
 }
 
-fn requests(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
-    let query = Query::parse(input.query, &["method", "path", "status", "after", "limit"])?;
+fn requests(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
+    let query = Query::parse(call.query, &["method", "path", "status", "after", "limit"])?;
     let after = query.number("after")?.unwrap_or_default();
     let status = query.number("status")?;
     let (method, path) = (query.get("method"), query.get("path"));
@@ -253,33 +185,33 @@ fn requests(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> 
             && status.is_none_or(|status| found == Some(status))
     });
     let requests = page.iter().map(|request| described(request, admin.key));
-    Ok(Reply::page("requests", &requests.collect::<Vec<_>>(), next))
+    Ok(listed("requests", &requests.collect::<Vec<_>>(), next))
 }
 
-fn faults(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
-    let query = Query::parse(input.query, &["after", "limit"])?;
+fn faults(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
+    let query = Query::parse(call.query, &["after", "limit"])?;
     let after = query.number("after")?.unwrap_or_default();
     // There are seldom many, and whoever looks at them wants to see them all.
     let (faults, is_more) = admin.faults.page(after, query.room(MAX_PAGE)?);
     let next = faults.last().filter(|_| is_more).map(|last| last.id);
-    Ok(Reply::page("faults", &faults, next))
+    Ok(listed("faults", &faults, next))
 }
 
-fn add_fault(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
+fn add_fault(admin: Admin<'_>, _: &AdminCall<'_>, body: &[u8]) -> Replied {
     let invalid = |detail: String| Refusal::new(ProblemType::INVALID_FAULT, detail);
-    let text = json::check(input.body)
+    let text = json::check(body)
         .map_err(|error| invalid(format!("The body is not strict JSON: found {error}")))?;
     let id = Fault::from_json(text)
         .and_then(|fault| admin.faults.add(fault))
         .map_err(|error| invalid(error.to_string()))?;
     let body = json!({"id": id}).to_string();
-    Ok(Reply::Json(StatusCode::CREATED, body.into()))
+    Ok(response(StatusCode::CREATED, wire::JSON, body))
 }
 
-fn remove_fault(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
-    let id = input.id.parse::<u64>();
+fn remove_fault(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
+    let id = call.id.parse::<u64>();
     if id.is_ok_and(|id| admin.faults.remove(id)) {
-        return Ok(Reply::Nothing);
+        return done();
     }
     Err(Refusal::new(
         ProblemType::UNKNOWN_FAULT,
@@ -287,8 +219,8 @@ fn remove_fault(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refus
     ))
 }
 
-fn agents(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
-    let query = Query::parse(input.query, &["after", "limit"])?;
+fn agents(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
+    let query = Query::parse(call.query, &["after", "limit"])?;
     let after = match query.get("after") {
         None => 0,
         Some(after) => after
@@ -316,11 +248,11 @@ fn agents(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
             })
         })
         .collect();
-    Ok(Reply::page("agents", &agents, next))
+    Ok(listed("agents", &agents, next))
 }
 
-fn deals(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
-    let query = Query::parse(input.query, &["after", "limit"])?;
+fn deals(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
+    let query = Query::parse(call.query, &["after", "limit"])?;
     let (page, is_more) = admin
         .store
         .deals_after(query.get("after"), query.room(PAGE)?);
@@ -330,48 +262,51 @@ fn deals(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
         .iter()
         .filter_map(|(_, text)| serde_json::from_slice(text).ok())
         .collect();
-    Ok(Reply::page("deals", &deals, next))
+    Ok(listed("deals", &deals, next))
 }
 
-fn deal(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
-    let deal = admin.store.deal(input.id);
+fn deal(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
+    let deal = admin.store.deal(&call.id);
     let deal = deal.ok_or_else(unknown_deal)?;
-    Ok(Reply::Json(StatusCode::OK, deal))
+    Ok(response(StatusCode::OK, wire::JSON, deal))
 }
 
-fn put_deal(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
+fn put_deal(admin: Admin<'_>, call: &AdminCall<'_>, body: &[u8]) -> Replied {
     let invalid = |detail: String| Refusal::new(ProblemType::INVALID_DEAL, detail);
-    let deal = SeedDeal::from(input.body)
+    let deal = SeedDeal::from(body)
         .check("the deal")
         .map_err(|error| invalid(error.to_string()))?;
-    if *deal.0 != *input.id {
+    if *deal.0 != *call.id {
         return Err(invalid(
             "the deal: /id: expected the id that the path ends with".to_owned(),
         ));
     }
     admin.store.insert_deal(deal).map_err(no_room)?;
-    Ok(Reply::Nothing)
+    done()
 }
 
-fn remove_deal(admin: Admin<'_>, input: &AdminInput<'_>) -> Result<Reply, Refusal> {
-    if admin.store.remove_deal(input.id) {
-        Ok(Reply::Nothing)
+fn remove_deal(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
+    if admin.store.remove_deal(&call.id) {
+        done()
     } else {
         Err(unknown_deal())
     }
 }
 
-impl Reply {
-    fn json(value: &impl Serialize) -> Self {
-        Self::Json(StatusCode::OK, written(value).into())
-    }
+fn json(value: &impl Serialize) -> Response<Bytes> {
+    response(StatusCode::OK, wire::JSON, written(value))
+}
 
-    /// A page of a list, and after which entry the next one begins.
-    fn page(name: &str, entries: &impl Serialize, next: Option<impl Serialize>) -> Self {
-        let (entries, next) = (written(entries), written(&next));
-        let page = format!(r#"{{"{name}":{entries},"next":{next}}}"#);
-        Self::Json(StatusCode::OK, page.into())
-    }
+/// The response where there is nothing to say.
+fn done() -> Replied {
+    Ok(empty(StatusCode::NO_CONTENT))
+}
+
+/// A page of a list, and after which entry the next one begins.
+fn listed(name: &str, entries: &impl Serialize, next: Option<impl Serialize>) -> Response<Bytes> {
+    let (entries, next) = (written(entries), written(&next));
+    let page = format!(r#"{{"{name}":{entries},"next":{next}}}"#);
+    response(StatusCode::OK, wire::JSON, page)
 }
 
 /// The value as JSON: strings, numbers, lists and maps with string keys can always be written.

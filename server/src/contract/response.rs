@@ -1,0 +1,26 @@
+//! Responses, put together.
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+
+/// A response with a body of this media type.
+pub(crate) fn response(
+    status: StatusCode,
+    media_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<Bytes> {
+    let mut response = empty(status);
+    *response.body_mut() = body.into();
+    let media_type = HeaderValue::from_static(media_type);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, media_type);
+    response
+}
+
+/// A response without a body.
+pub(crate) fn empty(status: StatusCode) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
+    *response.status_mut() = status;
+    response
+}
