@@ -127,15 +127,6 @@ pub(crate) fn overview<O>(table: &[Route<O>]) -> String {
 /// The path is split at `/` first, and each segment is decoded once afterwards, so that `%2F` belongs to an id and does
 /// not end it. An invalid escape (`%zz`) stands for itself. A segment that is not UTF-8 after decoding matches nothing.
 fn id_in<'p>(path: &'p str, template: &str) -> Option<Cow<'p, str>> {
-    // Nearly every path is plain: then there is nothing to split or to decode.
-    let is_plain = |id: &&str| !id.is_empty() && !id.contains(['/', '%']);
-    let plain = match template.strip_suffix("{id}") {
-        Some(before) => path.strip_prefix(before).filter(is_plain),
-        None => (path == template).then_some(""),
-    };
-    if let Some(id) = plain {
-        return Some(Cow::Borrowed(id));
-    }
     let mut id = Cow::Borrowed("");
     let mut expected = template.split('/');
     for segment in path.split('/') {

@@ -57,8 +57,6 @@ enum Keep {
 struct Reader<'j> {
     text: &'j str,
     lexer: Lexer<'j>,
-    /// The keys of the open objects, except for those that have a place in the fields below.
-    keys: Vec<Cow<'j, str>>,
     agent: Option<Fields<'j>>,
     profile: Option<Fields<'j>>,
 }
@@ -78,7 +76,6 @@ impl<'j> Reader<'j> {
         let mut reader = Reader {
             text,
             lexer: Lexer::new(text),
-            keys: Vec::new(),
             agent: None,
             profile: None,
         };
@@ -162,7 +159,8 @@ impl<'j> Reader<'j> {
             Keep::Agent => self.agent = Some(Fields::of_agent()),
             Keep::Profile => self.profile = Some(Fields::of_profile()),
         }
-        let mut names = Names::new(&self.keys);
+        // Except for those that have a place in the fields.
+        let mut keys = HashSet::new();
         let mut has_more = self.lexer.object().map_err(|_| self.fault(NO_COMMA))?;
         while has_more {
             let key_start = self.lexer.position();
@@ -171,7 +169,7 @@ impl<'j> Reader<'j> {
             let place = kept.as_ref().and_then(|fields| fields.place(&key));
             let is_new = match (kept, place) {
                 (Some(fields), Some(place)) => !fields.has(place),
-                _ => names.insert(&mut self.keys, key.clone()),
+                _ => keys.insert(key.clone()),
             };
             if !is_new {
                 return Err(Defect {
@@ -192,7 +190,6 @@ impl<'j> Reader<'j> {
                 return Err(self.fault(TRAILING_COMMA));
             }
         }
-        self.keys.truncate(names.first);
         Ok(())
     }
 
@@ -209,39 +206,3 @@ impl<'j> Reader<'j> {
 }
 
 const TRAILING_COMMA: &str = "the end after a trailing comma";
-
-/// The keys of one open object: those from `first` on, in a list that it shares with the objects around it.
-struct Names<'j> {
-    first: usize,
-    /// A set of the keys, once there are many.
-    many: Option<HashSet<Cow<'j, str>>>,
-}
-
-/// From this many keys on, a set is faster than comparing with each, and an attacker's body of a hundred
-/// thousand keys takes linear time.
-const MANY: usize = 32;
-
-impl<'j> Names<'j> {
-    fn new(keys: &[Cow<'j, str>]) -> Self {
-        Self {
-            first: keys.len(),
-            many: None,
-        }
-    }
-
-    /// Whether `key` is new to the object, after unescaping.
-    fn insert(&mut self, keys: &mut Vec<Cow<'j, str>>, key: Cow<'j, str>) -> bool {
-        if let Some(many) = &mut self.many {
-            return many.insert(key);
-        }
-        let known = keys.get(self.first..).unwrap_or_default();
-        if known.contains(&key) {
-            return false;
-        }
-        keys.push(key);
-        if keys.len() - self.first > MANY {
-            self.many = Some(keys.drain(self.first..).collect());
-        }
-        true
-    }
-}

@@ -118,20 +118,10 @@ impl Drop for AccessLog {
 
 /// The method, if it is a standard one: any other is text of the caller's own choosing.
 fn method(method: &Method) -> &str {
-    const KNOWN: [Method; 9] = [
-        Method::GET,
-        Method::HEAD,
-        Method::POST,
-        Method::PUT,
-        Method::DELETE,
-        Method::PATCH,
-        Method::OPTIONS,
-        Method::TRACE,
-        Method::CONNECT,
-    ];
-    if KNOWN.contains(method) {
-        method.as_str()
-    } else {
-        "(other)"
+    match method.as_str() {
+        "GET" | "HEAD" | "POST" | "PUT" | "DELETE" | "PATCH" | "OPTIONS" | "TRACE" | "CONNECT" => {
+            method.as_str()
+        }
+        _ => "(other)",
     }
 }

@@ -381,11 +381,7 @@ async fn fail(
 
     if let Some(what) = BreakOff::before_response(&fault.effect) {
         seen.lost(None);
-        return if is_http2 {
-            break_stream_off(what, breaks).await
-        } else {
-            breaks.end_here(what).await
-        };
+        return break_here(what, breaks, is_http2).await;
     }
     let mut response = match &fault.effect {
         Effect::Respond(status) => service.made_up(&seen.head, fault, *status),
@@ -415,11 +411,7 @@ async fn fail(
     }
     if breaks_off.is_none() && matches!(fault.effect, Effect::ActThenReset | Effect::Cut { .. }) {
         let what = BreakOff::within(&response, &fault.effect);
-        return if is_http2 {
-            break_stream_off(what, breaks).await
-        } else {
-            breaks.end_here(what).await
-        };
+        return break_here(what, breaks, is_http2).await;
     }
     Ok(Failed {
         response,
@@ -428,12 +420,16 @@ async fn fail(
     })
 }
 
-/// Breaks off an HTTP/2 stream on which nothing has been sent.
-async fn break_stream_off(what: BreakOff, breaks: &BreakSwitch) -> Result<Failed, ResetStream> {
+/// Breaks off a connection, or over HTTP/2 the stream, on which nothing has been sent.
+async fn break_here(
+    what: BreakOff,
+    breaks: &BreakSwitch,
+    is_http2: bool,
+) -> Result<Failed, ResetStream> {
     match what.how() {
-        How::Reset => Err(ResetStream),
+        How::Reset if is_http2 => Err(ResetStream),
         // The caller ends it.
-        How::Stall => std::future::pending().await,
-        How::Eof => breaks.end_here(what).await,
+        How::Stall if is_http2 => std::future::pending().await,
+        _ => breaks.end_here(what).await,
     }
 }

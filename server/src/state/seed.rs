@@ -152,7 +152,7 @@ pub enum SeedError {
         reason: String,
     },
     /// One of the deals is not a deal.
-    #[error("{place}{}: {reason}", Pointer(pointer))]
+    #[error("{place}{}{pointer}: {reason}", if pointer.is_empty() { "" } else { ": " })]
     Deal {
         /// Where it came from: `deals.json: line 3`, `deals.json: index 2`, `index 2`.
         place: String,
@@ -179,19 +179,6 @@ pub enum SeedError {
     /// [`Config::max_store_bytes`](crate::Config::max_store_bytes).
     #[error("deal: the store is full; raise max_store_bytes, or reset it")]
     StoreFull,
-}
-
-/// `: /application/id`, or nothing for the pointer to the whole deal.
-struct Pointer<'p>(&'p str);
-
-impl fmt::Display for Pointer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            Ok(())
-        } else {
-            write!(f, ": {}", self.0)
-        }
-    }
 }
 
 /// What the file is, if deals cannot be read from it; `None` for a regular file.
