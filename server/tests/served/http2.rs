@@ -182,7 +182,8 @@ async fn an_idle_connection_is_told_before_it_ends() {
     let mut pings = connection.ping_pong().unwrap();
     let pings = tokio::spawn(async move { while pings.ping(h2::Ping::opaque()).await.is_ok() {} });
     // An end without GOAWAY would be an error.
-    connection.await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(20), connection).await;
+    ended.expect("it stays open").unwrap();
     pings.await.unwrap();
     drop(sender);
 }
