@@ -99,8 +99,10 @@ def test_retrieve_many(async_client: AsyncClient) -> None:
         assert isinstance(outcomes[1], NotFoundError)
         assert (outcomes[1].id, outcomes[1].index) == ("no", 1)
         assert [o.id for o in outcomes] == ["d_1", "no", "d_2"]
+        ending = async_client.deals.retrieve_many(["d_1", "no", "d_2"])
         with pytest.raises(NotFoundError):
-            _ = [deal async for deal in async_client.deals.retrieve_many(["d_1", "no"])]
+            _ = [deal async for deal in ending]
+        assert [deal async for deal in ending] == []
         with pytest.raises(TypeError, match="iterable"):
             async_client.deals.retrieve_many(5)  # type: ignore[call-overload]
 

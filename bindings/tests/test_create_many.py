@@ -551,6 +551,10 @@ def test_awaited(sandbox: Sandbox) -> None:
                 await collect(creations)
             assert caught.value.index == 1
             assert [creation.index for creation in await collect(creations)] == [2]
+            creations = client.agents.create_many([*given[:2], *rows(100)], concurrency=4)
+            with pytest.raises(ValidationError):
+                await collect(creations)
+            assert len(await collect(creations)) <= 4  # What was in flight, and no more.
             raw = await collect(client.with_raw_response.agents.create_many(rows(1)))
             assert raw[0].agent.parse().email == "row0@example.com"
             creations = client.agents.create_many(row(n) for n in itertools.count())
