@@ -185,9 +185,10 @@ class AgentCalls(Generic[Created, Creations]):
             ledger: The file of the job's ledger, an SQLite database of its own; it is created if it does not exist.
             key: How the ledger identifies a row: the field that holds its key, such as ``"email"`` or
                 ``"profile.external_id"``, or a function that returns the key of a row. A key is a str, the same in
-                every run, and different for each row. Name the field if you can: the ledger then refuses a job with
-                other keys, none of whose rows it would recognise, so that every agent would be created again.
-                Required with ``ledger``, and not allowed without.
+                every run, and different for each row. Name the field if you can, or give the function a name with
+                ``dealkit.ledger.KeyOf``: the ledger then refuses a job with other keys, none of whose rows it would
+                recognise, so that every agent would be created again. Required with ``ledger``, and not allowed
+                without.
             resend_unknown: Whether to send again the rows whose outcome is unknown in the ledger. If an earlier run
                 did create the agent, there are then two.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
