@@ -21,7 +21,7 @@ use crate::{
     },
     python::{
         arguments::{Expected, Settings},
-        failure::{Failure, Outcome, entry},
+        failure::{Failure, Outcome, entry, shown},
         gil,
     },
 };
@@ -122,17 +122,12 @@ impl Config {
     /// An error of the builder, completed with the file's name: the builder knows only its content.
     fn named(&self, error: Error) -> Failure {
         let words = error.words();
-        let (setting, file, wrong) = match words.pieces() {
-            [
-                Piece::Setting(Setting::RootCertificates),
-                Piece::Text(wrong),
-                ..,
-            ] => ("ca_file", &self.ca_file, wrong),
-            [Piece::Setting(Setting::Identity), Piece::Text(wrong), ..] => {
-                ("client_cert", &self.client_cert, wrong)
-            }
+        let (setting, file) = match words.pieces().first() {
+            Some(Piece::Setting(Setting::RootCertificates)) => ("ca_file", &self.ca_file),
+            Some(Piece::Setting(Setting::Identity)) => ("client_cert", &self.client_cert),
             _ => return error.into(),
         };
+        let wrong: String = words.pieces().iter().skip(1).map(shown).collect();
         Failure::Setting(setting, format!(" {file}{wrong}"))
     }
 }

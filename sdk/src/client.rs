@@ -20,7 +20,7 @@ use crate::{
     http::{
         base_url,
         connect::{
-            pools::{Pools, Route, Settings},
+            pools::{ConnectionSettings, Pools, Route},
             proxy::Proxy,
         },
         headers::extra_header,
@@ -213,7 +213,7 @@ pub struct ClientBuilder<C = Client> {
     retry: RetryPolicy,
     rate_limit: Option<f64>,
     #[cfg(feature = "rustls-no-provider")]
-    tls: tls::Settings,
+    tls: tls::TlsSettings,
     share_with: Option<C>,
     propagate: Option<Propagate>,
 }
@@ -236,7 +236,7 @@ impl<C> Default for ClientBuilder<C> {
             retry: RetryPolicy::new(),
             rate_limit: None,
             #[cfg(feature = "rustls-no-provider")]
-            tls: tls::Settings::default(),
+            tls: tls::TlsSettings::default(),
             share_with: None,
             propagate: None,
         }
@@ -468,7 +468,7 @@ impl<C: Clone> ClientBuilder<C> {
         ] {
             more_than_zero(setting, timeout)?;
         }
-        let settings = Settings {
+        let settings = ConnectionSettings {
             connect_timeout: self.connect_timeout,
             attempt_timeout: self.attempt_timeout,
             max_idle: self.max_idle_connections,
@@ -512,44 +512,44 @@ impl<C: Clone> ClientBuilder<C> {
 
     fn checked_base_url(&self) -> Result<Url, Error> {
         let Some(text) = &self.base_url else {
-            return Err(Error::config(words![
+            return Err(Error::config(words!(
+                "{} is missing: set it, or {} with Client::from_env()",
                 Setting::BaseUrl,
-                format!(" is missing: set it, or {BASE_URL_VARIABLE} with Client::from_env()")
-            ]));
+                BASE_URL_VARIABLE.to_string()
+            )));
         };
         let url = base_url::parse(text).map_err(Error::config)?;
         if url.scheme() == "http" && !is_loopback(&url) && !self.allow_http {
-            return Err(Error::config(words![
+            return Err(Error::config(words!(
+                "{} is plain http to another machine, so anybody along the way can read the service key: use \
+                 https, or set {} if the network is yours",
                 Setting::BaseUrl,
-                " is plain http to another machine, so anybody along the way can read the service key: use https, or set ",
-                Setting::AllowHttp,
-                " if the network is yours"
-            ]));
+                Setting::AllowHttp
+            )));
         }
         if url.scheme() == "https" && cfg!(not(feature = "rustls-no-provider")) {
-            return Err(Error::config(words![
-                Setting::BaseUrl,
-                " is https, but dealkit was built without its `rustls` feature"
-            ]));
+            return Err(Error::config(words!(
+                "{} is https, but dealkit was built without its `rustls` feature",
+                Setting::BaseUrl
+            )));
         }
         Ok(url)
     }
 
     fn checked_key(&self) -> Result<HeaderValue, Error> {
         let Some(key) = &self.service_key else {
-            return Err(Error::config(words![
+            return Err(Error::config(words!(
+                "{} is missing: set it, or {} with Client::from_env()",
                 Setting::ServiceKey,
-                format!(" is missing: set it, or {SERVICE_KEY_VARIABLE} with Client::from_env()")
-            ]));
+                SERVICE_KEY_VARIABLE.to_string()
+            )));
         };
         let wrong = || {
-            Error::config(words![
+            Error::config(words!(
+                "{} must be 1 to {} visible ASCII characters; does it contain a line break or a space?",
                 Setting::ServiceKey,
-                format!(
-                    " must be 1 to {} visible ASCII characters; does it contain a line break or a space?",
-                    wire::SERVICE_KEY_MAX
-                )
-            ])
+                wire::SERVICE_KEY_MAX.to_string()
+            ))
         };
         if !wire::is_service_key(key) {
             return Err(wrong());
@@ -568,10 +568,10 @@ impl<C: Clone> ClientBuilder<C> {
             .as_deref()
             .unwrap_or(concat!("dealkit/", env!("CARGO_PKG_VERSION")));
         let user_agent = HeaderValue::from_str(user_agent).map_err(|_| {
-            Error::config(words![
-                Setting::UserAgent,
-                " contains characters that are not allowed in a header"
-            ])
+            Error::config(words!(
+                "{} contains characters that are not allowed in a header",
+                Setting::UserAgent
+            ))
         })?;
         headers.insert(header::USER_AGENT, user_agent);
         for (name, value) in &self.headers {

@@ -32,13 +32,10 @@
 //! Errors of other kinds need no help: [`Error`] implements `From` for
 //! [`ValidationError`](crate::ValidationError), and `Client::builder().build()` fails with one of kind `Config`.
 
-use std::{
-    fmt,
-    time::{Duration, SystemTime},
-};
+use std::{fmt, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use crate::{
     bulk::retrieve::Retrieved,
@@ -48,9 +45,7 @@ use crate::{
         error::{Sent, TransportCause},
         operation::Operation,
         outcome::Outcome,
-        redact::Redactor,
-        response::{HttpResponse, TimeLeft},
-        retry::retry_after::retry_after,
+        response::HttpResponse,
     },
     json::decode_error::DecodeError,
 };
@@ -80,7 +75,7 @@ use crate::{
 pub struct ErrorBuilder {
     made: Made,
     operation: Option<Operation>,
-    response: Option<Parts>,
+    response: Option<HttpResponse>,
     attempts: u32,
     outcome: Option<Outcome>,
     retry_after: Option<Duration>,
@@ -94,14 +89,6 @@ enum Made {
     Connect(String),
     Interrupted(String),
     Decode(DecodeError),
-}
-
-/// The parts of a response.
-#[derive(Clone, Default)]
-struct Parts {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: Bytes,
 }
 
 impl ErrorBuilder {
@@ -238,30 +225,13 @@ impl ErrorBuilder {
         self
     }
 
-    fn response(&mut self) -> &mut Parts {
-        self.response.get_or_insert_default()
+    fn response(&mut self) -> &mut HttpResponse {
+        self.response.get_or_insert_with(HttpResponse::by_hand)
     }
 
     /// Builds the error.
     pub fn build(self) -> Error {
-        let headers = self.response.as_ref().map(|response| &response.headers);
-        let asked = headers.and_then(|headers| retry_after(headers, SystemTime::now()));
-        let response = self.response.map(
-            |Parts {
-                 status,
-                 headers,
-                 body,
-             }| HttpResponse {
-                status,
-                version: Version::HTTP_11,
-                headers,
-                body,
-                is_cut: false,
-                attempts: self.attempts,
-                redactor: Redactor::new(&HeaderValue::from_static("")),
-                left: TimeLeft::UNLIMITED,
-            },
-        );
+        let asked = self.response.as_ref().and_then(HttpResponse::retry_after);
         let mut error = match self.made {
             Made::Status => TransportCause::Status.into(),
             Made::Timeout(after) => TransportCause::Timeout(after, Sent::Perhaps).into(),
@@ -270,7 +240,7 @@ impl ErrorBuilder {
             Made::Interrupted(reason) => TransportCause::Interrupted(reason.into()).into(),
             Made::Decode(error) => Error::decode(error),
         };
-        if let Some(response) = response {
+        if let Some(response) = self.response {
             error = error.with_response(response);
         }
         if let Some(operation) = self.operation {

@@ -2,7 +2,7 @@
 //!
 //! Making an exception runs Python code, which native code does not do (see [`gil`](crate::python::gil)).
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::sync::Arc;
 
 use dealkit::{
     DecodeError, Error, ErrorKind, LedgerError, LineError, Piece, Problem, Setting,
@@ -118,10 +118,13 @@ impl Failure {
         let attributes = PyDict::new(py);
         Ok(match self {
             Failure::Error(error) => {
-                let text = Text::of(error);
-                text.tell(&attributes)?;
+                let words = error.words();
+                let pieces = words.pieces().iter();
+                let pieces = pieces.map(|it| (shown(it), matches!(it, Piece::Setting(_))));
+                tell_words(&attributes, pieces.collect())?;
+                attributes.set_item("details", details(error))?;
                 tell_call(&attributes, error)?;
-                (error.kind().as_str(), text.to_string(), attributes)
+                (error.kind().as_str(), text(error), attributes)
             }
             Failure::Note(error) => {
                 tell_ledger(&attributes, error)?;
@@ -142,12 +145,9 @@ impl Failure {
             }
             Failure::Config(text) => (ErrorKind::Config.as_str(), text.clone(), attributes),
             Failure::Setting(setting, wrong) => {
-                let text = Text {
-                    pieces: vec![((*setting).into(), true), (wrong.clone().into(), false)],
-                    details: None,
-                };
-                text.tell(&attributes)?;
-                (ErrorKind::Config.as_str(), text.to_string(), attributes)
+                tell_words(&attributes, vec![(setting, true), (wrong, false)])?;
+                let text = format!("{setting}{wrong}");
+                (ErrorKind::Config.as_str(), text, attributes)
             }
             Failure::Type(text) => ("type", text.clone(), attributes),
             Failure::Value(text) => ("value", text.clone(), attributes),
@@ -159,67 +159,32 @@ impl Failure {
 
 /// The error in one line, with its reason: Python has no chain of sources.
 pub(crate) fn text(error: &Error) -> String {
-    Text::of(error).to_string()
-}
-
-/// A text in which the settings are data: by their names in Python, and marked, so that a program can show them under
-/// the names that its own users know.
-#[derive(Default)]
-struct Text {
-    /// Texts, each with whether it is the name of a setting.
-    pieces: Vec<(Cow<'static, str>, bool)>,
-    /// What the libraries below said, which is the end of the text.
-    details: Option<String>,
-}
-
-impl Text {
-    fn of(error: &Error) -> Self {
-        let mut text = Self::default();
-        text.push(error.words().pieces());
-        let mut details = Vec::new();
-        for cause in error.transport_words() {
-            let said = cause.with_names(name);
-            if !text.to_string().contains(&said) && !details.contains(&said) {
-                details.push(said);
-            }
-        }
-        if !details.is_empty() {
-            text.details = Some(details.join(": "));
-        }
-        text
-    }
-
-    fn push(&mut self, pieces: &[Piece]) {
-        for piece in pieces {
-            self.pieces.push(match piece {
-                Piece::Setting(setting) => (name(*setting).into(), true),
-                Piece::Text(text) => (text.clone(), false),
-                _ => continue,
-            });
-        }
-    }
-
-    fn tell(&self, attributes: &Bound<'_, PyDict>) -> PyResult<()> {
-        let pieces: Vec<(&str, bool)> = self
-            .pieces
-            .iter()
-            .filter(|(piece, _)| !piece.is_empty())
-            .map(|(piece, is_setting)| (&**piece, *is_setting))
-            .collect();
-        attributes.set_item("words", PyTuple::new(attributes.py(), pieces)?)?;
-        attributes.set_item("details", &self.details)
+    let text = error.words().with_names(name);
+    match details(error) {
+        Some(details) => format!("{text}: {details}"),
+        None => text,
     }
 }
 
-impl fmt::Display for Text {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (piece, _) in &self.pieces {
-            f.write_str(piece)?;
+/// What the libraries below said, which is the end of the text.
+fn details(error: &Error) -> Option<String> {
+    let mut details: Vec<String> = Vec::new();
+    for cause in error.transport_words() {
+        let said = cause.with_names(name);
+        // Libraries repeat each other.
+        if !details.contains(&said) {
+            details.push(said);
         }
-        match &self.details {
-            Some(details) => write!(f, ": {details}"),
-            None => Ok(()),
-        }
+    }
+    (!details.is_empty()).then(|| details.join(": "))
+}
+
+/// A piece of a text, as Python's users know it.
+pub(crate) fn shown(piece: &Piece) -> &str {
+    match piece {
+        Piece::Setting(setting) => name(*setting),
+        Piece::Text(text) => text,
+        _ => "",
     }
 }
 
@@ -232,6 +197,12 @@ fn name(setting: Setting) -> &'static str {
         Setting::ConnectTimeout => "connect",
         other => other.as_str(),
     }
+}
+
+/// The text without its details, in pieces, each with whether it is the name of a setting: for programs whose users know
+/// the settings by other names.
+fn tell_words(attributes: &Bound<'_, PyDict>, pieces: Vec<(&str, bool)>) -> PyResult<()> {
+    attributes.set_item("words", PyTuple::new(attributes.py(), pieces)?)
 }
 
 fn tell_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {

@@ -142,7 +142,7 @@ impl Service {
 /// A time limit of zero would refuse every call.
 pub(crate) fn more_than_zero(setting: Setting, limit: Duration) -> Result<(), Error> {
     if limit.is_zero() {
-        return Err(Error::config(words![setting, " must be more than zero"]));
+        return Err(Error::config(words!("{} must be more than zero", setting)));
     }
     Ok(())
 }

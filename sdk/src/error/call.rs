@@ -14,7 +14,7 @@ use crate::{
     },
     http::{
         connect::cause::ForeignError,
-        error::{Attempts, Parts, TransportCause, TransportError},
+        error::{Attempts, FailedRequest, TransportCause, TransportError},
         operation::Operation,
         outcome::Outcome,
         redact::short,
@@ -23,7 +23,7 @@ use crate::{
     json::decode_error::DecodeError,
     ledger::LedgerError,
     rules::validate::{ValidationError, Violation},
-    value::words::Words,
+    value::words::{Words, words},
 };
 
 /// How much of an error's body is kept, in bytes.
@@ -51,9 +51,9 @@ const BODY_KEPT: usize = 64 * 1024;
     feature = "test-util",
     doc = "\nTests make their errors with an [`ErrorBuilder`](crate::test_util::ErrorBuilder)."
 )]
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorFacts>);
 
-struct Inner {
+struct ErrorFacts {
     cause: Cause,
     operation: Option<Operation>,
     attempts: Attempts,
@@ -90,7 +90,7 @@ fn keep_beginning(body: &mut Bytes) {
 
 impl Error {
     fn new(cause: Cause) -> Self {
-        Self(Box::new(Inner {
+        Self(Box::new(ErrorFacts {
             cause,
             operation: None,
             attempts: Attempts::default(),
@@ -451,7 +451,7 @@ impl Error {
 impl Error {
     /// What `Display` says, with the settings in it as data: for programs whose users know them by other names.
     pub fn words(&self) -> Words {
-        let Inner {
+        let ErrorFacts {
             cause,
             operation,
             received,
@@ -459,19 +459,18 @@ impl Error {
         } = &*self.0;
         let operation = operation
             .as_ref()
-            .map_or_else(Words::default, |operation| format!("{operation}: ").into());
+            .map_or_else(String::new, |operation| format!("{operation}: "));
         let what = match (cause, received) {
             (Cause::Transport(TransportCause::Status), Some(received)) => {
                 received.to_string().into()
             }
             (cause, Some(Received { response, .. })) => {
-                Words::from(format!("{}: ", response.status)).and(cause.words())
+                words!("{}: {}", response.status.to_string(), cause.words())
             }
             (cause, None) => cause.words(),
         };
-        operation
-            .and(what)
-            .and(self.attempts_text() + &self.request_id_text())
+        let (attempts, id) = (self.attempts_text(), self.request_id_text());
+        words!("{}{}{}{}", operation, what, attempts, id)
     }
 
     /// What the libraries below said when no connection was made, or one broke: the texts of the chain of
@@ -511,7 +510,7 @@ impl StdError for Error {
 
 impl From<TransportError> for Error {
     fn from(error: TransportError) -> Self {
-        let Parts {
+        let FailedRequest {
             cause,
             response,
             attempts,

@@ -113,7 +113,7 @@ impl Cause {
             Cause::Transport(cause) => transport(cause),
             Cause::Throttled { wait, by } => throttled(*wait, *by),
             Cause::Decode(error) => format!("the response could not be read: {error}").into(),
-            Cause::Cancelled(outcome) => words!["cancelled ", when_cancelled(*outcome)],
+            Cause::Cancelled(outcome) => words!("cancelled {}", when_cancelled(*outcome)),
             Cause::Ledger(error) => format!("not sent: {error}").into(),
             Cause::Recorded {
                 outcome,
@@ -154,35 +154,32 @@ impl Cause {
 
 /// What the transport says.
 fn transport(cause: &TransportCause) -> Words {
-    const UNCONNECTED: &str = "no connection could be made";
     match cause {
-            TransportCause::Connect(_) => UNCONNECTED.into(),
-            TransportCause::Unconnected(why, _) | TransportCause::Lasting(why) => {
-                words![UNCONNECTED, ": "].and(why.clone())
-            }
-            TransportCause::Timeout(after, _) => format!("timed out after {}", in_words(*after)).into(),
-            TransportCause::Interrupted(_) => {
-                "the connection broke before the whole response had arrived".into()
-            }
-            TransportCause::NotTaken(_) => {
-                "the service closed the connection before accepting the request".into()
-            }
-            TransportCause::TooLarge(limit) => words![
-                format!("the body of the response is larger than the limit of {limit} bytes; raise "),
-                Setting::MaxResponseBytes,
-                " to read it"
-            ],
-            TransportCause::Status => "the service returned an error".into(),
-            TransportCause::Redirect(target) => format!(
-                "the service redirects to {target}; redirects are never followed, because the key would be sent along"
-            )
-            .into(),
-            TransportCause::Unreadable(why) => {
-                format!("the response could not be read: {why}").into()
-            }
-            TransportCause::Unsendable(why) => {
-                format!("the request cannot be sent: {why}").into()
-            }
+        TransportCause::Connect(_) => words!("no connection could be made"),
+        TransportCause::Unconnected(why, _) | TransportCause::Lasting(why) => {
+            words!("no connection could be made: {}", why.clone())
+        }
+        TransportCause::Timeout(after, _) => words!("timed out after {}", in_words(*after)),
+        TransportCause::Interrupted(_) => {
+            words!("the connection broke before the whole response had arrived")
+        }
+        TransportCause::NotTaken(_) => {
+            words!("the service closed the connection before accepting the request")
+        }
+        TransportCause::TooLarge(limit) => words!(
+            "the body of the response is larger than the limit of {} bytes; raise {} to read it",
+            limit.to_string(),
+            Setting::MaxResponseBytes
+        ),
+        TransportCause::Status => words!("the service returned an error"),
+        TransportCause::Redirect(target) => words!(
+            "the service redirects to {}; redirects are never followed, because the key would be sent along",
+            target.clone()
+        ),
+        TransportCause::Unreadable(why) => {
+            words!("the response could not be read: {}", why.clone())
+        }
+        TransportCause::Unsendable(why) => words!("the request cannot be sent: {}", why.clone()),
     }
 }
 
@@ -190,16 +187,21 @@ fn transport(cause: &TransportCause) -> Words {
 fn throttled(wait: Duration, by: Throttle) -> Words {
     let wait = in_words(wait);
     let why = match by {
-        Throttle::Service => words![format!(
-            "not sent: the service has asked for fewer requests; this one would have to wait {wait}, longer than its "
-        )],
-        Throttle::RateLimit => words![
-            "not sent: the client's ",
+        Throttle::Service => words!(
+            "the service has asked for fewer requests; this one would have to wait {}",
+            wait
+        ),
+        Throttle::RateLimit => words!(
+            "the client's {} would delay this call by {}",
             Setting::RateLimit,
-            format!(" would delay this call by {wait}, longer than its ")
-        ],
+            wait
+        ),
     };
-    why.and(words![Setting::Timeout, " allows"])
+    words!(
+        "not sent: {}, longer than its {} allows",
+        why,
+        Setting::Timeout
+    )
 }
 
 /// How far a cancelled call had come.

@@ -1,18 +1,17 @@
 //! Error bodies: problem details (RFC 9457), and anything else that a service sends with an error.
 
-use std::{borrow::Cow, fmt, marker::PhantomData};
+use std::{collections::BTreeMap, fmt, mem::take};
 
-use serde::{
-    Deserializer, Serialize, Serializer,
-    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
-    ser::SerializeMap,
-};
+use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::value::RawValue;
 
 use crate::{
-    json::document::without_bom,
+    json::{
+        document::without_bom,
+        lexer::{Lexed, Lexer},
+    },
     rules::validate::{Violation, ViolationCode},
-    value::{Json, Name},
+    value::Json,
 };
 
 /// The body of an error response, with the field names of RFC 9457.
@@ -52,7 +51,7 @@ pub struct Problem {
     /// part of the body that was read; normally 0. It is not a field of the body, and is not written to one.
     pub omitted_errors: usize,
     /// All other fields, by name; one that does not fit into [`Problem::MAX_EXTRA`] is left out.
-    pub extra: std::collections::BTreeMap<String, Json>,
+    pub extra: BTreeMap<String, Json>,
 }
 
 impl Problem {
@@ -98,150 +97,96 @@ impl Problem {
     }
 
     fn read(text: &str, is_cut: bool) -> Option<Self> {
-        let mut fields = Fields::default();
-        let mut reader = serde_json::Deserializer::from_str(text);
-        // The fields outlive the visitor, so those that were read before the cut count.
-        match reader
-            .deserialize_map(&mut fields)
-            .and_then(|()| reader.end())
-        {
-            Ok(()) => {}
-            Err(error) if is_cut && error.is_eof() => fields.take_unfinished(text),
-            Err(_) => return None,
-        }
-        fields.into_problem()
-    }
-}
-
-/// The fields of an error body while they are being read, each as the text of its value.
-#[derive(Default)]
-struct Fields<'de> {
-    problem_type: Option<&'de str>,
-    title: Option<&'de str>,
-    status: Option<&'de str>,
-    detail: Option<&'de str>,
-    request_id: Option<&'de str>,
-    errors: Option<&'de str>,
-    extra: std::collections::BTreeMap<String, Json>,
-    /// How many bytes `extra` holds.
-    extra_size: usize,
-    /// The name of the field whose value is being read.
-    unfinished: Option<Cow<'de, str>>,
-}
-
-impl<'de> Visitor<'de> for &mut Fields<'de> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
-        while let Some(Name(name)) = fields.next_key()? {
-            let name = &*self.unfinished.insert(name);
-            // Raw text is skipped without recursion, however deeply it nests.
-            let value = fields.next_value::<&'de RawValue>()?;
-            let text = Some(value.get());
-            match &**name {
-                "type" => self.problem_type = text,
-                "title" => self.title = text,
-                "status" => self.status = text,
-                "detail" => self.detail = text,
-                "request_id" => self.request_id = text,
-                "errors" => self.errors = text,
-                _ => {
-                    if let Some(former) = self.extra.remove(&**name) {
-                        self.extra_size -= name.len() + former.as_str().len();
-                    }
-                    let size = self.extra_size + name.len() + value.get().len();
-                    if size <= Problem::MAX_EXTRA {
-                        self.extra_size = size;
-                        self.extra
-                            .insert(name.clone().into_owned(), Json::from_raw(value));
-                    }
-                }
+        let mut problem = Self::default();
+        if problem.read_fields(&mut Lexer::new(text)).is_err() {
+            let wrong = serde_json::from_str::<&RawValue>(text).err()?;
+            if !is_cut || !wrong.is_eof() {
+                return None;
             }
-            self.unfinished = None;
+        }
+        // The others say too little to make a problem of an object.
+        let extra = take(&mut problem.extra);
+        let omitted_errors = take(&mut problem.omitted_errors);
+        let has_any = problem != Self::default();
+        has_any.then_some(Self {
+            extra,
+            omitted_errors,
+            ..problem
+        })
+    }
+
+    /// Reads the fields one after the other, so that those before a cut count.
+    fn read_fields(&mut self, lexer: &mut Lexer<'_>) -> Lexed<()> {
+        // How many bytes of other fields are kept.
+        let mut extra_size = 0;
+        let mut has_more = lexer.object()?;
+        while has_more {
+            let name = lexer.name()?;
+            match &*name {
+                "type" => self.problem_type = read_text(lexer.raw()?),
+                "title" => self.title = read_text(lexer.raw()?),
+                "status" => self.status = serde_json::from_str(lexer.raw()?.get()).ok(),
+                "detail" => self.detail = read_text(lexer.raw()?),
+                "request_id" => self.request_id = read_text(lexer.raw()?),
+                "errors" => self.read_errors(lexer)?,
+                _ => self.keep_extra(&name, lexer.raw()?, &mut extra_size),
+            }
+            has_more = lexer.field()?;
+        }
+        lexer.end()
+    }
+
+    /// Reads the list of errors, and counts those beyond the limit; another value has none.
+    fn read_errors(&mut self, lexer: &mut Lexer<'_>) -> Lexed<()> {
+        self.errors.clear();
+        self.omitted_errors = 0;
+        if lexer.peek() != b'[' {
+            return lexer.raw().map(drop);
+        }
+        let mut read = 0;
+        let mut has_more = lexer.array()?;
+        while has_more {
+            let entry = lexer.raw()?;
+            if read < Self::MAX_ERRORS {
+                self.errors.extend(violation(entry));
+            } else {
+                self.omitted_errors += 1;
+            }
+            read += 1;
+            has_more = lexer.item()?;
         }
         Ok(())
     }
-}
 
-impl<'de> Fields<'de> {
-    /// Takes the list of errors if the cut goes through it; a part of any other value is worth nothing.
-    fn take_unfinished(&mut self, text: &'de str) {
-        // A name written with escapes does not borrow from the text, and no service writes this one so.
-        if let Some(Cow::Borrowed(name @ "errors")) = self.unfinished {
-            let end = name.as_ptr().addr() + name.len() - text.as_ptr().addr();
-            let rest = text.get(end..).and_then(|rest| rest.strip_prefix('"'));
-            let value = rest.and_then(|rest| rest.trim_ascii_start().strip_prefix(':'));
-            self.errors = value.or(self.errors);
+    /// Keeps another field, if it fits.
+    fn keep_extra(&mut self, name: &str, value: &RawValue, kept: &mut usize) {
+        if let Some(former) = self.extra.remove(name) {
+            *kept -= name.len() + former.as_str().len();
         }
-    }
-
-    fn into_problem(self) -> Option<Problem> {
-        let mut problem = Problem {
-            problem_type: self.problem_type.and_then(read_text),
-            title: self.title.and_then(read_text),
-            status: self.status.and_then(|text| serde_json::from_str(text).ok()),
-            detail: self.detail.and_then(read_text),
-            request_id: self.request_id.and_then(read_text),
-            ..Problem::default()
-        };
-        let mut omitted = 0;
-        if let Some(text) = self.errors {
-            let mut entries = Entries {
-                read: 0,
-                errors: &mut problem.errors,
-                omitted: &mut omitted,
-            };
-            // A value that is not a list has no entries, and a truncated list has those before the cut.
-            let _ = serde_json::Deserializer::from_str(text).deserialize_seq(&mut entries);
+        let size = *kept + name.len() + value.get().len();
+        if size <= Self::MAX_EXTRA {
+            *kept = size;
+            self.extra.insert(name.to_owned(), Json::from_raw(value));
         }
-        let empty = problem == Problem::default();
-        problem.omitted_errors = omitted;
-        problem.extra = self.extra;
-        (!empty).then_some(problem)
-    }
-}
-
-/// Reads the entries of `errors`, and counts those beyond the limit.
-struct Entries<'p> {
-    read: usize,
-    errors: &'p mut Vec<Violation>,
-    omitted: &'p mut usize,
-}
-
-impl<'de> Visitor<'de> for &mut Entries<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        while self.read < Problem::MAX_ERRORS {
-            let Some(entry) = entries.next_element::<&'de RawValue>()? else {
-                return Ok(());
-            };
-            self.read += 1;
-            self.errors.extend(violation(entry.get()));
-        }
-        while entries.next_element::<IgnoredAny>()?.is_some() {
-            *self.omitted += 1;
-        }
-        Ok(())
     }
 }
 
 /// Reads one entry of `errors`; an entry without a pointer says nothing that a program could use.
-fn violation(entry: &str) -> Option<Violation> {
-    let mut reader = serde_json::Deserializer::from_str(entry);
-    let Entry {
-        pointer,
-        code,
-        detail,
-    } = reader.deserialize_map(EntryVisitor(PhantomData)).ok()?;
+fn violation(entry: &RawValue) -> Option<Violation> {
+    let mut lexer = Lexer::new(entry.get());
+    let (mut pointer, mut code, mut detail) = (None, None, None);
+    let mut has_more = lexer.object().ok()?;
+    while has_more {
+        let name = lexer.name().ok()?;
+        let value = Some(lexer.raw().ok()?);
+        match &*name {
+            "pointer" => pointer = value,
+            "code" => code = value,
+            "detail" => detail = value,
+            _ => {}
+        }
+        has_more = lexer.field().ok()?;
+    }
     Some(Violation::new(
         read_text(pointer?)?,
         ViolationCode::from(code.and_then(read_text).unwrap_or_default()),
@@ -249,41 +194,9 @@ fn violation(entry: &str) -> Option<Violation> {
     ))
 }
 
-/// One entry of `errors`, each field as the text of its value.
-#[derive(Default)]
-struct Entry<'de> {
-    pointer: Option<&'de str>,
-    code: Option<&'de str>,
-    detail: Option<&'de str>,
-}
-
-struct EntryVisitor<'de>(PhantomData<&'de str>);
-
-impl<'de> Visitor<'de> for EntryVisitor<'de> {
-    type Value = Entry<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Entry<'de>, A::Error> {
-        let mut entry = Entry::default();
-        while let Some(Name(name)) = fields.next_key()? {
-            let text = Some(fields.next_value::<&'de RawValue>()?.get());
-            match &*name {
-                "pointer" => entry.pointer = text,
-                "code" => entry.code = text,
-                "detail" => entry.detail = text,
-                _ => {}
-            }
-        }
-        Ok(entry)
-    }
-}
-
 /// Reads a JSON string and keeps its beginning; `None` if the value is not a string.
-fn read_text(json: &str) -> Option<String> {
-    let Name(text) = serde_json::from_str(json).ok()?;
+fn read_text(json: &RawValue) -> Option<String> {
+    let text = Lexer::new(json.get()).string().ok()?.into_cow();
     let mut end = text.len().min(Problem::MAX_TEXT);
     while !text.is_char_boundary(end) {
         end -= 1;

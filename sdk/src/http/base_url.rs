@@ -13,23 +13,24 @@ use crate::{
 /// Parses a base URL, or returns what is wrong with it.
 pub(crate) fn parse(text: &str) -> Result<Url, Words> {
     let url = Url::parse(text).map_err(|error| {
-        words![
+        words!(
+            "{} is not an absolute URL such as https://deals.example.com: {}",
             BaseUrl,
-            format!(" is not an absolute URL such as https://deals.example.com: {error}")
-        ]
+            error.to_string()
+        )
     })?;
     let wrong = if !matches!(url.scheme(), "http" | "https") {
-        words![BaseUrl, " must begin with https:// or http://"]
+        words!("{} must begin with https:// or http://", BaseUrl)
     } else if !url.username().is_empty() || url.password().is_some() {
-        words![
+        words!(
+            "{} must not contain a user name or password; pass the service key as {}",
             BaseUrl,
-            " must not contain a user name or password; pass the service key as ",
             ServiceKey
-        ]
+        )
     } else if url.query().is_some() || url.fragment().is_some() {
-        words![BaseUrl, " must not contain a query or a fragment"]
+        words!("{} must not contain a query or a fragment", BaseUrl)
     } else if url.path().trim_end_matches('/').ends_with(wire::API_PREFIX) {
-        words![BaseUrl, " must not end in /v1: dealkit adds it by itself"]
+        words!("{} must not end in /v1: dealkit adds it by itself", BaseUrl)
     } else {
         return Ok(url);
     };

@@ -7,10 +7,10 @@ use crate::http::outcome::Outcome;
 
 /// Knows at any moment what a call may have done at the service.
 #[derive(Default)]
-pub(crate) struct CallProgress(Mutex<State>);
+pub(crate) struct CallProgress(Mutex<AttemptsSoFar>);
 
 #[derive(Default)]
-struct State {
+struct AttemptsSoFar {
     attempts: u32,
     /// The attempt that is being made, or that got the response.
     current: Option<Progress>,
@@ -54,12 +54,12 @@ impl CallProgress {
         self.lock().attempts
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, AttemptsSoFar> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl AttemptsSoFar {
     fn may_have_acted_before(&self) -> bool {
         self.before.is_some_and(Outcome::may_have_acted)
     }

@@ -1,25 +1,20 @@
 //! What went wrong with a request: the transport's error, which knows connections and responses only.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use http::StatusCode;
 use url::Url;
 
 use crate::{
-    http::{
-        connect::cause::ForeignError, outcome::Outcome, redact, response::HttpResponse,
-        retry::retry_after::retry_after,
-    },
+    http::{connect::cause::ForeignError, outcome::Outcome, redact, response::HttpResponse},
     value::words::Words,
 };
 
 /// The failure of a request, of which there may have been several attempts.
-#[derive(Debug)]
-pub(crate) struct TransportError(Box<Parts>);
+pub(crate) struct TransportError(Box<FailedRequest>);
 
 /// What is known of a failed request.
-#[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct FailedRequest {
     pub(crate) cause: TransportCause,
     /// The response to the last attempt, as far as it arrived.
     pub(crate) response: Option<HttpResponse>,
@@ -62,7 +57,7 @@ pub(crate) enum Sent {
 }
 
 /// How the attempts at a request went.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Attempts {
     pub(crate) count: u32,
     /// How long the service asks to wait before the next.
@@ -112,7 +107,7 @@ impl TransportCause {
 
 impl TransportError {
     pub(crate) fn new(cause: TransportCause) -> Self {
-        Self(Box::new(Parts {
+        Self(Box::new(FailedRequest {
             cause,
             response: None,
             attempts: Attempts::default(),
@@ -176,7 +171,7 @@ impl TransportError {
         self
     }
 
-    pub(crate) fn into_parts(self) -> Parts {
+    pub(crate) fn into_parts(self) -> FailedRequest {
         *self.0
     }
 
@@ -192,7 +187,7 @@ impl TransportError {
 
     /// How long the service asks to wait, counted from now.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        retry_after(&self.0.response.as_ref()?.headers, SystemTime::now())
+        self.0.response.as_ref()?.retry_after()
     }
 
     /// Whether the response says that the service is overloaded for now.

@@ -1,14 +1,14 @@
 //! A response with any status, as it was received.
 
-use std::{
-    fmt,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Version};
 
-use crate::{contract::wire, http::redact::Redactor};
+use crate::{
+    contract::wire,
+    http::{redact::Redactor, retry::retry_after::retry_after},
+};
 
 /// A whole response, whatever its status.
 #[derive(Clone)]
@@ -35,25 +35,30 @@ pub(crate) struct TimeLeft {
     pub(crate) limit: Duration,
 }
 
-impl TimeLeft {
-    /// For a response that nobody waits for.
-    #[cfg(any(test, feature = "test-util"))]
-    pub(crate) const UNLIMITED: Self = Self {
-        time: Duration::MAX,
-        limit: Duration::MAX,
-    };
-}
-
-impl fmt::Debug for HttpResponse {
-    /// Without the headers and the body, which may contain anything.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpResponse")
-            .field("status", &self.status)
-            .finish_non_exhaustive()
-    }
-}
-
 impl HttpResponse {
+    /// A response that no service sent and nobody waits for.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn by_hand() -> Self {
+        Self {
+            status: StatusCode::OK,
+            version: Version::HTTP_11,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            is_cut: false,
+            attempts: 1,
+            redactor: Redactor::new(&http::HeaderValue::from_static("")),
+            left: TimeLeft {
+                time: Duration::MAX,
+                limit: Duration::MAX,
+            },
+        }
+    }
+
+    /// How long the service asks to wait, counted from now.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        retry_after(&self.headers, SystemTime::now())
+    }
+
     /// Says during decoding whether to go on: it counts from now, so time that the response has waited for its turn
     /// does not matter.
     pub(crate) fn is_in_time(&self) -> impl Fn() -> bool + use<> {

@@ -252,10 +252,10 @@ fn transport_error(
     // reqwest's own text says only that it was sending a request.
     let cause = ForeignError::of(error.source().unwrap_or(&error), redactor);
     if let Some(failure) = connect_failure::of(&error, &request.url, pool.has_proxy()) {
-        return if failure.is_lasting() {
-            TransportError::new(TransportCause::Lasting(failure.words()))
+        return if failure.is_lasting {
+            TransportError::new(TransportCause::Lasting(failure.words))
         } else {
-            TransportError::new(TransportCause::Unconnected(failure.words(), cause))
+            TransportError::new(TransportCause::Unconnected(failure.words, cause))
         };
     }
     #[cfg(feature = "rustls-no-provider")]

@@ -105,13 +105,6 @@ impl Words {
         }
         text
     }
-
-    /// The same, and then `more`.
-    #[must_use]
-    pub(crate) fn and(mut self, more: impl Into<Words>) -> Self {
-        self.0.extend(more.into().0);
-        self
-    }
 }
 
 impl fmt::Display for Words {
@@ -144,17 +137,27 @@ impl<T: Into<Piece>> From<T> for Words {
     }
 }
 
-/// Texts and settings, one after the other.
+/// A text with a `{}` for each setting, text or other [`Words`] that follow.
 macro_rules! words {
-    ($($piece:expr),+ $(,)?) => {
-        $crate::value::words::Words::of([$($crate::value::words::Piece::from($piece)),+])
+    ($template:literal $(, $part:expr)* $(,)?) => {
+        $crate::value::words::Words::fill($template, [$($crate::value::words::Words::from($part)),*])
     };
 }
 
 pub(crate) use words;
 
 impl Words {
-    pub(crate) fn of(pieces: impl Into<Vec<Piece>>) -> Self {
-        Self(pieces.into())
+    /// What [`words!`] does.
+    pub(crate) fn fill<const N: usize>(template: &'static str, parts: [Words; N]) -> Self {
+        debug_assert_eq!(template.matches("{}").count(), N, "{template}");
+        let parts = parts.into_iter().chain([Words::default()]);
+        let mut words = Words::default();
+        for (text, part) in template.split("{}").zip(parts) {
+            let pieces = std::iter::once(text.into()).chain(part.0);
+            words
+                .0
+                .extend(pieces.filter(|piece| *piece != Piece::from("")));
+        }
+        words
     }
 }

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use dealkit::{ErrorKind, Outcome};
 
-use crate::peer::{
-    BOTH, FINE, Peer, Script, Step, ada, answer, at_once, catalogue::SHORT, refused,
-};
+use crate::peer::{BOTH, FINE, Peer, Script, Step, ada, answer, at_once, catalogue::SHORT};
 
 fn fine() -> Script {
     vec![Step::Hear, answer(200, FINE)]
@@ -155,30 +153,6 @@ async fn what_an_earlier_attempt_may_have_done_stays_in_doubt() {
         assert_eq!(error.outcome(), Outcome::Unknown);
         assert_eq!((counts.connections, counts.requests), (1, 1));
     }
-}
-
-/// Without pauses, this many refusals would be one tight loop: the default policy pauses.
-#[tokio::test(start_paused = true)]
-async fn the_default_policy_waits_between_attempts() {
-    let client = dealkit::Client::builder()
-        .base_url(refused())
-        .service_key("k")
-        .build()
-        .unwrap();
-    let mut waited = Duration::ZERO;
-    // With more calls, the retry quota would be used up.
-    for _ in 0..17 {
-        let began = tokio::time::Instant::now();
-        let error = client.deals().retrieve("x_1").await.unwrap_err();
-        assert_eq!(
-            (error.kind(), error.attempts()),
-            (ErrorKind::Connect, 3),
-            "{error:?}"
-        );
-        waited += began.elapsed();
-    }
-    // 0.3 s on average for each; the probability of less than a tenth of that is below one in a billion.
-    assert!(waited > Duration::from_millis(500), "{waited:?}");
 }
 
 #[cfg(feature = "blocking")]

@@ -43,6 +43,27 @@ async fn retrieve(client: &Client, policy: RetryPolicy) -> Error {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_method_that_may_change_something_is_retried_only_after_a_429() {
+    for (method, is_safe) in [
+        (Method::GET, true),
+        (Method::HEAD, true),
+        (Method::POST, false),
+        (Method::PUT, false),
+        (Method::PATCH, false),
+        (Method::DELETE, false),
+        (Method::OPTIONS, false),
+    ] {
+        for status in [408, 429, 500, 502, 503, 504] {
+            let service = service(&[(status, None)]).await;
+            let client = service.builder().retry(at_once()).build().unwrap();
+            let error = client.request(method.clone(), ["x"]).await.unwrap_err();
+            let attempts = if is_safe || status == 429 { 3 } else { 1 };
+            assert_eq!(error.attempts(), attempts, "{method} {status}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_delay_is_a_random_share_of_a_span_that_doubles() {
     let service = service(&[(500, None)]).await;
     let policy = RetryPolicy::new().max_retries(6);

@@ -37,27 +37,19 @@ impl ForeignError {
             source: Some(Box::new(self)),
         }
     }
-}
 
-impl ForeignError {
     /// This cause and those behind it, with the settings in them as data.
     pub(crate) fn chain(&self) -> impl Iterator<Item = &Words> {
         std::iter::successors(Some(self), |cause| cause.source.as_deref()).map(|cause| &cause.text)
     }
 }
 
-impl From<String> for ForeignError {
-    fn from(text: String) -> Self {
+impl<T: Into<Words>> From<T> for ForeignError {
+    fn from(text: T) -> Self {
         Self {
             text: text.into(),
             source: None,
         }
-    }
-}
-
-impl From<&'static str> for ForeignError {
-    fn from(text: &'static str) -> Self {
-        text.to_owned().into()
     }
 }
 

@@ -10,65 +10,24 @@ use crate::{
 };
 
 /// Why there is no connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ConnectFailure {
-    NoSuchHost,
-    NobodyListens,
-    ProxyUnreachable,
-    #[cfg(feature = "rustls-no-provider")]
-    ProxyNotSecure,
-    /// The proxy wants a password, or another one.
-    ProxyUnauthorized,
-    ProxyRefuses,
-    /// What is at the proxy's address is none.
-    NoProxy,
+pub(crate) struct ConnectFailure {
+    pub(crate) words: Words,
+    /// Whether trying again would not help.
+    pub(crate) is_lasting: bool,
 }
 
 impl ConnectFailure {
-    /// Whether trying again would not help.
-    pub(crate) fn is_lasting(self) -> bool {
-        match self {
-            #[cfg(feature = "rustls-no-provider")]
-            Self::ProxyNotSecure => true,
-            other => other == Self::ProxyUnauthorized,
+    fn passing(words: Words) -> Self {
+        Self {
+            words,
+            is_lasting: false,
         }
     }
 
-    /// What it is, and what to do about it.
-    pub(crate) fn words(self) -> Words {
-        match self {
-            Self::NoSuchHost => words![
-                "the host in ",
-                BaseUrl,
-                " cannot be found; is it right, and is this machine on the network?"
-            ],
-            Self::NobodyListens => words![
-                "nothing listens at the host and port in ",
-                BaseUrl,
-                "; are they right, and is the service up?"
-            ],
-            Self::ProxyUnreachable => {
-                "the proxy cannot be reached; is its address right, and is it up?".into()
-            }
-            #[cfg(feature = "rustls-no-provider")]
-            Self::ProxyNotSecure => {
-                "no secure connection to the proxy could be made; does it speak TLS, with a certificate that is trusted?"
-                    .into()
-            }
-            Self::ProxyUnauthorized => {
-                "the proxy refuses to connect: 407 Proxy Authentication Required; does its URL contain the right user \
-                 name and password, as in http://user:password@proxy.example.com:3128?"
-                    .into()
-            }
-            Self::ProxyRefuses => {
-                "the proxy refuses to connect to the service, or cannot (its response to CONNECT is not 200 OK); does it \
-                 allow the service's host and port?"
-                    .into()
-            }
-            Self::NoProxy => {
-                "the server at the proxy's address does not respond to CONNECT as a proxy does; is that address right?"
-                    .into()
-            }
+    fn lasting(words: Words) -> Self {
+        Self {
+            words,
+            is_lasting: true,
         }
     }
 }
@@ -90,22 +49,45 @@ pub(crate) fn of(
     while let Some(error) = cause {
         // The types of these errors are private to hyper-util, and it does not keep the status of a refusal.
         match error.to_string().as_str() {
-            "dns error" => return Some(ConnectFailure::NoSuchHost),
+            "dns error" => {
+                return Some(ConnectFailure::passing(words!(
+                    "the host in {} cannot be found; is it right, and is this machine on the network?",
+                    BaseUrl
+                )));
+            }
             "tunnel error: failed to create underlying connection" => {
                 return Some(unreachable(error));
             }
             "tunnel error: proxy authorization required" => {
-                return Some(ConnectFailure::ProxyUnauthorized);
+                return Some(ConnectFailure::lasting(words!(
+                    "the proxy refuses to connect: 407 Proxy Authentication Required; does its URL contain the right \
+                     user name and password, as in http://user:password@proxy.example.com:3128?"
+                )));
             }
-            "tunnel error: unsuccessful" => return Some(ConnectFailure::ProxyRefuses),
-            text if text.starts_with("tunnel error: ") => return Some(ConnectFailure::NoProxy),
+            "tunnel error: unsuccessful" => {
+                return Some(ConnectFailure::passing(words!(
+                    "the proxy refuses to connect to the service, or cannot (its response to CONNECT is not 200 OK); \
+                     does it allow the service's host and port?"
+                )));
+            }
+            text if text.starts_with("tunnel error: ") => {
+                return Some(ConnectFailure::passing(words!(
+                    "the server at the proxy's address does not respond to CONNECT as a proxy does; is that address \
+                     right?"
+                )));
+            }
             _ => cause = error.source(),
         }
     }
     // Here it is the service that refuses: for a proxy, the tunnel error has already been handled.
     find::<io::Error>(error)
         .is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-        .then_some(ConnectFailure::NobodyListens)
+        .then(|| {
+            ConnectFailure::passing(words!(
+                "nothing listens at the host and port in {}; are they right, and is the service up?",
+                BaseUrl
+            ))
+        })
 }
 
 /// Why there is no connection to the proxy itself.
@@ -113,7 +95,11 @@ pub(crate) fn of(
 fn unreachable(error: &(dyn Error + 'static)) -> ConnectFailure {
     #[cfg(feature = "rustls-no-provider")]
     if find::<rustls::Error>(error).is_some() {
-        return ConnectFailure::ProxyNotSecure;
+        return ConnectFailure::lasting(words!(
+            "no secure connection to the proxy could be made; does it speak TLS, with a certificate that is trusted?"
+        ));
     }
-    ConnectFailure::ProxyUnreachable
+    ConnectFailure::passing(words!(
+        "the proxy cannot be reached; is its address right, and is it up?"
+    ))
 }

@@ -50,14 +50,14 @@ struct Tls;
 
 /// How connections are made. Clients for which all of this is the same can share connections.
 #[derive(Clone, PartialEq)]
-pub(crate) struct Settings {
+pub(crate) struct ConnectionSettings {
     pub(crate) connect_timeout: Duration,
     pub(crate) attempt_timeout: Duration,
     pub(crate) max_idle: usize,
     pub(crate) http2_prior_knowledge: bool,
     pub(crate) route: Route,
     #[cfg(feature = "rustls-no-provider")]
-    pub(crate) tls: tls::Settings,
+    pub(crate) tls: tls::TlsSettings,
 }
 
 /// The route to the service.
@@ -73,7 +73,7 @@ pub(crate) enum Route {
 
 /// The connections of a client.
 pub(crate) struct Pools {
-    settings: Settings,
+    settings: ConnectionSettings,
     tls: Tls,
     /// One for each runtime: an idle connection is driven by the runtime that made it, and if that runtime
     /// stands still, the connection would never respond.
@@ -107,14 +107,14 @@ impl Pools {
     /// The connections of a client with these settings: those of another client, if they are made in the
     /// same way, otherwise its own.
     pub(crate) fn shared_or_new(
-        settings: Settings,
+        settings: ConnectionSettings,
         of_other: Option<Arc<Self>>,
     ) -> Result<Arc<Self>, Words> {
         if let Some(pools) = of_other.filter(|pools| pools.settings == settings) {
             return Ok(pools);
         }
         let tls = settings.tls()?;
-        // Settings that cannot work are detected now, rather than at the first call.
+        // ConnectionSettings that cannot work are detected now, rather than at the first call.
         let first = Connections::kept_for(IDLE_TIMEOUT, &settings, &tls)?;
         Ok(Arc::new(Self {
             settings,
@@ -169,7 +169,11 @@ impl Pool {
 }
 
 impl Connections {
-    fn kept_for(idle_timeout: Duration, settings: &Settings, tls: &Tls) -> Result<Self, Words> {
+    fn kept_for(
+        idle_timeout: Duration,
+        settings: &ConnectionSettings,
+        tls: &Tls,
+    ) -> Result<Self, Words> {
         let (layer, in_use) = ConnectorLayer::new();
         Ok(Self {
             http: settings.make(idle_timeout, tls, layer)?,
@@ -204,7 +208,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Settings {
+impl ConnectionSettings {
     /// A pool that keeps idle connections for `idle_timeout`.
     #[cfg_attr(not(feature = "rustls-no-provider"), allow(unused_variables))]
     fn make(

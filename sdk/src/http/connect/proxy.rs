@@ -27,7 +27,7 @@ impl Proxy {
     /// Parses the proxy's address. An address that cannot work is refused here, rather than when the
     /// first call fails to go through. No text shows the address, which may contain a password.
     pub(crate) fn new(text: &str) -> Result<Self, Words> {
-        let wrong = |why: &str| words![Setting::Proxy, format!(" {why}")];
+        let wrong = |why: &str| words!("{} {}", Setting::Proxy, why.to_owned());
         if text.is_empty() {
             return Err(wrong(
                 "is empty: leave it out to use the proxy that the environment names, if any",
@@ -71,7 +71,10 @@ impl Proxy {
     /// does for reqwest, and ignores what it cannot parse.
     pub(crate) fn of_environment(service: &Url) -> Result<Option<Self>, Words> {
         let wrong = |why: Words| {
-            words!["the proxy in the environment (HTTPS_PROXY, HTTP_PROXY or ALL_PROXY) "].and(why)
+            words!(
+                "the proxy in the environment (HTTPS_PROXY, HTTP_PROXY or ALL_PROXY) {}",
+                why
+            )
         };
         if needs_none() {
             return Ok(None);
@@ -89,12 +92,11 @@ impl Proxy {
             Some("https") if cfg!(feature = "rustls-no-provider") => {}
             Some("https") => return Err(wrong(HTTPS.into())),
             _ => {
-                return Err(wrong(words![
+                return Err(wrong(words!(
+                    "{}, set {}, or name the service's host in NO_PROXY",
                     SOCKS,
-                    ", set ",
-                    Setting::Proxy,
-                    ", or name the service's host in NO_PROXY"
-                ]));
+                    Setting::Proxy
+                )));
             }
         }
         let url = named.uri().to_string();

@@ -33,29 +33,29 @@ struct Trust {
 ///
 /// Loading the system's certificates takes tens of milliseconds, and a session can be resumed only with the
 /// configuration that holds it, so there is one of each.
-struct Made {
+struct SharedConfig {
     trust: Trust,
     config: ClientConfig,
     /// The process in which its sessions were made.
     process: u32,
 }
 
-static MADE: Mutex<Vec<Made>> = Mutex::new(Vec::new());
+static MADE: Mutex<Vec<SharedConfig>> = Mutex::new(Vec::new());
 
 /// How many configurations are kept. Programs have one or two.
 const MADE_KEPT: usize = 8;
 
 /// The certificate that a client presents, with the intermediates up to its issuer, and its private key.
-struct Identity {
+struct ClientIdentity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }
 
 /// Presents the client's certificate, if it has one, to a service that asks for it, and records that it was asked.
 #[derive(Debug)]
-struct Shown(Option<SingleCertAndKey>);
+struct ClientCertificate(Option<SingleCertAndKey>);
 
-impl ResolvesClientCert for Shown {
+impl ResolvesClientCert for ClientCertificate {
     fn resolve(&self, issuers: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         progress::asked_for_certificate();
         self.0.as_ref()?.resolve(issuers, schemes)
@@ -66,15 +66,15 @@ impl ResolvesClientCert for Shown {
     }
 }
 
-/// The TLS settings of a client, as PEM; nothing is parsed before [`Settings::config`].
+/// The TLS settings of a client, as PEM; nothing is parsed before [`TlsSettings::config`].
 #[derive(Clone, PartialEq, Default)]
-pub(crate) struct Settings {
+pub(crate) struct TlsSettings {
     roots: Vec<u8>,
     without_system: bool,
     identity: Option<Vec<u8>>,
 }
 
-impl Settings {
+impl TlsSettings {
     /// Trusts these certificates as well.
     pub(crate) fn add_roots(&mut self, pem: &[u8]) {
         self.roots.extend_from_slice(pem);
@@ -117,7 +117,7 @@ impl Settings {
         let mut config = self.trust()?.config()?;
         if let Some(identity) = self.identity()? {
             let identity = identity.signing_with(config.crypto_provider())?;
-            config.client_auth_cert_resolver = Arc::new(Shown(Some(identity)));
+            config.client_auth_cert_resolver = Arc::new(ClientCertificate(Some(identity)));
             // rustls resumes a session only with the certificate with which it was made.
             config.resumption = Resumption::default();
         }
@@ -137,17 +137,17 @@ impl Settings {
         };
         let roots = certificates(setting, &self.roots)?;
         if roots.is_empty() && (self.without_system || !self.roots.is_empty()) {
-            return Err(words![
-                setting,
-                " contains no certificate: it must be PEM, which begins with -----BEGIN CERTIFICATE-----"
-            ]);
+            return Err(words!(
+                "{} contains no certificate: it must be PEM, which begins with -----BEGIN CERTIFICATE-----",
+                setting
+            ));
         }
         let mut store = RootCertStore::empty();
         for root in &roots {
             // The error may repeat a part of something that is not a certificate.
             store
                 .add(root.clone())
-                .map_err(|_| words![setting, " contains a certificate that cannot be read"])?;
+                .map_err(|_| words!("{} contains a certificate that cannot be read", setting))?;
         }
         Ok(Trust {
             roots,
@@ -155,46 +155,42 @@ impl Settings {
         })
     }
 
-    fn identity(&self) -> Result<Option<Identity>, Words> {
+    fn identity(&self) -> Result<Option<ClientIdentity>, Words> {
         let Some(pem) = &self.identity else {
             return Ok(None);
         };
         let chain = certificates(Setting::Identity, pem)?;
         if chain.is_empty() {
-            return Err(words![
-                Setting::Identity,
-                " contains no certificate: it must be PEM with the certificate and its private key",
-            ]);
+            return Err(words!(
+                "{} contains no certificate: it must be PEM with the certificate and its private key",
+                Setting::Identity
+            ));
         }
         let key = PrivateKeyDer::from_pem_slice(pem).map_err(|_| {
-            words![
-                Setting::Identity,
-                " contains no private key that can be read: it must be PEM without a password, with the certificate and \
-                 its private key",
-            ]
+            words!(
+                "{} contains no private key that can be read: it must be PEM without a password, with the \
+                 certificate and its private key", Setting::Identity)
         })?;
-        Ok(Some(Identity { chain, key }))
+        Ok(Some(ClientIdentity { chain, key }))
     }
 }
 
-impl Identity {
+impl ClientIdentity {
     fn signing_with(self, provider: &CryptoProvider) -> Result<SingleCertAndKey, Words> {
         use rustls::Error::{InconsistentKeys as Inconsistent, InvalidCertificate};
 
         match CertifiedKey::from_der(self.chain, self.key, provider) {
             Ok(key) => Ok(SingleCertAndKey::from(key)),
-            Err(error) => Err(words![
+            Err(error) => Err(words!(
+                "{} contains a {}",
                 Setting::Identity,
                 match error {
-                    Inconsistent(InconsistentKeys::KeyMismatch) => {
-                        " contains a private key that does not belong to its first certificate"
-                    }
-                    InvalidCertificate(_) => " contains a certificate that cannot be read",
-                    _ => {
-                        " contains a private key that cannot be read or whose type is not supported"
-                    }
+                    Inconsistent(InconsistentKeys::KeyMismatch) =>
+                        "private key that does not belong to its first certificate",
+                    InvalidCertificate(_) => "certificate that cannot be read",
+                    _ => "private key that cannot be read or whose type is not supported",
                 }
-            ]),
+            )),
         }
     }
 }
@@ -203,7 +199,7 @@ fn certificates(setting: Setting, pem: &[u8]) -> Result<Vec<CertificateDer<'stat
     CertificateDer::pem_slice_iter(pem)
         .collect::<Result<_, pem::Error>>()
         // The error may hold a line of the file, which may be one of a private key.
-        .map_err(|_| words![setting, " is not complete PEM"])
+        .map_err(|_| words!("{} is not complete PEM", setting))
 }
 
 impl Trust {
@@ -220,7 +216,7 @@ impl Trust {
         if made.len() == MADE_KEPT {
             made.remove(0);
         }
-        made.push(Made {
+        made.push(SharedConfig {
             trust: self,
             config: config.clone(),
             process: process::id(),
@@ -228,7 +224,7 @@ impl Trust {
         Ok(config)
     }
 
-    fn made(&self, made: &mut [Made]) -> Option<ClientConfig> {
+    fn made(&self, made: &mut [SharedConfig]) -> Option<ClientConfig> {
         let made = made.iter_mut().find(|made| made.trust == *self)?;
         let process = process::id();
         if made.process != process {
@@ -246,7 +242,7 @@ impl Trust {
         Ok(builder
             .dangerous()
             .with_custom_certificate_verifier(verifier)
-            .with_client_cert_resolver(Arc::new(Shown(None))))
+            .with_client_cert_resolver(Arc::new(ClientCertificate(None))))
     }
 
     fn verifier(
@@ -259,10 +255,11 @@ impl Trust {
             let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
             return match verifier.build() {
                 Ok(verifier) => Ok(verifier),
-                Err(error) => Err(words![
+                Err(error) => Err(words!(
+                    "{} cannot be used: {}",
                     Setting::OnlyRootCertificates,
-                    format!(" cannot be used: {error}")
-                ]),
+                    error.to_string()
+                )),
             };
         }
         let verifier = rustls_platform_verifier::Verifier::new_with_extra_roots(
@@ -270,20 +267,16 @@ impl Trust {
             provider,
         )
         .map_err(|error| {
-            words![
-                format!(
-                    "the certificates that the system trusts cannot be used: {error}; install them (on Debian the \
-                     package ca-certificates), let SSL_CERT_FILE name an existing file of certificates, which is then \
-                     used instead of the system's, or set "
-                ),
-                Setting::RootCertificates
-            ]
+            words!(
+                "the certificates that the system trusts cannot be used: {}; install them (on Debian the \
+                 package ca-certificates), let SSL_CERT_FILE name an existing file of certificates, which is \
+                 then used instead of the system's, or set {}", error.to_string(), Setting::RootCertificates)
         })?;
         Ok(Arc::new(verifier))
     }
 }
 
-fn made() -> MutexGuard<'static, Vec<Made>> {
+fn made() -> MutexGuard<'static, Vec<SharedConfig>> {
     MADE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -59,11 +59,11 @@ impl Circumstances<'_> {
             }
             // The service closed the connection before the client had begun to send; its alert is lost.
             None if self.was_asked && was_not_begun(error) => Some(if self.has_identity {
-                words![
-                    "the service closed the connection after it had seen the certificate in ",
-                    Identity,
-                    "; is it the right one?"
-                ]
+                words!(
+                    "the service closed the connection after it had seen the certificate in {}; is it the right \
+                     one?",
+                    Identity
+                )
             } else {
                 certificate_missing()
             }),
@@ -75,11 +75,9 @@ impl Circumstances<'_> {
     /// the service says about its certificate.
     pub(crate) fn perhaps(&self, cause: ForeignError) -> ForeignError {
         if self.was_asked {
-            cause.because(words![
-                "the service had asked for a client certificate, and may have refused the one in ",
-                Identity,
-                ", or refused because there is none"
-            ])
+            cause.because(words!(
+                "the service had asked for a client certificate, and may have refused the one in {}, or refused \
+                 because there is none", Identity))
         } else {
             cause
         }
@@ -109,36 +107,20 @@ impl Circumstances<'_> {
         };
 
         match error {
-            UnknownIssuer => words![
-                "the issuer of the service's certificate is not trusted; if it is yours, add the issuer's certificate with ",
-                RootCertificates,
-                " or to the file in SSL_CERT_FILE"
-            ],
+            UnknownIssuer => words!(
+                "the issuer of the service's certificate is not trusted; if it is yours, add the issuer's \
+                 certificate with {} or to the file in SSL_CERT_FILE", RootCertificates),
             Expired => expired("").into(),
             ExpiredContext { not_after, .. } => expired(&date(" on ", *not_after)).into(),
             NotValidYet => not_valid_yet("").into(),
             NotValidYetContext { not_before, .. } => {
                 not_valid_yet(&date(" before ", *not_before)).into()
             }
-            NotValidForName => words![
-                "the service's certificate is not for the host in ",
-                BaseUrl,
-                "; is that host right?"
-            ],
-            NotValidForNameContext { presented, .. } => words![
-                format!(
-                    "the service's certificate is for {}, not for the host in ",
-                    self.names(presented)
-                ),
-                BaseUrl,
-                "; is that host right?"
-            ],
+            NotValidForName => words!("the service's certificate is not for the host in {}; is that host right?", BaseUrl),
+            NotValidForNameContext { presented, .. } => words!("the service's certificate is for {}, not for the host in {}; is that host right?", self.names(presented), BaseUrl),
             // An issuer with the same name but another key, such as one that was created anew.
-            BadSignature => words![
-                "the service's certificate was not signed by the trusted issuer of that name; is ",
-                RootCertificates,
-                " up to date?"
-            ],
+            BadSignature => words!(
+                "the service's certificate was not signed by the trusted issuer of that name; is {} up to date?", RootCertificates),
             Revoked => {
                 "the service's certificate has been revoked; the service needs a new one".into()
             }
@@ -180,25 +162,24 @@ impl Circumstances<'_> {
     fn of_alert(&self, alert: Alert) -> Option<Words> {
         let text = match alert {
             Alert::ProtocolVersion => NO_VERSION.into(),
-            Alert::UnrecognisedName => words![
-                "the service has no certificate for this name; is the host in ",
-                BaseUrl,
-                " right?"
-            ],
-            Alert::NoApplicationProtocol => words![
-                "the service speaks none of the HTTP versions that it was offered (ALPN); is it an HTTP service, and does it \
-                 speak HTTP/2 if ",
-                Http2PriorKnowledge,
-                " is set?"
-            ],
+            Alert::UnrecognisedName => words!(
+                "the service has no certificate for this name; is the host in {} right?",
+                BaseUrl
+            ),
+            Alert::NoApplicationProtocol => words!(
+                "the service speaks none of the HTTP versions that it was offered (ALPN); is it an HTTP \
+                 service, and does it speak HTTP/2 if {} is set?",
+                Http2PriorKnowledge
+            ),
             alert if self.was_asked && OF_CLIENT_CERTIFICATE.contains(&alert) => {
                 self.of_client_certificate(alert)
             }
-            Alert::HandshakeFailure | Alert::InsufficientSecurity => words![
-                format!("the service refuses the handshake ({alert:?}); is the host in "),
-                BaseUrl,
-                " right, and do both sides have a cipher in common?"
-            ],
+            Alert::HandshakeFailure | Alert::InsufficientSecurity => words!(
+                "the service refuses the handshake ({}); is the host in {} right, and do both sides have a \
+                 cipher in common?",
+                format!("{alert:?}"),
+                BaseUrl
+            ),
             _ => return None,
         };
         Some(text)
@@ -218,7 +199,7 @@ impl Circumstances<'_> {
             }
             alert => format!("is not accepted by the service ({alert:?})"),
         };
-        words!["the certificate in ", Identity, format!(" {why}")]
+        words!("the certificate in {} {}", Identity, why)
     }
 
     /// A text from the service, as shown in error texts.
@@ -228,7 +209,10 @@ impl Circumstances<'_> {
 }
 
 fn certificate_missing() -> Words {
-    words!["the service asks for a client certificate; set ", Identity]
+    words!(
+        "the service asks for a client certificate; set {}",
+        Identity
+    )
 }
 
 const NO_VERSION: &str = "the service speaks no secure version of TLS: dealkit speaks 1.2 and 1.3";

@@ -121,7 +121,6 @@ pub(crate) fn is_safe(method: &Method) -> bool {
 }
 
 /// Why there is no response that is a success.
-#[derive(Debug)]
 pub(crate) enum Unsuccessful<R> {
     /// What the last attempt met.
     Failed(TransportError),

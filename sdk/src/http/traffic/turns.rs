@@ -37,10 +37,10 @@ impl Traffic {
     pub(crate) fn new(rate_limit: Option<f64>) -> Result<Self, Words> {
         let interval = rate_limit.map_or(Some(Duration::ZERO), interval);
         let interval = interval.ok_or_else(|| {
-            words![
-                Setting::RateLimit,
-                " must be a number of calls a second, more than zero and finite",
-            ]
+            words!(
+                "{} must be a number of calls a second, more than zero and finite",
+                Setting::RateLimit
+            )
         })?;
         Ok(Self {
             clock: Clock::new(),
