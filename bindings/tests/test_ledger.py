@@ -773,6 +773,45 @@ def test_a_key_is_in_no_text_and_not_in_the_file(sandbox: Sandbox, ledger: Path)
     assert ledger.stat().st_mode & 0o777 == 0o600
 
 
+# Keeps anything from being recorded from the moment when a row is in flight.
+LOCKING = """
+import os, sqlite3, sys, time
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.005)
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+while not database.execute("SELECT 1 FROM creates").fetchone():
+    time.sleep(0.005)
+database.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+time.sleep(60)
+"""
+
+
+@BOTH
+def test_the_next_row_is_taken_while_an_outcome_is_recorded(
+    run: Callable[..., list[Any]], sandbox: Sandbox, ledger: Path
+) -> None:
+    taken = []
+
+    def given() -> Iterator[CreateAgentParams]:
+        for number in range(4):
+            taken.append(number)
+            yield row(number)
+
+    sandbox.fail_next(delay=1, times=1)
+    with ThreadPoolExecutor(1) as pool, python(LOCKING, str(ledger)) as other:
+        came = pool.submit(run, client_of(sandbox), rows=given(), ledger=ledger, concurrency=1)
+        try:
+            assert other.stdout is not None and other.stdout.readline() == "locked\n"
+            until(lambda: len(taken) == 2)
+            assert (show(ledger).in_flight, show(ledger).succeeded) == (1, 0)
+        finally:
+            other.kill()
+        assert [(creation.index, creation.outcome) for creation in came.result()] == [
+            (number, "succeeded") for number in range(4)
+        ]
+
+
 def test_rows_of_a_job_with_a_ledger_are_taken_as_they_are_asked_for(sandbox: Sandbox, ledger: Path) -> None:
     def endless() -> Iterator[CreateAgentParams]:
         number = 0
