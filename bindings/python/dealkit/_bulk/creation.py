@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# The arguments of a Creation, from which the rest follows.
+_PARTS = ("index", "agent", "agent_id", "error", "key", "recorded", "ledger_error")
+
 
 class Creation(Generic[T]):
     """What became of one row of ``client.agents.create_many``.
@@ -56,7 +59,7 @@ class Creation(Generic[T]):
         unknown."""
 
     def _parts(self) -> tuple[Any, ...]:
-        return (self.index, self.agent, self.agent_id, self.error, self.key, self.recorded, self.ledger_error)
+        return tuple(getattr(self, name) for name in _PARTS)
 
     def __eq__(self, other: object) -> bool:
         return self._parts() == other._parts() if isinstance(other, Creation) else NotImplemented
@@ -72,21 +75,5 @@ class Creation(Generic[T]):
         return f"Creation({shown}{', recorded=True' if self.recorded else ''})"
 
 
-def _restored(
-    index: int,
-    agent: Any,
-    agent_id: str | None,
-    error: DealkitError | None,
-    key: str | None,
-    recorded: bool,
-    ledger_error: LedgerError | None,
-) -> Creation[Any]:
-    return Creation(
-        index=index,
-        agent=agent,
-        agent_id=agent_id,
-        error=error,
-        key=key,
-        recorded=recorded,
-        ledger_error=ledger_error,
-    )
+def _restored(*parts: Any) -> Creation[Any]:
+    return Creation(**dict(zip(_PARTS, parts, strict=True)))

@@ -90,16 +90,7 @@ def _in_utc(label: str, value: datetime) -> datetime:
         moment = value.astimezone(UTC)
     except OverflowError:
         raise ValueError(f"{label} must be in the years 1 to 9999 in UTC") from None
-    return datetime(
-        moment.year,
-        moment.month,
-        moment.day,
-        moment.hour,
-        moment.minute,
-        moment.second,
-        moment.microsecond,
-        UTC,
-    )
+    return datetime(*moment.timetuple()[:6], moment.microsecond, UTC)
 
 
 def _arguments(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
