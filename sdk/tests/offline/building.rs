@@ -86,7 +86,7 @@ fn an_agent_is_built_in_one_expression() {
     let json = serde_json::to_string(&agent).unwrap();
     assert!(json.contains(r#"{"rate": 10.10}"#), "{json}");
     assert_eq!(Agent::from_json(&json).unwrap(), agent);
-    assert_eq!(agent.role_assignments.len(), 5);
+    assert_eq!(agent.role_assignments.len(), Role::ALL.len());
     assert_eq!(agent.date_of_birth, None);
 }
 
