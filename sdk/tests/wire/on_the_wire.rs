@@ -4,6 +4,7 @@ use dealkit::{
     AgentProfile, ClientBuilder, CreateAgent, Deal, Error, ErrorKind, HeaderMap, Json, Method,
     Outcome, Role,
 };
+use httpmock::HttpMockRequest;
 use serde_json::{Value, json};
 
 use crate::{
@@ -25,59 +26,48 @@ async fn deal_from(status: u16, body: impl AsRef<[u8]>) -> Result<Deal, Error> {
     service.client().deals().retrieve("d_1").await
 }
 
+/// The request that arrives, whose headers are these, the usual ones, and no others.
+fn only_with(service: &Service, more: &[(&str, &str)]) -> HttpMockRequest {
+    let request = service.only();
+    let host = service.url().replace("http://", "");
+    let mut expected = vec![
+        ("accept", "application/json"),
+        ("host", &host),
+        ("user-agent", concat!("dealkit/", env!("CARGO_PKG_VERSION"))),
+        ("x-service-key", KEY),
+    ];
+    expected.extend(more);
+    expected.sort();
+    let headers = request.headers_vec().iter();
+    let mut headers: Vec<_> = headers.map(|(name, value)| (&**name, &**value)).collect();
+    headers.sort();
+    assert_eq!(headers, expected);
+    request
+}
+
 #[tokio::test]
 async fn create_sends_this_and_nothing_else() {
     let service = Service::answering(201, &[], AGENT).await;
     service.client().agents().create(ada()).await.unwrap();
-    let request = service.only();
+    let body =
+        r#"{"email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{}}"#;
+    let length = body.len().to_string();
+    let json = ("content-type", "application/json");
+    let request = only_with(&service, &[("content-length", &length), json]);
     assert_eq!(request.method_str(), "POST");
     assert_eq!(target(&request), "/v1/agents");
-    assert_eq!(
-        request.body_string(),
-        r#"{"email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{}}"#
-    );
-    let mut headers = request.headers_vec().clone();
-    headers.sort();
-    let host = service.url().replace("http://", "");
-    let length = request.body_ref().len().to_string();
-    let version = concat!("dealkit/", env!("CARGO_PKG_VERSION"));
-    assert_eq!(
-        headers,
-        [
-            ("accept", "application/json"),
-            ("content-length", &length),
-            ("content-type", "application/json"),
-            ("host", &host),
-            ("user-agent", version),
-            ("x-service-key", KEY),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-    );
+    assert_eq!(request.body_string(), body);
 }
 
 #[tokio::test]
 async fn retrieve_sends_this_and_nothing_else() {
     let service = Service::answering(200, &[], DEAL).await;
     service.client().deals().retrieve("d_1").await.unwrap();
-    let request = service.only();
+    // No content-type and no content-length: there is no body.
+    let request = only_with(&service, &[]);
     assert_eq!(request.method_str(), "GET");
     assert_eq!(target(&request), "/v1/deals/d_1");
     assert!(request.body_ref().is_empty());
-    let mut headers = request.headers_vec().clone();
-    headers.sort();
-    let host = service.url().replace("http://", "");
-    let version = concat!("dealkit/", env!("CARGO_PKG_VERSION"));
-    // No content-type and no content-length: there is no body.
-    assert_eq!(
-        headers,
-        [
-            ("accept", "application/json"),
-            ("host", &host),
-            ("user-agent", version),
-            ("x-service-key", KEY),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-    );
 }
 
 /// On a bare socket, where nothing in between could normalize it.

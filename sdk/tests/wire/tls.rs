@@ -474,15 +474,11 @@ async fn sessions_are_resumed_across_runtimes_and_clients() {
             let tls = if resumes { tls } else { tls.without_sessions() };
             let front = Front::start(fine(Http1), &tls);
             let identity = issuer.issue().pem();
-            let build = || {
-                let builder = builder(&front.url()).only_root_certificates(authority.pem());
-                let builder = if has_identity {
-                    builder.identity(&identity)
-                } else {
-                    builder
-                };
-                builder.build().unwrap()
-            };
+            let mut settings = builder(&front.url()).only_root_certificates(authority.pem());
+            if has_identity {
+                settings = settings.identity(&identity);
+            }
+            let build = || settings.clone().build().unwrap();
             let call = |client: Client| {
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_all()
@@ -497,18 +493,8 @@ async fn sessions_are_resumed_across_runtimes_and_clients() {
             call(client.clone());
             call(client.clone());
             // A client that differs only in its timeouts makes its own connections.
-            let builder = builder(&front.url()).only_root_certificates(authority.pem());
-            let builder = if has_identity {
-                builder.identity(&identity)
-            } else {
-                builder
-            };
-            call(
-                builder
-                    .connect_timeout(Duration::from_secs(3))
-                    .build()
-                    .unwrap(),
-            );
+            let other = settings.clone().connect_timeout(Duration::from_secs(3));
+            call(other.build().unwrap());
             call(build());
             let resumed: Vec<_> = front.handshakes().iter().map(|h| h.is_resumed).collect();
             // The certificate that a client presents is its own, and so are the sessions that it made with it.
