@@ -286,7 +286,8 @@ impl Engine {
     ) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || {
             let options = options.map(|options| options.get());
-            Many::retrieve(&self.made()?, ordered, options, raw, table)
+            // The future of a job is large until it is on the heap.
+            gil::with_stack(|| Many::retrieve(&self.made()?, ordered, options, raw, table))
         })
     }
 
@@ -305,7 +306,7 @@ impl Engine {
         // A ledger may be locked for a moment.
         let begun = match ledger {
             Some(_) => gil::release(py, begin),
-            None => begin(),
+            None => gil::with_stack(begin),
         };
         entry(py, || begun)
     }
