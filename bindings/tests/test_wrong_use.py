@@ -11,7 +11,7 @@ import datetime
 import math
 from collections.abc import AsyncIterator, Callable
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from conftest import run, untyped
@@ -23,6 +23,7 @@ from dealkit import (
     AsyncClient,
     Client,
     ConfigError,
+    CreateAgentParams,
     Deal,
     DecodeError,
     Headers,
@@ -553,7 +554,7 @@ def test_a_closed_client(made: Made) -> None:
         with pytest.raises(ConfigError, match="the client is closed; create another one"):
             made(call)
     refused(ConfigError, "the client is closed", lambda: made.many(["d_1"]))
-    refused(ConfigError, "the client is closed", lambda: closed.agents.create_many([GOOD]))
+    refused(ConfigError, "the client is closed", lambda: closed.agents.create_many([cast(CreateAgentParams, GOOD)]))
 
     with pytest.raises(ConfigError, match="the client is closed"):
         if isinstance(closed, Client):
