@@ -785,10 +785,10 @@ def counts_of_report(folder: Path) -> dict[str, int]:
 
 
 def test_a_damaged_ledger(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
-    """The report still has what an earlier import has found, and a dry run notices the damage."""
+    """A dry run notices the damage too, and the report still has what an earlier import has found."""
     agents(tmp_path / "agents.csv", 3)
     assert imported("--ledger", "l.ledger", sandbox=dealkit_sandbox, cwd=tmp_path).code == 0
-    before = {row["key"]: row["agent_id"] for row in read(tmp_path / "agents.csv.report.csv")}
+    before = (tmp_path / "agents.csv.report.csv").read_bytes()
     with closing(sqlite3.connect(tmp_path / "l.ledger")) as connection:
         connection.execute("UPDATE creates SET status = 200 WHERE agent_id = 'a_1'")
         connection.execute("UPDATE creates SET agent_id = 'a_x' WHERE agent_id = 'a_2'")
@@ -800,9 +800,7 @@ def test_a_damaged_ledger(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
             done.code == 2 and "it is damaged" in done.told and "leave out the rows that were sent since" in done.told
         )
         assert "same command again" not in done.told and len(dealkit_sandbox.agents) == 3
-    after = read(tmp_path / "agents.csv.report.csv")
-    assert [row["outcome"] for row in after] == ["created", "created", "created", "not sent"]
-    assert {row["agent_id"] for row in after} >= {*before.values()} - {"a_2"}
+    assert (tmp_path / "agents.csv.report.csv").read_bytes() == before
 
 
 @pytest.mark.parametrize("report", ["l.ledger-journal", "l.ledger-job-0123456789abcdef", "../{name}/l.ledger-wal"])

@@ -48,6 +48,7 @@ def run(options: Namespace) -> int:
     invalid = plan.invalid()
     say(f"{counted(len(plan.lines), 'row')} can be sent, {len(invalid):,} cannot")
     own = ledger_of(options)
+    verify(own)
     known = earlier(own, plan, resend_unknown=options.resend_unknown)
     if known and own is not None:
         _show_known(known, own)
@@ -64,7 +65,6 @@ def run(options: Namespace) -> int:
         )
     before = [*invalid, *known.values()]
     if options.dry_run:
-        verify(own)
         if options.report:
             Report(Path(options.report), rows.delimiter).write([*before, *plan.unsent(to_send)])
         say("Nothing was sent: this was a dry run.")

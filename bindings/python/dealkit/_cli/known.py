@@ -75,7 +75,7 @@ def earlier(path: Path | None, plan: Plan, *, resend_unknown: bool) -> dict[int,
 
 
 def verify(path: Path | None) -> None:
-    """Refuses a ledger that is damaged, as an import does before it sends anything: reads all of it."""
+    """Refuses a ledger that is damaged, before anything that it says is shown or written. Reads all of it."""
     if path is not None and path.exists():
         ledger.show(path)
 
