@@ -777,6 +777,9 @@ def test_a_ledger_that_is_deleted_under_an_import(tmp_path: Path, dealkit_sandbo
     assert done.code == 2 and "with --yes, nobody is asked" in done.told
     assert f"calls {counts_of_report(tmp_path)['created']} of these rows created, and the ledger does not" in done.shown
     assert "put the ledger back" in done.shown and len(dealkit_sandbox.agents) == made
+    # Nobody has said which service it is, so no ledger is asked.
+    dry = dealkit("agents", "import", "agents.csv", "--dry-run", cwd=tmp_path)
+    assert dry.code == 0 and "the ledger does not" not in dry.shown
 
 
 def counts_of_report(folder: Path) -> dict[str, int]:

@@ -56,11 +56,13 @@ def run(options: Namespace) -> int:
     others = elsewhere(own, to_send, options)
     for other in others:
         say(in_words(other, own))
-    created = report.created(_report_of(options))
+    report_path = _report_of(options)
+    # Without a service, no ledger has been asked.
+    created = set() if own is None else report.created(report_path)
     lost = sum(line.key in created for line in to_send)
     if lost:
         say(
-            f"{named(_report_of(options))}, the report of an earlier import, calls {lost:,} of these rows created, and the "
+            f"{named(report_path)}, the report of an earlier import, calls {lost:,} of these rows created, and the "
             "ledger does not know them."
         )
     before = [*invalid, *known.values()]
@@ -78,7 +80,7 @@ def run(options: Namespace) -> int:
         if to_send and not options.yes:
             question = f"Create {counted(len(to_send), 'agent')} at {safe(address(options))}?"
             ask(question, check="check it with --dry-run", declined="nothing was sent")
-        written = Report(_report_of(options), rows.delimiter)
+        written = Report(report_path, rows.delimiter)
         _see_whether_it_can_work(client)
         # Anything filled in for a row that is sent again is no longer true, even if this ends in a crash. In that
         # case, only the ledger has the result of the row.
