@@ -53,7 +53,8 @@ LAYERS = {
     """,
 }
 
-# What still points up, as "file -> folder", or in a circle, as "file <-> file". A line that is no longer needed is an error, so the list can only shrink.
+# What still points up, as "file -> folder", or in a circle, as "file <-> file". A line that is no longer needed is an error, so
+# the list can only shrink.
 EXCEPTIONS: dict[str, set[str]] = {
     "sdk": set(),
     "server": set(),
