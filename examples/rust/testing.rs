@@ -24,8 +24,8 @@ fn is_won(deal: &Deal) -> bool {
     match &deal.status {
         Some(DealStatus::Closed) => deal.application.is_some(),
         // A status that the specification does not show.
-        Some(DealStatus::Other(status)) => status == "SETTLED",
-        _ => false,
+        Some(status) => status == "SETTLED",
+        None => false,
     }
 }
 

@@ -60,8 +60,8 @@
 //! assert_eq!(deal.id, "d_1");
 //! let closed = match deal.status {
 //!     Some(DealStatus::Closed) => true,
-//!     Some(DealStatus::Other(text)) => text == "SETTLED",
-//!     _ => false,
+//!     Some(status) => status == "SETTLED", // undocumented
+//!     None => false,
 //! };
 //! assert!(closed);
 //!

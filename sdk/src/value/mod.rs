@@ -28,7 +28,9 @@ pub use decimal::{Decimal, ParseDecimalError};
 pub use ids::*;
 pub use json::Json;
 pub use nullable::Nullable;
-pub use open::*;
+pub use open::{
+    ApplicationStatus, ContactFieldType, ContactType, DealPhase, DealStatus, ListingSide,
+};
 pub use role::{AssignedRole, Role, UnknownRole};
 
 pub(crate) use datetime::{day_of, format_date, parse_date, parse_timestamp, two_digits};
@@ -37,5 +39,5 @@ pub(crate) use expected::expected;
 pub(crate) use integer::read_integer;
 pub(crate) use kind::JsonKind;
 pub(crate) use name::Name;
-pub(crate) use open::open_set;
+pub(crate) use open::{Undocumented, open_set};
 pub(crate) use text::{WireText, Word, like_a_string};

@@ -1,31 +1,29 @@
 //! Strings from open sets: the specification shows a sample or none, and says "not shown" of the rest.
 
+use std::marker::PhantomData;
+
 use compact_str::CompactString;
 
-use super::text::like_a_string;
-
-/// A value of an open set that dealkit does not know, unchanged: the content of `Other` in
-/// [`DealStatus`] and similar types.
+/// What `Other` holds: a value of the open set `Set` that dealkit does not know, unchanged.
 ///
-/// Only dealkit creates one, so that a known value is never an `Other`:
-/// `DealStatus::from("CLOSED")` is `DealStatus::Closed`, wherever the string came from.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Undocumented(CompactString);
+/// It has no name outside of this crate, and nothing can be done with it there: what a program learnt from it would
+/// change without a word on the day that the value becomes a variant. As it belongs to its set and only dealkit creates
+/// one, a documented value is never an `Other`.
+#[derive(Clone)]
+#[allow(missing_debug_implementations, reason = "nothing shows it but its set")]
+pub struct Undocumented<Set>(CompactString, PhantomData<fn() -> Set>);
 
-impl Undocumented {
+impl<Set> Undocumented<Set> {
     /// Only for [`open_set`], which has checked whether the value is documented.
     #[inline]
     pub(crate) fn new(text: impl Into<CompactString>) -> Self {
-        Self(text.into())
+        Self(text.into(), PhantomData)
     }
 
-    /// The string as it is on the wire.
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
-
-like_a_string!(Undocumented);
 
 /// Defines an open set: its documented values, and `Other` for the rest.
 ///
@@ -36,14 +34,15 @@ macro_rules! open_set {
     }) => {
         $(#[$doc])*
         ///
-        /// If a later version adds a variant for a value, that value is no longer an `Other`: for a value
-        /// without a variant, compare with a string (`== "SOMETHING"`).
+        /// A value without a variant is compared with a string, `status == "SOMETHING"`, which holds before and after a
+        /// later version adds that variant.
         #[derive(Clone)]
         #[non_exhaustive]
         pub enum $name {
             $( $(#[$value_doc])* $value, )*
-            /// Any other value, unchanged.
-            Other($crate::value::Undocumented),
+            /// Any other value, unchanged. It cannot be taken apart, because a later version may make it a variant:
+            /// the set itself is compared with strings, displayed, and read with [`as_str`](Self::as_str).
+            Other($crate::value::Undocumented<Self>),
         }
 
         impl $name {
@@ -162,15 +161,21 @@ open_set! {
     /// ```
     /// use dealkit::DealStatus;
     ///
-    /// let shown = |status: Option<DealStatus>| match status {
-    ///     Some(DealStatus::Closed) => "closed".to_owned(),
-    ///     Some(status) if status == "ON_HOLD" => "on hold".to_owned(),
-    ///     Some(DealStatus::Other(text)) => format!("{text}, whatever that is"),
-    ///     _ => "unknown".to_owned(),
-    /// };
+    #[doc = include_str!("match_status.rs")]
+    ///
     /// assert_eq!(shown(Some("CLOSED".into())), "closed");
-    /// assert_eq!(shown(Some("ON_HOLD".into())), "on hold");
+    /// assert_eq!(shown(Some("SETTLED".into())), "settled");
     /// assert_eq!(shown(Some("WON".into())), "WON, whatever that is");
+    /// ```
+    ///
+    /// What `Other` holds is no string, because such an arm would never be reached again once the value is a variant:
+    ///
+    /// ```compile_fail,E0369
+    /// # use dealkit::DealStatus;
+    /// let is_settled = |status| match status {
+    ///     DealStatus::Other(text) => text == "SETTLED",
+    ///     _ => false,
+    /// };
     /// ```
     DealStatus {
         /// `CLOSED`: the deal is closed.
@@ -209,4 +214,44 @@ open_set! {
 open_set! {
     /// Type of a contact field. An open set; no value is documented.
     ContactFieldType {}
+}
+
+#[cfg(test)]
+mod tests {
+    /// The documentation's patterns, with the set as it is and as it will be once more values are documented.
+    macro_rules! patterns {
+        ($when:ident, $($set:tt)+) => {
+            mod $when {
+                $($set)+
+                include!("match_status.rs");
+
+                #[test]
+                fn the_documented_patterns_hold() {
+                    for (status, expected) in [
+                        ("CLOSED", "closed"),
+                        ("SETTLED", "settled"),
+                        ("WON", "WON, whatever that is"),
+                    ] {
+                        assert_eq!(shown(Some(status.into())), expected);
+                    }
+                    assert_eq!(shown(None), "unknown");
+                }
+            }
+        };
+    }
+
+    patterns! { today, use crate::DealStatus; }
+    patterns! { one_day,
+        super::super::open_set! {
+            /// The status of a deal.
+            DealStatus {
+                /// Closed.
+                Closed = "CLOSED",
+                /// Settled.
+                Settled = "SETTLED",
+                /// Won.
+                Won = "WON",
+            }
+        }
+    }
 }
