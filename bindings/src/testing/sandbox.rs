@@ -26,7 +26,7 @@ use crate::{
 
 /// The names of the readings of the specification.
 pub(crate) fn readings(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
-    PyTuple::new(py, Reading::ALL.map(Reading::name))
+    PyTuple::new(py, Reading::ALL.iter().map(|reading| reading.name()))
 }
 
 /// A running server.

@@ -288,8 +288,7 @@ pub(crate) fn name(text: &str) -> Result<(), Broken> {
 
 pub(crate) fn role(text: &str) -> Result<(), Broken> {
     text.parse::<Role>().map(drop).map_err(|_| {
-        let roles = Role::ALL.map(Role::as_str).join(", ");
-        let detail = format!("must be one of {roles}");
+        let detail = format!("must be one of {}", Role::NAMES.join(", "));
         (ViolationCode::UnknownValue, detail)
     })
 }

@@ -27,7 +27,9 @@ macro_rules! roles {
 
         impl Role {
             /// Every role, in the specification's order.
-            pub const ALL: [Role; [$($wire),+].len()] = [$(Role::$role),+];
+            pub const ALL: &'static [Self] = &[$(Self::$role),+];
+
+            pub(crate) const NAMES: &'static [&'static str] = &[$($wire),+];
 
             /// The role as it is on the wire.
             pub const fn as_str(self) -> &'static str {
@@ -74,17 +76,15 @@ impl fmt::Display for Role {
 
 /// The string is not one of the roles that a request may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected one of {}", Role::ALL.map(Role::as_str).join(", "))]
+#[error("expected one of {}", Role::NAMES.join(", "))]
 pub struct UnknownRole;
 
 impl FromStr for Role {
     type Err = UnknownRole;
 
     fn from_str(text: &str) -> Result<Self, UnknownRole> {
-        Role::ALL
-            .into_iter()
-            .find(|role| role.as_str() == text)
-            .ok_or(UnknownRole)
+        let mut all = Role::ALL.iter().copied();
+        all.find(|role| role.as_str() == text).ok_or(UnknownRole)
     }
 }
 

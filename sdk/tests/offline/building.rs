@@ -81,7 +81,11 @@ fn an_agent_is_built_in_one_expression() {
                 .client_metadata(Json::parse(r#"{"rate": 10.10}"#).unwrap())
                 .build(),
         )
-        .role_assignments(Role::ALL.map(|role| RoleAssignment::builder().role(role).build()))
+        .role_assignments(
+            (Role::ALL.iter())
+                .map(|&role| RoleAssignment::builder().role(role).build())
+                .collect::<Vec<_>>(),
+        )
         .build();
     let json = serde_json::to_string(&agent).unwrap();
     assert!(json.contains(r#"{"rate": 10.10}"#), "{json}");

@@ -40,7 +40,7 @@ fn documented_values_match_in_patterns() {
 #[test]
 fn every_role_of_a_request_is_a_known_one_in_a_response() {
     assert_eq!(AssignedRole::ALL, Role::ALL);
-    for role in Role::ALL {
+    for &role in Role::ALL {
         let assigned = AssignedRole::from(role);
         assert!(!matches!(assigned, AssignedRole::Other(_)), "{role}");
         assert_eq!(assigned.known(), Some(role));

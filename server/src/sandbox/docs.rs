@@ -47,10 +47,11 @@ pub(super) fn page(key: &ServiceKey) -> Response<Bytes> {
     } else {
         ""
     };
-    let readings = Reading::ALL.map(|reading| format!("<option>{reading}</option>"));
+    let readings = Reading::ALL.iter();
+    let readings = readings.map(|reading| format!("<option>{reading}</option>"));
     let page = include_str!("docs/index.html")
         .replace("{{service_key}}", key)
-        .replace("{{readings}}", &readings.concat());
+        .replace("{{readings}}", &readings.collect::<String>());
     for_browsers(HTML, page.into())
 }
 

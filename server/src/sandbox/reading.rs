@@ -27,7 +27,7 @@ macro_rules! readings {
 
         impl Reading {
             /// Every reading.
-            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$reading),+];
+            pub const ALL: &'static [Self] = &[$(Self::$reading),+];
 
             /// Its name, as `--reading` and the header `x-sandbox-reading` accept it.
             pub fn name(self) -> &'static str {
@@ -81,11 +81,8 @@ pub struct UnknownReading;
 
 impl fmt::Display for UnknownReading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "expected one of {}",
-            Reading::ALL.map(Reading::name).join(", ")
-        )
+        let names: Vec<_> = Reading::ALL.iter().map(|reading| reading.name()).collect();
+        write!(f, "expected one of {}", names.join(", "))
     }
 }
 
@@ -101,7 +98,7 @@ impl FromStr for Reading {
     type Err = UnknownReading;
 
     fn from_str(name: &str) -> Result<Self, UnknownReading> {
-        let mut all = Self::ALL.into_iter();
+        let mut all = Self::ALL.iter().copied();
         all.find(|reading| reading.name() == name)
             .ok_or(UnknownReading)
     }

@@ -109,7 +109,7 @@ fn carries_all(reading: Reading) -> bool {
 #[tokio::test]
 async fn every_deal_of_the_vectors_is_read_in_every_reading() {
     let cases = vectors::<Value>("deals.json", 200);
-    for reading in Reading::ALL {
+    for &reading in Reading::ALL {
         let sandbox = start(reading);
         let client = client(&sandbox);
         let mut read = 0;
@@ -150,7 +150,7 @@ async fn every_deal_of_the_vectors_is_read_in_every_reading() {
 
 #[tokio::test]
 async fn every_agent_of_the_vectors_is_read_in_every_reading() {
-    for reading in Reading::ALL {
+    for &reading in Reading::ALL {
         let sandbox = start(reading);
         let client = client(&sandbox);
         let mut created = 0;
@@ -186,7 +186,7 @@ async fn every_agent_of_the_vectors_is_read_in_every_reading() {
 /// What the SDK says about a refused request, in every reading of what errors look like.
 #[tokio::test]
 async fn every_refusal_is_understood_in_every_reading() {
-    for reading in Reading::ALL {
+    for &reading in Reading::ALL {
         let sandbox = start(reading);
         let error = client(&sandbox).deals().retrieve("none").await.unwrap_err();
         assert!(error.is_not_found(), "{reading}: {error}");
@@ -246,7 +246,7 @@ async fn a_reading_can_be_asked_for() {
         .build()
         .unwrap();
     for client in [client(&sandbox), http2] {
-        for reading in Reading::ALL {
+        for &reading in Reading::ALL {
             for index in 0..20 {
                 let id = format!("g_{index}");
                 let reference = client.deals().retrieve(&id).await.unwrap();

@@ -56,11 +56,11 @@ fn every_flag_is_there() {
 fn every_reading_is_there() {
     assert_eq!(
         table("Other readings"),
-        set(Reading::ALL.map(Reading::name))
+        set(Reading::ALL.iter().map(|reading| reading.name()))
     );
     let help = command(&["--help"]).output().unwrap().stdout;
     let help = String::from_utf8(help).unwrap();
-    for reading in Reading::ALL {
+    for &reading in Reading::ALL {
         assert!(help.contains(reading.name()), "{reading}");
     }
 }
