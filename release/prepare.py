@@ -40,10 +40,10 @@ def notes(changelog: str, heading: str) -> str | None:
 
 
 def with_version(cargo: str, version: str) -> str:
-    """The version is stated once for all packages, and once for each package that another one depends on."""
+    """The version is stated once for all packages, and once, as `=`, for each package that another one depends on."""
     old = re.escape(version_in(cargo))
     cargo = re.sub(rf'(?m)^version = "{old}"', f'version = "{version}"', cargo)
-    return re.sub(rf'(?m)^(dealkit[\w-]* = {{.*?version = )"{old}"', rf'\1"{version}"', cargo)
+    return re.sub(rf'(?m)^(dealkit[\w-]* = {{.*?version = "=){old}"', rf'\g<1>{version}"', cargo)
 
 
 def with_heading(changelog: str, version: str, date: str) -> str:
