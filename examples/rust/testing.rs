@@ -1,12 +1,17 @@
-//! Test your own code against the sandbox: a real server inside the test, with the deals it needs.
+//! Test your own code: with a stub in the client's place, and against the sandbox, a real server inside the test.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
-use dealkit::{AgentProfile, Client, CreateAgent, Deal, DealStatus, Error};
+use std::time::Duration;
+
+use dealkit::{
+    AgentProfile, Client, CreateAgent, Deal, DealStatus, Error, Operations,
+    test_util::{ErrorBuilder, Stub},
+};
 use dealkit_server::Sandbox;
 
 /// The code under test: it creates an agent if the deal is won.
-async fn reward(client: &Client, deal_id: &str) -> Result<bool, Error> {
-    let deal = client.deals().retrieve(deal_id).await?;
+async fn reward(calls: &dyn Operations, deal_id: &str) -> Result<bool, Error> {
+    let deal = calls.retrieve_deal(deal_id).await?;
     if !is_won(&deal) {
         return Ok(false);
     }
@@ -16,7 +21,7 @@ async fn reward(client: &Client, deal_id: &str) -> Result<bool, Error> {
         .last_name("Hopper")
         .profile(AgentProfile::new())
         .build()?;
-    client.agents().create(request).await?;
+    calls.create_agent(request).await?;
     Ok(true)
 }
 
@@ -32,10 +37,18 @@ fn is_won(deal: &Deal) -> bool {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Code that needs no service is tested with models that the test builds.
-    let settled = Deal::builder().id("d_1").status("SETTLED").build();
-    assert!(is_won(&settled));
+    let won = || Deal::builder().id("won").status("SETTLED").build();
+    assert!(is_won(&won()));
     assert!(!is_won(&Deal::builder().id("d_2").build()));
 
+    // A stub returns whatever the test needs: here a create that timed out after it was sent.
+    let stub = Stub::new()
+        .on_retrieve(move |_| Ok(won()))
+        .on_create(|_| Err(ErrorBuilder::timeout(Duration::from_secs(60)).build()));
+    let error = reward(&stub, "won").await.unwrap_err();
+    assert!(error.is_timeout() && error.may_have_acted());
+
+    // The sandbox responds as the service does.
     let sandbox = Sandbox::builder()
         .deals([
             r#"{"id": "won", "status": "CLOSED", "application": {}}"#,

@@ -12,6 +12,7 @@ use crate::{
         agents::Agents,
         call::{Async, Call},
         deals::Deals,
+        operations::{CallFuture, Operations},
         response::RawResponse,
         service::{Propagate, Service, more_than_zero},
     },
@@ -31,6 +32,7 @@ use crate::{
         send::Limits,
         traffic::turns::Traffic,
     },
+    model::{Agent, CreateAgent, Deal},
     value::words::{Setting, words},
 };
 
@@ -166,6 +168,16 @@ impl Client {
     /// pauses that the service asks for, and the retry quota; see [`ClientBuilder::share_connections`].
     pub fn shares_limits(&self, with: &Client) -> bool {
         Arc::ptr_eq(&self.service.traffic, &with.service.traffic)
+    }
+}
+
+impl Operations for Client {
+    fn create_agent(&self, request: CreateAgent) -> CallFuture<Agent> {
+        self.agents().create(request).into_future()
+    }
+
+    fn retrieve_deal(&self, id: &str) -> CallFuture<Deal> {
+        self.deals().retrieve(id).into_future()
     }
 }
 

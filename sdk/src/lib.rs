@@ -88,7 +88,7 @@
 //! | `rustls-no-provider` | no | TLS with a cryptography provider that the program installs, such as ring or graviola |
 //! | `blocking` | no | [`dealkit::blocking`](blocking), for programs without an async runtime |
 //! | `arrow` | no | `dealkit::arrow`, deals as tables of Apache Arrow |
-//! | `test-util` | no | [`dealkit::test_util`](test_util), errors made by hand for your tests |
+//! | `test-util` | no | [`dealkit::test_util`](test_util), errors and results made by hand, and a stub of the client, for your tests |
 //!
 //! # Logs and traces
 //!
@@ -175,6 +175,7 @@ pub use {
         agents::Agents,
         call::{Async, Call, CallDescription, CallWithResponse},
         deals::Deals,
+        operations::{CallFuture, Operations},
         options::CallOptions,
         response::{RawResponse, Response},
     },

@@ -1,4 +1,5 @@
-//! Errors made by hand, for the tests of programs that use dealkit (feature `test-util`).
+//! Errors and results made by hand, and a stub of the client, for the tests of programs that use dealkit (feature
+//! `test-util`).
 //!
 //! An importer that must not create an agent twice needs a test of what it does when a create times out:
 //!
@@ -29,16 +30,48 @@
 //! assert_eq!(next_step(&error), "send again");
 //! ```
 //!
-//! Errors of other kinds need no help: [`Error`] implements `From` for
-//! [`ValidationError`](crate::ValidationError), and `Client::builder().build()` fails with one of kind `Config`.
+//! [`ErrorBuilder`] makes errors of every kind. [`Response::new`], [`Creation::new`] and [`Retrieved::new`] make what a
+//! call returns, and every model has a builder.
+//!
+//! A program whose calls go through the trait [`Operations`] is tested with a [`Stub`] in the client's place:
+//!
+//! ```
+//! use dealkit::{Deal, Error, Operations, StatusCode, test_util::{ErrorBuilder, Stub}};
+//!
+//! /// The program under test.
+//! async fn status(calls: &dyn Operations, id: &str) -> Result<Option<String>, Error> {
+//!     match calls.retrieve_deal(id).await {
+//!         Ok(deal) => Ok(deal.status.map(|status| status.to_string())),
+//!         Err(error) if error.is_not_found() => Ok(None),
+//!         Err(error) => Err(error),
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Error> {
+//! let stub = Stub::new().on_retrieve(|id| match id {
+//!     "won" => Ok(Deal::builder().id(id).status("CLOSED").build()),
+//!     "none" => Err(ErrorBuilder::status(StatusCode::NOT_FOUND).build()),
+//!     _ => Err(ErrorBuilder::connect("refused").build()),
+//! });
+//! assert_eq!(status(&stub, "won").await?.as_deref(), Some("CLOSED"));
+//! assert_eq!(status(&stub, "none").await?, None);
+//! assert!(status(&stub, "d_1").await.unwrap_err().is_connection());
+//! # Ok(()) }
+//! ```
 
-use std::{fmt, time::Duration};
+use std::{fmt, future::ready, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
+#[cfg(feature = "ledger")]
+use crate::{LedgerError, ledger::Recorded};
 use crate::{
-    bulk::retrieve::Retrieved,
+    bulk::{retrieve::Retrieved, row::Creation},
+    calls::{
+        operations::{CallFuture, Operations},
+        response::Response,
+    },
     contract::wire,
     error::{call::Error, cause::Throttle},
     http::{
@@ -48,6 +81,8 @@ use crate::{
         response::HttpResponse,
     },
     json::decode_error::DecodeError,
+    model::{Agent, CreateAgent, Deal},
+    rules::validate::ValidationError,
 };
 
 /// Builds an [`Error`] like one that a call returns, from what a test specifies.
@@ -73,7 +108,7 @@ use crate::{
 #[derive(Clone)]
 #[must_use]
 pub struct ErrorBuilder {
-    made: Made,
+    make: Arc<dyn Fn() -> Error + Send + Sync>,
     operation: Option<Operation>,
     response: Option<HttpResponse>,
     attempts: u32,
@@ -81,20 +116,10 @@ pub struct ErrorBuilder {
     retry_after: Option<Duration>,
 }
 
-#[derive(Clone)]
-enum Made {
-    Status,
-    Timeout(Duration),
-    Throttled(Duration),
-    Connect(String),
-    Interrupted(String),
-    Decode(DecodeError),
-}
-
 impl ErrorBuilder {
-    fn new(made: Made) -> Self {
+    fn new(make: impl Fn() -> Error + Send + Sync + 'static) -> Self {
         Self {
-            made,
+            make: Arc::new(make),
             operation: None,
             response: None,
             attempts: 1,
@@ -103,15 +128,20 @@ impl ErrorBuilder {
         }
     }
 
+    /// An error of something that was not sent at all.
+    fn unsent(make: impl Fn() -> Error + Send + Sync + 'static) -> Self {
+        Self::new(make).attempts(0)
+    }
+
     /// The service responded with this status, which is not a success.
     pub fn status(status: StatusCode) -> Self {
-        Self::new(Made::Status).response_status(status)
+        Self::new(|| TransportCause::Status.into()).response_status(status)
     }
 
     /// The call timed out after this duration. It had been sent, and no response had arrived, so the outcome is
     /// `Unknown`.
     pub fn timeout(after: Duration) -> Self {
-        Self::new(Made::Timeout(after))
+        Self::new(move || TransportCause::Timeout(after, Sent::Perhaps).into())
     }
 
     /// The call was not sent, because the service has asked for fewer requests and its turn would have come too late,
@@ -128,21 +158,21 @@ impl ErrorBuilder {
     /// assert_eq!(error.retry_after(), Some(Duration::from_secs(90)));
     /// ```
     pub fn throttled(wait: Duration) -> Self {
-        Self::new(Made::Throttled(wait))
-            .attempts(0)
-            .retry_after(wait)
+        Self::unsent(move || Error::throttled(wait, Throttle::Service)).retry_after(wait)
     }
 
     /// No connection could be made, for this reason, which is the error's [`source`](std::error::Error::source).
     /// The outcome is `NotSent`.
     pub fn connect(reason: impl Into<String>) -> Self {
-        Self::new(Made::Connect(reason.into()))
+        let reason = reason.into();
+        Self::new(move || TransportCause::Connect(reason.clone().into()).into())
     }
 
     /// The connection broke before a response had arrived, for this reason, which is the error's
     /// [`source`](std::error::Error::source). The outcome is `Unknown`.
     pub fn interrupted(reason: impl Into<String>) -> Self {
-        Self::new(Made::Interrupted(reason.into()))
+        let reason = reason.into();
+        Self::new(move || TransportCause::Interrupted(reason.clone().into()).into())
     }
 
     /// The service responded with this status, a success, and a body that could not be decoded, so the outcome
@@ -158,9 +188,62 @@ impl ErrorBuilder {
     /// ```
     pub fn decode(status: StatusCode, error: DecodeError) -> Self {
         let body = Bytes::copy_from_slice(error.body());
-        Self::new(Made::Decode(error))
+        Self::new(move || Error::decode(error.clone()))
             .response_status(status)
             .body(body)
+    }
+
+    /// The service responded with this status, a success, and a body of more than `limit` bytes, so the outcome is
+    /// `Succeeded`.
+    pub fn too_large(status: StatusCode, limit: u64) -> Self {
+        Self::new(move || TransportCause::TooLarge(limit).into()).response_status(status)
+    }
+
+    /// The request breaks the rules, so it was not sent.
+    pub fn validation(error: ValidationError) -> Self {
+        Self::unsent(move || error.clone().into())
+    }
+
+    /// A setting of the client or of the call is wrong, as this text says, so nothing was sent.
+    pub fn config(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self::unsent(move || Error::config(text.clone()))
+    }
+
+    /// The row was given up by [`BulkStream::cancel`](crate::BulkStream::cancel), when this was its outcome.
+    ///
+    /// ```
+    /// use dealkit::{Creation, Outcome, test_util::ErrorBuilder};
+    ///
+    /// let given_up: Creation = Creation::new(3, Err(ErrorBuilder::cancelled(Outcome::Unknown).build()));
+    /// assert_eq!(given_up.outcome(), Outcome::Unknown);
+    /// ```
+    pub fn cancelled(outcome: Outcome) -> Self {
+        let attempts = u32::from(outcome != Outcome::NotSent);
+        Self::new(move || Error::cancelled(outcome, attempts)).attempts(attempts)
+    }
+
+    /// The service refused the row with this index with this status, a 401 or 403, so this one was not sent.
+    pub fn stopped(index: usize, status: StatusCode) -> Self {
+        Self::unsent(move || Error::stopped((index, status)))
+    }
+
+    /// The ledger could not be used, so the row was not sent. [`LedgerError::of_kind`] makes the reason.
+    #[cfg(feature = "ledger")]
+    pub fn ledger(error: LedgerError) -> Self {
+        Self::unsent(move || error.clone().into())
+    }
+
+    /// The ledger has this on the row, so it was not sent. [`Creation::from_ledger`] makes all of the result.
+    #[cfg(feature = "ledger")]
+    pub fn recorded(recorded: Recorded) -> Self {
+        Self::unsent(move || Error::recorded(&recorded))
+    }
+
+    /// The row with this index has the same key, so this one was not sent.
+    #[cfg(feature = "ledger")]
+    pub fn duplicate_key(first: usize) -> Self {
+        Self::unsent(move || Error::duplicate_key(first))
     }
 
     /// The operation: a method and the path with placeholders, such as `/v1/deals/{id}`. The error text begins with it.
@@ -232,14 +315,7 @@ impl ErrorBuilder {
     /// Builds the error.
     pub fn build(self) -> Error {
         let asked = self.response.as_ref().and_then(HttpResponse::retry_after);
-        let mut error = match self.made {
-            Made::Status => TransportCause::Status.into(),
-            Made::Timeout(after) => TransportCause::Timeout(after, Sent::Perhaps).into(),
-            Made::Throttled(wait) => Error::throttled(wait, Throttle::Service),
-            Made::Connect(reason) => TransportCause::Connect(reason.into()).into(),
-            Made::Interrupted(reason) => TransportCause::Interrupted(reason.into()).into(),
-            Made::Decode(error) => Error::decode(error),
-        };
+        let mut error = (self.make)();
         if let Some(response) = self.response {
             error = error.with_response(response);
         }
@@ -285,5 +361,160 @@ impl<T> Retrieved<T> {
             id: id.into(),
             result,
         }
+    }
+}
+
+/// A response made by hand (feature `test-util`).
+impl<T> Response<T> {
+    /// The response with this status, these headers and this body, and the value decoded from it.
+    ///
+    /// ```
+    /// use dealkit::{Deal, Response};
+    ///
+    /// let http = http::Response::builder().header("x-request-id", "r-1").body(r#"{"id": "d_1"}"#)?;
+    /// let response = Response::new(http, Deal::builder().id("d_1").build());
+    /// assert_eq!((response.status().as_u16(), response.request_id()), (200, Some("r-1")));
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    pub fn new(http: http::Response<impl Into<Bytes>>, value: T) -> Self {
+        let (head, body) = http.into_parts();
+        Self {
+            operation: None,
+            response: HttpResponse {
+                status: head.status,
+                version: head.version,
+                headers: head.headers,
+                body: body.into(),
+                ..HttpResponse::by_hand()
+            },
+            value,
+        }
+    }
+}
+
+/// One agent of many, made by hand (feature `test-util`).
+impl<T> Creation<T> {
+    /// The result for the row with this index, which has no key.
+    pub fn new(index: usize, result: Result<T, Error>) -> Self {
+        Self::of(index, None, result.into())
+    }
+
+    /// The result for the row with this index, if the ledger has this on it, and nothing was sent.
+    ///
+    /// ```
+    /// use dealkit::{Agent, Creation, ErrorKind, Outcome, ledger::Recorded};
+    ///
+    /// let mut recorded = Recorded::new(Outcome::Succeeded);
+    /// recorded.agent_id = Some("a_1".into());
+    /// let mut creation: Creation = Creation::from_ledger(0, recorded);
+    /// creation.key = Some("ada@example.com".to_owned());
+    /// assert_eq!(creation.agent_id().unwrap(), "a_1");
+    /// assert_eq!(creation.result.unwrap_err().kind(), ErrorKind::Recorded);
+    /// ```
+    #[cfg(feature = "ledger")]
+    pub fn from_ledger(index: usize, recorded: Recorded) -> Self {
+        Self::of(index, None, recorded.into())
+    }
+}
+
+/// What a ledger has on a row, made by hand (feature `test-util`).
+#[cfg(feature = "ledger")]
+impl Recorded {
+    /// A row with this outcome, of which nothing else is known.
+    pub fn new(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            agent_id: None,
+            status: None,
+            request_id: None,
+            in_flight: false,
+        }
+    }
+}
+
+/// A stand-in for a [`Client`](crate::Client) in tests: what it returns is made by functions.
+///
+/// An operation without a function is an error of kind `Config`.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+///
+/// use dealkit::{Agent, AgentProfileResponse, CreateAgent, Error, Operations, test_util::Stub};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Error> {
+/// let requests = Arc::new(Mutex::new(Vec::new()));
+/// let seen = Arc::clone(&requests);
+/// let stub = Stub::new().on_create(move |request| {
+///     seen.lock().unwrap().push(request);
+///     let agent = Agent::builder().id("a_1").email("ada@example.com").first_name("Ada").last_name("Lovelace");
+///     Ok(agent.profile(AgentProfileResponse::default()).role_assignments([]).build())
+/// });
+/// # let request = CreateAgent::builder().email("ada@example.com").first_name("Ada").last_name("Lovelace")
+/// #     .profile(dealkit::AgentProfile::new()).build()?;
+/// let agent = stub.create_agent(request).await?;
+/// assert_eq!(agent.id, "a_1");
+/// assert_eq!(requests.lock().unwrap()[0].email(), "ada@example.com");
+/// assert!(stub.retrieve_deal("d_1").await.is_err()); // no function says what it returns
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Stub {
+    create: Arc<Create>,
+    retrieve: Arc<Retrieve>,
+}
+
+type Create = dyn Fn(CreateAgent) -> Result<Agent, Error> + Send + Sync;
+type Retrieve = dyn Fn(&str) -> Result<Deal, Error> + Send + Sync;
+
+impl Stub {
+    /// A stub with no function for any operation.
+    pub fn new() -> Self {
+        let missing = |name| Error::config(format!("the stub has no function: call Stub::{name}"));
+        Self {
+            create: Arc::new(move |_| Err(missing("on_create"))),
+            retrieve: Arc::new(move |_| Err(missing("on_retrieve"))),
+        }
+    }
+
+    /// What [`create_agent`](Operations::create_agent) returns for a request.
+    #[must_use]
+    pub fn on_create(
+        mut self,
+        create: impl Fn(CreateAgent) -> Result<Agent, Error> + Send + Sync + 'static,
+    ) -> Self {
+        self.create = Arc::new(create);
+        self
+    }
+
+    /// What [`retrieve_deal`](Operations::retrieve_deal) returns for an identifier.
+    #[must_use]
+    pub fn on_retrieve(
+        mut self,
+        retrieve: impl Fn(&str) -> Result<Deal, Error> + Send + Sync + 'static,
+    ) -> Self {
+        self.retrieve = Arc::new(retrieve);
+        self
+    }
+}
+
+impl Default for Stub {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Operations for Stub {
+    fn create_agent(&self, request: CreateAgent) -> CallFuture<Agent> {
+        Box::pin(ready((self.create)(request)))
+    }
+
+    fn retrieve_deal(&self, id: &str) -> CallFuture<Deal> {
+        Box::pin(ready((self.retrieve)(id)))
+    }
+}
+
+impl fmt::Debug for Stub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stub").finish_non_exhaustive()
     }
 }

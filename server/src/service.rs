@@ -10,7 +10,7 @@ use crate::{
     config::Config,
     contract::{
         auth::{self, ServiceKey},
-        checks::{check_content, check_target},
+        checks::{self, check_content, check_target},
         operations::{Input, Operations},
         problem::{self, ProblemType, Refusal},
         request_id::{self, RequestId},
@@ -157,8 +157,22 @@ impl Service {
 
     /// Answers a request whose body has arrived, with all checks except the one for the body's timeout. Faults and the
     /// journal belong to a server with sockets.
+    ///
+    /// A request whose URI names the host needs no header `Host`: an HTTP client would write it when it sends the request.
+    ///
+    /// ```
+    /// use dealkit::Client;
+    /// use dealkit_server::{Config, SeedDeal, Service};
+    ///
+    /// let service = Service::new(&Config::default(), SeedDeal::samples())?;
+    /// let client = Client::builder().base_url("http://localhost:8080").service_key("sandbox-key").build()?;
+    /// let response = service.handle(client.deals().retrieve("d_1").into_request()?);
+    /// assert_eq!(response.status(), 200);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        checks::add_host(&mut head);
         self.answer(&head, &body)
     }
 

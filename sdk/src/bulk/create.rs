@@ -369,14 +369,7 @@ impl<T> Creating<T> {
     }
 
     fn creation(&mut self, settled: Settled<T>) -> Creation<T> {
-        Creation {
-            index: self.index,
-            result: settled.result,
-            key: self.key.take(),
-            recorded: settled.is_recorded,
-            ledger_error: settled.ledger_error,
-            recorded_id: settled.recorded_id,
-        }
+        Creation::of(self.index, self.key.take(), settled)
     }
 }
 

@@ -34,10 +34,21 @@ pub struct Creation<T = Agent> {
     /// Why the outcome of the row could not be written to the ledger, if that failed. A later run then treats the
     /// outcome as unknown; this run sends no more rows.
     pub ledger_error: Option<LedgerError>,
-    pub(crate) recorded_id: Option<AgentId>,
+    recorded_id: Option<AgentId>,
 }
 
 impl<T> Creation<T> {
+    pub(crate) fn of(index: usize, key: Option<String>, settled: Settled<T>) -> Self {
+        Self {
+            index,
+            result: settled.result,
+            key,
+            recorded: settled.is_recorded,
+            ledger_error: settled.ledger_error,
+            recorded_id: settled.recorded_id,
+        }
+    }
+
     /// The outcome of the row: `Succeeded` if the agent was created, even if the response could not be read;
     /// otherwise the [outcome of the error](Error::outcome).
     pub fn outcome(&self) -> Outcome {

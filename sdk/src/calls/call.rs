@@ -1,12 +1,6 @@
 //! A call: a value that describes a request and can be adjusted, inspected and awaited.
 
-use std::{
-    fmt,
-    future::{Future, IntoFuture},
-    pin::Pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt, future::IntoFuture, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
@@ -16,6 +10,7 @@ use url::Url;
 
 use crate::{
     calls::{
+        operations::CallFuture,
         options::CallOptions,
         response::{RawResponse, Response, not_decoded},
         service::{BeforeSending, Service},
@@ -419,7 +414,7 @@ impl<M> Call<RawResponse, M> {
 
 impl<T: 'static> IntoFuture for Call<T> {
     type Output = Result<T, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    type IntoFuture = CallFuture<T>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.send())
@@ -451,7 +446,7 @@ impl<T> CallWithResponse<T> {
         let read = |response: HttpResponse, operation: &Operation| {
             let value = read(response.clone(), operation)?;
             Ok(Response {
-                operation: operation.clone(),
+                operation: Some(operation.clone()),
                 response,
                 value,
             })
@@ -462,7 +457,7 @@ impl<T> CallWithResponse<T> {
 
 impl<T: 'static> IntoFuture for CallWithResponse<T> {
     type Output = Result<Response<T>, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    type IntoFuture = CallFuture<Response<T>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.send())

@@ -3,6 +3,7 @@
 pub(crate) mod agents;
 pub(crate) mod call;
 pub(crate) mod deals;
+pub(crate) mod operations;
 pub(crate) mod options;
 pub(crate) mod response;
 pub(crate) mod service;

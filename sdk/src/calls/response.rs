@@ -19,7 +19,8 @@ use crate::{
 /// A successful response and the value decoded from it.
 #[derive(Clone)]
 pub struct Response<T> {
-    pub(crate) operation: Operation,
+    /// `None` if it was made by hand.
+    pub(crate) operation: Option<Operation>,
     pub(crate) response: HttpResponse,
     pub(crate) value: T,
 }
@@ -80,7 +81,7 @@ impl RawResponse {
     pub(crate) fn of(response: HttpResponse, operation: Operation) -> Self {
         let value = response.body.clone();
         Self {
-            operation,
+            operation: Some(operation),
             response,
             value,
         }
@@ -100,7 +101,11 @@ impl RawResponse {
 impl<T> Response<T> {
     /// The error of a body that could not be decoded, with all that is known of the call.
     pub fn into_decode_error(self, error: DecodeError) -> Error {
-        not_decoded(self.response, error).with_operation(&self.operation)
+        let error = not_decoded(self.response, error);
+        match &self.operation {
+            Some(operation) => error.with_operation(operation),
+            None => error,
+        }
     }
 }
 

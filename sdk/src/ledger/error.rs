@@ -103,6 +103,33 @@ impl LedgerError {
         }))
     }
 
+    /// An error of this kind, made by hand (feature `test-util`): of a job, whose ledger is the file at `path`.
+    ///
+    /// ```
+    /// use dealkit::{ErrorKind, LedgerError, LedgerErrorKind, test_util::ErrorBuilder};
+    ///
+    /// let full = LedgerError::of_kind(LedgerErrorKind::Io, "agents.ledger");
+    /// let error = ErrorBuilder::ledger(full).build();
+    /// assert_eq!(error.kind(), ErrorKind::Ledger);
+    /// assert_eq!(error.ledger_error().unwrap().kind(), LedgerErrorKind::Io);
+    /// ```
+    #[cfg(all(feature = "ledger", feature = "test-util"))]
+    pub fn of_kind(kind: LedgerErrorKind, path: impl AsRef<Path>) -> Self {
+        let (theirs, ours) = ("another".to_owned(), "this".to_owned());
+        let cause = match kind {
+            LedgerErrorKind::InUse => Cause::InUse,
+            LedgerErrorKind::OtherService => Cause::OtherService { theirs, ours },
+            LedgerErrorKind::OtherKeys => Cause::OtherKeys { theirs, ours },
+            LedgerErrorKind::NotALedger => Cause::NotALedger("it was made by hand"),
+            LedgerErrorKind::NewerFormat => Cause::NewerFormat(i64::MAX),
+            LedgerErrorKind::Broken => Cause::Broken("it was made by hand".to_owned()),
+            LedgerErrorKind::Moved => Cause::Moved("moved"),
+            LedgerErrorKind::Refused => Cause::Refused(Refusal::UnknownKey),
+            LedgerErrorKind::Io => Cause::Io(io::ErrorKind::StorageFull.into()),
+        };
+        Self::new(path.as_ref(), Purpose::Job, cause)
+    }
+
     /// What kind of failure this is.
     pub fn kind(&self) -> LedgerErrorKind {
         match &self.0.cause {

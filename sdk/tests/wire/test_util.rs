@@ -1,11 +1,15 @@
-//! Errors built by hand equal those that calls return.
+//! Errors and results made by hand equal those that calls return, and a stub stands in for a client.
 
-use std::{error::Error as _, time::Duration};
+use std::{error::Error as _, sync::Arc, time::Duration};
 
-use dealkit::{Agent, Error, ErrorKind, Method, Outcome, StatusCode, test_util::ErrorBuilder};
+use dealkit::{
+    Agent, Deal, Error, ErrorKind, Method, Operations, Outcome, RawResponse, StatusCode,
+    ValidationError,
+    test_util::{ErrorBuilder, Stub},
+};
 
 use crate::{
-    mock::Service,
+    mock::{AGENT, Service, builder, client},
     peer::{Http1, Peer, Step, ada, refused},
 };
 
@@ -54,28 +58,27 @@ async fn a_status_made_by_hand_is_a_real_one() {
 async fn failures_without_a_response_made_by_hand_are_real_ones() {
     let silent = Peer::start(Http1, vec![vec![Step::Hear]]);
     let short = Duration::from_millis(50);
-    let client = silent.builder().timeout(short).build().unwrap();
-    let real = client.agents().create(ada()).await.unwrap_err();
+    let impatient = silent.builder().timeout(short).build().unwrap();
+    let real = impatient.agents().create(ada()).await.unwrap_err();
     let made = ErrorBuilder::timeout(short)
         .operation(Method::POST, "/v1/agents")
         .build();
     assert_eq!(facts(&made), facts(&real));
-    drop(client);
+    drop(impatient);
     silent.finish().await;
 
     let breaking = Peer::start(Http1, vec![vec![Step::Hear, Step::End]]);
-    let client = breaking.client();
-    let real = client.agents().create(ada()).await.unwrap_err();
+    let real = breaking.client().agents().create(ada()).await;
+    let real = real.unwrap_err();
     let made = ErrorBuilder::interrupted("reset")
         .operation(Method::POST, "/v1/agents")
         .build();
     assert_eq!(facts(&made), facts(&real));
     assert_eq!(made.source().unwrap().to_string(), "reset");
-    drop(client);
     breaking.finish().await;
 
-    let client = crate::mock::client(refused());
-    let real = client.agents().create(ada()).await.unwrap_err();
+    let real = client(refused()).agents().create(ada()).await;
+    let real = real.unwrap_err();
     let made = ErrorBuilder::connect("refused")
         .operation(Method::POST, "/v1/agents")
         .build();
@@ -96,6 +99,164 @@ async fn an_unreadable_body_made_by_hand_is_a_real_one() {
     assert_eq!(made.kind(), ErrorKind::Decode);
     assert_eq!(made.outcome(), Outcome::Succeeded);
     assert_eq!(facts(&made), facts(&real));
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_made_by_hand_is_a_real_one() {
+    let service = Service::answering(201, &[("x-request-id", "r-1")], AGENT).await;
+    let client = builder(service.url()).max_response_bytes(5);
+    let agents = client.build().unwrap().agents();
+    let real = agents.create(ada()).await.unwrap_err();
+    let made = ErrorBuilder::too_large(StatusCode::CREATED, 5)
+        .operation(Method::POST, "/v1/agents")
+        .headers(real.headers().unwrap().clone())
+        .build();
+    assert_eq!(made.kind(), ErrorKind::TooLarge);
+    assert_eq!(facts(&made), facts(&real));
+}
+
+#[tokio::test]
+async fn what_is_wrong_before_sending_is_the_same_made_by_hand() {
+    let real = client(refused()).deals().retrieve("..").await.unwrap_err();
+    let violations = ValidationError::check(real.violations().to_vec()).unwrap_err();
+    let made = ErrorBuilder::validation(violations).operation(Method::GET, "/v1/deals/{id}");
+    assert_eq!(facts(&made.build()), facts(&real));
+
+    let call = client(refused()).deals().retrieve("d_1");
+    let real = call.timeout(Duration::ZERO).await.unwrap_err();
+    let made = ErrorBuilder::config("timeout must be more than zero");
+    let made = made.operation(Method::GET, "/v1/deals/{id}").build();
+    assert_eq!(facts(&made), facts(&real));
+}
+
+#[tokio::test]
+async fn rows_that_were_not_sent_made_by_hand_are_real_ones() {
+    let of_create = |made: ErrorBuilder| made.operation(Method::POST, "/v1/agents").build();
+    let service = Service::answering(401, &[], "").await;
+    let agents = service.client().agents();
+    let mut rows = agents.create_many([ada(), ada()]).concurrency(1).stream();
+    assert!(rows.next().await.unwrap().result.is_err());
+    let real = rows.next().await.unwrap().result.unwrap_err();
+    let made = of_create(ErrorBuilder::stopped(0, StatusCode::UNAUTHORIZED));
+    assert_eq!(facts(&made), facts(&real));
+
+    let mut silent = Peer::by_hand();
+    let agents = client(silent.url.as_str()).agents();
+    let mut rows = agents.create_many([ada(), ada()]).concurrency(1).stream();
+    tokio::select! {
+        _ = rows.next() => panic!("the service does not answer"),
+        _ = silent.next() => {}
+    }
+    let real = rows.cancel().remove(0).result.unwrap_err();
+    let made = of_create(ErrorBuilder::cancelled(Outcome::Unknown));
+    assert_eq!(facts(&made), facts(&real));
+    let unsent = ErrorBuilder::cancelled(Outcome::NotSent).build();
+    assert_eq!((unsent.attempts(), unsent.may_have_acted()), (0, false));
+}
+
+#[cfg(feature = "ledger")]
+#[tokio::test]
+async fn what_a_ledger_has_made_by_hand_is_what_it_has() {
+    use dealkit::{
+        Creation, LedgerError, LedgerErrorKind,
+        ledger::{Ledger, Recorded},
+    };
+
+    let of_create = |made: ErrorBuilder| made.operation(Method::POST, "/v1/agents").build();
+    let folder = tempfile::TempDir::new().unwrap();
+    let ledger = Ledger::sqlite(folder.path().join("agents.ledger"));
+    let service = Service::answering(201, &[], AGENT).await;
+    let run = async |ledger: &Ledger| {
+        let rows = [("ada", ada()), ("ada", ada())];
+        let job = service.client().agents().create_many(rows);
+        let mut rows = job.ledger(ledger, None).stream();
+        (rows.next().await.unwrap(), rows.next().await)
+    };
+    let (created, second) = run(&ledger).await;
+    let real = second.unwrap().result.unwrap_err();
+    assert_eq!(
+        facts(&of_create(ErrorBuilder::duplicate_key(0))),
+        facts(&real)
+    );
+
+    let (real, _) = run(&ledger).await;
+    let mut recorded = Recorded::new(Outcome::Succeeded);
+    recorded.agent_id = created.agent_id().cloned();
+    let mut made: Creation = Creation::from_ledger(0, recorded.clone());
+    made.key = Some("ada".to_owned());
+    assert_eq!((made.recorded, &made.key), (real.recorded, &real.key));
+    assert_eq!(made.agent_id(), real.agent_id());
+    let (made, real) = (made.result.unwrap_err(), real.result.unwrap_err());
+    assert_eq!(facts(&made), facts(&real));
+    assert_eq!(
+        facts(&of_create(ErrorBuilder::recorded(recorded))),
+        facts(&real)
+    );
+
+    let lost = folder.path().join("none/agents.ledger");
+    let (failed, _) = run(&Ledger::sqlite(&lost)).await;
+    let real = failed.result.unwrap_err();
+    let error = real.ledger_error().unwrap().clone();
+    assert_eq!(facts(&of_create(ErrorBuilder::ledger(error))), facts(&real));
+    for kind in [
+        LedgerErrorKind::InUse,
+        LedgerErrorKind::OtherService,
+        LedgerErrorKind::OtherKeys,
+        LedgerErrorKind::NotALedger,
+        LedgerErrorKind::NewerFormat,
+        LedgerErrorKind::Broken,
+        LedgerErrorKind::Moved,
+        LedgerErrorKind::Refused,
+        LedgerErrorKind::Io,
+    ] {
+        let error = LedgerError::of_kind(kind, &lost);
+        assert_eq!((error.kind(), error.path()), (kind, lost.as_path()));
+    }
+}
+
+#[tokio::test]
+async fn a_response_made_by_hand_is_a_real_one() {
+    let headers = [("x-request-id", "r-1")];
+    let service = Service::answering(200, &headers, r#"{"id": 5}"#).await;
+    let call = service.client().request(Method::GET, ["deals", "d_1"]);
+    let real = call.send().await.unwrap();
+    let http = http::Response::builder().header("x-request-id", "r-1");
+    let http = http.body(real.body().clone()).unwrap();
+    let made = RawResponse::new(http, real.body().clone());
+    assert_eq!(format!("{made:?}"), format!("{real:?}"));
+    assert_eq!(made.version(), real.version());
+    let (made, real) = (made.json::<Deal>(), real.json::<Deal>());
+    let (made, real) = (made.unwrap_err(), real.unwrap_err());
+    assert_eq!(made.body(), real.body());
+    // Only a real one knows which call it belongs to.
+    assert_eq!(format!("GET /v1/{{}}/{{}}: {made}"), real.to_string());
+}
+
+#[tokio::test]
+async fn a_stub_returns_what_its_functions_make() {
+    let stub = Stub::new()
+        .on_create(|request| Err(ErrorBuilder::config(request.email()).build()))
+        .on_retrieve(|id| Ok(Deal::builder().id(id).build()));
+    let program: Arc<dyn Operations> = Arc::new(stub.clone());
+    let retrieved = tokio::spawn(program.retrieve_deal("d_1")).await.unwrap();
+    assert_eq!(retrieved.unwrap().id, "d_1");
+    let error = program.create_agent(ada()).await.unwrap_err();
+    assert_eq!(error.to_string(), "ada@example.com");
+    for error in [
+        Stub::new().create_agent(ada()).await.unwrap_err(),
+        Stub::default().retrieve_deal("d_1").await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains("call Stub::on_"), "{error}");
+    }
+    assert_eq!(format!("{stub:?}"), "Stub { .. }");
+
+    let service = Service::answering(201, &[], AGENT).await;
+    let program: Arc<dyn Operations> = Arc::new(service.client());
+    assert_eq!(program.create_agent(ada()).await.unwrap().id, "a_1");
+    assert_eq!(service.only().method_str(), "POST");
+    let error = program.retrieve_deal("..").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Validation);
 }
 
 #[test]

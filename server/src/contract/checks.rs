@@ -89,6 +89,16 @@ fn without_userinfo(authority: &Authority) -> &str {
     text.rsplit_once('@').map_or(text, |(_, host)| host)
 }
 
+/// Adds the header Host to a request of HTTP/1.1 that no client has written: its URI names the host.
+pub(crate) fn add_host(head: &mut Parts) {
+    if let Some(authority) = head.uri.authority()
+        && head.version == Version::HTTP_11
+        && let Ok(host) = HeaderValue::from_str(without_userinfo(authority))
+    {
+        head.headers.entry(header::HOST).or_insert(host);
+    }
+}
+
 /// Check 5: the body is declared as JSON, with no coding that has to be decoded first.
 pub(crate) fn check_content(head: &Parts) -> Result<(), Refusal> {
     if !is_json(head) {

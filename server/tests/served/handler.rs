@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::support::{AGENT, KEY, Received, agent_cases, request_cases, service};
 use bytes::Bytes;
+use dealkit::{Client, Json};
 use dealkit_server::Service;
 use http::{Request, Version};
 use proptest::prelude::*;
@@ -124,6 +125,37 @@ fn http_2_needs_an_authority_and_no_host() {
     };
     assert_eq!(response("http://any.test/v1/deals/d_1"), 200);
     assert_eq!(response("/v1/deals/d_1"), 400);
+}
+
+#[test]
+fn a_request_that_was_not_sent_has_the_host_of_its_uri() {
+    let service = service(|_| ());
+    for base_url in [
+        "http://localhost:8080",
+        "http://localhost",
+        "http://127.0.0.1:80",
+        "http://[::1]:1",
+    ] {
+        let client = Client::builder().base_url(base_url).service_key(KEY);
+        let client = client.build().unwrap();
+        let read = client.deals().retrieve("d_1").into_request().unwrap();
+        assert_eq!(service.handle(read).status(), 200, "{base_url}");
+        let body = Json::parse(AGENT).unwrap();
+        let create = client.agents().create_json(body).into_request().unwrap();
+        assert_eq!(service.handle(create).status(), 201, "{base_url}");
+    }
+    // A Host that the caller has written has to be the right one.
+    for host in ["localhost:8080", "localhost", "b.test"] {
+        let request = Request::get("http://localhost:8080/v1/deals/d_1");
+        let request = request.header("host", host).header("x-service-key", KEY);
+        let response = service.handle(request.body(Bytes::new()).unwrap());
+        let is_right = host == "localhost:8080";
+        assert_eq!(
+            response.status(),
+            if is_right { 200 } else { 400 },
+            "{host}"
+        );
+    }
 }
 
 /// The statuses that the contract has for this route.
