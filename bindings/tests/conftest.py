@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
+import itertools
 import json
 import signal
 import socket
@@ -31,7 +32,27 @@ CONTRACT = Path(__file__).parents[2] / "sdk" / "contract"
 def vectors(name: str) -> list[Any]:
     """The cases of a vector file, for parametrize."""
     file = json.loads((CONTRACT / "vectors" / f"{name}.json").read_text())
-    return [pytest.param(complete(case, file.get("base", {})), id=case["name"]) for case in file["cases"]]
+    base = file.get("base", {})
+    cases = (case for element in file["cases"] for case in expanded(element, base))
+    return [pytest.param(complete(case, base), id=case["name"]) for case in cases]
+
+
+def expanded(element: dict[str, Any], base: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The cases that an element of ``cases`` stands for."""
+    if "cases" in element:
+        for case in element.pop("cases"):
+            yield from expanded({**copy.deepcopy(element), **case}, base)
+    elif "values" in element:
+        places, values = element.pop("at"), element.pop("values")
+        for place, value in itertools.product(places, values):
+            parent, _, member = place.rpartition("/")
+            document = copy.deepcopy(base["json"])
+            at(document, parent)[member] = value
+            expect = json.loads(json.dumps(element["expect"]).replace("{at}", place))
+            name = f"{element['name']} {place} {json.dumps(value)}"
+            yield {**element, "name": name, "json": document, "expect": expect}
+    else:
+        yield element
 
 
 def complete(case: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:

@@ -56,6 +56,10 @@ pub(crate) fn vectors<T: DeserializeOwned>(file: &str, at_least: usize) -> Vec<T
     }
     let File { base, cases } =
         serde_json::from_str(contract(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let cases: Vec<Value> = cases
+        .into_iter()
+        .flat_map(|case| expand(case, &base))
+        .collect();
     assert!(
         cases.len() >= at_least,
         "{file} has only {} cases",
@@ -68,6 +72,46 @@ pub(crate) fn vectors<T: DeserializeOwned>(file: &str, at_least: usize) -> Vec<T
             serde_json::from_value(case).unwrap_or_else(|error| panic!("{file}: {error}"))
         })
         .collect()
+}
+
+/// The cases that an element of `cases` stands for.
+fn expand(mut element: Value, base: &Value) -> Vec<Value> {
+    if let Some(Value::Array(cases)) = take(&mut element, "cases") {
+        return cases
+            .into_iter()
+            .map(|case| with(&element, case))
+            .flat_map(|case| expand(case, base))
+            .collect();
+    }
+    let (Some(Value::Array(places)), Some(Value::Array(values))) =
+        (take(&mut element, "at"), take(&mut element, "values"))
+    else {
+        return vec![element];
+    };
+    let mut cases = Vec::new();
+    for place in places.iter().map(|place| place.as_str().unwrap()) {
+        let (parent, member) = place.rsplit_once('/').unwrap();
+        for value in &values {
+            let mut json = base["json"].clone();
+            json.pointer_mut(parent).unwrap()[member] = value.clone();
+            let expect = element["expect"].to_string().replace("{at}", place);
+            let expect: Value = serde_json::from_str(&expect).unwrap();
+            let name = format!("{} {place} {value}", name(&element));
+            let own = serde_json::json!({"name": name, "json": json, "expect": expect});
+            cases.push(with(&element, own));
+        }
+    }
+    cases
+}
+
+/// The members of both objects; where both have one, the second one's.
+fn with(object: &Value, other: Value) -> Value {
+    let mut members = object.as_object().unwrap().clone();
+    let Value::Object(other) = other else {
+        panic!("a case is an object");
+    };
+    members.extend(other);
+    members.into()
 }
 
 /// Puts into a case what it takes from its file's `base`.
