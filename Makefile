@@ -359,7 +359,7 @@ bench-docs:
 bench-rust: $(BENCH)/peers
 	$(BUILD_BENCHES)
 	@mkdir -p $(RESULTS)
-	for name in decode create calls network; do $(OPTIMISED)/$$name --results $(RESULTS)/rust-$$name.json $(BENCH_OPTIONS) || exit 1; done
+	for name in decode create calls; do $(OPTIMISED)/$$name --results $(RESULTS)/rust-$$name.json $(BENCH_OPTIONS) || exit 1; done
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
 
 ## Measures the Python package.
@@ -369,8 +369,7 @@ bench-python: $(BENCH)/peers
 	@mkdir -p $(RESULTS)
 	set -e; for name in decode create import_time; do \
 		$(BENCH)/bin/python $(BENCHES)/$$name.py --results $(RESULTS)/python-$$name.json $(BENCH_OPTIONS); done
-	set -e; for name in calls network; do \
-		$(BENCH)/bin/python $(BENCHES)/$$name.py $(OPTIMISED)/service --results $(RESULTS)/python-$$name.json $(BENCH_OPTIONS); done
+	$(BENCH)/bin/python $(BENCHES)/calls.py $(OPTIMISED)/service --results $(RESULTS)/python-calls.json $(BENCH_OPTIONS)
 	cargo build --release --package dealkit-server
 	$(BENCH)/bin/python $(BENCHES)/tables.py $(OPTIMISED)/dealkit-server --results $(RESULTS)/python-tables.json $(BENCH_OPTIONS)
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)

@@ -89,8 +89,8 @@ def typical_sandbox(program: Path) -> Iterator[Server]:
 @contextmanager
 def bare_hyper(program: Path) -> Iterator[Server]:
     # On as many threads as the sandbox has.
-    with fixed_service(program, threads=2) as urls:
-        yield Server(urls.http1, urls.pid)
+    with fixed_service(program, threads=2) as service:
+        yield Server(*service)
 
 
 def free_port() -> int:

@@ -134,20 +134,16 @@ def measure_frames(bench: Bench, url: str, count: int, rounds: int) -> None:
 
 
 def compare(bench: Bench, name: str, contenders: dict[str, Callable[[], Frame]], count: int, rounds: int) -> None:
-    """Both clocks of each turn, as two tables."""
     cpu: dict[str, list[float]] = {contender: [] for contender in contenders}
-    wall: dict[str, list[float]] = {contender: [] for contender in contenders}
     for _ in bench.rounds(rounds):
         for contender, make in contenders.items():
             gc.collect()
-            cpu_start, start = time.process_time(), time.perf_counter()
+            start = time.process_time()
             frame = make()
-            cpu[contender].append((time.process_time() - cpu_start) / count * 1e6)
-            wall[contender].append((time.perf_counter() - start) / count * 1e6)
+            cpu[contender].append((time.process_time() - start) / count * 1e6)
             assert len(frame) == count and frame["id"][count - 1] == f"g_{count - 1}"
     title = f"Python: {count} deals of the sandbox into a data frame, {IN_FLIGHT} in flight"
     bench.add(Table(f"{name}, CPU", title, "µs CPU a deal"), cpu)
-    bench.add(Table(f"{name}, wall", title, "µs a deal"), wall)
 
 
 def measure_memory(bench: Bench, url: str, deals: int) -> None:

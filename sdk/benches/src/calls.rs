@@ -11,7 +11,7 @@ use hyper_util::{
 };
 use tokio::runtime::Runtime;
 
-use crate::{Turn, clock::Clock, document, plain, request, service::KEY};
+use crate::{Turn, clock::thread_cpu, document, plain, request, service::KEY};
 
 /// The clients of one service.
 #[derive(Debug)]
@@ -24,30 +24,16 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Clients of the service at that URL, with its certificate if it has one.
-    pub fn new(url: &str, certificate: Option<&str>, http2: bool) -> Self {
-        let mut dealkit = Client::builder()
-            .base_url(url)
-            .service_key(KEY)
-            .http2_prior_knowledge(http2);
-        let mut reqwest = reqwest::Client::builder().no_proxy();
-        if let Some(pem) = certificate {
-            dealkit = dealkit.only_root_certificates(pem);
-            reqwest =
-                reqwest.tls_certs_only([reqwest::Certificate::from_pem(pem.as_bytes()).unwrap()]);
-        }
-        if http2 {
-            reqwest = reqwest.http2_prior_knowledge();
-        }
+    /// Clients of the service at that URL.
+    pub fn new(url: &str) -> Self {
+        let dealkit = Client::builder().base_url(url).service_key(KEY);
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         Self {
             url: url.to_owned(),
             dealkit: dealkit.build().unwrap(),
-            reqwest: reqwest.build().unwrap(),
-            hyper: legacy::Client::builder(TokioExecutor::new())
-                .http2_only(http2)
-                .build(connector),
+            reqwest: reqwest::Client::builder().no_proxy().build().unwrap(),
+            hyper: legacy::Client::builder(TokioExecutor::new()).build(connector),
             contacts: document::TYPICAL,
         }
     }
@@ -174,15 +160,14 @@ pub fn turn<'t, F: Future<Output = ()> + 't>(
     runtime: &'t Runtime,
     in_flight: usize,
     calls: usize,
-    clock: Clock,
     call: impl Fn() -> F + 't,
 ) -> Turn<'t> {
     let count = u32::try_from(calls).unwrap();
     Box::new(move || {
-        let began = clock();
+        let began = thread_cpu();
         let made = stream::iter(0..calls).map(|_| call());
         runtime.block_on(drain(made.buffer_unordered(in_flight), calls));
-        (clock() - began) / count
+        (thread_cpu() - began) / count
     })
 }
 
@@ -190,14 +175,13 @@ pub fn turn<'t, F: Future<Output = ()> + 't>(
 pub fn turn_of<'t, F: Future<Output = ()>>(
     runtime: &'t Runtime,
     calls: usize,
-    clock: Clock,
     work: impl Fn() -> F + 't,
 ) -> Turn<'t> {
     let calls = u32::try_from(calls).unwrap();
     Box::new(move || {
-        let began = clock();
+        let began = thread_cpu();
         runtime.block_on(work());
-        (clock() - began) / calls
+        (thread_cpu() - began) / calls
     })
 }
 

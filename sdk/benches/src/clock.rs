@@ -1,20 +1,8 @@
-//! Clocks to measure by.
+//! The clock to measure by.
 
-use std::{
-    sync::LazyLock,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-
-/// Time since some moment.
-pub type Clock = fn() -> Duration;
-
-/// The time that a clock on the wall would show.
-pub fn wall_clock() -> Duration {
-    static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
-    BEGAN.elapsed()
-}
 
 /// CPU time of this thread, which excludes what others do on a busy machine.
 pub fn thread_cpu() -> Duration {

@@ -26,30 +26,3 @@ pub fn deal(contacts: usize) -> String {
         contacts.join(", ")
     )
 }
-
-/// Typical deals that have no decimal in common: every number with a point has digits of its own.
-pub fn deals_with_new_decimals(count: usize) -> Vec<String> {
-    let typical = deal(TYPICAL);
-    let mut next = 0_u32;
-    (0..count)
-        .map(|_| {
-            let mut pieces = typical.split(": ");
-            let mut made = pieces.next().unwrap().to_owned();
-            for piece in pieces {
-                made.push_str(": ");
-                let end = piece
-                    .find(|c: char| !c.is_ascii_digit() && c != '.')
-                    .unwrap_or(piece.len());
-                if piece[..end].contains('.') {
-                    // As many digits as the amounts of a deal have.
-                    next += 1;
-                    made.push_str(&format!("{}.{:02}", 1_000 + next / 90, 10 + next % 90));
-                    made.push_str(&piece[end..]);
-                } else {
-                    made.push_str(piece);
-                }
-            }
-            made
-        })
-        .collect()
-}

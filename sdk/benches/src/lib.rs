@@ -1,5 +1,4 @@
-//! What the benchmarks share: taking turns, documents, models for the peers, a service with fixed responses, and a
-//! network with a distance.
+//! What the benchmarks share: taking turns, documents, models for the peers, and a service with fixed responses.
 //!
 //! Neither criterion nor divan is used: they measure one contender to the end before the next begins, by wall-clock
 //! time, so that on a busy machine the ratio of two results is mostly chance. Here, contenders take turns
@@ -16,7 +15,6 @@
 
 pub mod calls;
 pub mod clock;
-pub mod distance;
 pub mod document;
 pub mod memory;
 pub mod plain;
