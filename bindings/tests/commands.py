@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import fcntl
 import io
 import os
@@ -22,12 +23,14 @@ from unittest.mock import patch
 from processes import STRICT
 
 from dealkit._cli import main
+from dealkit.testing import Sandbox
 
 # Ctrl-C behaves as in a shell, even if this process was started with it ignored.
 COMMAND = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from dealkit._cli import main
+from dealkit.testing import Sandbox
 sys.exit(main())
 """
 
@@ -115,6 +118,80 @@ def dealkit(
     shown, told = (stream.buffer.getvalue().decode() for stream in streams[1:])
     assert "Traceback" not in told and "Warning" not in told, told
     return Done(code, shown, told)
+
+
+class Import:
+    """The table agents.csv in a folder of its own, and `dealkit agents import` of it into a sandbox."""
+
+    def __init__(self, folder: Path, sandbox: Sandbox) -> None:
+        self.folder = folder
+        self.sandbox = sandbox
+
+    def write(self, table: str | int) -> None:
+        """Writes the table: a text, or a number of agents without mistakes."""
+        if isinstance(table, int):
+            rows = "".join(f"a{number}@example.com,A,B{number},x-{number}\n" for number in range(table))
+            table = f"email,first_name,last_name,profile.external_id\n{rows}"
+        (self.folder / "agents.csv").write_text(table)
+
+    def __call__(self, *options: str | Path, yes: bool = True, given: str = "", into: Sandbox | None = None) -> Done:
+        """Imports the table, into this sandbox or another one."""
+        url, confirmed = (into or self.sandbox).url, ["--yes"] if yes else []
+        return self.command("agents", "import", "agents.csv", *options, *confirmed, url=url, given=given)
+
+    def dry(self, *options: str, url: str = "", key: str = "") -> Done:
+        """A dry run, which needs neither a service nor a key."""
+        return self.command("agents", "import", "agents.csv", "--dry-run", *options, url=url, key=key)
+
+    def command(self, *arguments: str | Path, **given: Any) -> Done:
+        """Any command, in the table's folder."""
+        return dealkit(*arguments, cwd=self.folder, **given)
+
+    def start(self, *options: str) -> subprocess.Popen[str]:
+        """Begins to import the table in a process of its own."""
+        return start(*self.arguments(*options), url=self.sandbox.url, cwd=self.folder)
+
+    def arguments(self, *options: str) -> list[str]:
+        return ["agents", "import", "agents.csv", "--yes", *options]
+
+    def on_a_terminal(self, *options: str) -> Terminal:
+        return Terminal("agents", "import", "agents.csv", *options, url=self.sandbox.url, cwd=self.folder)
+
+    def ledger(self, of: Sandbox | None = None) -> str:
+        """The name of the ledger that imports into a service have by default."""
+        return f"agents-{(of or self.sandbox).url.removeprefix('http://').replace(':', '-')}.ledger"
+
+    def report(self, name: str = "agents.csv.report.csv") -> list[dict[str, str]]:
+        """The rows of a report, which separates columns as the table does."""
+        with open(self.folder / name, encoding="utf-8-sig", newline="") as file:
+            delimiter = file.readline()[3]
+            file.seek(0)
+            return [*csv.DictReader(file, delimiter=delimiter)]
+
+    def outcomes(self, name: str = "agents.csv.report.csv") -> dict[str, str]:
+        """The outcome of each row, according to a report."""
+        return {row["row"]: row["outcome"] for row in self.report(name)}
+
+    def fill_in(self, found: dict[str, str]) -> None:
+        """Fills in the agent ids of rows of the report, and saves it as a spreadsheet in western Europe does."""
+        rows = self.report()
+        for row in rows:
+            row["agent_id"] = found.get(row["row"], row["agent_id"])
+        with open(self.folder / "agents.csv.report.csv", "w", encoding="utf-8-sig", newline="") as file:
+            table = csv.DictWriter(file, rows[0], delimiter=";")
+            table.writeheader()
+            table.writerows(rows)
+
+
+def counts(shown: str) -> dict[str, int]:
+    """How many rows of an import had each outcome, according to the screen."""
+    found = {}
+    for line in shown.splitlines():
+        words = line.replace("Not sent", "Not-sent").split()
+        if len(words) > 1 and words[0] in ("Created", "Rejected", "Unknown", "Not-sent", "Invalid"):
+            if words[1].replace(",", "").isdigit():
+                found[words[0].lower()] = int(words[1].replace(",", ""))
+    return found
 
 
 def _take_terminal() -> None:

@@ -9,6 +9,7 @@ import itertools
 import json
 import signal
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
+from commands import Import
 from processes import shut_down
 
 from dealkit import Agent, AsyncClient, Client, Deal, DecodeError
@@ -149,11 +152,52 @@ def run(coroutine: Any) -> Any:
     return asyncio.run(coroutine)
 
 
-class Peer:
-    """A server that answers every request with the same bytes, or as a function says."""
+# The arguments for an agent, and a body that can be read as a deal and as an agent.
+ADA: Any = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
+BODY = '{"id": "d_1", "email": "e", "first_name": "f", "last_name": "l", "profile": {}, "role_assignments": []}'
 
-    def __init__(self, answer: bytes | Callable[[bytes], bytes]) -> None:
+BOTH = pytest.mark.parametrize("of_class", [Client, AsyncClient], ids=["sync", "async"])
+
+
+def of(sandbox: Sandbox, of_class: Any = Client, **options: Any) -> Any:
+    """A client of the sandbox."""
+    return of_class(base_url=sandbox.url, service_key=sandbox.service_key, **options)
+
+
+def made(client: Any, call: Callable[[Any], Any]) -> Any:
+    """The result of a call, in the way of the client's class: waited for or awaited. Of an iterator it is a list."""
+
+    async def awaited() -> Any:
+        result = call(client)
+        return [item async for item in result] if hasattr(result, "__aiter__") else await result
+
+    if isinstance(client, AsyncClient):
+        return run(awaited())
+    result = call(client)
+    return [*result] if hasattr(result, "__next__") else result
+
+
+class Peer:
+    """A server that answers every request with the same bytes, or as a function says.
+
+    With a certificate, it does so over TLS; with an issuer of its clients' certificates, it asks for one.
+    """
+
+    def __init__(
+        self,
+        answer: bytes | Callable[[bytes], bytes],
+        certificate: Path | None = None,
+        clients: Path | None = None,
+    ) -> None:
         self._answer = answer
+        self._context = None if certificate is None else ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        if self._context is not None and certificate is not None:
+            self._context.load_cert_chain(certificate)
+            if clients is not None:
+                self._context.verify_mode = ssl.CERT_REQUIRED
+                self._context.load_verify_locations(clients)
+        # Of each connection over TLS, whether it resumed a session.
+        self.resumed: list[bool] = []
         self.requests: list[bytes] = []
         self.closed = threading.Event()
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -163,7 +207,8 @@ class Peer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        address = "http://127.0.0.1" if self._context is None else "https://localhost"
+        return f"{address}:{self._socket.getsockname()[1]}"
 
     def _accept(self) -> None:
         while True:
@@ -172,11 +217,20 @@ class Peer:
             except OSError:
                 return
             self.connections.append(connection)
-            thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
+            thread = threading.Thread(target=self._serve, args=(len(self.connections) - 1,), daemon=True)
             self._threads.append(thread)
             thread.start()
 
-    def _serve(self, connection: socket.socket) -> None:
+    def _serve(self, number: int) -> None:
+        connection = self.connections[number]
+        if self._context is not None:
+            try:
+                secure = self._context.wrap_socket(connection, server_side=True)
+            except OSError:
+                connection.close()
+                return
+            self.connections[number] = connection = secure
+            self.resumed.append(bool(secure.session_reused))
         with connection:
             try:
                 while request := self._read(connection):
@@ -233,13 +287,37 @@ def after(seconds: float, then: bytes) -> Callable[[bytes], bytes]:
     return respond
 
 
+class Authority:
+    """A certificate authority, whose files are in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self._folder = folder
+        self._ca = trustme.CA()
+        self.file = self._write(self._ca.cert_pem)
+
+    def issue(self, name: str = "localhost") -> Path:
+        """A file with a certificate and its key."""
+        return self._write(self._ca.issue_cert(name).private_key_and_cert_chain_pem)
+
+    def pair(self) -> tuple[Path, Path]:
+        """A client's certificate and its key, in a file each."""
+        leaf = self._ca.issue_cert("client")
+        return self._write(leaf.cert_chain_pems[0]), self._write(leaf.private_key_pem)
+
+    def _write(self, pem: trustme.Blob) -> Path:
+        file = self._folder / f"{len([*self._folder.iterdir()])}.pem"
+        pem.write_to_path(str(file))
+        return file
+
+
 @pytest.fixture
 def peer() -> Iterator[Callable[..., Peer]]:
     """Makes servers that answer as they are told."""
     peers: list[Peer] = []
 
-    def make(answer: bytes | Callable[[bytes], bytes]) -> Peer:
-        peers.append(Peer(answer))
+    def make(*arguments: Any, **options: Any) -> Peer:
+        peers.append(Peer(*arguments, **options))
         return peers[-1]
 
     yield make
@@ -250,14 +328,20 @@ def peer() -> Iterator[Callable[..., Peer]]:
 @pytest.fixture
 def client(dealkit_sandbox: Sandbox) -> Iterator[Client]:
     """A client of the test's sandbox."""
-    with Client(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key) as client:
+    with of(dealkit_sandbox) as client:
         yield client
+
+
+@pytest.fixture
+def imports(dealkit_sandbox: Sandbox, tmp_path: Path) -> Import:
+    """Imports of a table of agents into the test's sandbox."""
+    return Import(tmp_path, dealkit_sandbox)
 
 
 @pytest.fixture
 def async_client(dealkit_sandbox: Sandbox) -> AsyncClient:
     """An async client of the test's sandbox."""
-    return AsyncClient(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key)
+    return of(dealkit_sandbox, AsyncClient)
 
 
 def until(condition: Callable[[], object], seconds: float = 5) -> None:

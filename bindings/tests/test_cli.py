@@ -12,10 +12,7 @@ from typing import Any
 
 import pytest
 from commands import Terminal, dealkit, end, environment, start
-from conftest import answer, exact
-from test_tls import Authority, TlsPeer
-from test_tls import authority as authority  # noqa: PLC0414 - a fixture
-from test_tls import service as service  # noqa: PLC0414
+from conftest import Authority, answer, exact
 
 from dealkit import Client, Deal
 from dealkit.testing import READINGS, Sandbox
@@ -377,8 +374,9 @@ def test_check_of_a_wrong_path_and_of_another_server(peer: Any, dealkit_sandbox:
         assert (done.code, checked(done)["Key"]) == (3, "unclear whether it is accepted"), done
 
 
-def test_check_over_tls(authority: Authority, service: Any) -> None:
-    tls: TlsPeer = service(authority.issue(), response=answer(404))
+def test_check_over_tls(tmp_path: Path, peer: Any) -> None:
+    authority = Authority(tmp_path / "authority")
+    tls = peer(answer(404), authority.issue())
     done = dealkit("check", "--ca-file", authority.file, url=tls.url)
     assert done.code == 3, done.shown  # It says so whatever the key.
     assert checked(done)["Secure"] == "yes: TLS 1.3 or 1.2, with a trusted certificate"

@@ -511,14 +511,6 @@ def test_wrong_arguments(client: Client, arguments: Any, error: Any, text: str) 
         client.agents.create_many(**untyped({"rows": rows(1), **arguments}))
 
 
-def test_options_of_each_call(peer: Any) -> None:
-    server = peer(agent_of)
-    with Client(base_url=server.url, service_key="k") as client:
-        list(client.agents.create_many(rows(2), extra_headers={"x-team": "blue"}, timeout=30, max_retries=0))
-    assert len(server.requests) == 2
-    assert all(b"x-team: blue" in request for request in server.requests)
-
-
 def test_whole_responses(client: Client, peer: Any) -> None:
     for creation in client.with_raw_response.agents.create_many(rows(3)):
         assert isinstance(creation.agent, RawResponse) and creation.agent.status_code == 201

@@ -8,11 +8,9 @@ import pickle
 from typing import Any
 
 import pytest
-from conftest import answer
+from conftest import ADA, answer
 
 from dealkit import BadRequestError, Client, Deal, RawJson
-
-ADA: Any = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
 
 DEPTHS = [1, 126, 127, 128, 129, 990, 1_100, 100_000]
 

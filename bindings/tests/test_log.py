@@ -15,14 +15,13 @@ from typing import Any
 
 import pytest
 import structlog
-from conftest import answer, run, until
+from conftest import ADA, answer, run, until
 from processes import ended, python
 from pythonjsonlogger.json import JsonFormatter
 
 from dealkit import AsyncClient, Client, DealkitError, _native
 from dealkit.testing import Sandbox
 
-ADA: dict[str, Any] = {"email": "ada@example.com", "first_name": "Ada", "last_name": "L", "profile": {}}
 DEAL = answer(200, json.dumps({"id": "d_1"}), {"x-request-id": "r-1"})
 
 

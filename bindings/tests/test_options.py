@@ -9,13 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import answer, run
+from conftest import ADA, BODY, BOTH, answer, made, run
 
 import dealkit
 from dealkit import APITimeoutError, AsyncClient, CallOptions, Client, ClientOptions, InternalServerError, Timeout
 from dealkit.testing import Sandbox
-
-ADA: Any = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
 
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "retrieve": lambda client, options: client.deals.retrieve("d_1", **options),
@@ -23,54 +21,43 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "create": lambda client, options: client.agents.create(**ADA, **options),
     "create, raw": lambda client, options: client.with_raw_response.agents.create(**ADA, **options),
     "request": lambda client, options: client.request("GET", "deals", "d_1", **options),
+    "many": lambda client, options: client.deals.retrieve_many(["d_1"], **options),
+    "many creates": lambda client, options: client.agents.create_many([ADA], **options),
 }
-BODY = '{"id": "d_1", "email": "e", "first_name": "f", "last_name": "l", "profile": {}, "role_assignments": []}'
 
 
-def made(client: Any, call: Callable[[Any, Any], Any], **options: Any) -> Any:
-    async def wait() -> Any:
-        return await call(client, options)
-
-    return run(wait()) if isinstance(client, AsyncClient) else call(client, options)
+def called(client: Any, call: Callable[[Any, Any], Any], **options: Any) -> Any:
+    return made(client, lambda client: call(client, options))
 
 
-@pytest.mark.parametrize("of_class", [Client, AsyncClient])
+@BOTH
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 def test_every_call_takes_options(of_class: Any, call: Any, peer: Any) -> None:
     server = peer(answer(200, BODY))
     client = of_class(base_url=server.url, service_key="k", headers={"x-a": "client", "x-b": "client"})
-    made(client, call, extra_headers={"x-a": "call", "x-c": "call"}, timeout=5, max_retries=0)
-    made(client, call, extra_headers=None, timeout=None, max_retries=None)
+    called(client, call, extra_headers={"x-a": "call", "x-c": "call"}, timeout=5, max_retries=0)
+    called(client, call, extra_headers=None, timeout=None, max_retries=None)
     first, second = (request.lower() for request in server.requests)
     assert b"x-a: call" in first and b"x-b: client" in first and b"x-c: call" in first and b"x-a: client" not in first
     assert b"x-a: client" in second and b"x-c" not in second
     with pytest.raises(APITimeoutError, match=r"0\.05 s"):
-        made(of_class(base_url=peer(b"").url, service_key="k"), call, timeout=0.05)
+        called(of_class(base_url=peer(b"").url, service_key="k"), call, timeout=0.05)
     with pytest.raises(TypeError, match="unexpected keyword argument 'patience'"):
-        made(client, call, patience=5)
+        called(client, call, patience=5)
     with pytest.raises(dealkit.ConfigError, match="x-service-key"):
-        made(client, call, extra_headers={"x-service-key": "other"})
+        called(client, call, extra_headers={"x-service-key": "other"})
 
 
-@pytest.mark.parametrize("of_class", [Client, AsyncClient])
+@BOTH
 def test_retries_of_a_call(of_class: Any, peer: Any) -> None:
     server = peer(answer(503, "", {"Retry-After": "0"}))
     client = of_class(base_url=server.url, service_key="k", max_retries=0)
     with pytest.raises(InternalServerError) as caught:
-        made(client, CALLS["retrieve"], max_retries=1)
+        called(client, CALLS["retrieve"], max_retries=1)
     assert caught.value.attempts == 2
 
 
-def test_options_of_many_calls(client: Client, peer: Any) -> None:
-    server = peer(answer(200, BODY))
-    with Client(base_url=server.url, service_key="k") as other:
-        assert len(list(other.deals.retrieve_many(["a", "b"], extra_headers={"x-c": "call"}, timeout=5))) == 2
-    assert all(b"x-c: call" in request.lower() for request in server.requests)
-    with Client(base_url=peer(b"").url, service_key="k") as slow, pytest.raises(APITimeoutError):
-        list(slow.deals.retrieve_many(["a"], timeout=0.05))
-
-
-@pytest.mark.parametrize("of_class", [Client, AsyncClient])
+@BOTH
 def test_with_options_shares_the_connections(of_class: Any, peer: Any) -> None:
     server = peer(answer(200, BODY))
     client = of_class(base_url=server.url, service_key="k", headers={"x-n": "0"})
@@ -86,22 +73,22 @@ def test_with_options_shares_the_connections(of_class: Any, peer: Any) -> None:
     assert len(server.requests) == 50 and len(server.connections) == 1
     assert {f"user-agent: n/{n}".encode() in server.requests[n].lower() for n in range(50)} == {True}
     # Options that concern connections need new connections.
-    made(client.with_options(max_idle_connections=1), CALLS["retrieve"])
-    made(client.with_options(timeout=Timeout(connect=1)), CALLS["retrieve"])
+    called(client.with_options(max_idle_connections=1), CALLS["retrieve"])
+    called(client.with_options(timeout=Timeout(connect=1)), CALLS["retrieve"])
     assert len(server.connections) == 3
 
 
-@pytest.mark.parametrize("of_class", [Client, AsyncClient])
+@BOTH
 def test_a_long_line_of_clients(of_class: Any, peer: Any) -> None:
     """Each made from the previous one, which nobody else holds any more."""
     server = peer(answer(200, BODY))
     client = of_class(base_url=server.url, service_key="k")
     for n in range(20_000):
         client = client.with_options(max_retries=n)
-    made(client, CALLS["retrieve"])
+    called(client, CALLS["retrieve"])
     for n in range(500):
         client = client.with_options(max_idle_connections=n % 2 + 1)
-    made(client, CALLS["retrieve"])
+    called(client, CALLS["retrieve"])
     del client
     assert len(server.connections) == 2
 
@@ -150,7 +137,7 @@ def test_methods_describe_themselves(owner: type, method: Any) -> None:
     ) or method.__qualname__.startswith("BaseClient")
 
 
-@pytest.mark.parametrize("of_class", [Client, AsyncClient])
+@BOTH
 def test_help_shows_what_there_is(of_class: Any) -> None:
     shown = pydoc.plain(pydoc.render_doc(of_class))
     for name in (
@@ -174,12 +161,3 @@ def test_options_are_stated_once() -> None:
     assert set(CallOptions.__annotations__) == {"extra_headers", "timeout", "max_retries"}
     for name in ClientOptions.__annotations__:
         assert name in (Client.__init__.__doc__ or ""), name
-
-
-def test_what_is_awaited_is_an_async_function() -> None:
-    """Mocks with a specification, and frameworks, check for it."""
-    client = AsyncClient(base_url="http://127.0.0.1:9", service_key="k")
-    raw = client.with_raw_response
-    for call in (client.request, client.agents.create, client.deals.retrieve, raw.agents.create, raw.deals.retrieve):
-        assert inspect.iscoroutinefunction(call)
-    assert not inspect.iscoroutinefunction(client.deals.retrieve_many)

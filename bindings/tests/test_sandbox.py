@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import untyped
+from conftest import ADA, untyped
 
 from dealkit import (
     APIConnectionError,
@@ -37,8 +37,6 @@ from dealkit import (
     Side,
 )
 from dealkit.testing import READINGS, CreatedAgent, Sandbox
-
-ADA: Any = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
 
 
 def of(sandbox: Sandbox) -> Client:

@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from conftest import answer
+from conftest import ADA, answer
 
 import dealkit
 from dealkit import (
@@ -29,7 +29,6 @@ from dealkit import (
 from dealkit._testing import made_errors, recorded, sandbox
 from dealkit.testing import connection_error, decode_error, status_error, throttled_error, timeout_error
 
-ADA: dict[str, Any] = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
 PROBLEM = {
     "title": "No",
     "detail": "Not this way.",

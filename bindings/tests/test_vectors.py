@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from conftest import answer, at, case_bytes, exact, run, vectors, written
+from conftest import BOTH, answer, at, case_bytes, exact, made, of, vectors, written
 
-from dealkit import Agent, APIStatusError, AsyncClient, Client, Deal, DecodeError, ValidationError
+from dealkit import Agent, APIStatusError, Client, Deal, DecodeError, ValidationError
 from dealkit.testing import Sandbox
+
+
+def retrieve(client: Any) -> Any:
+    return client.deals.retrieve("d_1")
 
 
 def check_document(model: type[Deal] | type[Agent], case: dict[str, Any], document: bytes) -> None:
@@ -80,25 +84,17 @@ def test_agents(case: dict[str, Any]) -> None:
     check_document(Agent, case, case_bytes(case))
 
 
+@BOTH
 @pytest.mark.parametrize("case", vectors("deals"))
-def test_deals_over_the_wire(case: dict[str, Any], peer: Any) -> None:
-    server = peer(answer(200, case_bytes(case)))
-
-    async def retrieve() -> Deal:
-        async with AsyncClient(base_url=server.url, service_key="k") as client:
-            return await client.deals.retrieve("d_1")
-
-    with Client(base_url=server.url, service_key="k") as client:
-        if "error" in case["expect"]:
-            for call in (lambda: client.deals.retrieve("d_1"), lambda: run(retrieve())):
-                with pytest.raises(DecodeError) as caught:
-                    call()
-                assert caught.value.found == case["expect"]["error"]["found"]
-                assert caught.value.body == case_bytes(case)
-                assert caught.value.outcome == "succeeded"
-        else:
-            deal = client.deals.retrieve("d_1")
-            assert deal == run(retrieve()) == Deal.from_json(case_bytes(case))
+def test_deals_over_the_wire(case: dict[str, Any], of_class: Any, peer: Any) -> None:
+    client = of_class(base_url=peer(answer(200, case_bytes(case))).url, service_key="k")
+    if "error" not in case["expect"]:
+        assert made(client, retrieve) == Deal.from_json(case_bytes(case))
+        return
+    with pytest.raises(DecodeError) as caught:
+        made(client, retrieve)
+    assert caught.value.found == case["expect"]["error"]["found"]
+    assert (caught.value.body, caught.value.outcome) == (case_bytes(case), "succeeded")
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +105,7 @@ def sandbox() -> Any:
 
 @pytest.fixture(scope="module")
 def sandbox_client(sandbox: Sandbox) -> Any:
-    with Client(base_url=sandbox.url, service_key=sandbox.service_key) as client:
+    with of(sandbox) as client:
         yield client
 
 
@@ -137,15 +133,11 @@ def test_most_create_vectors_can_be_said() -> None:
     assert len(CREATE) >= 60
 
 
+@BOTH
 @pytest.mark.parametrize("case", CREATE)
-@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-def test_create_agent(case: dict[str, Any], is_async: bool, sandbox: Sandbox, sandbox_client: Client) -> None:
-    async def create_async() -> Agent:
-        async with AsyncClient(base_url=sandbox.url, service_key=sandbox.service_key) as client:
-            return await client.agents.create(**case["json"])
-
-    def create() -> Agent:
-        return run(create_async()) if is_async else sandbox_client.agents.create(**case["json"])
+def test_create_agent(case: dict[str, Any], of_class: Any, sandbox: Sandbox, sandbox_client: Client) -> None:
+    def create() -> Any:
+        return made(of(sandbox, of_class), lambda client: client.agents.create(**case["json"]))
 
     expect = case["expect"]
     if expect["status"] == 422:
@@ -178,54 +170,41 @@ def test_without_validation_the_service_judges(case: dict[str, Any], sandbox_cli
     assert [[error.pointer, error.code] for error in caught.value.problem.errors] == case["expect"]["errors"]
 
 
+@BOTH
 @pytest.mark.parametrize("case", vectors("identifiers"))
-def test_identifiers(case: dict[str, Any], peer: Any) -> None:
+def test_identifiers(case: dict[str, Any], of_class: Any, peer: Any) -> None:
     server = peer(answer(200, '{"id": "d_1"}'))
-    identifier = case["id"]
-    expect = case["expect"]
-
-    async def retrieve() -> Deal:
-        async with AsyncClient(base_url=server.url, service_key="k") as client:
-            return await client.deals.retrieve(identifier)
-
-    with Client(base_url=server.url, service_key="k") as client:
-        for call in (
-            lambda: client.deals.retrieve(identifier),
-            lambda: run(retrieve()),
-            lambda: next(client.deals.retrieve_many([identifier])),
-            lambda: client.request("GET", "deals", identifier),
-        ):
-            if "code" in expect:
-                with pytest.raises(ValidationError) as caught:
-                    call()
-                assert [error.code for error in caught.value.errors] == [expect["code"]]
-                assert server.requests == []
-            else:
-                call()
-                line = server.requests[-1].split(b"\r\n")[0].decode()
-                assert line == f"GET /v1/deals/{expect['segment']} HTTP/1.1"
+    client = of_class(base_url=server.url, service_key="k")
+    identifier, expect = case["id"], case["expect"]
+    calls: list[Callable[[Any], Any]] = [
+        lambda client: client.deals.retrieve(identifier),
+        lambda client: client.deals.retrieve_many([identifier]),
+        lambda client: client.request("GET", "deals", identifier),
+    ]
+    for call in calls:
+        if "code" in expect:
+            with pytest.raises(ValidationError) as caught:
+                made(client, call)
+            assert [error.code for error in caught.value.errors] == [expect["code"]]
+            assert server.requests == []
+        else:
+            made(client, call)
+            line = server.requests[-1].split(b"\r\n")[0].decode()
+            assert line == f"GET /v1/deals/{expect['segment']} HTTP/1.1"
 
 
+@BOTH
 @pytest.mark.parametrize("case", vectors("problems"))
-def test_problems(case: dict[str, Any], peer: Any) -> None:
+def test_problems(case: dict[str, Any], of_class: Any, peer: Any) -> None:
     server = peer(answer(case["status"], case_bytes(case), case["headers"]))
-
-    async def retrieve() -> Deal:
-        async with AsyncClient(base_url=server.url, service_key="k", max_retries=0) as client:
-            return await client.deals.retrieve("d_1")
-
-    with Client(base_url=server.url, service_key="k", max_retries=0) as client:
-        for call in (lambda: client.deals.retrieve("d_1"), lambda: run(retrieve())):
-            with pytest.raises(APIStatusError) as caught:
-                call()
-            error = caught.value
-            assert error.status_code == case["status"]
-            expect = case["expect"]["problem"]
-            if expect is None:
-                assert error.problem is None
-                continue
-            assert error.problem is not None
-            for name in ("type", "title", "status", "detail", "request_id"):
-                assert getattr(error.problem, name) == expect.get(name), name
-            errors = [[one.pointer, one.code or None] for one in error.problem.errors]
-            assert errors == expect.get("errors", [])
+    with pytest.raises(APIStatusError) as caught:
+        made(of_class(base_url=server.url, service_key="k", max_retries=0), retrieve)
+    error, expect = caught.value, case["expect"]["problem"]
+    assert error.status_code == case["status"]
+    if expect is None:
+        assert error.problem is None
+        return
+    assert error.problem is not None
+    for name in ("type", "title", "status", "detail", "request_id"):
+        assert getattr(error.problem, name) == expect.get(name), name
+    assert [[one.pointer, one.code or None] for one in error.problem.errors] == expect.get("errors", [])

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any, cast
 
 import pytest
-from conftest import run, untyped
+from conftest import BOTH, made, of, run, untyped
 
 import dealkit
 from dealkit import (
@@ -39,8 +39,6 @@ from dealkit.testing import Sandbox
 
 HALF = "\ud800"  # Half of a surrogate pair: a Python str, but not text that could be sent.
 URL = "http://127.0.0.1:9"
-
-Clients = pytest.mark.parametrize("of_class", [Client, AsyncClient], ids=["sync", "async"])
 
 
 def cases(table: dict[str, list[tuple[Any, type[Exception], str]]]) -> list[Any]:
@@ -146,7 +144,7 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
 }
 
 
-@Clients
+@BOTH
 @pytest.mark.parametrize(("name", "value", "error", "text"), cases(SETTINGS))
 def test_settings(of_class: Any, name: str, value: Any, error: type[Exception], text: str) -> None:
     good = {"base_url": URL, "service_key": "k"}
@@ -155,7 +153,7 @@ def test_settings(of_class: Any, name: str, value: Any, error: type[Exception], 
     refused(error, text, lambda: of_class(**good).with_options(**{name: value}))
 
 
-@Clients
+@BOTH
 @pytest.mark.parametrize("name", ["base_url", "service_key", "headers", "user_agent", "proxy", "ca_file"])
 def test_settings_that_are_no_unicode_text(of_class: Any, name: str) -> None:
     value: Any = {"a": HALF} if name == "headers" else HALF
@@ -163,7 +161,7 @@ def test_settings_that_are_no_unicode_text(of_class: Any, name: str) -> None:
         of_class(**{"base_url": URL, "service_key": "k", name: value})
 
 
-@Clients
+@BOTH
 def test_missing_settings(of_class: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DEALKIT_BASE_URL", raising=False)
     monkeypatch.delenv("DEALKIT_SERVICE_KEY", raising=False)
@@ -182,10 +180,10 @@ def test_missing_settings(of_class: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     refused(ConfigError, "base_url must begin with https:// or http://", of_class)
 
 
-@Clients
+@BOTH
 def test_positional_use_of_keyword_only_arguments(of_class: Any) -> None:
     client: Any = of_class(base_url=URL, service_key="k")
-    made, name = Made(of_class, client=client), of_class.__name__
+    made, name = Calls(client), of_class.__name__
     way = name.removesuffix("Client")
     untyped_classes: Any = (Timeout, Deal, Sandbox)
     timeout, deal, sandbox = untyped_classes
@@ -212,12 +210,12 @@ def test_positional_use_of_keyword_only_arguments(of_class: Any) -> None:
         refused(TypeError, text, call)
 
 
-@Clients
+@BOTH
 def test_keywords_that_are_not_taken(of_class: Any) -> None:
     """Refused with the name of what was called, and a suggestion of the name that was likely meant."""
     given: dict[str, Any] = {"base_url": URL, "service_key": "k"}
     client, name = of_class(**given), of_class.__name__
-    made, way, deal = Made(of_class, client=client), name.removesuffix("Client"), untyped(Deal)
+    made, way, deal = Calls(client), name.removesuffix("Client"), untyped(Deal)
     settings = "it takes base_url=, service_key=, timeout=, max_retries=, …"
     fields = "it takes email=, first_name=, last_name=, profile=, …"
     cases: list[tuple[str, str, str, Callable[..., object]]] = [
@@ -249,22 +247,14 @@ def test_the_key_is_never_repeated() -> None:
         assert "secr" not in str(caught.value) + repr(caught.value)
 
 
-class Made:
-    """Makes the calls of both clients, each in its own way."""
+class Calls:
+    """The calls of a client, each made in the way of its class."""
 
-    def __init__(
-        self, of_class: type[Client] | type[AsyncClient], sandbox: Sandbox | None = None, client: Any = None
-    ) -> None:
-        self.client: Any = client
-        if sandbox is not None:
-            self.client = of_class(base_url=sandbox.url, service_key=sandbox.service_key)
-        self._awaits = of_class is AsyncClient
+    def __init__(self, client: Any) -> None:
+        self.client = client
 
     def __call__(self, call: Callable[[Any], Any]) -> Any:
-        async def wait() -> Any:
-            return await call(self.client)
-
-        return run(wait()) if self._awaits else call(self.client)
+        return made(self.client, call)
 
     def create(self, **given: Any) -> Any:
         return self(lambda client: client.agents.create(**given))
@@ -275,31 +265,28 @@ class Made:
     def retrieve(self, id: Any) -> Any:
         return self(lambda client: client.deals.retrieve(id))
 
-    def many(self, *given: Any, **options: Any) -> list[Any]:
-        async def wait() -> list[Any]:
-            return [deal async for deal in self.client.deals.retrieve_many(*given, **options)]
-
-        return run(wait()) if self._awaits else list(self.client.deals.retrieve_many(*given, **options))
+    def many(self, ids: Any) -> Any:
+        return self(lambda client: client.deals.retrieve_many(ids))
 
 
 @pytest.fixture(params=[Client, AsyncClient], ids=["sync", "async"])
-def made(request: pytest.FixtureRequest, dealkit_sandbox: Sandbox) -> Made:
-    return Made(request.param, dealkit_sandbox)
+def calls(request: pytest.FixtureRequest, dealkit_sandbox: Sandbox) -> Calls:
+    return Calls(of(dealkit_sandbox, request.param))
 
 
 @pytest.mark.parametrize("id", [1, None, b"d_1", True, ["d_1"], Deal(id="d_1")])
-def test_identifiers_that_are_no_str(made: Made, id: Any) -> None:
+def test_identifiers_that_are_no_str(calls: Calls, id: Any) -> None:
     kind = type(id).__name__
-    refused(TypeError, f"id must be a str, not {kind}", lambda: made.retrieve(id))
-    refused(TypeError, f"ids[1] must be a str, not {kind}", lambda: made.many(["d_1", id]))
+    refused(TypeError, f"id must be a str, not {kind}", lambda: calls.retrieve(id))
+    refused(TypeError, f"ids[1] must be a str, not {kind}", lambda: calls.many(["d_1", id]))
 
 
-def test_identifiers_that_are_no_unicode_text(made: Made) -> None:
+def test_identifiers_that_are_no_unicode_text(calls: Calls) -> None:
     text = "contains an unpaired surrogate, which cannot be sent"
     with pytest.raises(ValueError, match=text):
-        made.retrieve(HALF)
+        calls.retrieve(HALF)
     with pytest.raises(ValueError, match=text):
-        made.many(["d_1", HALF])
+        calls.many(["d_1", HALF])
 
 
 GOOD: dict[str, Any] = {"email": "a@b.co", "first_name": "A", "last_name": "B", "profile": {}}
@@ -309,7 +296,7 @@ STRINGS = ("email", "first_name", "last_name", *OPTIONAL)
 
 @pytest.mark.parametrize("validate", [True, False])
 @pytest.mark.parametrize("name", STRINGS)
-def test_members_that_no_json_can_hold(made: Made, name: str, validate: bool) -> None:
+def test_members_that_no_json_can_hold(calls: Calls, name: str, validate: bool) -> None:
     """Refused even if the rules are not checked, because there would be nothing to send."""
     for value, text in [
         (b"x", "got bytes"),
@@ -319,7 +306,7 @@ def test_members_that_no_json_can_hold(made: Made, name: str, validate: bool) ->
         (HALF, "must be Unicode text, got an unpaired surrogate"),
     ]:
         with pytest.raises(ValidationError) as caught:
-            made.create(**untyped({**GOOD, name: value}), validate=validate)
+            calls.create(**untyped({**GOOD, name: value}), validate=validate)
         (violation,) = caught.value.errors
         assert (violation.pointer, violation.code) == (f"/{name}", "wrong_type")
         assert text in violation.detail
@@ -339,7 +326,7 @@ class Float64(float):
 
 @pytest.mark.parametrize("validate", [True, False])
 @pytest.mark.parametrize("name", STRINGS)
-def test_what_stands_for_no_value_in_a_data_frame(made: Made, name: str, validate: bool) -> None:
+def test_what_stands_for_no_value_in_a_data_frame(calls: Calls, name: str, validate: bool) -> None:
     is_required = name in ("email", "first_name", "last_name")
     for value, found in [
         (math.nan, "a float NaN"),
@@ -348,7 +335,7 @@ def test_what_stands_for_no_value_in_a_data_frame(made: Made, name: str, validat
         (NaTType(1, 1, 1), "pandas.NaT"),
     ]:
         with pytest.raises(ValidationError) as caught:
-            made.create(**untyped({**GOOD, name: value}), validate=validate)
+            calls.create(**untyped({**GOOD, name: value}), validate=validate)
         (violation,) = caught.value.errors
         assert (violation.pointer, violation.code) == (f"/{name}", "wrong_type")
         if validate and (is_required or name in ("phone", "role")):
@@ -398,9 +385,11 @@ REQUEST: dict[str, list[tuple[Any, str, str, str]]] = {
     ("name", "value", "pointer", "code", "detail"),
     [pytest.param(name, *row, id=f"{name}={row[0]!r:.40}") for name, rows in REQUEST.items() for row in rows],
 )
-def test_members_that_break_the_rules(made: Made, name: str, value: Any, pointer: str, code: str, detail: str) -> None:
+def test_members_that_break_the_rules(
+    calls: Calls, name: str, value: Any, pointer: str, code: str, detail: str
+) -> None:
     with pytest.raises(ValidationError) as caught:
-        made.create(**untyped({**GOOD, name: value}))
+        calls.create(**untyped({**GOOD, name: value}))
     (violation,) = caught.value.errors
     assert (violation.pointer, violation.code) == (pointer, code)
     assert detail in violation.detail
@@ -409,18 +398,18 @@ def test_members_that_break_the_rules(made: Made, name: str, value: Any, pointer
     assert pointer not in ("/email", "/profile") or "leave it out" not in str(caught.value)
 
 
-def test_values_without_an_end(made: Made) -> None:
+def test_values_without_an_end(calls: Calls) -> None:
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(ValidationError, match="wrong_type"):
-        made.create(**untyped({**GOOD, "profile": {"client_metadata": {"a": endless}}}))
+        calls.create(**untyped({**GOOD, "profile": {"client_metadata": {"a": endless}}}))
     with pytest.raises(ValidationError, match="wrong_type"):
-        made.request("PATCH", "agents", "a_1", json=endless)
+        calls.request("PATCH", "agents", "a_1", json=endless)
 
 
-def test_other_wrong_use_of_create(made: Made) -> None:
+def test_other_wrong_use_of_create(calls: Calls) -> None:
     def create(**given: Any) -> Callable[[], object]:
-        return lambda: made.create(**given)
+        return lambda: calls.create(**given)
 
     refused(TypeError, "'email', 'first_name', 'last_name', and 'profile'", create())
     refused(TypeError, "unexpected keyword argument 'tier'", create(**GOOD, tier="A"))
@@ -464,7 +453,7 @@ MANY: dict[str, list[tuple[Any, type[Exception], str]]] = {
 }
 
 
-@Clients
+@BOTH
 @pytest.mark.parametrize(("name", "value", "error", "text"), cases(MANY))
 def test_retrieve_many(of_class: Any, name: str, value: Any, error: type[Exception], text: str) -> None:
     """Immediately, not when the first deal is asked for."""
@@ -474,11 +463,11 @@ def test_retrieve_many(of_class: Any, name: str, value: Any, error: type[Excepti
     assert text in str(caught.value)
 
 
-def test_an_async_generator_of_ids(made: Made) -> None:
+def test_an_async_generator_of_ids(calls: Calls) -> None:
     async def ids() -> AsyncIterator[str]:
         yield "d_1"
 
-    refused(TypeError, "ids must be an iterable of str, not async_generator", lambda: made.many(ids()))
+    refused(TypeError, "ids must be an iterable of str, not async_generator", lambda: calls.many(ids()))
 
 
 def test_the_wrong_kind_of_loop(dealkit_sandbox: Sandbox) -> None:
@@ -505,9 +494,9 @@ def test_the_wrong_kind_of_loop(dealkit_sandbox: Sandbox) -> None:
     refused(RuntimeError, "no running event loop", lambda: call.send(None))
 
 
-def test_request(made: Made) -> None:
+def test_request(calls: Calls) -> None:
     def request(*given: Any, **options: Any) -> Callable[[], object]:
-        return lambda: made.request(*given, **options)
+        return lambda: calls.request(*given, **options)
 
     refused(TypeError, "'method'", request())
     refused(TypeError, "method must be a str, not int", request(5, "deals"))
@@ -535,14 +524,10 @@ def test_request(made: Made) -> None:
     refused(NotFoundError, "GET /v1/{}/{}: 404", request("GET", "deals", "v1"))
 
 
-def test_a_closed_client(made: Made) -> None:
-    closed = made.client
-    if isinstance(closed, Client):
-        closed.close()
-        closed.close()
-    else:
-        run(closed.aclose())
-        run(closed.aclose())
+def test_a_closed_client(calls: Calls) -> None:
+    closed = calls.client
+    for _ in range(2):
+        calls(lambda client: client.close() if isinstance(client, Client) else client.aclose())
     assert closed.is_closed and "closed" in repr(closed)
     for call in (
         lambda client: client.deals.retrieve("d_1"),
@@ -552,15 +537,14 @@ def test_a_closed_client(made: Made) -> None:
         lambda client: client.with_raw_response.agents.create(**GOOD),
     ):
         with pytest.raises(ConfigError, match="the client is closed; create another one"):
-            made(call)
-    refused(ConfigError, "the client is closed", lambda: made.many(["d_1"]))
+            calls(call)
+    refused(ConfigError, "the client is closed", lambda: calls.many(["d_1"]))
     refused(ConfigError, "the client is closed", lambda: closed.agents.create_many([cast(CreateAgentParams, GOOD)]))
 
     with pytest.raises(ConfigError, match="the client is closed"):
-        if isinstance(closed, Client):
-            closed.__enter__()
-        else:
-            run(closed.__aenter__())
+        calls(lambda client: client.__enter__() if isinstance(client, Client) else client.__aenter__())
+    with pytest.raises(ConfigError, match="closed"):
+        closed.with_options(timeout=5)
 
 
 MODELS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
@@ -633,13 +617,9 @@ def test_from_json() -> None:
             Deal.from_json(wrong)
     broken: list[tuple[str | bytes, str, str]] = [
         ("", "", "expected JSON, found an empty body"),
-        ("[]", "", "expected an object, found an array"),
-        ("{", "", "the document ends early, line 1 column 1"),
         (b"\xff", "", "expected JSON"),
+        ('{"id":', "id", "the document ends early, line 1 column 6"),
         ("{}", "id", "a required field is missing"),
-        ('{"id": 1}', "id", "expected a string, found a number"),
-        ('{"id": "d"} x', "", "line 1 column 13"),
-        ('{"id": "d", "metadata": {"a": 1}}', "metadata[entry 1]", "expected a string, found a number"),
         ("[" * 100_000, "", "the document ends early, line 1 column 100000"),
     ]
     for document, path, text in broken:
@@ -716,11 +696,11 @@ def test_other_wrong_use_of_the_sandbox(dealkit_sandbox: Sandbox) -> None:
     refused(ConfigError, "a required field is missing", lambda: dealkit_sandbox.insert_deal({}))
 
 
-def test_a_raised_exception_leaves_the_client_as_it_was(made: Made) -> None:
+def test_a_raised_exception_leaves_the_client_as_it_was(calls: Calls) -> None:
     for wrong in (1, "..", "nothing"):
         with pytest.raises((TypeError, ValidationError, NotFoundError)):
-            made.retrieve(wrong)
-    assert made.retrieve("d_1").id == "d_1"
+            calls.retrieve(wrong)
+    assert calls.retrieve("d_1").id == "d_1"
 
 
 def test_cancelled_before_it_began(dealkit_sandbox: Sandbox) -> None:

@@ -1,0 +1,432 @@
+"""The command `dealkit agents import` stopped, killed and repeated: nobody is created twice, and nobody is forgotten."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+from contextlib import closing
+from typing import Any
+
+import pytest
+from commands import Import, counts, end, until_told
+from conftest import until
+
+from dealkit.ledger import show
+from dealkit.testing import Sandbox
+
+# A table of so many agents, of which the first are created at once, and the others while something happens.
+ROWS, AT_ONCE = 60, 20
+
+
+def until_in_flight(sandbox: Sandbox) -> None:
+    """Waits until a request is delayed."""
+    until(lambda: any(request.fault and request.status is None for request in sandbox.requests), 60)
+
+
+def once_each(imports: Import) -> int:
+    """How many agents there are, of which none is there twice."""
+    emails = [agent.email for agent in imports.sandbox.agents]
+    assert len(emails) == len({*emails})
+    return len(emails)
+
+
+def test_a_second_run_creates_nobody_twice(imports: Import) -> None:
+    imports.write(5)
+    sandbox = imports.sandbox
+    sandbox.fail_next(status=422, after=1, method="POST")
+    sandbox.fail_next(act_then_reset=True, after=2, method="POST")
+    options = ["--ledger", "import.ledger", "--report", "report.csv", "--concurrency", "1"]
+    done = imports(*options)
+    assert (done.code, counts(done.shown)) == (1, {"created": 3, "rejected": 1, "unknown": 1})
+    found = imports.outcomes("report.csv")
+    assert sorted(found) == ["2", "3", "4", "5", "6"]
+    assert sorted(found.values()) == ["created", "created", "created", "rejected", "unknown"]
+    assert len(sandbox.agents) == 4
+    assert "import.ledger records it: the same command creates no agent twice." in done.shown
+    assert b"example.com" not in (imports.folder / "import.ledger").read_bytes()
+
+    # One row more; the rest is unchanged.
+    imports.write(6)
+    done = imports(*options)
+    assert (done.code, counts(done.shown)) == (1, {"created": 4, "rejected": 1, "unknown": 1})
+    assert "3 of them in an earlier run" in done.shown
+    assert len(sandbox.agents) == 5
+
+    done = imports(*options, "--resend-unknown")
+    assert counts(done.shown) == {"created": 5, "rejected": 1, "unknown": 0}
+    assert len(sandbox.agents) == 6, "as its user wanted it, one of them twice"
+
+
+def test_a_table_of_another_name_creates_nobody_twice(imports: Import) -> None:
+    """Without --ledger, there is one beside the table."""
+    imports.write(3)
+    for _ in range(2):
+        done = imports()
+        assert (done.code, counts(done.shown)["created"], len(imports.sandbox.agents)) == (0, 3, 3)
+    assert (imports.folder / imports.ledger()).exists()
+    imports.write(4)
+    (imports.folder / "agents.csv").rename(imports.folder / "agents-corrected.csv")
+    corrected = ["agents", "import", "agents-corrected.csv"]
+    said = f"{imports.ledger()} already has 3 of them, which are not sent again: 3 created\n"
+    done = imports.command(*corrected, "--dry-run", url=imports.sandbox.url)
+    assert (done.code, said in done.shown) == (0, True)
+    # Without the address, it is not known whether that ledger will be used.
+    done = imports.command(*corrected, "--dry-run", key="")
+    assert f"{imports.ledger()} has 3 of these rows: 3 created. --base-url decides" in done.shown
+    done = imports.command(*corrected, "--yes", url=imports.sandbox.url)
+    assert (done.code, counts(done.shown)["created"], len(imports.sandbox.agents)) == (0, 4, 4)
+
+
+def test_what_another_ledger_knows_is_said_before_anything_is_sent(imports: Import) -> None:
+    """The service may have another address now, or the ledger may be of a sandbox: only people know."""
+    imports.write(3)
+    with Sandbox() as old:
+        assert imports("--key", "email", into=old).code == 0
+    imports.write(4)
+    other = imports.ledger(old)
+    said = f"{other}, another ledger, has 3 of these rows: 3 created. This import does not use it, so it would "
+    advice = f"use it: add --ledger {other}. If it is of another service, such as a sandbox, these rows are new"
+    for options in ([], ["--key", "profile.external_id"], ["--ledger", "new.ledger"]):
+        done = imports(*options, "--dry-run", yes=False)
+        assert (done.code, said in done.shown) == (0, True)
+        done = imports(*options)
+        assert done.code == 2 and said in done.shown and advice in done.shown and "leave out --yes" in done.told
+    assert imports.sandbox.agents == []
+    # As advised: the ledger is of another address, so whoever obeys is asked what is the case.
+    done = imports("--ledger", other, "--key", "email")
+    assert done.code == 2 and "If it is another service, leave out --ledger" in done.told
+    with imports.on_a_terminal() as terminal:
+        terminal.wait_for("Create 4 agents")
+        assert said in terminal.screen
+        terminal.enter("y\n")
+        assert terminal.end() == 0
+    assert len(imports.sandbox.agents) == 4
+
+
+def test_a_dry_run_says_what_the_ledger_has(imports: Import) -> None:
+    imports.write(3)
+    imports.sandbox.fail_next(act_then_reset=True, method="POST")
+    imports.sandbox.fail_next(status=422, method="POST")
+    imports("--concurrency", "1")
+    imports.write(5)
+    ledger = imports.folder / imports.ledger()
+    before = ledger.read_bytes()
+    done = imports.dry("--report", "dry.csv", url=imports.sandbox.url)
+    assert (
+        "5 rows can be sent, 0 cannot\n"
+        f"{ledger.name} already has 3 of them, which are not sent again: 1 created, 1 rejected, 1 unknown\n"
+    ) in done.shown
+    assert ledger.read_bytes() == before
+    found = imports.report("dry.csv")
+    assert [(row["outcome"], row["earlier_run"], row["status"]) for row in found] == [
+        ("unknown", "yes", ""),
+        ("rejected", "yes", "422"),
+        ("created", "yes", ""),
+        ("not sent", "", ""),
+        ("not sent", "", ""),
+    ]
+    assert found[2]["agent_id"] == imports.sandbox.agents[1].id
+    done = imports.dry("--resend-unknown", url=imports.sandbox.url)
+    assert " already has 2 of them, which are not sent again: 1 created, 1 rejected\n" in done.shown
+
+
+def test_rows_that_were_looked_up_are_settled(imports: Import) -> None:
+    imports.write(5)
+    sandbox = imports.sandbox
+    sandbox.fail_next(act_then_reset=True, method="POST")
+    sandbox.fail_next(cut="before-head", method="POST", times=2)
+    sandbox.fail_next(status=422, method="POST")
+    done = imports("--concurrency", "1")
+    assert counts(done.shown) == {"created": 1, "rejected": 1, "unknown": 3}
+    settle, again = (line.split()[1:] for line in done.shown.splitlines()[-2:])
+    ledger = imports.ledger()
+    assert settle == ["ledger", "settle", ledger, "agents.csv.report.csv"]
+    shown = imports.command("ledger", "show", ledger).shown
+    assert f"{ledger}: the ledger of {sandbox.url}, by profile.external_id" in shown
+    assert "  1  rejected\n" in shown and "  3  unknown\n" in shown and "Nobody knows whether" in shown
+    told = json.loads(imports.command("ledger", "show", ledger, "--json").shown)
+    assert (told["created"], told["unknown"], len(told["in_doubt"]), told["in_flight"]) == (1, 3, 3, 0)
+
+    nothing = "4 rows had nothing in agent_id and did not change.\n"
+    said = f"{ledger} is up to date: agent_id contains nothing new.\n{nothing}"
+    assert imports.command(*settle) == (0, said, "")
+    # The rows looked up so far; the ledger is told later.
+    there = {agent.email: agent.id for agent in sandbox.agents}
+    imports.fill_in({"2": there["a0@example.com"], "3": "None"})
+    assert imports.command(*again, url=sandbox.url).code == 1
+    assert [row["agent_id"] for row in imports.report()][:3] == [there["a0@example.com"], "None", ""], "it is kept"
+
+    done = imports.command(*settle, key="")
+    assert done.code == 2 and "nobody can be asked to confirm this" in done.told
+    preview = done.shown
+    assert [line.split(maxsplit=3) for line in preview.splitlines()[1:]] == [
+        ["2", "x-0", "unknown", f"agent {there['a0@example.com']}"],
+        ["3", "x-1", "unknown", "no agent: the next import sends it"],
+    ]
+    done = imports.command(*settle, "--yes", key="")
+    assert done == (
+        0,
+        f"{preview}{ledger} updated: 1 row with an agent, 1 without.\n"
+        "2 rows had nothing in agent_id and did not change.\n"
+        "The next import sends those without an agent.\n",
+        "",
+    )
+    imports.fill_in({"4": "none", "5": "none"})
+    for _ in range(2):
+        assert imports.command(*settle, "--yes").code == 0, "what it has by now is passed over"
+    # It can be undone, and done again.
+    done = imports.command(*settle, "--undo", "--yes")
+    undone = f"{ledger} updated: 4 rows as recorded by imports again.\n1 row had not been settled and did not change.\n"
+    assert done.shown == undone
+    assert json.loads(imports.command("ledger", "show", ledger, "--json").shown)["unknown"] == 3
+    assert imports.command(*settle, "--yes").code == 0
+
+    done = imports.command(*again, url=sandbox.url)
+    assert (done.code, counts(done.shown)["created"]) == (0, 5)
+    assert sorted(agent.email or "" for agent in sandbox.agents) == [f"a{at}@example.com" for at in range(5)]
+    assert sorted(row["agent_id"] for row in imports.report()) == sorted(agent.id for agent in sandbox.agents)
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["unknown", "killed"])
+def test_what_was_filled_in_of_a_row_is_gone_once_it_is_sent_again(is_killed: bool, imports: Import) -> None:
+    """It is no longer true that there was no agent: if that were settled again, the row would be sent a third time."""
+    imports.write(2)
+    imports.sandbox.fail_next(cut="before-head", method="POST", times=2)
+    imports("--concurrency", "1")
+    imports.fill_in({"2": "none"})
+    assert imports.command("ledger", "settle", imports.ledger(), "agents.csv.report.csv", "--yes").code == 0
+    imports.fill_in({"3": "a_9"})  # It is not settled yet.
+    if is_killed:
+        imports.sandbox.fail_next(act_then_reset=True, delay=3600, method="POST")
+        process = imports.start()
+        until(lambda: show(imports.folder / imports.ledger()).in_flight == 1, 60)
+        process.kill()
+        assert end(process).code == -signal.SIGKILL
+    else:
+        imports.sandbox.fail_next(act_then_reset=True, method="POST")
+        assert counts(imports().shown)["unknown"] == 2
+    told = "running" if is_killed else "unknown"
+    assert [(row["outcome"], row["agent_id"]) for row in imports.report()] == [(told, ""), ("unknown", "a_9")]
+
+
+# A file of what was found, and what is wrong with it.
+UNSETTLED = [
+    ("key,agent_id\nx-0,\nCANARY,a_9\n", "row 3 of found.csv is refused: its key is not in the ledger"),
+    ("Key;Agent ID\nx-0;a_9\n\nx-1;CANARY\n", "row 4 of found.csv is refused: the service itself has said that it "),
+    (
+        "key,agent_id\nx-0,a_9\nx-1,\nx-0,none\n",
+        "found.csv: row 4 has the same key as row 2; fill in agent_id in only one ",
+    ),
+    ("name,agent_id\nCANARY,a_9\n", "must have the columns key and agent_id, like the report of an import; it has "),
+    ("key,agent_id\nCANARY,\n", "no row of found.csv has anything in agent_id. Fill in what you have found"),
+    ("key,agent_id\nx-0,n/a\n", "row 2 of found.csv is refused: its agent's identifier is empty or a word for nobody"),
+    ("key,agent_id\nx-0,-\n", "row 2 of found.csv is refused: its agent's identifier is empty or a word for nobody"),
+    ("key,agent_id\n,a_9\n", "row 2 of found.csv is refused: its key is not in the ledger"),
+]
+
+
+def test_what_cannot_be_settled(imports: Import) -> None:
+    imports.write(2)
+    imports.sandbox.fail_next(act_then_reset=True, method="POST")
+    imports("--concurrency", "1")
+    ledger, found = imports.folder / imports.ledger(), imports.folder / "found.csv"
+    before = ledger.read_bytes()
+    for text, told in UNSETTLED:
+        found.write_text(text)
+        done = imports.command("ledger", "settle", ledger.name, "found.csv")
+        assert (done.code, done.shown) == (2, "") and told in done.told, done
+        assert "CANARY" not in done.told and ledger.read_bytes() == before
+    for name in ("agents.csv", "nothing.ledger"):
+        found.write_text("key,agent_id\nx-0,a_9\n")
+        done = imports.command("ledger", "settle", name, "found.csv")
+        assert done.code == 2 and name in done.told
+    assert not (imports.folder / "nothing.ledger").exists()
+
+
+def test_a_service_that_has_moved(imports: Import) -> None:
+    imports.write(2)
+    url = imports.sandbox.url
+    with Sandbox() as old:
+        assert imports("--ledger", "l.ledger", into=old).code == 0
+    done = imports("--ledger", "l.ledger")
+    assert done.code == 2 and f"it is the ledger of another service, {old.url}" in done.told
+    move = done.told.splitlines()[-1].split()[1:]
+    assert move == ["ledger", "move", "l.ledger", url]
+    assert imports.command(*move, key="") == (0, f"l.ledger is the ledger of {url} from now on.\n", "")
+    done = imports("--ledger", "l.ledger")
+    assert (done.code, counts(done.shown)["created"], imports.sandbox.agents) == (0, 2, [])
+    for url, ledger, told in (
+        ("no url", "l.ledger", "dealkit: ledger l.ledger: "),
+        ("https://a.example.com", "no.ledger", "dealkit: there is no ledger no.ledger"),
+    ):
+        done = imports.command("ledger", "move", ledger, url)
+        assert (done.code, done.shown) == (2, "") and done.told.startswith(told), done
+
+
+def test_somebody_is_asked_on_a_terminal(imports: Import) -> None:
+    imports.write(2)
+    done = imports(yes=False, given="y\n")
+    assert done.code == 2 and "check it with --dry-run, then add --yes" in done.told
+    for answer, code, created in (("", 1, 0), ("n", 1, 0), ("y", 0, 2)):
+        with imports.on_a_terminal() as terminal:
+            terminal.wait_for(f"Create 2 agents at {imports.sandbox.url}? [y/N] ")
+            terminal.enter(f"{answer}\n")
+            assert terminal.end() == code
+            assert ("nothing was sent" in terminal.screen) == (code != 0)
+        assert len(imports.sandbox.agents) == created
+    assert "[##############################] 2 of 2 agents" in terminal.screen
+    # The user is not asked if nothing would be sent.
+    assert imports(yes=False).code == 0
+    imports.write(3)
+    with imports.on_a_terminal() as terminal:
+        terminal.wait_for(f"Create 1 agent at {imports.sandbox.url}? [y/N] ")
+        said = f"{imports.ledger()} already has 2 of them, which are not sent again: 2 created\n"
+        assert said in terminal.screen
+        terminal.interrupt()
+        assert terminal.end() == 130 and terminal.screen.endswith("[y/N] \ndealkit: stopped\n")
+
+
+@pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
+def test_ctrl_c_and_on(times: int, imports: Import) -> None:
+    """After Ctrl-C, calls in flight are waited for; after another, they are given up, and their outcome is unknown."""
+    imports.write(ROWS)
+    sandbox = imports.sandbox
+    # After the first rows, each one takes longer than anybody waits.
+    sandbox.fail_next(delay=3600 if times == 2 else 2, times=None, after=AT_ONCE, method="POST")
+    options = ["--concurrency", "4", "--report", "report.csv"]
+    process = imports.start(*options)
+    until(lambda: len(sandbox.agents) >= AT_ONCE, 60)
+    until_in_flight(sandbox)
+    process.send_signal(signal.SIGINT)
+    until_told(process, "stopping: nothing more is sent; waiting for the requests in flight")
+    if times == 2:
+        process.send_signal(signal.SIGINT)
+    done = end(process)
+    assert done.code == 130
+    again = f"To continue, run the same command again:\n  dealkit {' '.join(imports.arguments(*options))}\n"
+    assert done.told.endswith(again)
+    found = counts(done.shown)
+    assert found["created"] >= AT_ONCE and found["created"] + found["unknown"] + found["not-sent"] == ROWS
+    assert 0 < found["not-sent"] and (found["unknown"] > 0) == (times == 2) and found["unknown"] <= 4
+    assert [*imports.outcomes("report.csv").values()].count("unknown") == found["unknown"]
+    assert len(sandbox.agents) == found["created"]
+
+    sandbox.clear_faults()
+    done = imports(*options)
+    assert done.code == (1 if times == 2 else 0)
+    assert counts(done.shown)["unknown"] == found["unknown"]
+    # Unknown rows are left to the user; no agent exists twice.
+    assert once_each(imports) == ROWS - found["unknown"]
+
+
+@pytest.mark.parametrize(("signals", "code"), [(["HUP", "HUP"], 129), (["TERM", "HUP"], 143), (["INT", "HUP"], 130)])
+def test_a_terminal_that_is_closed(signals: list[str], code: int, imports: Import) -> None:
+    """What is in flight is waited for, however often the system says so."""
+    imports.write(ROWS)
+    imports.sandbox.fail_next(delay=2, times=None, after=AT_ONCE, method="POST")
+    process = imports.start("--concurrency", "4")
+    until_in_flight(imports.sandbox)
+    for at, name in enumerate(signals):
+        process.send_signal(getattr(signal, f"SIG{name}"))
+        if at == 0:
+            until_told(process, "stopping: ")
+    done = end(process)
+    command = " ".join(imports.arguments("--concurrency", "4"))
+    assert done.code == code and done.told.endswith(f"run the same command again:\n  dealkit {command}\n")
+    found = counts(done.shown)
+    assert found["unknown"] == 0 and found["not-sent"] > 0
+    assert found["created"] == len(imports.sandbox.agents) >= AT_ONCE
+
+
+def test_a_terminal_that_is_gone(imports: Import) -> None:
+    """Its output goes nowhere, and what is in flight is waited for and recorded all the same."""
+    imports.write(ROWS)
+    imports.sandbox.fail_next(delay=2, times=None, after=AT_ONCE, method="POST")
+    terminal = imports.on_a_terminal("--yes", "--concurrency", "4")
+    until_in_flight(imports.sandbox)
+    assert terminal.hang_up() == 129
+    found = [*imports.outcomes().values()]
+    assert found.count("created") == len(imports.sandbox.agents) >= AT_ONCE
+    assert not {"unknown", "running"} & {*found}
+
+
+def test_killed_and_on(imports: Import) -> None:
+    imports.write(ROWS)
+    imports.sandbox.fail_next(delay=1, times=None, after=AT_ONCE, method="POST")
+    process = imports.start("--concurrency", "4")
+    until(lambda: len(imports.sandbox.agents) >= AT_ONCE, 60)
+    process.kill()
+    assert end(process).code == -signal.SIGKILL
+    # The report says nothing of rows that were being sent: some were.
+    assert {*imports.outcomes().values()} == {"running"}
+    imports.sandbox.clear_faults()
+    found = counts(imports("--concurrency", "4").shown)
+    assert found["unknown"] <= 4 and found["created"] + found["unknown"] == ROWS
+    assert once_each(imports) >= ROWS - found["unknown"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "told", "sent"),
+    [
+        ({"status": 401}, 3, "The service does not accept the key", 1),
+        ({"status": 403}, 3, "The service knows the key, but the key does not allow this.", 16),
+        ({"status": 500}, 3, "The service has failed.", 21),
+    ],
+)
+def test_a_service_that_fails_ends_the_import(
+    fault: dict[str, Any], code: int, told: str, sent: int, imports: Import
+) -> None:
+    imports.write(100)
+    imports.sandbox.fail_next(times=None, **fault)
+    done = imports("--ledger", "l.ledger")
+    assert done.code == code and told in done.told
+    # The rest is held back, since each create that fails may have made an agent.
+    assert len(imports.sandbox.requests) <= sent and imports.sandbox.agents == []
+    imports.sandbox.clear_faults()
+    done = imports("--ledger", "l.ledger", "--resend-unknown")
+    assert (done.code, counts(done.shown)["created"], len(imports.sandbox.agents)) == (0, 100, 100)
+
+
+def test_a_ledger_that_is_deleted_under_an_import(imports: Import) -> None:
+    """Nothing that is printed then creates anybody twice."""
+    imports.write(ROWS)
+    sandbox = imports.sandbox
+    sandbox.fail_next(delay=0.2, times=None, after=AT_ONCE, method="POST")
+    options = ["--ledger", "l.ledger", "--concurrency", "4"]
+    process = imports.start(*options)
+    until(lambda: len(sandbox.agents) >= AT_ONCE, 60)
+    (imports.folder / "l.ledger").unlink()
+    done = end(process)
+    assert done.code == 2 and "the file was moved, deleted or replaced" in done.told
+    assert "same command again" not in done.told and "records it" not in done.shown and "to send them" not in done.shown
+    made = len(sandbox.agents)
+    assert AT_ONCE <= counts(done.shown)["created"] <= made < ROWS
+
+    done = imports(*options)
+    assert done.code == 2 and "with --yes, nobody is asked" in done.told
+    created = [*imports.outcomes().values()].count("created")
+    assert f"calls {created} of these rows created, and the ledger does not" in done.shown
+    assert "put the ledger back" in done.shown and len(sandbox.agents) == made
+    # Nobody has said which service it is, so no ledger is asked.
+    dry = imports.dry()
+    assert dry.code == 0 and "the ledger does not" not in dry.shown
+
+
+def test_a_damaged_ledger(imports: Import) -> None:
+    """A dry run notices the damage too, and the report still has what an earlier import has found."""
+    imports.write(3)
+    assert imports("--ledger", "l.ledger").code == 0
+    report = imports.folder / "agents.csv.report.csv"
+    before = report.read_bytes()
+    with closing(sqlite3.connect(imports.folder / "l.ledger")) as connection:
+        connection.execute("UPDATE creates SET status = 200 WHERE agent_id = 'a_1'")
+        connection.execute("UPDATE creates SET agent_id = 'a_x' WHERE agent_id = 'a_2'")
+        connection.commit()
+    imports.write(4)
+    for options in (["--dry-run"], []):
+        done = imports("--ledger", "l.ledger", *options)
+        assert done.code == 2 and "it is damaged" in done.told
+        assert "leave out the rows that were sent since" in done.told and "same command again" not in done.told
+        assert len(imports.sandbox.agents) == 3
+    assert report.read_bytes() == before

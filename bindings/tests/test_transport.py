@@ -1,0 +1,236 @@
+"""Certificates, proxies and limits: the settings as Python has them, and errors that name these.
+
+What connections do is tested in Rust: `sdk/tests/wire/{tls,proxy,limits}.rs`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ADA, BODY, BOTH, Authority, answer, made, run
+from processes import python
+
+from dealkit import (
+    APIConnectionError,
+    APIStatusError,
+    AsyncClient,
+    ConfigError,
+    RateLimitError,
+    ThrottledError,
+)
+
+FINE = answer(200, BODY)
+# A name that nobody can resolve but a proxy.
+HOST = "deals.invalid"
+USER, AUTHORIZATION = "ada:pa%20s:tr33", base64.b64encode(b"ada:pa s:tr33").decode()
+
+
+def retrieve(client: Any) -> Any:
+    return made(client, lambda client: client.deals.retrieve("d_1")).id
+
+
+def create(client: Any) -> Any:
+    return made(client, lambda client: client.agents.create(**ADA))
+
+
+def many(client: Any) -> Any:
+    return made(client, lambda client: client.deals.retrieve_many(["d_1"]))
+
+
+def fails(client: Any, told: str) -> APIConnectionError:
+    """The error of a call that never reaches the service; it names settings as Python does."""
+    with pytest.raises(APIConnectionError) as caught:
+        retrieve(client)
+    assert told in str(caught.value), caught.value
+    assert (caught.value.outcome, caught.value.attempts) == ("not_sent", 1)
+    for name in ("in Python", "root_certificates", "identity"):
+        assert name not in str(caught.value)
+    return caught.value
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "authority")
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "other")
+
+
+@BOTH
+def test_ca_file(of_class: Any, authority: Authority, other: Authority, peer: Any) -> None:
+    service = peer(FINE, authority.issue())
+    for ca_file in (authority.file, str(authority.file), bytes(authority.file)):
+        assert retrieve(of_class(base_url=service.url, service_key="k", ca_file=ca_file)) == "d_1"
+    requests = len(service.requests)
+    for ca_file in (None, other.file):
+        fails(
+            of_class(base_url=service.url, service_key="k", ca_file=ca_file),
+            "is not trusted; if it is yours, add the issuer's certificate with ca_file or to the file in SSL_CERT_FILE",
+        )
+    assert len(service.requests) == requests
+
+
+@BOTH
+def test_client_cert(of_class: Any, authority: Authority, other: Authority, peer: Any) -> None:
+    service = peer(FINE, authority.issue(), clients=other.file)
+    certificate, key = other.pair()
+    # The key that is given is used, not one that the certificate's file happens to contain.
+    both = certificate.with_name("both.pem")
+    both.write_bytes(certificate.read_bytes() + authority.pair()[1].read_bytes())
+    settings: Any = {"base_url": service.url, "service_key": "k", "ca_file": authority.file}
+    for client_cert in ((certificate, key), [str(certificate), bytes(key)], other.issue("client"), (both, key)):
+        assert retrieve(of_class(**settings, client_cert=client_cert)) == "d_1"
+    for wrong, told in (
+        (None, "the service asks for a client certificate; set client_cert"),
+        (authority.issue("client"), "the certificate in client_cert"),
+    ):
+        fails(of_class(**settings, client_cert=wrong), told)
+
+
+@BOTH
+def test_files_that_cannot_be_used(of_class: Any, authority: Authority, other: Authority, tmp_path: Path) -> None:
+    certificate, key = authority.pair()
+    no_key = "contains no private key that can be read: it must be PEM without a password"
+    not_its_key = "contains a private key that does not belong to its first certificate"
+    theirs = other.pair()[1]
+    settings: Any = {"base_url": "https://deals.example.com", "service_key": "k"}
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"ca_file": key}, f"ca_file {key} contains no certificate: it must be PEM"),
+        ({"ca_file": tmp_path}, f"ca_file {tmp_path} cannot be read: Is a directory"),
+        ({"client_cert": certificate}, f"client_cert {certificate} {no_key}"),
+        ({"client_cert": (certificate, theirs)}, f"client_cert ({certificate}, {theirs}) {not_its_key}"),
+        ({"client_cert": (certificate, tmp_path / "x")}, f"client_cert {tmp_path / 'x'} cannot be read: No such file"),
+    ]
+    for options, told in cases:
+        for configure in (lambda **given: of_class(**settings, **given), of_class(**settings).with_options):
+            with pytest.raises(ConfigError) as caught:
+                configure(**options)
+            assert told in str(caught.value)
+            for line in [*certificate.read_text().splitlines()[1:-1], *key.read_text().splitlines()[1:-1]]:
+                assert line not in str(caught.value)
+
+
+@BOTH
+def test_with_options_and_pickle(of_class: Any, authority: Authority, other: Authority, peer: Any) -> None:
+    service = peer(FINE, authority.issue(), clients=other.file)
+    client = of_class(base_url=service.url, service_key="k", max_retries=0)
+    fails(client, "is not trusted")
+    trusting = client.with_options(ca_file=authority.file)
+    fails(trusting, "set client_cert")
+    both = trusting.with_options(client_cert=other.pair())
+    assert {retrieve(one) for one in (both, both.with_options(timeout=5), pickle.loads(pickle.dumps(both)))} == {"d_1"}
+    fails(both.with_options(ca_file=None), "is not trusted")
+    assert repr(both) == f"{of_class.__name__}(base_url={service.url!r})"
+
+
+def test_after_a_fork(authority: Authority, peer: Any) -> None:
+    """The child has the certificates, but none of the sessions."""
+    service = peer(FINE, authority.issue())
+    script = """
+import os, sys
+from dealkit import Client
+client = Client(ca_file=sys.argv[1])
+client.deals.retrieve("d_1")
+child = os.fork()
+if child == 0:
+    client.deals.retrieve("d_1")
+    Client(ca_file=sys.argv[1]).deals.retrieve("d_1")
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+    child = python(script, str(authority.file), url=service.url)
+    shown, wrong = child.communicate(timeout=60)
+    assert (shown.split(), wrong) == (["0"], "")
+    assert service.resumed == [False, False, True]
+
+
+@BOTH
+@pytest.mark.parametrize("is_set", [True, False], ids=["setting", "environment"])
+def test_a_proxy(of_class: Any, is_set: bool, peer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    refusing = peer(answer(407, headers={"Connection": "close"}))
+    url = refusing.url.replace("://", f"://{USER}@")
+    if not is_set:
+        monkeypatch.setenv("HTTPS_PROXY", url)
+    client = of_class(base_url=f"https://{HOST}", service_key="k", proxy=url if is_set else None)
+    error = fails(client, "the proxy refuses to connect: 407 Proxy Authentication Required; does its URL contain the")
+    head = refusing.requests[0].decode()
+    assert head.startswith(f"CONNECT {HOST}:443 HTTP/1.1\r\n") and f": Basic {AUTHORIZATION}\r\n" in head
+    assert "x-service-key" not in head
+    for secret in ("pa%20s", "pa s", "tr33", AUTHORIZATION):
+        assert secret not in f"{error} {error!r} {client!r} {client} {client.deals!r}"
+        assert secret.encode() not in pickle.dumps(error)
+
+
+@BOTH
+def test_http_is_handed_on_by_the_proxy(of_class: Any, peer: Any) -> None:
+    proxy = peer(FINE)
+    client = of_class(base_url=f"http://{HOST}", service_key="k", allow_http=True, proxy=proxy.url)
+    assert retrieve(client) == "d_1"
+    assert proxy.requests[0].startswith(f"GET http://{HOST}/v1/deals/d_1 HTTP/1.1\r\n".encode())
+    with pytest.raises(APIStatusError) as caught:
+        create(client.with_options(proxy=peer(answer(407)).url))
+    assert (caught.value.status_code, caught.value.outcome) == (407, "rejected")
+
+
+@BOTH
+def test_who_shares_a_limit(of_class: Any, peer: Any) -> None:
+    service = peer(FINE)
+    client = of_class(base_url=service.url, service_key="k", rate_limit=0.001, timeout=5)
+    retrieve(client)
+    # A client made from the one with the limit has the same limit.
+    for same in (client, client.with_options(timeout=6), client.with_options(rate_limit=0.001, user_agent="u")):
+        for call in (retrieve, create, many):
+            with pytest.raises(ThrottledError, match=r"rate_limit would delay this call by 16 min \d+ s, lo") as caught:
+                call(same)
+            assert (caught.value.outcome, caught.value.attempts) == ("not_sent", 0)
+            assert 900 < (caught.value.retry_after or 0) <= 1000
+            assert not isinstance(caught.value, TimeoutError | ConnectionError)
+    retrieve(client.with_options(rate_limit=None))
+    assert len(service.requests) == 2
+
+
+@BOTH
+def test_a_pause_is_for_all_calls(of_class: Any, peer: Any) -> None:
+    service = peer(answer(429, "", {"Retry-After": "50"}))
+    client = of_class(base_url=service.url, service_key="k", timeout=5)
+    with pytest.raises(RateLimitError) as told:
+        retrieve(client)
+    assert told.value.retry_after == 50
+    for call in (create, many):
+        with pytest.raises(ThrottledError, match="not sent: the service has asked for fewer requests") as caught:
+            call(client.with_options(max_retries=0))
+        assert 40 < (caught.value.retry_after or 0) <= 50
+    assert len(service.requests) == 1
+
+
+def test_a_call_that_is_cancelled_while_it_waits(peer: Any) -> None:
+    service = peer(FINE)
+    client = AsyncClient(base_url=service.url, service_key="k", rate_limit=1)
+
+    async def calls() -> None:
+        await client.deals.retrieve("d_1")
+        waiting = [asyncio.create_task(client.deals.retrieve("d_1")) for _ in range(20)]
+        await asyncio.sleep(0)
+        for task in waiting:
+            task.cancel()
+        ended = await asyncio.gather(*waiting, return_exceptions=True)
+        assert {type(each) for each in ended} == {asyncio.CancelledError}
+        # If their turns were kept for them, this would take 20 s longer.
+        await client.deals.retrieve("d_1", timeout=3)
+
+    run(calls())
+    assert len(service.requests) == 2
