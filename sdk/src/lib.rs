@@ -138,8 +138,6 @@ pub use contract::wire;
 pub use json::document;
 #[doc(hidden)]
 pub use json::{explain, lexer};
-#[doc(hidden)]
-pub use rules::fields;
 pub use rules::validate;
 
 /// The crate behind dates and timestamps, in the version that dealkit uses.
@@ -151,9 +149,8 @@ pub use error::problem::Problem;
 pub use json::decode_error::{DecodeError, Expected};
 pub use json::lines::{JsonLines, LineError, MAX_LINE_BYTES};
 pub use model::{
-    Address, Agent, AgentProfile, AgentProfileResponse, Application, CheckedAgent, Contact,
-    ContactField, CreateAgent, Deal, ListingAgent, ListingContract, Offer, Quote, RoleAssignment,
-    Side, builder,
+    Address, Agent, AgentProfile, AgentProfileResponse, Application, Contact, ContactField,
+    CreateAgent, Deal, ListingAgent, ListingContract, Offer, Quote, RoleAssignment, Side, builder,
 };
 pub use rules::validate::{UnknownFields, ValidationError, Violation, ViolationCode};
 pub use value::*;

@@ -1,10 +1,9 @@
 //! The body of a create request: Python's arguments as JSON, checked by the core's rules.
 
-use std::{cell::OnceCell, ops::Range, sync::LazyLock};
+use std::{collections::HashSet, sync::LazyLock};
 
 use dealkit::{
-    AgentProfile, CheckedAgent, UnknownFields, ValidationError, Violation, ViolationCode,
-    fields::{Body, Fields, PROFILE, PROFILE_AT, Value},
+    AgentProfile, CreateAgent, UnknownFields, ValidationError, Violation, ViolationCode,
 };
 use pyo3::{
     prelude::*,
@@ -27,22 +26,17 @@ pub(crate) fn written(
     validate: bool,
     is_converted: bool,
 ) -> Outcome<Option<String>> {
-    let arguments: Vec<_> = given.iter().collect();
-    let profile = OnceCell::new();
-    let mut body = Written::new();
+    let mut body = Written::default();
     body.writer.begin('{');
-    for (name, value) in &arguments {
+    for (name, value) in given {
         if value.is(omitted) {
             continue;
         }
         let name = name.cast::<PyString>().map_err(PyErr::from)?.to_str()?;
         // A profile that is not a dict is written, and refused, like any other value.
         match value.cast_exact::<PyDict>() {
-            Ok(dict) if name == PROFILE => {
-                let members = members(dict)?;
-                body.profile(value, profile.get_or_init(|| members))?;
-            }
-            _ => body.argument(name, value),
+            Ok(dict) if name == PROFILE => body.profile(dict)?,
+            _ => body.argument(name, &value),
         }
     }
     body.writer.end('}');
@@ -59,6 +53,9 @@ struct Member<'py> {
     /// Whether it was given under [`EXTRA`], by its name on the wire: it may be undocumented.
     is_extra: bool,
 }
+
+/// The only argument whose fields have rules, too.
+const PROFILE: &str = "profile";
 
 /// Where a profile has its undocumented fields, as in Rust's `AgentProfile::extra`.
 const EXTRA: &str = "extra";
@@ -86,158 +83,104 @@ fn members<'py>(profile: &Bound<'py, PyDict>) -> PyResult<Vec<Member<'py>>> {
     Ok(members)
 }
 
-/// A body that is being written, with what the rules need to know about it.
-struct Written<'a> {
+/// A body that is being written.
+#[derive(Default)]
+struct Written {
     writer: Writer,
-    /// The fields that are text: the rules look at Python's own strings.
-    fields: Fields<'a>,
-    /// The same for the profile, if it is an object.
-    profile: Option<Fields<'a>>,
-    /// The other fields.
-    others: Vec<Field<'a>>,
-    /// The other fields of the profile.
-    profile_others: Vec<Field<'a>>,
+    /// The pointers of the undocumented fields that are sent on purpose.
+    extra: HashSet<String>,
     /// Where null stands in for a missing value of a DataFrame, and what that value was.
     missing: Vec<(String, &'static str)>,
     refused: Vec<Violation>,
 }
 
-/// A field whose value is to be read from where it stands in the text.
-struct Field<'a> {
-    name: &'a str,
-    place: Option<usize>,
-    value: Range<usize>,
-}
-
-impl<'a> Written<'a> {
-    fn new() -> Self {
-        Self {
-            writer: Writer::default(),
-            fields: Fields::of_agent(),
-            profile: None,
-            others: Vec::new(),
-            profile_others: Vec::new(),
-            missing: Vec::new(),
-            refused: Vec::new(),
-        }
-    }
-
-    fn argument(&mut self, name: &'a str, value: &'a Bound<'_, PyAny>) {
-        let field_place = self.fields.place(name);
+impl Written {
+    fn argument(&mut self, name: &str, value: &Bound<'_, PyAny>) {
         let place = Place::Field(&Place::Whole, name);
-        // Most values of a request are text.
-        if let Some(text) = builtin::str_text(value) {
-            let value = self.writer.text_field(name, text, place);
-            return self.fields.put(field_place, name, value);
-        }
-        let value = if let Some(found) = missing_value(value) {
-            self.missing.push((format!("/{name}"), found));
-            self.writer.field(name, Writer::null)
+        if let Some(found) = missing_value(value) {
+            self.missing.push((place.pointer(), found));
+            self.writer.field(name, Writer::null);
         } else if name == "date_of_birth" && value.is_instance_of::<PyDateTime>() {
             self.refused.push(Violation::new(
-                "/date_of_birth",
+                place.pointer(),
                 ViolationCode::InvalidDate,
                 "must be a date, got a datetime; pass .date()",
             ));
-            self.writer.field(name, Writer::null)
+            self.writer.field(name, Writer::null);
         } else if let Some(date) = date_text(value) {
-            self.writer.field(name, |writer| writer.text(&date))
+            self.writer.field(name, |writer| writer.text(&date));
         } else {
-            self.writer.field(name, |writer| writer.value(value, place))
-        };
-        self.others.push(Field {
-            name,
-            place: field_place,
-            value,
-        });
+            self.writer.field(name, |writer| writer.value(value, place));
+        }
     }
 
     /// The profile, whose fields get their wire names.
-    fn profile(&mut self, value: &Bound<'_, PyAny>, given: &'a [Member<'_>]) -> Outcome<()> {
-        let mut fields = Fields::of_profile();
-        let others = &mut self.profile_others;
-        let refused = &mut self.refused;
+    fn profile(&mut self, profile: &Bound<'_, PyDict>) -> Outcome<()> {
+        let members = members(profile)?;
+        let Self {
+            writer,
+            extra,
+            refused,
+            ..
+        } = self;
+        let mut names = HashSet::new();
         let mut twice = None;
         let place = Place::Field(&Place::Whole, PROFILE);
-        let text = self.writer.field(PROFILE, |writer| {
-            writer.container(value, place, |writer| {
+        writer.field(PROFILE, |writer| {
+            writer.container(profile, place, |writer| {
                 writer.begin('{');
                 for Member {
                     name,
                     value,
                     is_extra,
-                } in given
+                } in &members
                 {
                     let Some(name) = writer.name(name, place) else {
                         continue;
                     };
                     let name = if *is_extra { name } else { wire_name(name) };
-                    let field_place = fields.place(name);
-                    if field_place.is_some_and(|place| fields.has(place)) {
+                    if !names.insert(name) {
                         twice = Some(name);
                     }
+                    let place = Place::Field(&place, name);
                     if !is_extra && name == EXTRA {
                         let found = builtin::type_name(value);
                         refused.push(Violation::new(
-                            format!("{PROFILE_AT}/{EXTRA}"),
+                            place.pointer(),
                             ViolationCode::WrongType,
                             format!("must be an object of undocumented fields, got {found}"),
                         ));
                     }
-                    if (*is_extra || name == EXTRA) && field_place.is_none() {
-                        // The rules know nothing of it.
-                        let place = Place::Field(&place, name);
-                        writer.field(name, |writer| writer.value(value, place));
-                        continue;
+                    if *is_extra {
+                        extra.insert(place.pointer());
                     }
-                    let place = Place::Field(&place, name);
-                    if let Some(text) = builtin::str_text(value) {
-                        let value = writer.text_field(name, text, place);
-                        fields.put(field_place, name, value);
-                        continue;
-                    }
-                    let value = writer.field(name, |writer| writer.value(value, place));
-                    if field_place.is_some() {
-                        // This reserves the place; the value there is looked at once the text is complete.
-                        fields.put(field_place, name, Value::Json("null"));
-                    }
-                    others.push(Field {
-                        name,
-                        place: field_place,
-                        value,
-                    });
+                    writer.field(name, |writer| writer.value(value, place));
                 }
                 writer.end('}');
             });
         });
-        if let Some(wire) = twice {
-            let snake = snake_case(wire);
-            return Err(Failure::Type(format!(
-                "profile names one field twice: {snake} is {wire}"
-            )));
+        match twice {
+            None => Ok(()),
+            Some(wire) => {
+                let snake = snake_case(wire);
+                Err(Failure::Type(format!(
+                    "profile names one field twice: {snake} is {wire}"
+                )))
+            }
         }
-        self.profile = Some(fields);
-        self.others.push(Field {
-            name: PROFILE,
-            place: self.fields.place(PROFILE),
-            value: text,
-        });
-        Ok(())
     }
 
     /// The text, if all of it could be written and, if `validate` is set, it follows every rule.
     fn checked(self, validate: bool) -> Outcome<String> {
         let (text, wrong) = self.writer.finish()?;
         let mut violations = Vec::new();
-        if validate {
-            let fields = completed(self.fields, &self.others, &text);
-            let profile = self
-                .profile
-                .map(|profile| completed(profile, &self.profile_others, &text));
-            let body = Body::read(&text, Some(fields), profile);
-            if let Err(error) = CheckedAgent::read(body, UnknownFields::Reject) {
-                violations.extend(error.violations().iter().cloned().map(with_advice));
-            }
+        if validate && let Err(error) = CreateAgent::read(&text, UnknownFields::Reject) {
+            let is_meant = |violation: &&Violation| {
+                violation.code == ViolationCode::UnknownField
+                    && self.extra.contains(&violation.pointer)
+            };
+            let broken = error.violations().iter().filter(|it| !is_meant(it));
+            violations.extend(broken.cloned().map(with_advice));
         }
         let missing = self.missing.into_iter();
         let missing =
@@ -255,15 +198,6 @@ fn with_advice(mut violation: Violation) -> Violation {
         detail.push_str(r#" (undocumented fields go into profile["extra"])"#);
     }
     violation
-}
-
-/// The fields, together with those whose values stand in the text.
-fn completed<'a>(mut fields: Fields<'a>, others: &[Field<'a>], text: &'a str) -> Fields<'a> {
-    for Field { name, place, value } in others {
-        let value = text.get(value.clone()).unwrap_or("null");
-        fields.put(*place, *name, Value::of_json(value));
-    }
-    fields
 }
 
 /// A missing value of a DataFrame, which cannot be sent: recognised by its type alone.

@@ -1,10 +1,6 @@
 //! Writing Python objects as JSON: models with their wire names, and anything that a request may hold.
 
-use std::ops::Range;
-
-use dealkit::{
-    Json, Violation, ViolationCode, document::MAX_VALUES, fields, lexer::is_plain, scalar,
-};
+use dealkit::{Json, Violation, ViolationCode, document::MAX_VALUES, lexer::is_plain, scalar};
 use pyo3::{
     exceptions::PyRuntimeError,
     prelude::*,
@@ -159,7 +155,7 @@ pub(crate) enum Place<'p> {
 }
 
 impl Place<'_> {
-    fn pointer(&self) -> String {
+    pub(crate) fn pointer(&self) -> String {
         match self {
             Self::Whole => String::new(),
             Self::Field(outer, name) => {
@@ -262,21 +258,15 @@ impl Writer {
         text
     }
 
-    /// Writes a field of the object that was begun, and says where its value stands in the text.
-    pub(crate) fn field(&mut self, name: &str, write: impl FnOnce(&mut Self)) -> Range<usize> {
-        self.name_field(name);
-        let start = self.out.len();
-        write(self);
-        start..self.out.len()
-    }
-
-    fn name_field(&mut self, name: &str) {
+    /// Writes a field of the object that was begun.
+    pub(crate) fn field(&mut self, name: &str, write: impl FnOnce(&mut Self)) {
         // No value ends with this.
         if !self.out.ends_with('{') {
             self.out.push(',');
         }
         self.text(name);
         self.out.push(':');
+        write(self);
     }
 
     fn object(&mut self, dict: &Bound<'_, PyDict>, place: Place<'_>) {
@@ -310,22 +300,6 @@ impl Writer {
     /// Writes any value.
     pub(crate) fn value(&mut self, value: &Bound<'_, PyAny>, place: Place<'_>) {
         self.container(value, place, |writer| writer.value_here(value, place));
-    }
-
-    /// Writes a field that is text, and returns what stands there: null if there is no room for it.
-    pub(crate) fn text_field<'t>(
-        &mut self,
-        name: &str,
-        text: &'t str,
-        place: Place<'_>,
-    ) -> fields::Value<'t> {
-        self.name_field(name);
-        if self.has_room(place) {
-            self.text(text);
-            fields::Value::Text(text)
-        } else {
-            fields::Value::Json("null")
-        }
     }
 
     /// Writes a value that may hold others, if there is room for it.

@@ -3,44 +3,20 @@
 
 use crate::value::JsonKind;
 
-/// A field of an object in a request: its name on the wire, and its index among the object's fields.
-#[derive(Clone, Copy)]
-pub(crate) struct Known {
-    pub(crate) name: &'static str,
-    pub(crate) index: usize,
-}
-
-/// The fields of a request, stated once: for serializing, for the rules, and for error texts.
-macro_rules! names {
-    ($($name:ident = $wire:literal,)+) => {
-        #[allow(clippy::upper_case_acronyms, non_camel_case_types)]
-        enum Index {
-            $($name),+
-        }
-        $(pub(crate) const $name: super::Known = super::Known {
-            name: $wire,
-            index: Index::$name as usize,
-        };)+
-        pub(crate) const ALL: &[&str] = &[$($wire),+];
-    };
-}
-
 /// The fields of "Create agent".
-pub(crate) mod create_agent {
-    names! {
-        EMAIL = "email",
-        FIRST_NAME = "first_name",
-        LAST_NAME = "last_name",
-        PROFILE = "profile",
-        ROLE = "role",
-        PHONE = "phone",
-        IMAGE_URL = "image_url",
-        DATE_OF_BIRTH = "date_of_birth",
-        BROKERAGE_ID = "brokerage_id",
-        OFFICE_ID = "office_id",
-        COLLECTIVE_ID = "collective_id",
-    }
-}
+pub(crate) const CREATE_AGENT: &[&str] = &[
+    "email",
+    "first_name",
+    "last_name",
+    "profile",
+    "role",
+    "phone",
+    "image_url",
+    "date_of_birth",
+    "brokerage_id",
+    "office_id",
+    "collective_id",
+];
 
 /// Passes the fields of the request's profile that the specification shows, in its order, to a macro: the name
 /// of the setter, that of the setter that takes an `Option`, the type and the wire name.
@@ -94,7 +70,7 @@ crate::__response_models!(wire_names);
 
 /// Whether the specification has a field with this name, in a request or in a response.
 pub(crate) fn is_known(name: &str) -> bool {
-    RESPONSES.contains(&name) || create_agent::ALL.contains(&name) || PROFILE_NAMES.contains(&name)
+    RESPONSES.contains(&name) || CREATE_AGENT.contains(&name) || PROFILE_NAMES.contains(&name)
 }
 
 /// One token of a JSON pointer, escaped (RFC 6901).

@@ -5,12 +5,12 @@ use std::{borrow::Cow, collections::BTreeMap, fmt};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::{
-    contract::names::{self, Known, create_agent as field},
+    contract::names,
     rules::{
-        fields::{self, Body, Fields},
-        validate::{self, Null, Text, UnknownFields, ValidationError, Violation, of_kind, pointer},
+        fields::{Fields, Object, check_names, object},
+        validate::{Null, UnknownFields, ValidationError, Violation, check_text, of_kind, pointer},
     },
-    value::{AssignedRole, BrokerageId, CollectiveId, Json, JsonKind, Nullable, OfficeId},
+    value::{AssignedRole, BrokerageId, CollectiveId, Json, JsonKind, Name, Nullable, OfficeId},
 };
 
 /// The request "Create agent" (specification, "Create agent").
@@ -86,7 +86,7 @@ use crate::{
     doc {
         /// Builds the request without checking any rule: a real service may accept more than the rules allow.
     }
-), on(String, into))]
+), on(String, into), on(AssignedRole, into), on(Nullable<_>, into))]
 pub struct CreateAgent {
     /// E-mail address: a bare mailbox such as `ada@example.com`. Required.
     email: String,
@@ -98,30 +98,24 @@ pub struct CreateAgent {
     profile: AgentProfile,
     /// The role: a [`Role`](crate::Role), or a string that should be one, which the rules check. If none is
     /// sent, the service uses `AGENT`.
-    #[builder(into)]
     #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<AssignedRole>,
     /// Phone number: a plus sign and digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     phone: Option<String>,
     /// URL of a picture. `Nullable::Null` sends null.
-    #[builder(into)]
     #[serde(skip_serializing_if = "Option::is_none")]
     image_url: Option<Nullable<String>>,
     /// Date of birth: a `chrono::NaiveDate`, or a string `YYYY-MM-DD`. `Nullable::Null` sends null.
-    #[builder(into)]
     #[serde(skip_serializing_if = "Option::is_none")]
     date_of_birth: Option<Nullable<String>>,
     /// The brokerage that the agent belongs to. `Nullable::Null` sends null.
-    #[builder(into)]
     #[serde(skip_serializing_if = "Option::is_none")]
     brokerage_id: Option<Nullable<BrokerageId>>,
     /// The office that the agent belongs to. `Nullable::Null` sends null.
-    #[builder(into)]
     #[serde(skip_serializing_if = "Option::is_none")]
     office_id: Option<Nullable<OfficeId>>,
     /// The collective that the agent belongs to. `Nullable::Null` sends null.
-    #[builder(into)]
     #[serde(skip_serializing_if = "Option::is_none")]
     collective_id: Option<Nullable<CollectiveId>>,
 }
@@ -159,7 +153,33 @@ impl CreateAgent {
     /// assert_eq!(error.violations()[1].pointer, "/profile");
     /// ```
     pub fn from_json(body: &Json, unknown: UnknownFields) -> Result<Self, ValidationError> {
-        CheckedAgent::read(Body::unread(body.as_str()), unknown).map(Self::from)
+        Self::read(body.as_str(), unknown)
+    }
+
+    /// The same for the text of a valid JSON value: hidden, because it is for the sandbox server and the bindings.
+    #[doc(hidden)]
+    pub fn read(body: &str, unknown: UnknownFields) -> Result<Self, ValidationError> {
+        let mut fields = Fields::new(object("", body).map_err(ValidationError::one)?);
+        let request = Self {
+            email: fields.required_text("email"),
+            first_name: fields.required_text("first_name"),
+            last_name: fields.required_text("last_name"),
+            profile: fields
+                .required("profile", JsonKind::Object)
+                .and_then(|profile| {
+                    AgentProfile::read(profile, "/profile", unknown, &mut fields.violations)
+                })
+                .unwrap_or_default(),
+            role: fields.optional_text("role"),
+            phone: fields.optional_text("phone"),
+            image_url: fields.nullable_text("image_url"),
+            date_of_birth: fields.nullable_text("date_of_birth"),
+            brokerage_id: fields.nullable_text("brokerage_id"),
+            office_id: fields.nullable_text("office_id"),
+            collective_id: fields.nullable_text("collective_id"),
+        };
+        ValidationError::check(fields.finish(unknown))?;
+        Ok(request)
     }
 
     /// Checks every rule on the request as it would be sent.
@@ -170,14 +190,14 @@ impl CreateAgent {
         let mut violations = Vec::new();
         let out = &mut violations;
         // The types guarantee the rest.
-        EMAIL.check(Some(&self.email), out);
-        FIRST_NAME.check(Some(&self.first_name), out);
-        LAST_NAME.check(Some(&self.last_name), out);
-        self.profile.check(out);
-        ROLE.check(self.role.as_ref().map(AssignedRole::as_str), out);
-        PHONE.check(self.phone(), out);
-        IMAGE_URL.check(self.image_url(), out);
-        DATE_OF_BIRTH.check(self.date_of_birth(), out);
+        check_text("email", Some(&self.email), out);
+        check_text("first_name", Some(&self.first_name), out);
+        check_text("last_name", Some(&self.last_name), out);
+        self.profile.check("/profile", UnknownFields::Ignore, out);
+        check_text("role", self.role.as_ref().map(AssignedRole::as_str), out);
+        check_text("phone", self.phone(), out);
+        check_text("image_url", self.image_url(), out);
+        check_text("date_of_birth", self.date_of_birth(), out);
         ValidationError::check(violations)
     }
 
@@ -242,94 +262,6 @@ impl CreateAgent {
     pub fn collective_id(&self) -> Option<&CollectiveId> {
         value(&self.collective_id)
     }
-}
-
-const EMAIL: Text = Text(field::EMAIL, validate::email);
-const FIRST_NAME: Text = Text(field::FIRST_NAME, validate::name);
-const LAST_NAME: Text = Text(field::LAST_NAME, validate::name);
-const ROLE: Text = Text(field::ROLE, validate::role);
-const PHONE: Text = Text(field::PHONE, validate::phone);
-const IMAGE_URL: Text = Text(field::IMAGE_URL, validate::absolute_url);
-const DATE_OF_BIRTH: Text = Text(field::DATE_OF_BIRTH, validate::date);
-
-/// The fields of a body that obeys every rule, borrowed from the body without copying.
-///
-/// Hidden, because it is for the sandbox server and the bindings, whose bodies have already been read or written.
-#[doc(hidden)]
-pub struct CheckedAgent<'a> {
-    pub email: Cow<'a, str>,
-    pub first_name: Cow<'a, str>,
-    pub last_name: Cow<'a, str>,
-    pub profile: Fields<'a>,
-    pub role: Option<Cow<'a, str>>,
-    pub phone: Option<Cow<'a, str>>,
-    pub image_url: Option<Nullable<Cow<'a, str>>>,
-    pub date_of_birth: Option<Nullable<Cow<'a, str>>>,
-    pub brokerage_id: Option<Nullable<Cow<'a, str>>>,
-    pub office_id: Option<Nullable<Cow<'a, str>>>,
-    pub collective_id: Option<Nullable<Cow<'a, str>>>,
-}
-
-impl fmt::Debug for CheckedAgent<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CheckedAgent").finish_non_exhaustive()
-    }
-}
-
-impl<'a> CheckedAgent<'a> {
-    /// Checks every rule on a body.
-    ///
-    /// # Errors
-    /// [`ValidationError`] holds every violation.
-    pub fn read(body: Body<'a>, unknown: UnknownFields) -> Result<Self, ValidationError> {
-        let (fields, profile) = body.fields()?;
-        let mut violations = Vec::new();
-        let out = &mut violations;
-        // A missing field is a violation, and the default in its place is never used.
-        let checked = Self {
-            email: fields.required_text(&EMAIL, out).unwrap_or_default(),
-            first_name: fields.required_text(&FIRST_NAME, out).unwrap_or_default(),
-            last_name: fields.required_text(&LAST_NAME, out).unwrap_or_default(),
-            profile: fields
-                .required(field::PROFILE, JsonKind::Object, out)
-                .and_then(|json| profile.or_else(|| Fields::of_profile().read(json)))
-                .map(|fields| checked_profile(fields, unknown, out))
-                .unwrap_or_else(Fields::of_profile),
-            role: fields.text(&ROLE, out),
-            phone: fields.text(&PHONE, out),
-            image_url: fields.nullable_text(&IMAGE_URL, out),
-            date_of_birth: fields.nullable_text(&DATE_OF_BIRTH, out),
-            brokerage_id: fields.identifier(field::BROKERAGE_ID, out),
-            office_id: fields.identifier(field::OFFICE_ID, out),
-            collective_id: fields.identifier(field::COLLECTIVE_ID, out),
-        };
-        fields.check_others(unknown, out);
-        ValidationError::check(violations)?;
-        Ok(checked)
-    }
-}
-
-impl From<CheckedAgent<'_>> for CreateAgent {
-    fn from(checked: CheckedAgent<'_>) -> Self {
-        Self {
-            email: checked.email.into_owned(),
-            first_name: checked.first_name.into_owned(),
-            last_name: checked.last_name.into_owned(),
-            profile: AgentProfile::of(checked.profile),
-            role: checked.role.as_deref().map(AssignedRole::from),
-            phone: checked.phone.map(Cow::into_owned),
-            image_url: owned(checked.image_url),
-            date_of_birth: owned(checked.date_of_birth),
-            brokerage_id: owned(checked.brokerage_id),
-            office_id: owned(checked.office_id),
-            collective_id: owned(checked.collective_id),
-        }
-    }
-}
-
-/// The value of a field that may be null or absent, in a type of its own.
-fn owned<T: From<String>>(field: Option<Nullable<Cow<'_, str>>>) -> Option<Nullable<T>> {
-    field.map(|field| field.map(|text| text.into_owned().into()))
 }
 
 /// The value of a field that may be null or absent.
@@ -437,52 +369,46 @@ impl AgentProfile {
     /// [`ValidationError`] holds every violation, with pointers relative to the profile.
     pub fn from_json(profile: &Json, unknown: UnknownFields) -> Result<Self, ValidationError> {
         let mut violations = Vec::new();
-        let fields = Fields::of_profile_alone(profile.as_str())?;
-        let fields = checked_profile(fields, unknown, &mut violations);
+        let read = Self::read(profile.as_str(), "", unknown, &mut violations);
         ValidationError::check(violations)?;
-        Ok(Self::of(fields))
+        Ok(read.unwrap_or_default())
     }
 
-    /// Unknown fields are kept all the same: the request is the caller's.
-    fn of(fields: Fields<'_>) -> Self {
-        Self {
-            fields: fields.into_map(),
-        }
+    /// Unknown fields are kept all the same: the request is the caller's. There is no profile where there is no object,
+    /// which is a violation.
+    fn read(
+        json: &str,
+        at: &str,
+        unknown: UnknownFields,
+        out: &mut Vec<Violation>,
+    ) -> Option<Self> {
+        let object = object(at, json).map_err(|wrong| out.push(wrong)).ok()?;
+        let owned =
+            |(Name(name), value)| (Cow::Owned(Cow::into_owned(name)), Json::from_raw(value));
+        let profile = Self {
+            fields: Object::into_iter(object).map(owned).collect(),
+        };
+        profile.check(at, unknown, out);
+        Some(profile)
     }
 
-    /// Checks the types of the documented fields.
-    fn check(&self, out: &mut Vec<Violation>) {
+    /// Checks the types of the documented fields, and the names.
+    fn check(&self, at: &str, unknown: UnknownFields, out: &mut Vec<Violation>) {
         for &(name, kind) in names::PROFILE {
-            let checked = self
-                .get(name)
-                .map(|value| of_kind(value.kind(), kind, Null::Forbidden));
+            let value = self.get(name);
+            let checked = value.map(|value| of_kind(value.kind(), kind, Null::Forbidden));
             if let Some(Err((code, detail))) = checked {
-                out.push(Violation::new(
-                    pointer(fields::PROFILE_AT, name),
-                    code,
-                    detail,
-                ));
+                out.push(Violation::new(pointer(at, name), code, detail));
             }
         }
+        let given = self.fields.keys().map(|name| &**name);
+        check_names(given, names::PROFILE_NAMES, at, unknown, out);
     }
 
     /// A field by its wire name, if it is set.
     pub fn get(&self, name: &str) -> Option<&Json> {
         self.fields.get(name)
     }
-}
-
-/// Checks the types of the documented fields of a profile.
-fn checked_profile<'a>(
-    fields: Fields<'a>,
-    unknown: UnknownFields,
-    out: &mut Vec<Violation>,
-) -> Fields<'a> {
-    for (index, &(name, kind)) in names::PROFILE.iter().enumerate() {
-        fields.value(Known { name, index }, kind, Null::Forbidden, out);
-    }
-    fields.check_others(unknown, out);
-    fields
 }
 
 /// Checks the types of the fields; undocumented ones are kept, as [`AgentProfile::extra`] does.

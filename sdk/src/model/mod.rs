@@ -14,7 +14,7 @@ mod create_agent;
 mod define;
 mod field;
 
-pub use create_agent::{AgentProfile, CheckedAgent, CreateAgent};
+pub use create_agent::{AgentProfile, CreateAgent};
 pub use define::{
     Address, Agent, AgentProfileResponse, Application, Contact, ContactField, Deal, ListingAgent,
     ListingContract, Offer, Quote, RoleAssignment, Side,

@@ -1,6 +1,9 @@
 //! Names of fields.
 
-use std::{borrow::Cow, fmt};
+use std::{
+    borrow::{Borrow, Cow},
+    fmt,
+};
 
 use serde::{
     Deserialize, Deserializer,
@@ -10,7 +13,14 @@ use serde::{
 use super::expected::expected;
 
 /// The name of a field, or another string, borrowed where the JSON text allows it.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Name<'de>(pub(crate) Cow<'de, str>);
+
+impl Borrow<str> for Name<'_> {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
 
 impl<'de> Deserialize<'de> for Name<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -43,14 +43,6 @@ impl<T> Nullable<T> {
             Nullable::Value(value) => Nullable::Value(value),
         }
     }
-
-    /// Maps the value.
-    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Nullable<U> {
-        match self {
-            Nullable::Null => Nullable::Null,
-            Nullable::Value(value) => Nullable::Value(change(value)),
-        }
-    }
 }
 
 impl<T> From<T> for Nullable<T> {

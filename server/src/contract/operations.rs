@@ -1,7 +1,7 @@
 //! What each operation does with a request that has passed the checks of its head.
 
 use bytes::Bytes;
-use dealkit::{CheckedAgent, UnknownFields};
+use dealkit::{CreateAgent, UnknownFields};
 use http::StatusCode;
 
 use crate::{
@@ -37,11 +37,11 @@ pub(crate) struct Operations {
 impl Operations {
     /// Makes checks 8, 9 and 11, then creates the agent.
     pub(crate) fn create_agent(&self, input: &Input<'_>) -> Result<Success, Refusal> {
-        let body = json::read_body(input.body).map_err(|error| {
+        let body = json::check(input.body).map_err(|error| {
             let detail = format!("The body is not strict JSON: found {error}");
             Refusal::new(ProblemType::MALFORMED_BODY, detail)
         })?;
-        let request = CheckedAgent::read(body, self.unknown_fields).map_err(|error| {
+        let request = CreateAgent::read(body, self.unknown_fields).map_err(|error| {
             let violations = error.violations();
             let detail = match violations.len() {
                 1 => "1 field breaks a rule; `errors` says which and why.".to_owned(),
@@ -50,7 +50,9 @@ impl Operations {
             Refusal::new(ProblemType::INVALID_AGENT, detail).violations(violations)
         })?;
         let number = self.store.add_agent(input.body).map_err(no_room)?;
-        let response = agent::response(&request, number);
+        let created = agent::created(&request, number);
+        // Texts and JSON, which always serialize.
+        let response = serde_json::to_vec(&created).unwrap_or_default();
         Ok((StatusCode::CREATED, Bytes::from(response)))
     }
 

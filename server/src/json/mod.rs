@@ -8,10 +8,7 @@ mod error;
 
 use std::{borrow::Cow, collections::HashSet};
 
-use dealkit::{
-    fields::{Body, Fields, PROFILE, Value},
-    lexer::{Lexer, Text},
-};
+use dealkit::lexer::Lexer;
 
 use error::Defect;
 pub use error::JsonError;
@@ -32,69 +29,35 @@ pub const MAX_DEPTH: usize = 128;
 /// assert_eq!(error.to_string(), "a key that this object already has at line 1 column 10");
 /// ```
 pub fn check(bytes: &[u8]) -> Result<&str, JsonError> {
-    let read = Reader::read(bytes, Keep::Nothing);
-    read.map(|reader| reader.text)
-        .map_err(|fault| fault.locate(bytes))
+    read(bytes).map_err(|defect| defect.locate(bytes))
 }
 
-/// Checks a request body, and keeps its fields and those of the profile on the way: the rules look no deeper.
-pub(crate) fn read_body(body: &[u8]) -> Result<Body<'_>, JsonError> {
-    let read = Reader::read(body, Keep::Agent);
-    read.map(|reader| Body::read(reader.text, reader.agent, reader.profile))
-        .map_err(|fault| fault.locate(body))
-}
-
-/// What is kept of a value.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Keep {
-    Nothing,
-    /// The fields, if it is an object, as those of an agent to create.
-    Agent,
-    /// The same, as those of its profile.
-    Profile,
+fn read(bytes: &[u8]) -> Result<&str, Defect> {
+    let text = std::str::from_utf8(bytes).map_err(|error| Defect {
+        reason: "a byte that is not UTF-8",
+        at: error.valid_up_to(),
+    })?;
+    if text.starts_with('\u{feff}') {
+        return Err(Defect {
+            reason: "a byte order mark, which JSON must not begin with,",
+            at: 0,
+        });
+    }
+    let lexer = Lexer::new(text);
+    let mut reader = Reader { text, lexer };
+    reader.value(0)?;
+    match reader.lexer.end() {
+        Ok(()) => Ok(text),
+        Err(_) => Err(reader.fault("something after the JSON value")),
+    }
 }
 
 struct Reader<'j> {
     text: &'j str,
     lexer: Lexer<'j>,
-    agent: Option<Fields<'j>>,
-    profile: Option<Fields<'j>>,
 }
 
 impl<'j> Reader<'j> {
-    fn read(bytes: &'j [u8], keep: Keep) -> Result<Self, Defect> {
-        let text = std::str::from_utf8(bytes).map_err(|error| Defect {
-            reason: "a byte that is not UTF-8",
-            at: error.valid_up_to(),
-        })?;
-        if text.starts_with('\u{feff}') {
-            return Err(Defect {
-                reason: "a byte order mark, which JSON must not begin with,",
-                at: 0,
-            });
-        }
-        let mut reader = Reader {
-            text,
-            lexer: Lexer::new(text),
-            agent: None,
-            profile: None,
-        };
-        reader.value(0, keep)?;
-        match reader.lexer.end() {
-            Ok(()) => Ok(reader),
-            Err(_) => Err(reader.fault("something after the JSON value")),
-        }
-    }
-
-    /// Where the kept fields go.
-    fn kept(&mut self, keep: Keep) -> Option<&mut Fields<'j>> {
-        match keep {
-            Keep::Nothing => None,
-            Keep::Agent => self.agent.as_mut(),
-            Keep::Profile => self.profile.as_mut(),
-        }
-    }
-
     /// The next byte is wrong.
     #[cold]
     fn fault(&self, reason: &'static str) -> Defect {
@@ -102,33 +65,31 @@ impl<'j> Reader<'j> {
     }
 
     /// Reads a value.
-    fn value(&mut self, depth: usize, keep: Keep) -> Result<Value<'j>, Defect> {
+    fn value(&mut self, depth: usize) -> Result<(), Defect> {
         let first = self.lexer.peek();
         let (text, start) = (self.text, self.lexer.position());
         match first {
-            b'{' => self.object(self.deeper(depth)?, keep)?,
-            b'[' => self.array(self.deeper(depth)?)?,
+            b'{' => self.object(self.deeper(depth)?),
+            b'[' => self.array(self.deeper(depth)?),
             b'"' => match self.lexer.string() {
-                Ok(Text::Plain(plain)) => return Ok(Value::Text(plain)),
-                Ok(Text::Escaped(_)) => {}
-                Err(_) => Defect::in_string(text, start).map_or(Ok(()), Err)?,
+                Ok(_) => Ok(()),
+                Err(_) => Defect::in_string(text, start).map_or(Ok(()), Err),
             },
             b'-' | b'0'..=b'9' => {
                 let number = self.lexer.number().map(drop);
-                number.map_err(|_| Defect::in_number(text, start))?;
+                number.map_err(|_| Defect::in_number(text, start))
             }
             b't' | b'f' => {
                 let word = if first == b't' { "true" } else { "false" };
                 let boolean = self.lexer.boolean().map(drop);
-                boolean.map_err(|_| Defect::in_word(text, start, word))?;
+                boolean.map_err(|_| Defect::in_word(text, start, word))
             }
             b'n' => {
                 let null = self.lexer.null();
-                null.map_err(|_| Defect::in_word(text, start, "null"))?;
+                null.map_err(|_| Defect::in_word(text, start, "null"))
             }
-            _ => return Err(self.fault("something that cannot begin a JSON value")),
+            _ => Err(self.fault("something that cannot begin a JSON value")),
         }
-        Ok(Value::Json(self.lexer.slice(start, self.lexer.position())))
     }
 
     fn deeper(&self, depth: usize) -> Result<usize, Defect> {
@@ -143,7 +104,7 @@ impl<'j> Reader<'j> {
         const NO_COMMA: &str = "something other than a comma or the end of an array";
         let mut has_more = self.lexer.array().map_err(|_| self.fault(NO_COMMA))?;
         while has_more {
-            self.value(depth, Keep::Nothing)?;
+            self.value(depth)?;
             has_more = self.lexer.item().map_err(|_| self.fault(NO_COMMA))?;
             if has_more && self.lexer.peek() == b']' {
                 return Err(self.fault(TRAILING_COMMA));
@@ -152,39 +113,19 @@ impl<'j> Reader<'j> {
         Ok(())
     }
 
-    fn object(&mut self, depth: usize, keep: Keep) -> Result<(), Defect> {
+    fn object(&mut self, depth: usize) -> Result<(), Defect> {
         const NO_COMMA: &str = "something other than a comma or the end of an object";
-        match keep {
-            Keep::Nothing => {}
-            Keep::Agent => self.agent = Some(Fields::of_agent()),
-            Keep::Profile => self.profile = Some(Fields::of_profile()),
-        }
-        // Except for those that have a place in the fields.
         let mut keys = HashSet::new();
         let mut has_more = self.lexer.object().map_err(|_| self.fault(NO_COMMA))?;
         while has_more {
             let key_start = self.lexer.position();
-            let key = self.key(key_start)?;
-            let kept = self.kept(keep);
-            let place = kept.as_ref().and_then(|fields| fields.place(&key));
-            let is_new = match (kept, place) {
-                (Some(fields), Some(place)) => !fields.has(place),
-                _ => keys.insert(key.clone()),
-            };
-            if !is_new {
+            if !keys.insert(self.key(key_start)?) {
                 return Err(Defect {
                     reason: "a key that this object already has",
                     at: key_start,
                 });
             }
-            let inside = match keep {
-                Keep::Agent if key == PROFILE => Keep::Profile,
-                _ => Keep::Nothing,
-            };
-            let value = self.value(depth, inside)?;
-            if let Some(fields) = self.kept(keep) {
-                fields.put(place, key, value);
-            }
+            self.value(depth)?;
             has_more = self.lexer.field().map_err(|_| self.fault(NO_COMMA))?;
             if has_more && self.lexer.peek() == b'}' {
                 return Err(self.fault(TRAILING_COMMA));

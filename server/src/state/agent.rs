@@ -1,11 +1,8 @@
 //! A created agent: what was sent, and what the server makes of it.
 
-use std::{borrow::Cow, ops::Deref};
+use std::ops::Deref;
 
-use dealkit::{
-    Agent, CheckedAgent, CreateAgent, Nullable, Role, UnknownFields,
-    fields::{Body, Value},
-};
+use dealkit::{Agent, AgentProfileResponse, CreateAgent, Json, RoleAssignment, UnknownFields};
 
 /// An agent that was created. It can be used as the [`Agent`] that the response showed.
 ///
@@ -56,12 +53,11 @@ impl CreatedAgent {
     /// Reads a stored agent.
     pub(crate) fn read(number: u64, body: &[u8]) -> Option<Self> {
         // A stored agent passed every rule when it was created.
-        let body = Body::unread(std::str::from_utf8(body).ok()?);
-        let sent = CheckedAgent::read(body, UnknownFields::Ignore).ok()?;
+        let body = std::str::from_utf8(body).ok()?;
+        let sent = CreateAgent::read(body, UnknownFields::Ignore).ok()?;
         Some(Self {
-            // Not `Agent::from_json`, which limits the number of values: every created agent is shown.
-            agent: serde_json::from_slice(&response(&sent, number)).ok()?,
-            sent: sent.into(),
+            agent: created(&sent, number),
+            sent,
         })
     }
 }
@@ -71,71 +67,29 @@ pub(crate) fn agent_id(number: u64) -> String {
     format!("a_{number}")
 }
 
-/// The JSON of the `number`th agent, which the request `sent` creates.
-///
-/// It is written straight from the request: an [`Agent`] in between would be a copy of it all.
-pub(crate) fn response(sent: &CheckedAgent<'_>, number: u64) -> Vec<u8> {
-    let role = sent.role.as_deref().unwrap_or(Role::default().as_str());
-    let profile = &sent.profile;
-    // The rules guarantee that these are not strings.
-    let json = |name, otherwise| match profile.get(name) {
-        Some(Value::Json(json)) => json,
-        _ => otherwise,
-    };
-    let metadata = json("clientMetadata", "{}");
-    // The rest is mostly short.
-    let mut out = ObjectWriter(Vec::with_capacity(512 + metadata.len()));
-    out.text(r#"{"id":"#, &agent_id(number));
-    out.text(r#","email":"#, &sent.email);
-    out.nullable(r#","date_of_birth":"#, &sent.date_of_birth);
-    out.text(r#","first_name":"#, &sent.first_name);
-    out.text(r#","last_name":"#, &sent.last_name);
-    let onboarded = json("onboardingComplete", "false");
-    out.json(r#","profile":{"onboarding_complete":"#, onboarded);
-    out.json(r#","client_metadata":"#, metadata);
-    if let Some(id) = profile.get("externalId") {
-        out.value(r#","external_id":"#, id);
-    }
-    out.nullable(r#"},"current_brokerage_id":"#, &sent.brokerage_id);
-    out.nullable(
-        r#","role_assignments":[{"brokerage_id":"#,
-        &sent.brokerage_id,
-    );
-    out.nullable(r#","office_id":"#, &sent.office_id);
-    out.nullable(r#","collective_id":"#, &sent.collective_id);
-    out.text(r#","role":"#, role);
-    out.0.extend_from_slice(b"}]}");
-    out.0
-}
-
-/// A JSON object being written. Each method appends the text `before` a value, and then the value.
-struct ObjectWriter(Vec<u8>);
-
-impl ObjectWriter {
-    /// A value that is JSON.
-    fn json(&mut self, before: &'static str, value: &str) {
-        self.0.extend_from_slice(before.as_bytes());
-        self.0.extend_from_slice(value.as_bytes());
-    }
-
-    fn text(&mut self, before: &'static str, value: &str) {
-        self.0.extend_from_slice(before.as_bytes());
-        // Serializing a string does not fail.
-        let _ = serde_json::to_writer(&mut self.0, value);
-    }
-
-    /// A value as it was sent.
-    fn value(&mut self, before: &'static str, value: Value<'_>) {
-        match value {
-            Value::Text(text) => self.text(before, text),
-            Value::Json(json) => self.json(before, json),
-        }
-    }
-
-    fn nullable(&mut self, before: &'static str, value: &Option<Nullable<Cow<'_, str>>>) {
-        match value {
-            Some(Nullable::Value(value)) => self.text(before, value),
-            _ => self.json(before, "null"),
-        }
-    }
+/// The `number`th agent, which the request `sent` creates.
+pub(crate) fn created(sent: &CreateAgent, number: u64) -> Agent {
+    let profile = sent.profile();
+    let onboarded = profile.get("onboardingComplete");
+    let metadata = profile.get("clientMetadata").cloned();
+    let external_id = profile.get("externalId");
+    let response = AgentProfileResponse::builder()
+        .onboarding_complete(onboarded.is_some_and(|onboarded| onboarded.as_str() == "true"))
+        .client_metadata(metadata.unwrap_or_else(|| Json::from(serde_json::json!({}))))
+        .maybe_external_id(external_id.and_then(|id| id.deserialize::<String>().ok()));
+    let assignment = RoleAssignment::builder()
+        .maybe_brokerage_id(sent.brokerage_id().cloned())
+        .maybe_office_id(sent.office_id().cloned())
+        .maybe_collective_id(sent.collective_id().cloned())
+        .role(sent.role().clone());
+    Agent::builder()
+        .id(agent_id(number))
+        .email(sent.email())
+        .maybe_date_of_birth(sent.date_of_birth().and_then(|date| date.parse().ok()))
+        .first_name(sent.first_name())
+        .last_name(sent.last_name())
+        .profile(response.build())
+        .maybe_current_brokerage_id(sent.brokerage_id().cloned())
+        .role_assignments([assignment.build()])
+        .build()
 }
