@@ -40,9 +40,8 @@ def model_stub(model: type) -> str:
         f"        {name}: {given_type(kind, need)}{'' if need == 'required' else ' = None'},\n"
         for name, _, kind, need, _, _ in fields
     )
-    properties = "".join(
-        f"    @property\n    def {name}(self) -> {read_type(kind, need)}:\n"
-        f'        """{textwrap.indent(text, " " * 8).strip()}"""\n\n'
+    attributes = "".join(
+        f'    {name}: Final[{read_type(kind, need)}]\n    """{textwrap.indent(text, " " * 4).strip()}"""\n'
         for name, _, kind, need, _, text in fields
     )
     names = ", ".join(f'"{name}"' for name, *_ in fields)
@@ -58,8 +57,7 @@ class {model.__name__}(_Model):
         *,
 {arguments}        extra: Mapping[str, object] | None = None,
     ) -> Self: ...
-{properties.rstrip()}
-'''
+{attributes}'''
 
 
 def main() -> int:

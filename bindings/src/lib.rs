@@ -65,6 +65,7 @@ mod _native {
                 Address, Agent, AgentProfileResponse, Application, Contact, ContactField, Deal,
                 ListingAgent, ListingContract, Offer, Quote, RoleAssignment, Side,
             },
+            model::Model,
             response::RawResponse,
             texts::{json_text, raw_json, violation_texts},
         },

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections import defaultdict
 from collections.abc import Callable
 from decimal import Context, Decimal
 from functools import partial
@@ -53,52 +54,51 @@ def examples() -> dict[str, Any]:
 
 def of_models() -> dict[str, list[Callable[[], object]]]:
     """The entry points of every model."""
-    cases: dict[str, list[Callable[[], object]]] = {}
+    cases: dict[str, list[Callable[[], object]]] = defaultdict(list)
     for name, model in examples().items():
         of_class: Any = type(model)
-        attributes = {name: getattr(model, name) for name, *_ in of_class.__dealkit_fields__}
         given: dict[str, Any] = {}
         for field, _, kind, *_ in of_class.__dealkit_fields__:
-            value = attributes[field]
+            value = getattr(model, field)
             given[field] = value if kind != "object" and kind != "strings" or value is None else dict(value)
+            if kind != "object":  # Those are Python code, which calls _attribute.
+                cases[f"{name}.{field}"] = [partial(attrgetter(field), model)]
         json = model.to_json()
         again = of_class.from_json(json)
-        for field, _, kind, *_ in of_class.__dealkit_fields__:
-            if kind == "object":
-                continue  # Python code, which calls _attribute.
-            cases[f"{name}.{field}"] = [partial(attrgetter(field), model)]
-        cases |= {
-            f"{name}._read": [
+        of_model = {
+            "_read": [
                 partial(of_class._read, json),
                 partial(of_class._read, '{"id": 5}'),
                 partial(of_class._read, 5),
                 partial(of_class._read, "[", 7),
             ],
-            f"{name}._read_list": [
+            "_read_list": [
                 partial(of_class._read_list, f"[{json}]"),
                 partial(of_class._read_list, '[{"id": 5}]'),
                 partial(of_class._read_list, 5),
             ],
-            f"{name}._core_json": [partial(of_class._core_json, json), partial(of_class._core_json, "[]")],
-            f"{name}._build": [
+            "_core_json": [partial(of_class._core_json, json), partial(of_class._core_json, "[]")],
+            "_build": [
                 partial(of_class._build, {**given, "extra": {"new": [1, Decimal("1.10")]}}),
                 partial(of_class._build, {"nothing": 1}),
                 partial(of_class._build, {"extra": {"x": {1}}}),
             ],
-            f"{name}._replace": [partial(model._replace, given), partial(model._replace, {"extra": 5})],
-            f"{name}._attribute": [partial(model._attribute, n) for n in (0, len(given) - 2, 99)],
-            f"{name}._to_json": [model._to_json],
-            f"{name}.extra": [partial(attrgetter("extra"), model)],
-            f"{name}.__eq__": [partial(model.__eq__, again), partial(model.__eq__, 5)],
-            f"{name}.__ne__": [partial(model.__ne__, again)],
-            f"{name}.__lt__": [partial(model.__lt__, again)],
-            f"{name}.__le__": [partial(model.__le__, again)],
-            f"{name}.__gt__": [partial(model.__gt__, again)],
-            f"{name}.__ge__": [partial(model.__ge__, again)],
-            f"{name}.__hash__": [model.__hash__],
-            f"{name}.__copy__": [model.__copy__],
-            f"{name}.__deepcopy__": [partial(model.__deepcopy__, {})],
+            "_replace": [partial(model._replace, given), partial(model._replace, {"extra": 5})],
+            "_attribute": [partial(model._attribute, n) for n in (0, len(given) - 2, 99)],
+            "_to_json": [model._to_json],
+            "extra": [partial(attrgetter("extra"), model)],
+            "__eq__": [partial(model.__eq__, again), partial(model.__eq__, 5)],
+            "__ne__": [partial(model.__ne__, again)],
+            "__lt__": [partial(model.__lt__, again)],
+            "__le__": [partial(model.__le__, again)],
+            "__gt__": [partial(model.__gt__, again)],
+            "__ge__": [partial(model.__ge__, again)],
+            "__hash__": [model.__hash__],
+            "__copy__": [model.__copy__],
+            "__deepcopy__": [partial(model.__deepcopy__, {})],
         }
+        for entry, calls in of_model.items():
+            cases[f"_Model.{entry}"] += calls
     return cases
 
 

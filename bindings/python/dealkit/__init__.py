@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from dealkit._client.client import AsyncClient, Client
     from dealkit._core.headers import Headers
     from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Omitted, Timeout
-    from dealkit._models.classes import (
+    from dealkit._models.fields import Field, fields
+    from dealkit._native import (
         Address,
         Agent,
         AgentProfileResponse,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
         RoleAssignment,
         Side,
     )
-    from dealkit._models.fields import Field, fields
     from dealkit.enums import Role
     from dealkit.exceptions import (
         APIConnectionError,
@@ -126,49 +126,33 @@ __all__ = [
     "fields",
 ]
 
-# The modules of the names, which are imported lazily because importing dealkit must be fast. All others are exceptions.
-_MODULES = {
-    "_client.client": ("AsyncClient", "Client"),
-    "_bulk.create": ("AsyncCreationIterator", "CreationIterator"),
-    "_bulk.creation": ("Creation",),
-    "_models.fields": ("Field", "fields"),
-    "_core.headers": ("Headers",),
-    "_bulk.retrieve": ("AsyncDealIterator", "DealIterator"),
-    "_models.classes": (
-        "Address",
-        "Agent",
-        "AgentProfileResponse",
-        "Application",
-        "Contact",
-        "ContactField",
-        "Deal",
-        "ListingAgent",
-        "ListingContract",
-        "Offer",
-        "Quote",
-        "RawJson",
-        "RawResponse",
-        "RoleAssignment",
-        "Side",
-    ),
-    "_core.options": ("OMITTED", "CallOptions", "ClientOptions", "Omitted", "Timeout"),
-    "enums": ("Role",),
-    "params": ("AgentProfileParams", "CreateAgentParams"),
-}
-_MODULE_OF = dict.fromkeys(__all__, "exceptions") | {
-    name: module for module, names in _MODULES.items() for name in names
-}
+# Where the names are, each in the first of these that has it. They are imported lazily, as importing dealkit must be
+# fast, and the lower ones first, which the others import anyway.
+_MODULES = (
+    "enums",
+    "exceptions",
+    "_core.options",
+    "_core.headers",
+    "params",
+    "_models.classes",
+    "_native",
+    "_bulk.creation",
+    "_bulk.create",
+    "_bulk.retrieve",
+    "_client.client",
+    "_models.fields",
+)
 
 
 def __getattr__(name: str) -> object:
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module 'dealkit' has no attribute {name!r}")
     from importlib import import_module
 
-    value: object = getattr(import_module(f"dealkit.{module}"), name)
-    globals()[name] = value
-    return value
+    for module in _MODULES if name in __all__ else ():
+        value: object = getattr(import_module(f"dealkit.{module}"), name, None)
+        if value is not None:
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'dealkit' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -258,7 +258,7 @@ class NativeSandbox:
 def run_server(arguments: list[str]) -> int: ...
 
 class _Model:
-    """What all models have. It exists for type checkers only: the native classes have no base of their own."""
+    """The base class of all models."""
 
     __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
 
@@ -292,12 +292,12 @@ class _Model:
         Args:
             lines: The lines: an open file, or any other iterable."""
 
-    @staticmethod
-    def _read(document: str | bytes | bytearray, line: int | None = None) -> Any: ...
-    @staticmethod
-    def _read_list(document: str | bytes | bytearray) -> Any: ...
-    @staticmethod
-    def _build(given: dict[str, Any]) -> Any: ...
+    @classmethod
+    def _read(cls, document: str | bytes | bytearray, line: int | None = None) -> Any: ...
+    @classmethod
+    def _read_list(cls, document: str | bytes | bytearray) -> Any: ...
+    @classmethod
+    def _build(cls, given: dict[str, Any]) -> Any: ...
     def _replace(self, changes: dict[str, Any]) -> Self | Failure: ...
     def _attribute(self, at: int) -> Any: ...
     def _to_json(self) -> str: ...
@@ -352,25 +352,16 @@ class Address(_Model):
         zip: str | None = None,
         extra: Mapping[str, object] | None = None,
     ) -> Self: ...
-    @property
-    def line1(self) -> str | None:
-        """First line."""
-
-    @property
-    def line2(self) -> str | None:
-        """Second line."""
-
-    @property
-    def city(self) -> str | None:
-        """City."""
-
-    @property
-    def state(self) -> str | None:
-        """State."""
-
-    @property
-    def zip(self) -> str | None:
-        """Postal code."""
+    line1: Final[str | None]
+    """First line."""
+    line2: Final[str | None]
+    """Second line."""
+    city: Final[str | None]
+    """City."""
+    state: Final[str | None]
+    """State."""
+    zip: Final[str | None]
+    """Postal code."""
 
 @final
 class Agent(_Model):
@@ -392,37 +383,22 @@ class Agent(_Model):
         role_assignments: Iterable[RoleAssignment],
         extra: Mapping[str, object] | None = None,
     ) -> Self: ...
-    @property
-    def id(self) -> str:
-        """The agent's identifier."""
-
-    @property
-    def email(self) -> str:
-        """E-mail address."""
-
-    @property
-    def date_of_birth(self) -> datetime.date | None:
-        """Date of birth, if the service knows it."""
-
-    @property
-    def first_name(self) -> str:
-        """First name."""
-
-    @property
-    def last_name(self) -> str:
-        """Last name."""
-
-    @property
-    def profile(self) -> AgentProfileResponse:
-        """The agent's profile."""
-
-    @property
-    def current_brokerage_id(self) -> str | None:
-        """The brokerage the agent is currently associated with; an agent is active with at most one."""
-
-    @property
-    def role_assignments(self) -> tuple[RoleAssignment, ...]:
-        """The roles that the agent has, each with its scope."""
+    id: Final[str]
+    """The agent's identifier."""
+    email: Final[str]
+    """E-mail address."""
+    date_of_birth: Final[datetime.date | None]
+    """Date of birth, if the service knows it."""
+    first_name: Final[str]
+    """First name."""
+    last_name: Final[str]
+    """Last name."""
+    profile: Final[AgentProfileResponse]
+    """The agent's profile."""
+    current_brokerage_id: Final[str | None]
+    """The brokerage the agent is currently associated with; an agent is active with at most one."""
+    role_assignments: Final[tuple[RoleAssignment, ...]]
+    """The roles that the agent has, each with its scope."""
 
 @final
 class AgentProfileResponse(_Model):
@@ -439,17 +415,12 @@ class AgentProfileResponse(_Model):
         external_id: str | None = None,
         extra: Mapping[str, object] | None = None,
     ) -> Self: ...
-    @property
-    def onboarding_complete(self) -> bool | None:
-        """Whether the agent's onboarding is complete."""
-
-    @property
-    def client_metadata(self) -> Mapping[str, Any] | None:
-        """Metadata that the caller attached to the agent: a JSON object in which every number is exact."""
-
-    @property
-    def external_id(self) -> str | None:
-        """The caller's own identifier of the agent."""
+    onboarding_complete: Final[bool | None]
+    """Whether the agent's onboarding is complete."""
+    client_metadata: Final[Mapping[str, Any] | None]
+    """Metadata that the caller attached to the agent: a JSON object in which every number is exact."""
+    external_id: Final[str | None]
+    """The caller's own identifier of the agent."""
 
 @final
 class Application(_Model):
@@ -469,33 +440,20 @@ class Application(_Model):
         offers: Iterable[Offer] | None = None,
         extra: Mapping[str, object] | None = None,
     ) -> Self: ...
-    @property
-    def id(self) -> str | None:
-        """The application's identifier."""
-
-    @property
-    def status(self) -> str | None:
-        """Status, an open set; PENDING is the one documented value."""
-
-    @property
-    def decisioned_on(self) -> str | None:
-        """When the application was decided. The specification states no format, so it is kept as a string."""
-
-    @property
-    def created_at(self) -> str | None:
-        """When the application was created. The specification states no format, so it is kept as a string."""
-
-    @property
-    def deal_id(self) -> str | None:
-        """The deal that the application belongs to."""
-
-    @property
-    def requested_amount(self) -> Decimal | None:
-        """The amount requested."""
-
-    @property
-    def offers(self) -> tuple[Offer, ...]:
-        """The offers made."""
+    id: Final[str | None]
+    """The application's identifier."""
+    status: Final[str | None]
+    """Status, an open set; PENDING is the one documented value."""
+    decisioned_on: Final[str | None]
+    """When the application was decided. The specification states no format, so it is kept as a string."""
+    created_at: Final[str | None]
+    """When the application was created. The specification states no format, so it is kept as a string."""
+    deal_id: Final[str | None]
+    """The deal that the application belongs to."""
+    requested_amount: Final[Decimal | None]
+    """The amount requested."""
+    offers: Final[tuple[Offer, ...]]
+    """The offers made."""
 
 @final
 class Contact(_Model):
@@ -512,21 +470,14 @@ class Contact(_Model):
         fields: Iterable[ContactField] | None = None,
         extra: Mapping[str, object] | None = None,
     ) -> Self: ...
-    @property
-    def id(self) -> str | None:
-        """The contact's identifier."""
-
-    @property
-    def contact_schema_id(self) -> str | None:
-        """The schema that the contact follows."""
-
-    @property
-    def type(self) -> str | None:
-        """Type, an open set."""
-
-    @property
-    def fields(self) -> tuple[ContactField, ...]:
-        """The contact's data, field by field."""
+    id: Final[str | None]
+    """The contact's identifier."""
+    contact_schema_id: Final[str | None]
+    """The schema that the contact follows."""
+    type: Final[str | None]
+    """Type, an open set."""
+    fields: Final[tuple[ContactField, ...]]
+    """The contact's data, field by field."""
 
 @final
 class ContactField(_Model):
@@ -544,25 +495,16 @@ class ContactField(_Model):
         value: str | None = None,
         extra: Mapping[str, object] | None = None,
     ) -> Self: ...
-    @property
-    def id(self) -> str | None:
-        """The field's identifier."""
-
-    @property
-    def field_schema_id(self) -> str | None:
-        """The schema that the field follows."""
-
-    @property
-    def label(self) -> str | None:
-        """The field's name as shown to people."""
-
-    @property
-    def type(self) -> str | None:
-        """Type, an open set."""
-
-    @property
-    def value(self) -> str | None:
-        """The field's value."""
+    id: Final[str | None]
+    """The field's identifier."""
+    field_schema_id: Final[str | None]
+    """The schema that the field follows."""
+    label: Final[str | None]
+    """The field's name as shown to people."""
+    type: Final[str | None]
+    """Type, an open set."""
+    value: Final[str | None]
+    """The field's value."""
 
 @final
 class Deal(_Model):
@@ -589,53 +531,30 @@ class Deal(_Model):
         external_id: str | None = None,
         extra: Mapping[str, object] | None = None,
     ) -> Self: ...
-    @property
-    def id(self) -> str:
-        """The deal's identifier."""
-
-    @property
-    def status(self) -> str | None:
-        """Status, an open set; CLOSED is the one documented value."""
-
-    @property
-    def phase(self) -> str | None:
-        """Phase, an open set; APPLICATION is the one documented value."""
-
-    @property
-    def expiry_date(self) -> datetime.date | None:
-        """The day on which the deal expires."""
-
-    @property
-    def created_at(self) -> datetime.datetime | None:
-        """When the deal was created."""
-
-    @property
-    def listing_contract(self) -> ListingContract | None:
-        """The listing contract."""
-
-    @property
-    def application(self) -> Application | None:
-        """The application, with its offers."""
-
-    @property
-    def quotes(self) -> tuple[Quote, ...]:
-        """The quotes."""
-
-    @property
-    def contacts(self) -> tuple[Contact, ...]:
-        """The contacts."""
-
-    @property
-    def sides(self) -> tuple[Side, ...]:
-        """The commission sides."""
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """Free-form metadata: strings by name."""
-
-    @property
-    def external_id(self) -> str | None:
-        """The caller's own identifier of the deal."""
+    id: Final[str]
+    """The deal's identifier."""
+    status: Final[str | None]
+    """Status, an open set; CLOSED is the one documented value."""
+    phase: Final[str | None]
+    """Phase, an open set; APPLICATION is the one documented value."""
+    expiry_date: Final[datetime.date | None]
+    """The day on which the deal expires."""
+    created_at: Final[datetime.datetime | None]
+    """When the deal was created."""
+    listing_contract: Final[ListingContract | None]
+    """The listing contract."""
+    application: Final[Application | None]
+    """The application, with its offers."""
+    quotes: Final[tuple[Quote, ...]]
+    """The quotes."""
+    contacts: Final[tuple[Contact, ...]]
+    """The contacts."""
+    sides: Final[tuple[Side, ...]]
+    """The commission sides."""
+    metadata: Final[Mapping[str, str]]
+    """Free-form metadata: strings by name."""
+    external_id: Final[str | None]
+    """The caller's own identifier of the deal."""
 
 @final
 class ListingAgent(_Model):
@@ -652,21 +571,14 @@ class ListingAgent(_Model):
         last_name: str | None = None,
         extra: Mapping[str, object] | None = None,
     ) -> Self: ...
-    @property
-    def id(self) -> str | None:
-        """The agent's identifier."""
-
-    @property
-    def email(self) -> str | None:
-        """E-mail address."""
-
-    @property
-    def first_name(self) -> str | None:
-        """First name."""
-
-    @property
-    def last_name(self) -> str | None:
-        """Last name."""
+    id: Final[str | None]
+    """The agent's identifier."""
+    email: Final[str | None]
+    """E-mail address."""
+    first_name: Final[str | None]
+    """First name."""
+    last_name: Final[str | None]
+    """Last name."""
 
 @final
 class ListingContract(_Model):
@@ -690,49 +602,28 @@ class ListingContract(_Model):
         agent: ListingAgent | None = None,
         extra: Mapping[str, object] | None = None,
     ) -> Self: ...
-    @property
-    def id(self) -> str | None:
-        """The contract's identifier."""
-
-    @property
-    def side(self) -> str | None:
-        """The side that the agent is on, an open set."""
-
-    @property
-    def side_split(self) -> int | None:
-        """The split of the side."""
-
-    @property
-    def sale_price(self) -> int | None:
-        """The sale price."""
-
-    @property
-    def net_agent_commission(self) -> int | None:
-        """The agent's net commission."""
-
-    @property
-    def gross_agent_commission(self) -> int | None:
-        """The agent's gross commission."""
-
-    @property
-    def commission_rate(self) -> int | None:
-        """The commission rate."""
-
-    @property
-    def expected_close_date(self) -> datetime.date | None:
-        """The day on which the sale is expected to close."""
-
-    @property
-    def created_at(self) -> datetime.datetime | None:
-        """When the contract was created."""
-
-    @property
-    def address(self) -> Address | None:
-        """The address of what is sold."""
-
-    @property
-    def agent(self) -> ListingAgent | None:
-        """The listing's agent."""
+    id: Final[str | None]
+    """The contract's identifier."""
+    side: Final[str | None]
+    """The side that the agent is on, an open set."""
+    side_split: Final[int | None]
+    """The split of the side."""
+    sale_price: Final[int | None]
+    """The sale price."""
+    net_agent_commission: Final[int | None]
+    """The agent's net commission."""
+    gross_agent_commission: Final[int | None]
+    """The agent's gross commission."""
+    commission_rate: Final[int | None]
+    """The commission rate."""
+    expected_close_date: Final[datetime.date | None]
+    """The day on which the sale is expected to close."""
+    created_at: Final[datetime.datetime | None]
+    """When the contract was created."""
+    address: Final[Address | None]
+    """The address of what is sold."""
+    agent: Final[ListingAgent | None]
+    """The listing's agent."""
 
 @final
 class Offer(_Model):
@@ -750,25 +641,16 @@ class Offer(_Model):
         created_at: datetime.datetime | None = None,
         extra: Mapping[str, object] | None = None,
     ) -> Self: ...
-    @property
-    def id(self) -> str | None:
-        """The offer's identifier."""
-
-    @property
-    def expiry_date_time(self) -> datetime.datetime | None:
-        """When the offer expires."""
-
-    @property
-    def origination_fee_percent(self) -> Decimal | None:
-        """Origination fee in percent."""
-
-    @property
-    def percent_of_commission(self) -> Decimal | None:
-        """Percent of the commission."""
-
-    @property
-    def created_at(self) -> datetime.datetime | None:
-        """When the offer was created."""
+    id: Final[str | None]
+    """The offer's identifier."""
+    expiry_date_time: Final[datetime.datetime | None]
+    """When the offer expires."""
+    origination_fee_percent: Final[Decimal | None]
+    """Origination fee in percent."""
+    percent_of_commission: Final[Decimal | None]
+    """Percent of the commission."""
+    created_at: Final[datetime.datetime | None]
+    """When the offer was created."""
 
 @final
 class Quote(_Model):
@@ -787,29 +669,18 @@ class Quote(_Model):
         estimated_amount_max: int | None = None,
         extra: Mapping[str, object] | None = None,
     ) -> Self: ...
-    @property
-    def id(self) -> str | None:
-        """The quote's identifier."""
-
-    @property
-    def created_at(self) -> datetime.datetime | None:
-        """When the quote was created."""
-
-    @property
-    def estimated_percent_min(self) -> int | None:
-        """Lower end of the estimated percentage."""
-
-    @property
-    def estimated_percent_max(self) -> int | None:
-        """Upper end of the estimated percentage."""
-
-    @property
-    def estimated_amount_min(self) -> int | None:
-        """Lower end of the estimated amount."""
-
-    @property
-    def estimated_amount_max(self) -> int | None:
-        """Upper end of the estimated amount."""
+    id: Final[str | None]
+    """The quote's identifier."""
+    created_at: Final[datetime.datetime | None]
+    """When the quote was created."""
+    estimated_percent_min: Final[int | None]
+    """Lower end of the estimated percentage."""
+    estimated_percent_max: Final[int | None]
+    """Upper end of the estimated percentage."""
+    estimated_amount_min: Final[int | None]
+    """Lower end of the estimated amount."""
+    estimated_amount_max: Final[int | None]
+    """Upper end of the estimated amount."""
 
 @final
 class RoleAssignment(_Model):
@@ -826,21 +697,14 @@ class RoleAssignment(_Model):
         role: str,
         extra: Mapping[str, object] | None = None,
     ) -> Self: ...
-    @property
-    def brokerage_id(self) -> str | None:
-        """The brokerage that the role is for."""
-
-    @property
-    def office_id(self) -> str | None:
-        """The office that the role is for."""
-
-    @property
-    def collective_id(self) -> str | None:
-        """The collective that the role is for."""
-
-    @property
-    def role(self) -> Role | str:
-        """The role: one that a request can name, or any other string, unchanged."""
+    brokerage_id: Final[str | None]
+    """The brokerage that the role is for."""
+    office_id: Final[str | None]
+    """The office that the role is for."""
+    collective_id: Final[str | None]
+    """The collective that the role is for."""
+    role: Final[Role | str]
+    """The role: one that a request can name, or any other string, unchanged."""
 
 @final
 class Side(_Model):
@@ -857,18 +721,11 @@ class Side(_Model):
         side_percentage: Decimal | int | None = None,
         extra: Mapping[str, object] | None = None,
     ) -> Self: ...
-    @property
-    def contact_id(self) -> str | None:
-        """The contact that the side belongs to."""
-
-    @property
-    def gross_commission(self) -> Decimal | None:
-        """Gross commission."""
-
-    @property
-    def agent_units(self) -> Decimal | None:
-        """The agent's units."""
-
-    @property
-    def side_percentage(self) -> Decimal | None:
-        """Percentage of the side."""
+    contact_id: Final[str | None]
+    """The contact that the side belongs to."""
+    gross_commission: Final[Decimal | None]
+    """Gross commission."""
+    agent_units: Final[Decimal | None]
+    """The agent's units."""
+    side_percentage: Final[Decimal | None]
+    """Percentage of the side."""

@@ -64,7 +64,7 @@ impl Many {
         Ok(Self {
             task: job::start(calls, &shared, deals, background)?,
             shared,
-            read_as: ReadAs::Deal,
+            read_as: Some(dealkit::Deal::SCHEMA),
             raw,
             has_reader,
         })
@@ -93,7 +93,7 @@ impl Many {
         Ok(Self {
             task: job::start(calls, &shared, None, Some(background))?,
             shared,
-            read_as: ReadAs::Agent,
+            read_as: Some(dealkit::Agent::SCHEMA),
             raw,
             has_reader: false,
         })
@@ -121,9 +121,10 @@ impl Many {
                     .to_owned(),
             ));
         }
+        let are_rows = matches!(state.inputs, Inputs::Rows(_));
         drop(state);
         // Not with the lock: this takes time.
-        let inputs = Inputs::read(given, index, matches!(self.read_as, ReadAs::Agent))?;
+        let inputs = Inputs::read(given, index, are_rows)?;
         let mut state = self.shared.state.lock();
         state.inputs.append(inputs);
         state.pushed += given.len();

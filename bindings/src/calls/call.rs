@@ -100,7 +100,7 @@ type Retrieve = fn(&dealkit::Client, &str) -> dealkit::Call<RawResponse>;
 /// How a class of models is retrieved, and read.
 fn retrieval(model: &Bound<'_, PyType>) -> Outcome<(ReadAs, Retrieve)> {
     if model.is(model.py().get_type::<Deal>()) {
-        return Ok((ReadAs::Deal, |client, id| {
+        return Ok((Some(dealkit::Deal::SCHEMA), |client, id| {
             client.deals().retrieve(id).raw_response()
         }));
     }
@@ -140,7 +140,7 @@ pub(crate) fn create_agent<'py>(
         Ok(body.map(|body| {
             let body = Bytes::from(body);
             let sent = body.clone();
-            let call = Call::new(ReadAs::Agent, move |client| {
+            let call = Call::new(Some(dealkit::Agent::SCHEMA), move |client| {
                 client.agents().create_written(sent.clone()).raw_response()
             });
             Call {
@@ -173,7 +173,7 @@ pub(crate) fn raw_request<'py>(
             .collect::<Outcome<Vec<_>>>()?;
         let json = json.map(|json| written(&json.get_item(0)?)).transpose()?;
         let (query, headers) = (pairs("query", query)?, pairs("headers", headers)?);
-        Ok(Call::new(ReadAs::Json, move |client| {
+        Ok(Call::new(None, move |client| {
             let mut call = client.request(method.clone(), &segments);
             if let Some(json) = &json {
                 call = call.json(json);

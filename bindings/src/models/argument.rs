@@ -117,7 +117,7 @@ pub(crate) fn field(model: &str, field: &Field, value: &Bound<'_, PyAny>) -> Out
             proxy.into_any().unbind()
         }
         FieldKind::One(model) => {
-            if !(class(model).is)(value) {
+            if !class(model).is(&value.get_type()) {
                 return Err(wrong(&format!("of type {}", model.name)));
             }
             value.clone().unbind()
@@ -126,7 +126,7 @@ pub(crate) fn field(model: &str, field: &Field, value: &Bound<'_, PyAny>) -> Out
             let items = value
                 .cast::<PyTuple>()
                 .map_err(|_| wrong(&format!("an iterable of {}", of.name)))?;
-            let is_wrong = |(_, item): &(usize, Bound<'_, PyAny>)| !(class(of).is)(item);
+            let is_wrong = |(_, item): &(usize, Bound<'_, PyAny>)| !class(of).is(&item.get_type());
             if let Some((at, item)) = items.iter().enumerate().find(is_wrong) {
                 let (name, found) = (field.name, type_name(&item));
                 return Err(Failure::Type(format!(

@@ -1,6 +1,137 @@
 //! The classes of the response types, made from the core's table of their fields: class, reading, equality,
 //! repr, pickling, dict and JSON follow from it, as the Rust types do.
 
-use crate::models::model::models;
+use dealkit::schema;
+#[cfg(debug_assertions)]
+use dealkit::{DecodeError, Json};
+use pyo3::{prelude::*, types::PyTuple};
+
+use crate::{
+    json::{
+        extra::Extra,
+        reader::{Read, Reader},
+    },
+    models::{
+        model::Model,
+        read,
+        schema::{Class, Parts, describe, field},
+    },
+};
+
+/// Makes a class for each response type; see [`dealkit::__response_models`] for the declaration of its fields.
+macro_rules! models {
+    ($(
+        $(#[doc = $about:literal])+
+        $model:ident {
+            $(
+                $(#[doc = $doc:literal])+
+                $presence:ident $show:ident $field:ident: $type:ty = $wire:literal,
+            )+
+        }
+    )+) => {$(
+        $(#[doc = $about])+
+        #[pyclass(frozen, extends = Model, module = "dealkit")]
+        pub(crate) struct $model {
+            $( $(#[doc = $doc])+ #[pyo3(get)] $field: Py<PyAny>, )+
+            extra: Option<Box<Extra>>,
+        }
+
+        impl $model {
+            const MODEL: &'static schema::Model = dealkit::$model::SCHEMA;
+
+            fn read(reader: &mut Reader<'_, '_>) -> Read {
+                #[allow(non_camel_case_types)]
+                enum Position { $( $field ),+ }
+
+                $( let mut $field = None; )+
+                let mut extra = None;
+                dealkit::__read_fields!(reader.lexer, {
+                    $(
+                        $wire => $field = models!(@read reader $field, extra),
+                        $field = models!(@read reader $field, extra);
+                    )+
+                    name => read::unknown(reader, name.into_owned(), &mut extra)?,
+                });
+                let model = Self {
+                    $( $field: match $field {
+                        Some(value) => value,
+                        None => models!(@missing reader $field),
+                    }, )+
+                    extra,
+                };
+                let model = Py::new(reader.py, (model, Model));
+                Ok(reader.made(model)?.into_any())
+            }
+
+            fn build(
+                py: Python<'_>,
+                values: Vec<Py<PyAny>>,
+                extra: Extra,
+            ) -> PyResult<Bound<'_, PyAny>> {
+                let mut values = values.into_iter();
+                let mut next = || values.next().unwrap_or_else(|| py.None());
+                // The expressions are evaluated in the order in which they are written.
+                let model = Self { $( $field: next(), )+ extra: extra.boxed() };
+                Ok(Bound::new(py, (model, Model))?.into_any())
+            }
+
+            fn parts<'a>(this: &'a Bound<'_, PyAny>) -> PyResult<Parts<'a>> {
+                let model = this.cast::<Self>()?.get();
+                Ok((vec![$( &model.$field ),+], model.extra.as_deref()))
+            }
+
+            #[cfg(debug_assertions)]
+            fn core_json(document: &[u8]) -> Result<Json, DecodeError> {
+                let json = document.strip_prefix(b"\xef\xbb\xbf").unwrap_or(document);
+                serde_json::from_slice::<dealkit::$model>(json)
+                    .and_then(|model| Json::from_serialize(&model))
+                    .or_else(|_| {
+                        let error = dealkit::$model::from_json(document);
+                        Err(error.expect_err("serde has refused it"))
+                    })
+            }
+        }
+
+        #[pymethods]
+        impl $model {
+            #[classattr]
+            fn __dealkit_fields__(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
+                describe(py, Self::MODEL.fields)
+            }
+        }
+    )+
+
+        /// The class of each model, in the order of the table.
+        pub(crate) const CLASSES: &[Class] =
+            &[$( Class {
+                model: $model::MODEL,
+                of: |py| py.get_type::<$model>(),
+                read: $model::read,
+                build: $model::build,
+                parts: $model::parts,
+                #[cfg(debug_assertions)]
+                core_json: $model::core_json,
+            } ),+];
+    };
+
+    (@field $field:ident) => {
+        const {
+            field(Self::MODEL, Position::$field as usize)
+        }
+    };
+
+    (@read $reader:ident $field:ident, $extra:ident) => {
+        read::value(
+            $reader,
+            models!(@field $field),
+            Position::$field as usize,
+            &mut $extra,
+        )?
+    };
+
+    (@missing $reader:ident $field:ident) => {
+        read::missing($reader, models!(@field $field))?
+    };
+}
 
 dealkit::__response_models!(models);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dealkit::Json;
+use dealkit::{Json, schema};
 use pyo3::{
     prelude::*,
     types::{PyBytes, PyString},
@@ -10,10 +10,7 @@ use pyo3::{
 
 use crate::{
     json::{reader::GoOn, value as json},
-    models::{
-        classes::{Agent, Deal},
-        model::{method, read_document},
-    },
+    models::{model, schema::class},
     python::{
         builtin,
         document::Document,
@@ -21,16 +18,8 @@ use crate::{
     },
 };
 
-/// What the body of a response is.
-#[derive(Clone, Copy)]
-pub(crate) enum ReadAs {
-    /// A deal.
-    Deal,
-    /// An agent.
-    Agent,
-    /// Any JSON.
-    Json,
-}
+/// What the body of a response is: a model, or any JSON.
+pub(crate) type ReadAs = Option<&'static schema::Model>;
 
 /// The result of a call.
 pub(crate) type CallResult = Result<dealkit::RawResponse, Arc<dealkit::Error>>;
@@ -65,9 +54,8 @@ pub(crate) fn read<'py>(
     let fail = |error| response.clone().into_decode_error(error).into();
     let body = Document::from(&**response.body());
     match read_as {
-        ReadAs::Deal => read_document::<Deal>(py, &body, go_on, fail).map(Bound::into_any),
-        ReadAs::Agent => read_document::<Agent>(py, &body, go_on, fail).map(Bound::into_any),
-        ReadAs::Json => Ok(json::value(py, &response.json::<Json>()?)?),
+        Some(model) => model::read(py, class(model), &body, go_on, fail),
+        None => Ok(json::value(py, &response.json::<Json>()?)?),
     }
 }
 
@@ -112,7 +100,7 @@ impl RawResponse {
 
     /// The headers, as pairs.
     fn _headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        method(py, || Ok(header_pairs(self.response.headers())))
+        entry(py, || Ok(header_pairs(self.response.headers())))
     }
 
     /// The body as the model that the call returns.
@@ -122,7 +110,7 @@ impl RawResponse {
 
     /// The body as any JSON.
     fn _json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        entry(py, || read(py, &self.response, ReadAs::Json, &|| true))
+        entry(py, || read(py, &self.response, None, &|| true))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

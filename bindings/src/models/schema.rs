@@ -4,8 +4,9 @@ use std::sync::OnceLock;
 
 use dealkit::schema;
 use pyo3::{
+    exceptions::PyTypeError,
     prelude::*,
-    types::{PyDict, PyMappingProxy, PyTuple},
+    types::{PyDict, PyMappingProxy, PyTuple, PyType},
 };
 
 pub(crate) use dealkit::schema::{Field, FieldKind, Presence};
@@ -39,18 +40,36 @@ pub(crate) const fn recurs(field: &Field) -> bool {
         )
 }
 
-/// The values of a model's fields, in the order of its fields.
-pub(crate) type Values = Vec<Option<Py<PyAny>>>;
-
 /// The parts of a model: its values, in the order of its fields, and what they do not hold.
 pub(crate) type Parts<'a> = (Vec<&'a Py<PyAny>>, Option<&'a Extra>);
 
-/// A model: its fields, and how it is read and taken apart.
+/// Makes a model from its values, in the order of its fields.
+type Build = for<'py> fn(Python<'py>, Vec<Py<PyAny>>, Extra) -> PyResult<Bound<'py, PyAny>>;
+
+/// A model: its fields, its class, and how it is read, made and taken apart.
 pub(crate) struct Class {
     pub(crate) model: &'static schema::Model,
+    pub(crate) of: for<'py> fn(Python<'py>) -> Bound<'py, PyType>,
     pub(crate) read: ReadModel,
+    pub(crate) build: Build,
     pub(crate) parts: for<'a> fn(&'a Bound<'_, PyAny>) -> PyResult<Parts<'a>>,
-    pub(crate) is: fn(&Bound<'_, PyAny>) -> bool,
+    /// The document as the Rust model reads it, with serde rather than the lexer, and writes it back.
+    #[cfg(debug_assertions)]
+    pub(crate) core_json: fn(&[u8]) -> Result<dealkit::Json, dealkit::DecodeError>,
+}
+
+impl Class {
+    /// The model that a class is of.
+    pub(crate) fn of(class: &Bound<'_, PyType>) -> PyResult<&'static Self> {
+        let mut all = CLASSES.get().copied().unwrap_or_default().iter();
+        all.find(|one| one.is(class))
+            .ok_or_else(|| PyTypeError::new_err("this is no model of dealkit"))
+    }
+
+    /// Whether this is the class of the model, which nobody can derive another from.
+    pub(crate) fn is(&self, class: &Bound<'_, PyType>) -> bool {
+        class.is((self.of)(class.py()))
+    }
 }
 
 /// The class of each model, in the order of the table. They refer to each other by way of this, so that reading and

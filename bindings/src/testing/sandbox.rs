@@ -15,7 +15,7 @@ use pyo3::{
 
 use crate::{
     json::value as json,
-    models::{classes::Agent, model},
+    models::{model, schema::class},
     python::{
         arguments::{Expected, Settings},
         document::Document,
@@ -195,13 +195,20 @@ impl NativeSandbox {
 fn created<'py>(
     py: Python<'py>,
     created: &CreatedAgent,
-) -> Outcome<(Bound<'py, Agent>, Bound<'py, PyAny>)> {
+) -> Outcome<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
     let internal = |error: serde_json::Error| Failure::Runtime(error.to_string());
     let agent = serde_json::to_string(&created.agent).map_err(internal)?;
     let sent = serde_json::to_string(&created.sent).map_err(internal)?;
     let sent = Json::parse(sent).map_err(|error| Failure::Runtime(error.to_string()))?;
+    let class = class(dealkit::Agent::SCHEMA);
     Ok((
-        model::read_document::<Agent>(py, &Document::Text(&agent), &|| true, Failure::Decode)?,
+        model::read(
+            py,
+            class,
+            &Document::Text(&agent),
+            &|| true,
+            Failure::Decode,
+        )?,
         json::value(py, &sent)?,
     ))
 }

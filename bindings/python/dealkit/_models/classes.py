@@ -15,23 +15,7 @@ from dealkit._core.keywords import keywords
 from dealkit._core.plain import plain
 from dealkit._core.private import private
 from dealkit._models.types import NAMES, given_type
-from dealkit._native import (
-    Address,
-    Agent,
-    AgentProfileResponse,
-    Application,
-    Contact,
-    ContactField,
-    Deal,
-    ListingAgent,
-    ListingContract,
-    Offer,
-    Quote,
-    RawJson,
-    RawResponse,
-    RoleAssignment,
-    Side,
-)
+from dealkit._native import RawJson, RawResponse, _Model
 from dealkit.enums import Role
 
 # For type checkers only: importing typing takes longer than importing all of dealkit.
@@ -40,28 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
-__all__ = [
-    "Address",
-    "Agent",
-    "AgentProfileResponse",
-    "Application",
-    "Contact",
-    "ContactField",
-    "Deal",
-    "ListingAgent",
-    "ListingContract",
-    "Offer",
-    "Quote",
-    "RawJson",
-    "RawResponse",
-    "RoleAssignment",
-    "Side",
-]
-
-MODELS: tuple[type[Any], ...] = tuple(
-    value for name in __all__ if hasattr(value := globals()[name], "__dealkit_fields__")
-)
-
+MODELS: tuple[type[Any], ...] = tuple(_Model.__subclasses__())
 
 _BY_NAME = {model.__name__: model for model in MODELS}
 
@@ -337,8 +300,9 @@ def _complete_all() -> None:
     # A number in a document has at most 29 digits, so it fits; rounding would raise an exception.
     context = Context(prec=38, Emin=-99, Emax=99, clamp=0, traps=[Inexact])
     _native.prepare(Decimal, context, {role.value: role for role in Role}, gc)
+    _add_methods(_Model, _ModelMethods)
     for model in MODELS:
-        _add_methods(model, _ModelMethods)
+        model.__match_args__ = tuple(name for name, *_ in model.__dealkit_fields__)  # type: ignore[misc]
         model.__new__ = staticmethod(keywords(_constructor(model)))
         for at, (name, _, kind, _, _, doc) in enumerate(model.__dealkit_fields__):
             if kind == "object":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
+from dealkit._native import _Model
+
 # For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,13 +74,13 @@ def _folded(value: Any) -> str:
         return f"<{len(value)}>"
     if hasattr(value, "isoformat"):
         return value.isoformat()  # type: ignore[no-any-return]
-    return f"<{type(value).__name__}>" if hasattr(value, "__dealkit_fields__") else _in_line(value)
+    return f"<{type(value).__name__}>" if isinstance(value, _Model) else _in_line(value)
 
 
 def _in_table(value: Any) -> str:
     if isinstance(value, tuple):
         return _many(value)
-    return table(value) if hasattr(value, "__dealkit_fields__") else escape(str(value))
+    return table(value) if isinstance(value, _Model) else escape(str(value))
 
 
 def _many(models: Iterable[Any]) -> str:
