@@ -270,10 +270,11 @@ def test_who_reads_the_output_may_stop(dealkit_sandbox: Sandbox) -> None:
     assert (done.code, done.told) == (141, "")
 
 
-def test_a_full_disk(dealkit_sandbox: Sandbox) -> None:
+@pytest.mark.parametrize("command", [["deal", "d_1"], ["--help"]])
+def test_a_full_disk(command: list[str], dealkit_sandbox: Sandbox) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "dealkit", "deal", "d_1"],
+            [sys.executable, "-m", "dealkit", *command],
             env=environment(dealkit_sandbox.url, "sandbox-key"),
             stdout=full,
             stderr=subprocess.PIPE,
@@ -284,6 +285,24 @@ def test_a_full_disk(dealkit_sandbox: Sandbox) -> None:
         4,
         "dealkit: standard output cannot be written: No space left on device\n",
     )
+
+
+def test_ctrl_c_while_the_command_is_imported() -> None:
+    script = """
+import sys
+from dealkit._cli import main
+
+class Interrupt:
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[1]:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupt())
+sys.exit(main(["check"]))"""
+    for module, told in (("signals", ""), ("arguments", "dealkit: stopped\n"), ("check", "dealkit: stopped\n")):
+        command = [sys.executable, "-c", script, f"dealkit._cli.{module}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (130, "", told)
 
 
 @pytest.mark.parametrize("stream", ["", "2", "<"])

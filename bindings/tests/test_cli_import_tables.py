@@ -255,6 +255,12 @@ def test_tables_as_spreadsheets_write_them(
     assert agent.sent == expected
 
 
+def test_a_cell_that_is_not_sent_may_be_long(imports: Import) -> None:
+    rows = f"email,first_name,last_name,notes\na@example.com,A,B,{'x' * 200_000}\n"
+    (imports.folder / "agents.csv").write_text(rows)
+    assert imports("--dry-run").code == 0
+
+
 @pytest.mark.parametrize(
     ("report", "told"),
     [

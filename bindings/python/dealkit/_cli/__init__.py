@@ -8,35 +8,47 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 
-from dealkit._cli.arguments import parse
-from dealkit._cli.exits import INTERRUPTED, UNWRITABLE, Failed
-from dealkit._cli.files import named
-from dealkit._cli.screen import tell
-from dealkit._cli.signals import Signals
-from dealkit.exceptions import DealkitError
+# For type checkers only: what is imported here can be interrupted before `main` looks after that.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dealkit._cli.signals import Signals
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command with these arguments, or those of the command line. Returns the exit code."""
-    _set_up_streams()
-    with Signals() as signals:
-        try:
-            code = _run(sys.argv[1:] if arguments is None else arguments, signals)
-        except BrokenPipeError:
-            # The reader of the output has closed it.
-            code = 128 + 13
-        except KeyboardInterrupt:
-            tell("stopped")
-            code = INTERRUPTED
-        finally:
-            _let_go_of_output()
-        # A terminal that is gone takes no output, which is then no failure of its own.
-        return signals.code or code
+    try:
+        from dealkit._cli.signals import Signals
+
+        _set_up_streams()
+        with Signals() as signals:
+            try:
+                code = _run(sys.argv[1:] if arguments is None else arguments, signals)
+            except BrokenPipeError:
+                # The reader of the output has closed it.
+                code = 128 + 13
+            except KeyboardInterrupt:
+                from dealkit._cli.screen import tell
+
+                tell("stopped")
+                code = 130
+            finally:
+                _let_go_of_output()
+            # A terminal that is gone takes no output, which is then no failure of its own.
+            return signals.code or code
+    except KeyboardInterrupt:
+        return 130
 
 
 def _run(arguments: Sequence[str], signals: Signals) -> int:
+    from dealkit._cli.arguments import parse
+    from dealkit._cli.exits import UNWRITABLE, Failed
+    from dealkit._cli.files import named
+    from dealkit._cli.screen import tell
+    from dealkit.exceptions import DealkitError
+
     if sys.stdout is None:
         tell("standard output is closed, so nothing was done; to see no output, redirect it to a file")
         return UNWRITABLE

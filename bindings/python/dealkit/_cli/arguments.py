@@ -30,6 +30,11 @@ environment:
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors repeat no values: a value may be a key in the wrong place."""
 
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        # The help may not have been written.
+        sys.stdout.flush()
+        super().exit(status, message)
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"dealkit: {message}\nTry: {self.prog} --help\n")
 

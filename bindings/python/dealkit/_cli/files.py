@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import codecs
 import os
+import secrets
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +17,9 @@ from dealkit._cli.screen import safe
 
 STANDARD_INPUT = "-"
 
-# What a list of ids or a table may have at most: some millions of ids, or a million agents.
-_MOST_BYTES = 256 << 20
+MOST_BYTES = 256 << 20
+"""What a list of ids or a table may have at most: some millions of ids, or a million agents."""
+
 _AT_A_TIME = 1 << 20
 
 # A shorter file that is not text is told apart once it has been read: it may be UTF-16 that does not say so.
@@ -81,9 +82,9 @@ def read_bytes(path: str | Path, *, may_have_zeros: bool = False) -> bytes:
             while some := file.read(_AT_A_TIME):
                 found += some
                 has_zeros = b"\0" in some and not may_have_zeros and not found.startswith(_UTF_16)
-                if len(found) > _MOST_BYTES or (has_zeros and len(found) > _LEAST_ZEROS):
+                if len(found) > MOST_BYTES or (has_zeros and len(found) > _LEAST_ZEROS):
                     raise Failed(
-                        f"{named(path)} is not a list or a table: it is not text, or longer than {_MOST_BYTES >> 20} MiB. "
+                        f"{named(path)} is not a list or a table: it is not text, or longer than {MOST_BYTES >> 20} MiB. "
                         "Is it the right file? If so, split it"
                     )
     except OSError as error:
@@ -141,21 +142,26 @@ def is_there(path: Path) -> bool:
 
 
 def open_own(path: Path) -> BinaryIO:
-    """Opens a file to be written in its place, and creates it if it is not there. A link is not followed."""
+    """Opens a file to be written in its place, and creates it if it is not there. A link is not followed, and a file that
+    has another name too is refused."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    return open(os.open(path, flags, 0o666), "r+b", buffering=0)
+    file = open(os.open(path, flags, 0o666), "r+b", buffering=0)
+    if os.fstat(file.fileno()).st_nlink > 1:
+        file.close()
+        raise Failed(f"{named(path)} cannot be written: it has another name, too; choose another name", UNWRITABLE)
+    return file
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[str]]:
-    """A text file that takes the place of another as a whole, once it is written. Only its owner can read it."""
-    handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".new", dir=path.parent)
+def replacing(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
+    """A file that takes the place of another as a whole, once it is written."""
+    new = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
     try:
-        with open(handle, "w", encoding="utf-8", newline="") as file:
+        with open(new, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(name, path)
+        os.replace(new, path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        new.unlink(missing_ok=True)
         raise

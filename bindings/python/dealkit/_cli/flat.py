@@ -1,4 +1,4 @@
-"""A deal as one row of a CSV file.
+"""Deals as a CSV file, each a row.
 
 The columns follow the fields: a single value has a column named by its path (`listing_contract.address.city`), and
 lists, metadata and undocumented fields are JSON in one cell. A new field in the core's table is a new column.
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from types import UnionType
-from typing import Any, get_args, get_origin
+from typing import IO, Any, get_args, get_origin
 
 from dealkit import Deal, fields
 from dealkit._cli.json_text import json_text
@@ -34,14 +34,13 @@ COLUMNS = {".".join(path): path for path in _paths(Deal)}
 """The columns: their names, and the attributes that they hold."""
 
 
-def header() -> str:
-    """The line of column names."""
-    return header_line(COLUMNS)
-
-
-def row(deal: Deal) -> str:
-    """The line of a deal. Numbers have all their digits; a missing value is an empty cell."""
-    return csv_line(_cell(deal, path) for path in COLUMNS.values())
+def write(file: IO[bytes], deals: Iterator[tuple[int, bytes]]) -> dict[int, list[str]]:
+    """Writes a table of deals. Numbers have all their digits; a missing value is an empty cell."""
+    file.write(header_line(COLUMNS).encode())
+    for _, json in deals:
+        deal = Deal.from_json(json)
+        file.write(csv_line(_cell(deal, path) for path in COLUMNS.values()).encode())
+    return {}
 
 
 def _cell(deal: Deal, path: tuple[str, ...]) -> str:

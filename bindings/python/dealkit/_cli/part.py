@@ -1,9 +1,9 @@
-"""The progress of an export, on disk, so that a stopped run can be resumed.
+"""What has come of an export, on disk, so that a stopped run can be resumed.
 
-Next to the file to be written, `deals.csv`, there is `deals.csv.part` with the lines that have come, and
-`deals.csv.part.json`, whose last whole line says how far they can be trusted: it is added after they are on disk.
-Anything after that is cut off when the next run resumes. Deals that could not be retrieved are in
-`deals.csv.failed.csv`.
+Next to the file to be written, `deals.csv`, there is `deals.csv.part`: a line that says which ids are exported from which
+service, and then a line for each id, in their order: the deal as JSON, or the cells of the list of failures. Each line
+begins with a checksum of all that comes before its end. A run that resumes goes on after the lines whose checksums hold,
+so neither a line that was being written, nor one that somebody has changed, is taken for a deal.
 """
 
 from __future__ import annotations
@@ -13,35 +13,28 @@ import json
 import os
 import sys
 import time
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import IO, Self
 
 from dealkit._cli.exits import Failed
-from dealkit._cli.files import is_there, named, open_own, read_bytes
-from dealkit._cli.forms import Came, Form
-from dealkit._cli.ids import FAILED_HEADER
+from dealkit._cli.files import is_there, named, open_own, replacing
+from dealkit._cli.ids import FAILED_HEADER, failed_line
 
-_FORMAT = "dealkit export 2"
+_FORMAT = "dealkit export 3"
 
-# How often what has come is put on disk, in seconds, and how much is held back until it is written, in bytes and in ids.
+# How often what has come is put on disk, in seconds, and how much is held back until it is written, in bytes.
 _SAVED_EVERY = 1.0
 _HELD_BACK = 8 << 20
-_AT_A_TIME = 1_000
 
-
-class Position(NamedTuple):
-    """How far an export has got."""
-
-    done: int = 0
-    """How many of the ids are done, counted from the first."""
-    failed: int = 0
-    """How many of them could not be retrieved."""
-    part_bytes: int = 0
-    failed_bytes: int = 0
+Write = Callable[[IO[bytes], Iterator[tuple[int, bytes]]], dict[int, list[str]]]
+"""Writes a file from deals, each the position of its id and its JSON. Returns why deals cannot be written after all, by
+position: the kind of the failure, the status, the outcome and the text."""
 
 
 def part_of(out: Path) -> Path:
-    """The lines that have come so far."""
+    """What has come so far."""
     return out.with_name(out.name + ".part")
 
 
@@ -50,129 +43,150 @@ def failed_of(out: Path) -> Path:
     return out.with_name(out.name + ".failed.csv")
 
 
-def files_of(out: Path) -> list[Path]:
-    """All that an export writes."""
-    return [out, part_of(out), failed_of(out), _state_of(out)]
-
-
-def _state_of(out: Path) -> Path:
-    return out.with_name(out.name + ".part.json")
-
-
 class Part:
     """The unfinished export of some ids into a file. As a context manager, it is saved at the end, whatever ends it."""
 
-    def __init__(
-        self,
-        out: Path,
-        ids: list[str],
-        service: str,
-        form: Form,
-        *,
-        restart: bool,
-        overwrite: bool,
-    ) -> None:
-        job = {"format": _FORMAT, "ids": _fingerprint(ids), "service": service}
-        self._form = form
-        _, *paths = files_of(out)
-        was_there = [is_there(path) for path in paths]
-        # What has come, but is not written yet, and its length.
-        self._come: list[Came] = []
-        self._length = 0
-        self._files = [_Own(paths[0])]
-        self._part = self._files[0]
-        own = [] if was_there[0] else [paths[0]]
+    def __init__(self, out: Path, ids: list[str], service: str, *, restart: bool, overwrite: bool) -> None:
+        self._out, self._ids = out, ids
+        self._path, self._failed = part_of(out), failed_of(out)
+        job = json.dumps({"format": _FORMAT, "ids": _fingerprint(ids), "service": service}).encode()
+        was_there, has_failed = is_there(self._path), is_there(self._failed)
+        self.done = self.failed = 0
+        """How many ids are done, counted from the first, and how many of them could not be retrieved."""
+        # The lines that have come, but are not written yet, and their length; where to write them, and the checksum so far.
+        self._come: list[bytes] = []
+        self._length = self._end = self._checksum = 0
+        self._file = open_own(self._path)
+        is_new = not was_there
         try:
-            if not self._part.lock():
-                own = []
+            if not _lock(self._file):
+                is_new = False
                 raise Failed(f"another dealkit process is writing {named(out)}")
-            record = _Record.read(paths[2], job)
-            if record is None:
-                _refuse_foreign(paths[0], form.own_file, failed=paths[1], overwrite=overwrite)
-            elif not restart:
-                record.refuse_another(named(out))
-            found = None if record is None or restart else record.position
-            self.at = found or Position(0, 0, len(form.header), len(FAILED_HEADER))
-            """How far it has got, and which part of the files belongs to that."""
-            own = [] if found else paths
-            self._files += map(_Own, paths[1:])
-            _, self._failed, self._state = self._files
-            if record is None or found is None:
-                # From here on, the record says that nothing else counts.
-                self._end = self._state.write(_line(job), 0)
-                self._state.cut(self._end)
-                self._part.write(form.header, 0)
-                self._failed.write(FAILED_HEADER, 0)
+            lines = self._lines()
+            known = next(lines, None)
+            if known is None or _FORMAT.encode() not in known:
+                if os.fstat(self._file.fileno()).st_size:
+                    raise Failed(
+                        f"{named(self._path)} is not of a stopped export: move it away, or choose another --out"
+                    )
+                if has_failed:
+                    self._refuse_earlier(overwrite=overwrite)
+            elif known != job and not restart:
+                raise Failed(
+                    f"{named(self._path)} belongs to a stopped export of other ids or from another service. Run that one "
+                    "again to continue it, choose another --out, or start over with --restart"
+                )
+            if known == job and not restart:
+                for line in lines:
+                    self._count(line)
             else:
-                self._end = record.end
-            self._part.cut(self.at.part_bytes)
-            self._failed.cut(self.at.failed_bytes)
-            form.begin(paths[0], self.at.part_bytes)
+                self._end = self._checksum = 0
+                self._add(job)
+            self._file.truncate(self._end)
             self.save()
         except BaseException:
-            self._close()
-            for path in own:
-                path.unlink(missing_ok=True)
+            self._file.close()
+            if is_new:
+                self._path.unlink(missing_ok=True)
             raise
 
-    def add(self, come: Came) -> None:
-        """Adds what has come for the next id."""
-        self._come.append(come)
-        self._length += len(come.line) + len(come.failed)
+    def add(self, deal: str) -> None:
+        """Adds the deal of the next id, as JSON."""
+        self._take(deal.encode())
+
+    def add_failed(self, cells: list[str]) -> None:
+        """Adds why there is no deal of the next id."""
+        self._take(json.dumps(cells).encode())
+
+    def next_id(self) -> str:
+        """The next id."""
+        return self._ids[self.done]
+
+    def _take(self, line: bytes) -> None:
+        self._add(line)
+        self._count(line)
         if time.monotonic() - self._saved_at >= _SAVED_EVERY:
             self.save()
-        elif len(self._come) >= _AT_A_TIME or self._length >= _HELD_BACK:
+        elif self._length >= _HELD_BACK:
             self._write()
 
+    def _add(self, line: bytes) -> None:
+        self._checksum = zlib.crc32(line, self._checksum)
+        self._come.append(b"%08x %s\n" % (self._checksum, line))
+        self._length += len(line)
+
+    def _count(self, line: bytes) -> None:
+        self.done += 1
+        self.failed += line.startswith(b"[")
+
+    def _lines(self) -> Iterator[bytes]:
+        """The lines as far as their checksums hold, which is where the next one is written."""
+        self._file.seek(0)
+        self._end = self._checksum = 0
+        with open(self._file.fileno(), "rb", closefd=False) as file:
+            for whole in file:
+                line = whole[9:-1]
+                checksum = zlib.crc32(line, self._checksum)
+                if whole != b"%08x %s\n" % (checksum, line):
+                    return
+                self._end += len(whole)
+                self._checksum = checksum
+                yield line
+
+    def _refuse_earlier(self, *, overwrite: bool) -> None:
+        """Refuses to write over a file that may be needed."""
+        with open(self._failed, "rb") as file:
+            if file.read(len(FAILED_HEADER)) not in (FAILED_HEADER, b""):
+                raise Failed(
+                    f"{named(self._failed)} is not the list of an export: move it away, or choose another --out"
+                )
+        if not overwrite:
+            raise Failed(f"{named(self._failed)} exists; choose another --out, or replace it with --overwrite")
+
     def save(self) -> None:
-        """Puts what has come on disk, unless the files are closed because all of it is."""
-        if self._part.is_closed:
+        """Puts what has come on disk, unless the file is closed because all of it is."""
+        if self._file.closed:
             return
         self._write()
-        self._part.sync()
-        self._failed.sync()
-        end = self._state.write(_line(self.at._asdict()), self._end)
-        self._state.cut(end)
-        self._state.sync()
-        self._end = end
+        os.fsync(self._file.fileno())
         self._saved_at = time.monotonic()
 
     def _write(self) -> None:
-        # Each file is written from where it was last known to end, so an interrupt at any moment does no harm.
-        come = self._form.settled(self._come)
-        at = Position(
-            self.at.done + len(come),
-            self.at.failed + sum(bool(one.failed) for one in come),
-            self._part.write(b"".join(one.line for one in come), self.at.part_bytes),
-            self._failed.write(b"".join(one.failed for one in come), self.at.failed_bytes),
-        )
-        self.at, self._come, self._length = at, [], 0
+        # From where the file was last known to end, so an interrupt at any moment does no harm.
+        self._file.seek(self._end)
+        data = b"".join(self._come)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._file.write(rest) :]
+        self._end, self._come, self._length = self._end + len(data), [], 0
 
-    def complete(self) -> None:
-        """Makes the file, and removes those that are not needed any more."""
+    def complete(self, write: Write) -> None:
+        """Makes the files, each as a whole, and removes what they were made from."""
         self.save()
-        self._close_files()
-        self._form.finish(self._part.path)
-        self._remove()
+        with replacing(self._out) as file:
+            lines = enumerate(self._lines(), -1)
+            unfit = write(file, ((at, line) for at, line in lines if at >= 0 and line.startswith(b"{")))
+            if self.failed or unfit:
+                self._write_failed(unfit)
+            else:
+                self._failed.unlink(missing_ok=True)
+        self.failed += len(unfit)
+        self._file.close()
+        self._path.unlink()
+
+    def _write_failed(self, unfit: dict[int, list[str]]) -> None:
+        with replacing(self._failed) as file:
+            file.write(FAILED_HEADER)
+            for at, line in enumerate(self._lines(), -1):
+                if line.startswith(b"["):
+                    file.write(failed_line(json.loads(line)))
+                elif at in unfit:
+                    file.write(failed_line([self._ids[at], *unfit[at]]))
 
     def discard(self) -> None:
-        """Removes all files, if there is nothing to resume."""
-        self._close()
-        self._part.path.unlink(missing_ok=True)
-        self._remove()
-
-    def _remove(self) -> None:
-        for own in (self._state, *(() if self.at.failed else (self._failed,))):
-            own.path.unlink(missing_ok=True)
-
-    def _close(self) -> None:
-        """Closes the files, which stay for the next run."""
-        self._form.abandon()
-        self._close_files()
-
-    def _close_files(self) -> None:
-        for own in self._files:
-            own.close()
+        """Removes the file, if there is nothing to resume."""
+        self._file.close()
+        self._path.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self
@@ -185,114 +199,25 @@ class Part:
             if error is None:
                 raise
         finally:
-            self._close()
+            self._file.close()
 
 
-class _Record(NamedTuple):
-    """What an earlier run has recorded."""
+def _lock(file: IO[bytes]) -> bool:
+    """Keeps other processes away for as long as the file is open; returns False if one of them was first."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
 
-    is_same: bool
-    """Whether it was the same job."""
-    position: Position | None
-    end: int
-    """The length of the lines that are whole."""
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
 
-    @classmethod
-    def read(cls, path: Path, job: dict[str, str]) -> _Record | None:
-        """Reads the record, if there is one."""
-        text = read_bytes(path) if is_there(path) else b""
-        if not text:
-            return None
-        try:
-            # The last line may be torn: it does not count.
-            lines = text.split(b"\n")[:-1]
-            known = json.loads(lines[0])
-            position = Position(**json.loads(lines[-1])) if len(lines) > 1 else None
-            if known["format"] == _FORMAT:
-                return cls(known == job, position, text.rindex(b"\n") + 1)
-        except (ValueError, TypeError, KeyError, IndexError):
-            pass
-        raise Failed(f"{named(path)} is not the record of an export: move it away, or choose another --out")
-
-    def refuse_another(self, out: str) -> None:
-        """Refuses to go on with the export of another job."""
-        if not self.is_same:
-            raise Failed(
-                f"{out}.part belongs to a stopped export of other ids or from another service. Run that one again to "
-                "continue it, choose another --out, or start over with --restart"
-            )
-
-
-def _refuse_foreign(*own: Path | None, failed: Path, overwrite: bool) -> None:
-    """Refuses to write over files that no stopped export has left."""
-    for path in own:
-        if path is not None and is_there(path) and path.stat().st_size:
-            raise Failed(f"{named(path)} is not of a stopped export: move it away, or choose another --out")
-    if not is_there(failed) or not failed.stat().st_size:
-        return
-    with open(failed, "rb") as file:
-        if file.read(len(FAILED_HEADER)) != FAILED_HEADER:
-            raise Failed(f"{named(failed)} is not the list of an export: move it away, or choose another --out")
-    if not overwrite:
-        raise Failed(f"{named(failed)} exists; choose another --out, or replace it with --overwrite")
-
-
-class _Own:
-    """A file that is written in its place."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file = open_own(path)
-
-    @property
-    def size(self) -> int:
-        return os.fstat(self._file.fileno()).st_size
-
-    def cut(self, length: int) -> None:
-        """Truncates the file to this length."""
-        if self.size < length:
-            raise Failed(f"{named(self.path)} is shorter than the last run left it; start over with --restart")
-        self._file.truncate(length)
-
-    def lock(self) -> bool:
-        """Keeps other processes away for as long as the file is open; returns False if one of them was first."""
-        try:
-            if sys.platform == "win32":
-                import msvcrt
-
-                msvcrt.locking(self._file.fileno(), msvcrt.LK_NBLCK, 1)
-            else:
-                import fcntl
-
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
-            return False
-        except OSError:
-            pass  # The file system has no locks.
-        return True
-
-    def write(self, data: bytes, at: int) -> int:
-        """Writes from this place on, and returns where that ends."""
-        self._file.seek(at)
-        rest = memoryview(data)
-        while rest:
-            rest = rest[self._file.write(rest) :]
-        return at + len(data)
-
-    def sync(self) -> None:
-        """Puts the file on disk."""
-        os.fsync(self._file.fileno())
-
-    @property
-    def is_closed(self) -> bool:
-        return self._file.closed
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def _line(value: dict[str, Any]) -> bytes:
-    return json.dumps(value).encode() + b"\n"
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:
+        pass  # The file system has no locks.
+    return True
 
 
 def _fingerprint(ids: list[str]) -> str:

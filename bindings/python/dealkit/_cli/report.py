@@ -209,14 +209,15 @@ class Report:
     def write(self, results: Iterable[Result]) -> None:
         """Writes the file as a whole or not at all."""
         try:
-            with replacing(self.path) as file:
-                file.write(header_line(_HEADER, self._delimiter))
+            # Only its owner can read it.
+            with replacing(self.path, 0o600) as file:
+                file.write(header_line(_HEADER, self._delimiter).encode())
                 for one in sorted(results, key=lambda one: one.row):
                     agent_id = one.agent_id
                     if one.was_earlier and one.came_to in ("unknown", "rejected"):
                         agent_id = agent_id or self._filled_in.get(one.key, "")
                     earlier = "yes" if one.was_earlier else ""
                     cells = [str(one.row), one.key, one.came_to, agent_id, one.status, one.message, earlier]
-                    file.write(csv_line(map(harmless, cells), self._delimiter))
+                    file.write(csv_line(map(harmless, cells), self._delimiter).encode())
         except OSError as error:
             raise Failed(f"{named(self.path)} cannot be written: {error.strerror}", UNWRITABLE) from error

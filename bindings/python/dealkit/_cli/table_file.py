@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dealkit._cli.exits import Failed
-from dealkit._cli.files import named, read_text
+from dealkit._cli.files import MOST_BYTES, named, read_text
 from dealkit._cli.screen import safe
+
+# A cell may be as long as the file.
+csv.field_size_limit(MOST_BYTES)
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 """The usual delimiters, which are detected."""
