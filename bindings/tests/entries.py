@@ -82,10 +82,14 @@ def of_models() -> dict[str, list[Callable[[], object]]]:
                 partial(of_class._build, {**given, "extra": {"new": [1, Decimal("1.10")]}}),
                 partial(of_class._build, {"nothing": 1}),
                 partial(of_class._build, {"extra": {"x": {1}}}),
+                partial(of_class._build, {"extra": {"id": 5, "role": 7}}),
             ],
             "_replace": [partial(model._replace, given), partial(model._replace, {"extra": 5})],
             "_attribute": [partial(model._attribute, n) for n in (0, len(given) - 2, 99)],
             "_to_json": [model._to_json],
+            "_get": [
+                partial(model._get, name) for name in (*(wire for _, wire, *_ in of_class.__dealkit_fields__), "x")
+            ],
             "extra": [partial(attrgetter("extra"), model)],
             "__eq__": [partial(model.__eq__, again), partial(model.__eq__, 5)],
             "__ne__": [partial(model.__ne__, again)],

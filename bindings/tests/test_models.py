@@ -195,6 +195,30 @@ def test_from_dict(deal: Deal) -> None:
     assert given == deal.to_dict(), "what is given stays as it is"
 
 
+def test_a_documented_field_in_extra_goes_where_it_belongs() -> None:
+    sides = [{"side_percentage": Decimal("10.10")}]
+    given = {"status": "CLOSED", "expiry_date": "2030-01-31", "sides": sides, "badge": 5}
+    expected = Deal(
+        id="d",
+        status="CLOSED",
+        expiry_date=date(2030, 1, 31),
+        sides=[Side(side_percentage=Decimal("10.10"))],
+        extra={"badge": 5},
+    )
+    assert Deal(id="d", extra=given) == Deal(id="d").replace(extra=given) == expected
+    assert untyped.Contact(extra={"contactSchemaId": "s"}).contact_schema_id == "s"
+    with pytest.raises(DecodeError) as raised:
+        Deal(id="d", extra={"status": 7})
+    assert raised.value.path == "status"
+
+
+def test_a_field_is_found_by_its_name_documented_or_not() -> None:
+    deal = Deal.from_json(DOCUMENT)
+    for name, value in json.loads(deal.to_json(), parse_float=Decimal).items():
+        assert deal.get(name) == value, name
+    assert deal.get("nothing") is Deal(id="d").get("status") is Deal(id="d", extra={"badge": None}).get("badge") is None
+
+
 @pytest.mark.parametrize(
     ("given", "error", "text"),
     [
@@ -204,7 +228,7 @@ def test_from_dict(deal: Deal) -> None:
         ({"id": "d", "expiry_date": "2024-02-29"}, TypeError, r"Deal\.expiry_date must be a date, not str"),
         ({"id": "d", "quotes": 5}, TypeError, r"Deal\.quotes must be an iterable of Quote, not int"),
         ({"id": "d", "quotes": [5]}, TypeError, r"Deal\.quotes\[0\] must be of type Quote, not int"),
-        ({"id": "d", "extra": {"id": 1}}, ValueError, "has a field for"),
+        ({"id": "d", "extra": {"id": 1}}, ValueError, "which is given as id"),
         ([("id", "d")], TypeError, r"Deal\.from_dict takes a mapping, not list"),
     ],
 )

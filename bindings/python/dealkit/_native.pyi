@@ -264,7 +264,8 @@ class _Model:
 
     @property
     def extra(self) -> Mapping[str, Any]:
-        """Undocumented fields, by name: a fresh copy each time."""
+        """The fields that this version of dealkit does not know, by their names on the wire: a fresh copy each time.
+        For one of them, ``get`` is better: it still finds the field when a later version knows it."""
 
     @classmethod
     def from_json(cls, document: str | bytes | bytearray, /) -> Self:
@@ -301,6 +302,14 @@ class _Model:
     def _replace(self, changes: dict[str, Any]) -> Self | Failure: ...
     def _attribute(self, at: int) -> Any: ...
     def _to_json(self) -> str: ...
+    def _get(self, name: str) -> Any: ...
+    def get(self, name: str, /) -> Any:
+        """A field as JSON by its name on the wire, documented or not; None if there is none, or null.
+
+        A documented list or mapping that was absent is empty. A program that reads an undocumented field in this way survives
+        the day on which it is documented. The value is what ``json.loads`` would give, with exact numbers: a date is a str,
+        and a nested model is a dict."""
+
     @classmethod
     def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
         """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""

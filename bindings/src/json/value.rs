@@ -71,9 +71,14 @@ pub(crate) fn raw_text<'a>(raw: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
 
 /// A value as Python objects.
 pub(crate) fn value<'py>(py: Python<'py>, json: &Json) -> PyResult<Bound<'py, PyAny>> {
+    text_value(py, json.as_str())
+}
+
+/// A text that is known to be JSON as Python objects.
+pub(crate) fn text_value<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
     let mut builder = Builder {
         py,
-        lexer: Lexer::new(json.as_str()),
+        lexer: Lexer::new(json),
         depth: 0,
     };
     builder.value()

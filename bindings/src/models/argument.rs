@@ -145,12 +145,8 @@ fn plain_text<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyString>> {
     Some(PyString::new(value.py(), text))
 }
 
-/// Checks the argument `extra`: fields unknown to the model.
-pub(crate) fn unknown_fields(
-    model: &str,
-    fields: &[Field],
-    value: &Bound<'_, PyAny>,
-) -> Outcome<BTreeMap<String, Json>> {
+/// Checks the argument `extra`: fields by their names on the wire.
+pub(crate) fn extra(model: &str, value: &Bound<'_, PyAny>) -> Outcome<BTreeMap<String, Json>> {
     if value.is_none() {
         return Ok(BTreeMap::new());
     }
@@ -158,20 +154,15 @@ pub(crate) fn unknown_fields(
         let found = type_name(value);
         Failure::Type(format!("{model}.extra must be a mapping, not {found}"))
     })?;
-    let mut unknown = BTreeMap::new();
+    let mut fields = BTreeMap::new();
     for (name, value) in dict {
         let name: String = name
             .extract()
             .map_err(|_| Failure::Type(format!("{model}.extra must have names that are str")))?;
-        if fields.iter().any(|field| field.wire == name) {
-            return Err(Failure::Value(format!(
-                "{model}.extra must not hold {name}, which the model has a field for"
-            )));
-        }
         let json = write::any(&value)?.map_err(|why| {
             Failure::Value(format!("{model}.extra cannot be written as JSON: {why}"))
         })?;
-        unknown.insert(name, json);
+        fields.insert(name, json);
     }
-    Ok(unknown)
+    Ok(fields)
 }

@@ -149,7 +149,30 @@ impl Model {
         })
     }
 
-    /// Undocumented fields, by name: a fresh copy each time.
+    /// The JSON of a field by its name on the wire, as Python objects; None if there is none, or null.
+    fn _get<'py>(this: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let py = this.py();
+        entry(py, || {
+            let class = Class::of(&this.get_type())?;
+            let (values, extra) = (class.parts)(this)?;
+            let mut fields = class.model.fields.iter().zip(values).enumerate();
+            let Some((at, (field, value))) = fields.find(|(_, (field, _))| field.wire == name)
+            else {
+                let value = unknown(extra).and_then(|unknown| unknown.get(name));
+                return Ok(value.map(|value| json::value(py, value)).transpose()?);
+            };
+            let value = value.bind(py);
+            if value.is_none() {
+                return Ok(None);
+            }
+            let mut text = String::new();
+            write::field(at, field, value, extra, &mut text)?;
+            Ok(Some(json::text_value(py, &text)?))
+        })
+    }
+
+    /// The fields that this version of dealkit does not know, by their names on the wire: a fresh copy each time. For one
+    /// of them, ``get`` is better: it still finds the field when a later version knows it.
     #[getter]
     fn extra<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = this.py();
@@ -230,7 +253,7 @@ fn changed<'py>(
     for (name, value) in changes {
         let name: String = name.extract()?;
         if name == "extra" {
-            extra.unknown = argument::unknown_fields(model.name, model.fields, &value)?;
+            extra.unknown = argument::extra(model.name, &value)?;
             continue;
         }
         let mut fields = model.fields.iter().zip(values.iter_mut()).enumerate();
@@ -241,7 +264,28 @@ fn changed<'py>(
         extra.forget_exact(at);
         *slot = argument::field(model.name, field, &value)?;
     }
-    Ok((class.build)(py, values, extra)?)
+    let mut is_complete = true;
+    for Field { name, wire, .. } in model.fields {
+        if extra.unknown.contains_key(*wire) {
+            is_complete = false;
+            let given = changes.get_item(name)?;
+            if given.is_some_and(|given| !given.is_none()) {
+                let of = model.name;
+                let text = format!("{of}.extra must not hold {wire}, which is given as {name}");
+                return Err(Failure::Value(text));
+            }
+        }
+    }
+    let made = (class.build)(py, values, extra)?;
+    if is_complete {
+        return Ok(made);
+    }
+    // A documented field in `extra` is read as it is in a response: the last of two of the same name counts.
+    let mut json = String::new();
+    write::model(&made, class, &mut json)?;
+    let json = PyString::new(py, &json);
+    let document = Document::of(&json)?;
+    read(py, class, &document, &|| true, Failure::Decode)
 }
 
 /// Whether two models of the same class are equal.

@@ -8,7 +8,7 @@ use pyo3::{
 };
 
 use crate::{
-    json::value as json,
+    json::{extra::Extra, value as json},
     models::schema::{Class, Field, FieldKind, Presence, class},
     python::builtin,
 };
@@ -41,10 +41,7 @@ pub(crate) fn model(this: &Bound<'_, PyAny>, class: &Class, out: &mut String) ->
             continue;
         }
         begin(out, field.wire);
-        match extra.and_then(|extra| extra.exact(at)) {
-            Some(exact) => out.push_str(exact.as_str()),
-            None => self::value(field, value, out)?,
-        }
+        self::field(at, field, value, extra, out)?;
     }
     for (name, value) in extra.into_iter().flat_map(|extra| &extra.unknown) {
         begin(out, name);
@@ -57,7 +54,23 @@ pub(crate) fn model(this: &Bound<'_, PyAny>, class: &Class, out: &mut String) ->
     Ok(())
 }
 
-/// Writes the value of a field, which is not None.
+/// Writes the value of the field at a position, which is not None.
+pub(crate) fn field(
+    at: usize,
+    field: &Field,
+    value: &Bound<'_, PyAny>,
+    extra: Option<&Extra>,
+    out: &mut String,
+) -> PyResult<()> {
+    match extra.and_then(|extra| extra.exact(at)) {
+        Some(exact) => {
+            out.push_str(exact.as_str());
+            Ok(())
+        }
+        None => self::value(field, value, out),
+    }
+}
+
 fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<()> {
     match field.kind {
         FieldKind::Text | FieldKind::Identifier | FieldKind::OpenSet(_) => {

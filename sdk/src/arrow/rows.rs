@@ -133,7 +133,7 @@ macro_rules! rows {
                             .store(&mut columns.$field)
                             .map_err(|misfit| misfit.within(Step::Field($wire.into(), None)))?;
                     )+
-                    let extra = self.extra.iter();
+                    let extra = self.extra().iter();
                     push_extra(&mut columns.extra, extra.map(|(name, value)| (name.as_str(), value.as_str())));
                     columns.nulls.append_non_null();
                     Ok(())

@@ -54,11 +54,8 @@ macro_rules! models {
         #[non_exhaustive]
         pub struct $model {
             $( $(#[doc = $field_doc])+ pub $field: $type, )+
-            /// Undocumented fields, by name.
-            #[builder(with = |fields: impl IntoIterator<Item = (impl Into<String>, impl Into<Json>)>| {
-                fields.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
-            })]
-            pub extra: BTreeMap<String, Json>,
+            #[builder(skip)]
+            extra: BTreeMap<String, Json>,
         }
 
         impl<'de> serde::Deserialize<'de> for $model {
@@ -103,10 +100,7 @@ macro_rules! models {
                 let mut fields = serializer.serialize_map(None)?;
                 $( models!(@write $need fields self.$field, $wire); )+
                 for (name, value) in &self.extra {
-                    // A field of the type takes precedence over an `extra` of the same name: no name is written twice.
-                    if !Self::FIELDS.contains(&name.as_str()) {
-                        fields.serialize_entry(name, value)?;
-                    }
+                    fields.serialize_entry(name, value)?;
                 }
                 fields.end()
             }
@@ -128,8 +122,32 @@ macro_rules! models {
                 } ),+],
             };
 
-            /// The wire names of the fields.
-            const FIELDS: &'static [&'static str] = &[$($wire),+];
+            /// The fields that this version of dealkit does not know, by name. For one of them, [`get`](Self::get) is
+            /// better: it still finds the field when a later version knows it, and this no longer has it.
+            pub fn extra(&self) -> &BTreeMap<String, Json> {
+                &self.extra
+            }
+
+            /// A field as JSON by its name on the wire, documented or not; `None` if there is none, or null. A documented
+            /// list or map that was absent is empty.
+            ///
+            /// The JSON is written anew, with everything that is nested in it.
+            pub fn get(&self, name: &str) -> Option<Json> {
+                match name {
+                    $( $wire => Json::from_serialize(&self.$field).ok(), )+
+                    _ => self.extra.get(name).cloned(),
+                }
+                .filter(|json| json.kind() != JsonKind::Null)
+            }
+
+            /// This with a field set by its name on the wire, documented or not. Everything is written as JSON and read
+            /// again, so a documented field obeys the same rules as in a response.
+            ///
+            /// # Errors
+            /// As for [`from_json`](Self::from_json), if the field is documented and cannot have this value.
+            pub fn with(self, name: &str, value: impl Into<Json>) -> Result<Self, $crate::DecodeError> {
+                Self::from_json(with_field(&self, name, &value.into()))
+            }
 
             /// Decodes one from a JSON document.
             ///
@@ -271,6 +289,15 @@ macro_rules! models {
     (@debug $visible:ident $out:ident $self:ident $field:ident) => {
         $out.field(plain(stringify!($field)), &$self.$field)
     };
+}
+
+/// The JSON of a model with one more field; of two with the same name, the last one counts.
+fn with_field(model: &impl serde::Serialize, name: &str, value: &Json) -> String {
+    // Models and names always serialize, and a model without any field is `{}`.
+    let mut json = Json::from_serialize(model).map_or_else(|_| String::new(), Json::into_text);
+    json.pop();
+    let separator = if json.len() > 1 { "," } else { "" };
+    format!("{json}{separator}{}:{value}}}", Json::from(name))
 }
 
 /// The name of an attribute without Rust's mark of a keyword.

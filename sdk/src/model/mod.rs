@@ -4,7 +4,8 @@
 //!
 //! * Fields that the service omits or sends as null are read as `None`, as an empty list or as an empty map;
 //!   only the fields that the specification requires must be present.
-//! * Undocumented fields are kept in `extra`, digit for digit.
+//! * Undocumented fields are kept, digit for digit. `get("name")` finds a field and `with("name", value)` sets one,
+//!   whether this version knows it or not; `extra()` has those that it does not know.
 //! * `Serialize` writes the wire names back; `Debug` shows identifiers, statuses, dates and numbers, and hides
 //!   personal data.
 //! * The types are `#[non_exhaustive]`: a new field breaks nobody. A test builds one with `builder()`, or
@@ -22,7 +23,7 @@ pub use define::{
 
 /// The builders of the models and of the request, as returned by their `builder()`.
 ///
-/// Fields that a model requires must be set, or `build()` does not compile; lists, maps and `extra` are empty if
+/// Fields that a model requires must be set, or `build()` does not compile; lists and maps are empty if
 /// not set. A setter `maybe_…` takes an `Option`.
 ///
 /// ```
@@ -36,11 +37,14 @@ pub use define::{
 ///             .offers([Offer::builder().percent_of_commission("10.10".parse()?).build()])
 ///             .build(),
 ///     )
-///     .extra([("badge", "gold")]) // undocumented
-///     .build();
+///     .build()
+///     .with("badge", "gold")?; // undocumented, or documented one day
 /// assert_eq!(deal.status, Some(DealStatus::Closed));
 /// assert!(deal.quotes.is_empty());
-/// # Ok::<(), dealkit::ParseDecimalError>(())
+/// assert_eq!(deal.get("badge"), Some("gold".into()));
+/// assert_eq!(deal.get("status"), Some("CLOSED".into()));
+/// assert_eq!(deal.with("status", 7).unwrap_err().path(), "status");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// ```compile_fail

@@ -84,7 +84,6 @@ impl Json {
     }
 
     /// The exact JSON text, without a copy.
-    #[cfg(feature = "client")]
     pub(crate) fn into_text(self) -> String {
         Box::<str>::from(self.0).into_string()
     }

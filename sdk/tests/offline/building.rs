@@ -52,8 +52,10 @@ fn a_deal_is_built_in_one_expression() {
             .build()])
         .metadata(BTreeMap::from([("source".into(), "import".into())]))
         .external_id("crm-17")
-        .extra([("badge", json!({"colour": "gold"})), ("rank", json!(1))])
-        .build();
+        .build()
+        .with("badge", json!({"colour": "gold"}))
+        .and_then(|deal| deal.with("rank", 1))
+        .unwrap();
     let read = Deal::from_json(
         r#"{"id": "d_1", "status": "CLOSED", "expiry_date": "2030-01-31", "created_at": "2024-01-01T00:00:00Z",
             "listing_contract": {"id": "lc_1", "side": "SELL", "sale_price": 3000000000,

@@ -98,7 +98,7 @@ fn models_are_read_from_values_too() {
         deal.created_at.unwrap().to_rfc3339(),
         "2023-12-31T22:00:00+00:00"
     );
-    assert_eq!(deal.extra["new_member"].as_str(), "[1]");
+    assert_eq!(deal.get("new_member").unwrap().as_str(), "[1]");
 }
 
 #[test]

@@ -242,7 +242,7 @@ proptest! {
         prop_assert_eq!(again.profile().get("more").unwrap().as_str(), text.as_str());
 
         let deal = Deal::from_json(format!(r#"{{"id":"d_1","more": {text} }}"#)).unwrap();
-        prop_assert_eq!(deal.extra["more"].as_str(), text.as_str());
+        prop_assert_eq!(deal.extra()["more"].as_str(), text.as_str());
         prop_assert_eq!(serde_json::to_string(&deal).unwrap().matches(&format!(r#""more":{text}"#)).count(), 1);
     }
 

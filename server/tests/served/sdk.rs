@@ -74,7 +74,7 @@ async fn every_request_gets_the_response_of_the_vectors() {
             let agent = created.into_value();
             // What the SDK read is what the service wrote, field by field.
             assert!(
-                agent.extra.is_empty() && agent.profile.extra.is_empty(),
+                agent.extra().is_empty() && agent.profile.extra().is_empty(),
                 "{}",
                 case.name
             );

@@ -151,6 +151,15 @@ class _ModelMethods:
 
         return indented(json, indent)
 
+    def get(self: Any, name: str, /) -> Any:
+        """A field as JSON by its name on the wire, documented or not; None if there is none, or null.
+
+        A documented list or mapping that was absent is empty. A program that reads an undocumented field in this way survives
+        the day on which it is documented. The value is what ``json.loads`` would give, with exact numbers: a date is a str,
+        and a nested model is a dict.
+        """
+        return self._get(name)
+
     @classmethod
     def from_dict(cls: Any, attributes: Mapping[str, Any], /) -> Any:
         """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
