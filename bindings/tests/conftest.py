@@ -23,6 +23,7 @@ from processes import shut_down
 
 from dealkit import Agent, AsyncClient, Client, Deal, DecodeError
 from dealkit._core.failure import unwrap
+from dealkit.params import CreateAgentParams
 from dealkit.testing import Sandbox
 
 # Ctrl-C may be ignored here, as in processes that a shell runs in the background, and child processes inherit that:
@@ -156,6 +157,25 @@ def run(coroutine: Any) -> Any:
 ADA: Any = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
 BODY = '{"id": "d_1", "email": "e", "first_name": "f", "last_name": "l", "profile": {}, "role_assignments": []}'
 
+
+def row(number: int) -> CreateAgentParams:
+    """A row of ``create_many``."""
+    return {"email": f"row{number}@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
+
+
+def rows(count: int) -> list[CreateAgentParams]:
+    return [row(number) for number in range(count)]
+
+
+def email(row: CreateAgentParams) -> str:
+    return row["email"]
+
+
+# For scripts: that many rows.
+ROWS = (
+    'rows = [{"email": f"row{n}@example.com", "first_name": "A", "last_name": "L", "profile": {}} for n in range(%s)]\n'
+)
+
 BOTH = pytest.mark.parametrize("of_class", [Client, AsyncClient], ids=["sync", "async"])
 
 
@@ -175,6 +195,34 @@ def made(client: Any, call: Callable[[Any], Any]) -> Any:
         return run(awaited())
     result = call(client)
     return [*result] if hasattr(result, "__next__") else result
+
+
+def in_a_way(kind: str, of_class: Any, raw: bool) -> Callable[..., None]:
+    def call(url: str, id: str, times: int, extra_headers: Any = None, **settings: Any) -> None:
+        """Retrieves a deal so many times."""
+        options = {"extra_headers": extra_headers}
+
+        def retrieve(client: Any) -> Any:
+            deals = (client.with_raw_response if raw else client).deals
+            if kind == "many":
+                return deals.retrieve_many([id] * times, **options)
+            if kind == "request":
+                return client.request("GET", "deals", id, **options)
+            return deals.retrieve(id, **options)
+
+        client = of_class(base_url=url, **settings)
+        for _ in range(1 if kind == "many" else times):
+            made(client, retrieve)
+
+    return call
+
+
+# Every way in which deals can be retrieved.
+WAYS = {
+    f"{kind}{', raw' if raw else ''}{', awaited' if of_class is AsyncClient else ''}": in_a_way(kind, of_class, raw)
+    for kind, of_class, raw in itertools.product(("one", "many", "request"), (Client, AsyncClient), (False, True))
+    if not (kind == "request" and raw)
+}
 
 
 class Peer:

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pytest
@@ -132,12 +131,7 @@ class Tarpit:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # Woken, not closed: a thread that is about to call accept would otherwise accept for whatever socket has reused
         # the descriptor by then. The threads and this object drop their sockets themselves.
         for one in (self._socket, *self._connections):

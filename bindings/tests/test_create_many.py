@@ -8,7 +8,6 @@ import itertools
 import json
 import pickle
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from datetime import date
@@ -85,21 +84,6 @@ def test_every_row_comes_once(client: Client, sandbox: Sandbox, concurrency: int
         assert (creation.agent_id, creation.outcome) == (creation.agent.id, "succeeded")
     assert sorted(created(sandbox)) == sorted(params["email"] for params in rows(50))
     assert list(client.agents.create_many([])) == []
-
-
-def test_as_they_arrive(peer: Any) -> None:
-    release = threading.Event()
-
-    def respond(request: bytes) -> bytes:
-        if number(request) == 0:
-            release.wait(30)
-        return agent_of(request)
-
-    with Client(base_url=peer(respond).url, service_key="k") as client:
-        creations = client.agents.create_many(rows(2), ordered=False)
-        assert next(creations).index == 1
-        release.set()
-        assert next(creations).agent_id == "row0"
 
 
 def test_rows_of_every_kind(client: Client, sandbox: Sandbox) -> None:
@@ -354,25 +338,6 @@ def test_a_401_is_raised_and_what_was_in_flight_still_comes(client: Client, sand
     assert sorted(creation.agent_id or "" for creation in came) == sorted(agent.id for agent in sandbox.agents)
 
 
-@pytest.mark.parametrize("concurrency", [1, 5, 8, 100])
-def test_an_endless_generator_is_asked_no_further_than_needed(client: Client, concurrency: int) -> None:
-    asked = 0
-
-    def endless() -> Iterator[CreateAgentParams]:
-        nonlocal asked
-        for n in itertools.count():
-            asked += 1
-            yield row(n)
-
-    creations = client.agents.create_many(endless(), concurrency=concurrency)
-    assert asked == 0
-    for taken, creation in enumerate(itertools.islice(creations, 250)):
-        assert creation.index == taken
-        assert taken < asked <= taken + concurrency
-    creations.close()
-    assert list(creations) == []
-
-
 def test_cancel_says_what_is_known_of_each(peer: Any) -> None:
     """Of 6: created and handed over, ignored, created before its turn, refused; rows still waiting are never sent."""
 
@@ -401,11 +366,7 @@ def test_cancel_says_what_is_known_of_each(peer: Any) -> None:
         until(server.closed.is_set)
 
 
-def test_a_callable_that_is_told_and_raises(client: Client) -> None:
-    told: list[tuple[int, int | None]] = []
-    assert len(list(client.agents.create_many(rows(3), progress=lambda done, of: told.append((done, of))))) == 3
-    assert told == [(1, 3), (2, 3), (3, 3)]
-
+def test_a_callable_that_raises(client: Client) -> None:
     def broken(done: int, total: int | None) -> None:
         raise LookupError("mine")
 
@@ -414,19 +375,6 @@ def test_a_callable_that_is_told_and_raises(client: Client) -> None:
         next(creations)
     # The row that the callable was told of is not lost.
     assert [creation.index for creation in creations.cancel() or creations] == [0]
-
-
-def test_a_plain_line_without_tqdm(
-    client: Client, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "tqdm.auto", None)
-    list(client.agents.create_many(rows(3), progress=True))
-    assert capsys.readouterr().err.endswith("\r3/3 agents\n")
-    given: Any = [row(0), {}]
-    with pytest.raises(ValidationError):
-        list(client.agents.create_many(given, progress=True))
-    # What is printed next starts on a new line.
-    assert capsys.readouterr().err.endswith("\n")
 
 
 def test_an_iterator_of_rows_that_takes_creations_itself(client: Client, sandbox: Sandbox) -> None:
@@ -475,40 +423,6 @@ def test_a_row_that_takes_creations_itself(client: Client, sandbox: Sandbox) -> 
     taken += [creation.index for creation in creations]
     assert sorted(taken) == list(range(40))
     assert len(created(sandbox)) == 40 == len({*created(sandbox)})
-
-
-def test_several_threads_on_one_iterator(client: Client, sandbox: Sandbox) -> None:
-    for ordered in (True, False):
-        creations = client.agents.create_many(rows(200), ordered=ordered)
-        found: list[int] = []
-
-        def work(creations: Any = creations, found: list[int] = found) -> None:
-            found.extend(creation.index for creation in creations)
-
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        assert sorted(found) == list(range(200))
-    assert len(created(sandbox)) == 400
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "text"),
-    [
-        ({"rows": {}}, TypeError, r"rows must be an iterable of mappings, not a dict; for one agent use create\(\)"),
-        ({"rows": "a"}, TypeError, "rows must be an iterable of mappings, not str"),
-        ({"rows": 5}, TypeError, "rows must be an iterable of mappings, not int"),
-        ({"concurrency": 0}, ValueError, "at least 1"),
-        ({"validate": 1}, TypeError, "validate must be a bool, not int"),
-        ({"timeout": "5"}, TypeError, "timeout"),
-        ({"nonsense": 1}, TypeError, "nonsense"),
-    ],
-)
-def test_wrong_arguments(client: Client, arguments: Any, error: Any, text: str) -> None:
-    with pytest.raises(error, match=text):
-        client.agents.create_many(**untyped({"rows": rows(1), **arguments}))
 
 
 def test_whole_responses(client: Client, peer: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import pickle
 import shutil
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import until
+from conftest import ROWS, email, made, of, row, rows, until
 from processes import ended, python
 
 from dealkit import (
@@ -36,43 +35,25 @@ from dealkit.params import CreateAgentParams
 from dealkit.testing import Sandbox
 
 
-def row(number: int) -> CreateAgentParams:
-    return {"email": f"row{number}@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
+def client_of(sandbox: Sandbox) -> Any:
+    return of(sandbox, max_retries=0)
 
 
-def rows(count: int) -> list[CreateAgentParams]:
-    return [row(number) for number in range(count)]
+def in_order(client: Any, **options: Any) -> Any:
+    given = {"key": email, "on_error": "return", **options}
+    return made(client, lambda client: client.agents.create_many(**given))
 
 
-def email(row: CreateAgentParams) -> str:
-    return row["email"]
-
-
-def client_of(sandbox: Sandbox, **options: Any) -> Client:
-    return Client(base_url=sandbox.url, service_key=sandbox.service_key, max_retries=0, **options)
-
-
-def in_order(client: Client, **options: Any) -> list[Any]:
-    given: dict[str, Any] = {"key": email, "on_error": "return", **options}
-    return [*client.agents.create_many(**given)]
-
-
-def in_a_loop(client: Client, **options: Any) -> list[Any]:
-    async def run() -> list[Any]:
-        async with AsyncClient(base_url=client.base_url, service_key="sandbox-key", max_retries=0) as awaiting:
-            given: dict[str, Any] = {"key": email, "on_error": "return", **options}
-            return [creation async for creation in awaiting.agents.create_many(**given)]
-
-    return asyncio.run(run())
+def in_a_loop(client: Client, **options: Any) -> Any:
+    return in_order(AsyncClient(base_url=client.base_url, service_key="sandbox-key", max_retries=0), **options)
 
 
 BOTH = pytest.mark.parametrize("run", [in_order, in_a_loop])
 
 
 @pytest.fixture
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox() as sandbox:
-        yield sandbox
+def sandbox(dealkit_sandbox: Sandbox) -> Sandbox:
+    return dealkit_sandbox
 
 
 @pytest.fixture
@@ -479,15 +460,17 @@ def test_jobs_share_a_ledger(sandbox: Sandbox, ledger: Path) -> None:
     assert {path.name for path in ledger.parent.iterdir()} <= {ledger.name, f"{ledger.name}-journal"}
 
 
-SENDING = """
+SENDING = (
+    ROWS % 2
+    + """
 import sys
 from dealkit import Client
-rows = [{"email": f"row{n}@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}} for n in range(2)]
 many = Client().agents.create_many(rows, ledger=sys.argv[1], key=lambda row: row["email"], concurrency=1)
 next(many)
 print("one", flush=True)
 next(many)
 """
+)
 
 
 def test_what_a_killed_process_was_sending_is_unknown(sandbox: Sandbox, ledger: Path) -> None:
@@ -507,11 +490,12 @@ def test_what_a_killed_process_was_sending_is_unknown(sandbox: Sandbox, ledger: 
     assert len(show(ledger).in_doubt) == 1
 
 
-FORKED = """
+FORKED = (
+    ROWS % 40
+    + """
 import os, sys
 from dealkit import Client, LedgerError
 ledger = sys.argv[1]
-rows = [{"email": f"row{n}@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}} for n in range(40)]
 def job():
     return Client().agents.create_many(rows, ledger=ledger, key=lambda row: row["email"], concurrency=2)
 many = job()
@@ -545,6 +529,7 @@ assert len(again) == 40 and all(creation.recorded for creation in again)
 os.write(wait[1], b"x")
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """
+)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
@@ -666,14 +651,16 @@ def test_where_errors_are_raised_a_ledger_that_lacks_something_is_one_at_the_end
         next(many)
 
 
-JOB = """
+JOB = (
+    ROWS % 30
+    + """
 import sys
 from dealkit import Client
-rows = [{"email": f"row{n}@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}} for n in range(30)]
 concurrency = int(sys.argv[2])
 for _ in Client().agents.create_many(rows, ledger=sys.argv[1], key=lambda row: row["email"], concurrency=concurrency):
     pass
 """
+)
 
 
 def can_trace() -> bool:
@@ -710,11 +697,12 @@ def test_every_claim_and_every_outcome_has_reached_the_disk(sandbox: Sandbox, le
         assert sum(syncs) < 30 * 6  # Rows that wait share a transaction.
 
 
-INTERRUPTED = """
+INTERRUPTED = (
+    ROWS % 60
+    + """
 import signal, sys
 from dealkit import Client
 signal.signal(signal.SIGINT, signal.default_int_handler)
-rows = [{"email": f"row{n}@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}} for n in range(60)]
 with Client(max_retries=0).agents.create_many(
     rows, ledger=sys.argv[1], key=lambda row: row["email"], on_error="return", concurrency=4
 ) as many:
@@ -725,6 +713,7 @@ with Client(max_retries=0).agents.create_many(
         for creation in many.cancel():
             print(creation.index, creation.outcome, creation.recorded)
 """
+)
 
 
 def test_an_interrupted_job_goes_on(sandbox: Sandbox, ledger: Path) -> None:

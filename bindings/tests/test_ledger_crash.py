@@ -19,25 +19,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import ROWS, email, row, rows
 from processes import python
 
 from dealkit import Client
 from dealkit.ledger import settle
-from dealkit.params import CreateAgentParams
 from dealkit.testing import Sandbox
 
 KILLS = int(os.environ.get("DEALKIT_LEDGER_KILLS", "8"))
-ROWS = int(os.environ.get("DEALKIT_LEDGER_ROWS", "240"))
+COUNT = int(os.environ.get("DEALKIT_LEDGER_ROWS", "240"))
 SEED = int(os.environ.get("DEALKIT_LEDGER_SEED", str(random.randrange(1 << 32))))
 # How often one job is killed: so often that it has not finished by then.
 KILLS_OF_A_JOB = 40
-JOB = """
+JOB = (
+    ROWS % COUNT
+    + """
 import sys
 from dealkit import Client
-path, rows, ordered = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "ordered"
-rows = [
-    {"email": f"row{n}@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}} for n in range(rows)
-]
+path, ordered = sys.argv[1], sys.argv[2] == "ordered"
 client = Client(max_retries=1)
 print("begun", flush=True)
 many = client.agents.create_many(
@@ -46,14 +45,7 @@ many = client.agents.create_many(
 for creation in many:
     pass
 """
-
-
-def row(number: int) -> CreateAgentParams:
-    return {"email": f"row{number}@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
-
-
-def email(row: CreateAgentParams) -> str:
-    return row["email"]
+)
 
 
 def read(path: Path) -> dict[str, tuple[str, str | None]]:
@@ -65,14 +57,14 @@ def read(path: Path) -> dict[str, tuple[str, str | None]]:
         ((salt,),) = database.execute("SELECT salt FROM ledger")
         found = {key: (state, id) for key, state, id in database.execute("SELECT key, state, agent_id FROM creates")}
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    keys = {email(row(n)): hmac.digest(salt, email(row(n)).encode(), hashlib.sha256)[:16] for n in range(ROWS)}
+    keys = {email(row(n)): hmac.digest(salt, email(row(n)).encode(), hashlib.sha256)[:16] for n in range(COUNT)}
     assert found.keys() <= {*keys.values()}
     return {address: found[key] for address, key in keys.items() if key in found}
 
 
 def kill(url: str, path: Path, chance: random.Random) -> bool:
     """Runs one job or two at the same time, and kills one at a random moment. Returns whether it was still unfinished."""
-    arguments = str(path), str(ROWS), chance.choice(["ordered", "as completed"])
+    arguments = str(path), chance.choice(["ordered", "as completed"])
     jobs = [python(JOB, *arguments, url=url, flags=()) for _ in range(chance.choice([1, 1, 2]))]
     with jobs[0] as job:
         line = "" if job.stdout is None else job.stdout.readline()
@@ -133,9 +125,8 @@ def killed(sandbox: Sandbox, path: Path, kills: int, chance: random.Random) -> C
     sandbox.clear_faults()
 
     client = Client(base_url=sandbox.url, service_key=sandbox.service_key)
-    rows = [row(n) for n in range(ROWS)]
-    creations = [*client.agents.create_many(rows, ledger=path, key="email", on_error="return")]
-    assert [creation.index for creation in creations] == [*range(ROWS)]
+    creations = [*client.agents.create_many(rows(COUNT), ledger=path, key="email", on_error="return")]
+    assert [creation.index for creation in creations] == [*range(COUNT)]
     outcomes = Counter(creation.outcome for creation in creations)
     others = {str(creation.error) for creation in creations if creation.outcome not in ("succeeded", "unknown")}
     assert not others, others
@@ -147,19 +138,19 @@ def killed(sandbox: Sandbox, path: Path, kills: int, chance: random.Random) -> C
     found = {creation.key or "": agents.get(creation.key or "") for creation in doubtful}
     settle(path, found)
     missing = [key for key, agent_id in found.items() if agent_id is None]
-    resumed = [*client.agents.create_many(rows, ledger=path, key="email")]
+    resumed = [*client.agents.create_many(rows(COUNT), ledger=path, key="email")]
     assert [creation.key for creation in resumed if not creation.recorded] == missing
     assert all(creation.agent or creation.recorded for creation in resumed)
 
     agents = created(sandbox)
-    assert agents.keys() == {email(row) for row in rows}, "an agent is missing"
+    assert agents.keys() == {email(row) for row in rows(COUNT)}, "an agent is missing"
     for creation in (*creations, *resumed):
         if creation.outcome == "succeeded":
             assert creation.agent_id in (None, agents[creation.key or ""])
     return Counter(
         jobs=1,
         kills=done,
-        rows=ROWS,
+        rows=COUNT,
         created=outcomes["succeeded"],
         in_doubt=len(doubtful),
         of_which_there=len(doubtful) - len(missing),

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import structlog
-from conftest import ADA, answer, run, until
+from conftest import ADA, WAYS, answer, run, until
 from processes import ended, python
 from pythonjsonlogger.json import JsonFormatter
 
@@ -51,40 +51,16 @@ def in_turn(*answers: bytes) -> Callable[[bytes], bytes]:
     return lambda _: next(left)
 
 
-def each_way(url: str, **options: Any) -> dict[str, Callable[[], object]]:
-    """A deal is retrieved in every possible way."""
-    client = Client(base_url=url, service_key="k", **options)
-
-    async def awaited(raw: bool) -> object:
-        async with AsyncClient(base_url=url, service_key="k", **options) as client:
-            return await (client.with_raw_response if raw else client).deals.retrieve("d_1")
-
-    async def many(raw: bool) -> object:
-        async with AsyncClient(base_url=url, service_key="k", **options) as client:
-            deals = (client.with_raw_response if raw else client).deals.retrieve_many(["d_1"])
-            return [deal async for deal in deals]
-
-    return {
-        "waiting": lambda: client.deals.retrieve("d_1"),
-        "waiting, raw": lambda: client.with_raw_response.deals.retrieve("d_1"),
-        "many": lambda: [*client.deals.retrieve_many(["d_1"])],
-        "many, raw": lambda: [*client.with_raw_response.deals.retrieve_many(["d_1"])],
-        "request": lambda: client.request("GET", "deals", "d_1"),
-        "awaited": lambda: run(awaited(False)),
-        "awaited, raw": lambda: run(awaited(True)),
-        "many, awaited": lambda: run(many(False)),
-        "many, awaited, raw": lambda: run(many(True)),
-    }
-
-
-WAYS = [*each_way("http://127.0.0.1:9")]
+def call(way: str, url: str, **options: Any) -> None:
+    """Retrieves a deal in one of the ways."""
+    WAYS[way](url, "d_1", 1, service_key="k", **options)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_record_for_each_call(way: str, peer: Any, records: list[Any]) -> None:
-    each_way(peer(DEAL).url)[way]()
+    call(way, peer(DEAL).url)
     (record,) = records
-    template = "/v1/{}/{}" if way == "request" else "/v1/deals/{id}"
+    template = "/v1/{}/{}" if way.startswith("request") else "/v1/deals/{id}"
     assert told(record) == ("INFO", "GET", template, 200)
     assert record.dealkit_attempts == 1 and 0 < record.dealkit_duration < 5
     assert (record.dealkit_request_id, record.error_type, record.dealkit_outcome) == ("r-1", None, "succeeded")
@@ -94,7 +70,7 @@ def test_a_record_for_each_call(way: str, peer: Any, records: list[Any]) -> None
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_record_for_each_retry(way: str, peer: Any, records: list[Any]) -> None:
-    each_way(peer(in_turn(answer(503), DEAL)).url)[way]()
+    call(way, peer(in_turn(answer(503), DEAL)).url)
     retry, end = records
     assert told(retry)[::3] == ("WARNING", 503) and told(end)[::3] == ("INFO", 200)
     assert (retry.error_type, retry.http_request_resend_count) == ("503", 1) and 0 <= retry.dealkit_wait <= 0.2
@@ -104,7 +80,7 @@ def test_a_record_for_each_retry(way: str, peer: Any, records: list[Any]) -> Non
 @pytest.mark.parametrize("way", WAYS)
 def test_a_record_of_an_error(way: str, records: list[Any]) -> None:
     with pytest.raises(DealkitError):
-        each_way("http://127.0.0.1:9", max_retries=0)[way]()
+        call(way, "http://127.0.0.1:9", max_retries=0)
     (record,) = records
     assert told(record)[::3] == ("INFO", None)
     assert (record.error_type, record.dealkit_outcome, record.dealkit_request_id) == ("connect", "not_sent", None)
@@ -160,7 +136,7 @@ def test_many_creates_are_a_record_each(peer: Any, records: list[Any]) -> None:
 
 def test_a_retry_is_logged_while_the_call_is_in_flight(peer: Any, records: list[Any]) -> None:
     """Not only when it has ended: that may be a minute later."""
-    for way in ("waiting", "awaited", "many", "many, awaited"):
+    for way in ("one", "one, awaited", "many", "many, awaited"):
         records.clear()
         release = threading.Event()
 
@@ -172,7 +148,7 @@ def test_a_retry_is_logged_while_the_call_is_in_flight(peer: Any, records: list[
             release.wait(10)
             return DEAL
 
-        thread = threading.Thread(target=each_way(peer(late).url)[way])
+        thread = threading.Thread(target=call, args=(way, peer(late).url))
         thread.start()
         until(lambda: records)
         assert [record.levelname for record in records] == ["WARNING"]

@@ -1,20 +1,54 @@
-"""Many deals with the client that waits; for the other one see test_async."""
+"""Many deals, and what many creates do in the same way, with the client that waits; for the other one see test_async."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import re
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import pytest
-from conftest import answer
+from conftest import BODY, answer, of, row
 
 from dealkit import Client, Deal, DecodeError, NotFoundError, ValidationError
 from dealkit.testing import Sandbox
+
+
+class Bulk(NamedTuple):
+    """One of both calls for many, and what it takes and yields."""
+
+    many: Callable[..., Any]
+    given: Callable[[int], Any]
+    place: Callable[[Any], int]
+    unit: str
+
+
+# What both share: how far they ask for what is given, the order, threads, and progress.
+RETRIEVE = Bulk(
+    lambda client, given, **options: client.deals.retrieve_many(given, **options),
+    lambda number: f"g_{number}",
+    lambda deal: int(deal.id.removeprefix("g_")),
+    "deal",
+)
+CREATE = Bulk(
+    lambda client, given, **options: client.agents.create_many(given, **options),
+    row,
+    lambda creation: int(creation.agent.email.removeprefix("row").partition("@")[0]),
+    "agent",
+)
+BULK = pytest.mark.parametrize("bulk", [RETRIEVE, CREATE], ids=["retrieve", "create"])
+
+
+@pytest.fixture(scope="module")
+def many_deals() -> Iterator[Client]:
+    """A client of a sandbox with many deals."""
+    with Sandbox(generate=300) as sandbox, of(sandbox) as client:
+        yield client
 
 
 def ids(count: int) -> list[str]:
@@ -30,23 +64,23 @@ def test_in_order(client: Client) -> None:
     assert list(client.deals.retrieve_many([])) == []
 
 
-def test_as_they_arrive(peer: Any) -> None:
+@BULK
+def test_as_they_arrive(bulk: Bulk, peer: Any) -> None:
     release = threading.Event()
 
     def respond(request: bytes) -> bytes:
-        if b"/slow " in request:
+        if b"g_0 " in request or b"row0@" in request:
             release.wait(5)
-        name = request.split(b" ")[1].rpartition(b"/")[2].decode()
-        return answer(200, f'{{"id": "{name}"}}')
+        number = re.findall(rb"(?:g_|row)(\d+)", request)[0].decode()
+        return answer(200, BODY.replace('"d_1"', f'"g_{number}"').replace('"e"', f'"row{number}@example.com"'))
 
-    server = peer(respond)
-    with Client(base_url=server.url, service_key="k") as client:
-        deals = client.deals.retrieve_many(["slow", "quick"], ordered=False)
-        assert next(deals).id == "quick"
+    with Client(base_url=peer(respond).url, service_key="k") as client:
+        items = bulk.many(client, map(bulk.given, range(2)), ordered=False)
+        assert bulk.place(next(items)) == 1
         release.set()
-        assert next(deals).id == "slow"
+        assert bulk.place(next(items)) == 0
         with pytest.raises(StopIteration):
-            next(deals)
+            next(items)
 
 
 def test_an_error_ends_it(client: Client) -> None:
@@ -65,22 +99,24 @@ def test_an_error_in_its_place(client: Client) -> None:
     assert "deals/no" not in str(outcomes[1])
 
 
+@BULK
 @pytest.mark.parametrize("concurrency", [1, 5, 16, 100])
-def test_an_endless_generator_is_asked_no_further_than_needed(client: Client, concurrency: int) -> None:
+def test_an_endless_generator_is_asked_no_further_than_needed(bulk: Bulk, concurrency: int, many_deals: Client) -> None:
     asked = 0
 
-    def endless() -> Any:
+    def endless() -> Iterator[Any]:
         nonlocal asked
         for n in itertools.count():
             asked += 1
-            yield f"d_{n % 3 + 1}"
+            yield bulk.given(n)
 
-    deals = client.deals.retrieve_many(endless(), concurrency=concurrency)
-    for taken, deal in enumerate(itertools.islice(deals, 250)):
-        assert deal.id == f"d_{taken % 3 + 1}"
+    items = bulk.many(many_deals, endless(), concurrency=concurrency)
+    assert asked == 0
+    for taken, item in enumerate(itertools.islice(items, 250)):
+        assert bulk.place(item) == taken
         assert taken < asked <= taken + concurrency
-    deals.close()
-    assert list(deals) == []
+    items.close()
+    assert list(items) == []
 
 
 def test_an_iterator_of_identifiers_that_takes_deals_itself(client: Client) -> None:
@@ -130,14 +166,16 @@ def test_a_generator_that_raises(client: Client) -> None:
         list(client.deals.retrieve_many(["d_1", 5]))  # type: ignore[list-item]
 
 
-def test_a_callable_is_told_of_progress(client: Client) -> None:
+@BULK
+def test_a_callable_is_told_of_progress(bulk: Bulk, many_deals: Client) -> None:
     told: list[tuple[int, int | None]] = []
-    list(client.deals.retrieve_many(ids(3), progress=lambda done, total: told.append((done, total))))
-    assert told == [(1, 3), (2, 3), (3, 3)]
-    told.clear()
-    list(client.deals.retrieve_many(iter(ids(2)), progress=lambda done, total: told.append((done, total))))
-    assert told == [(1, None), (2, None)]
+    for given, total in (([*map(bulk.given, range(3))], 3), (map(bulk.given, range(3)), None)):
+        told.clear()
+        list(bulk.many(many_deals, given, progress=lambda done, total: told.append((done, total))))
+        assert told == [(1, total), (2, total), (3, total)]
 
+
+def test_a_callable_that_raises(client: Client) -> None:
     def broken(done: int, total: int | None) -> None:
         raise LookupError("mine")
 
@@ -147,13 +185,19 @@ def test_a_callable_is_told_of_progress(client: Client) -> None:
     assert list(deals) == []
 
 
+@BULK
 def test_a_plain_line_without_tqdm(
-    client: Client, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    bulk: Bulk, many_deals: Client, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    list(client.deals.retrieve_many(ids(3), progress=True))
+    given = [*map(bulk.given, range(3))]
+    list(bulk.many(many_deals, given, progress=True))
     shown = capsys.readouterr()
-    assert shown.out == "" and shown.err.endswith("\r3/3 deals\n")
+    assert shown.out == "" and shown.err.endswith(f"\r3/3 {bulk.unit}s\n")
+    with pytest.raises((ValidationError, TypeError)):
+        list(bulk.many(many_deals, [given[0], 5], progress=True))
+    # What is printed next starts on a new line.
+    assert capsys.readouterr().err.endswith("\n")
 
 
 def test_a_bar_with_tqdm(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,35 +236,27 @@ def test_in_threads_at_once(client: Client) -> None:
     def work() -> None:
         found.append([deal.id for deal in client.deals.retrieve_many(wanted)])
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(8):
+            pool.submit(work)
     assert found == [wanted] * 8
 
 
-def test_several_threads_on_one_iterator(client: Client) -> None:
-    """Every deal goes to one of the threads, and each thread reaches the end."""
-    for _ in range(20):
-        deals = client.deals.retrieve_many([f"d_{n % 3 + 1}" for n in range(60)], concurrency=8)
-        found: list[str] = []
-        failed: list[BaseException] = []
+@BULK
+@pytest.mark.parametrize("ordered", [True, False])
+def test_several_threads_on_one_iterator(bulk: Bulk, ordered: bool, many_deals: Client) -> None:
+    """Every item goes to one of the threads, and each thread reaches the end."""
+    for _ in range(10):
+        items = bulk.many(many_deals, map(bulk.given, range(60)), concurrency=8, ordered=ordered)
 
-        def work(deals: Iterator[Deal] = deals, found: list[str] = found, failed: Any = failed) -> None:
-            try:
-                found.extend(deal.id for deal in deals)
-                assert next(deals, None) is None
-            except BaseException as error:
-                failed.append(error)
+        def work(items: Any = items) -> list[int]:
+            found = [bulk.place(item) for item in items]
+            assert next(items, None) is None
+            return found
 
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(20)
-        assert not any(thread.is_alive() for thread in threads)
-        assert failed == [] and len(found) == 60
+        with ThreadPoolExecutor(4) as pool:
+            found = [pool.submit(work) for _ in range(4)]
+            assert sorted(place for one in found for place in one.result(20)) == [*range(60)]
 
 
 def test_whole_responses(client: Client) -> None:

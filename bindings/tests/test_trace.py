@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import Peer, answer, run
+from conftest import WAYS, Peer, answer, run
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -58,45 +58,13 @@ def ids(span: Any) -> tuple[str, str]:
     return format(context.trace_id, "032x"), format(context.span_id, "016x")
 
 
-def each_way(url: str, **options: Any) -> dict[str, Callable[[], object]]:
-    """Two calls, in every possible way."""
-    client = Client(base_url=url, service_key=KEY, max_retries=1)
-
-    async def awaited(way: str) -> None:
-        async with AsyncClient(base_url=url, service_key=KEY, max_retries=1) as client:
-            of = client.with_raw_response if "raw" in way else client
-            if "many" in way:
-                async for _ in of.deals.retrieve_many([ID, ID], **options):
-                    pass
-            else:
-                await asyncio.gather(*(of.deals.retrieve(ID, **options) for _ in range(2)))
-
-    def waiting(way: str) -> None:
-        of = client.with_raw_response if "raw" in way else client
-        if "many" in way:
-            list(of.deals.retrieve_many([ID, ID], concurrency=1, **options))
-        else:
-            for _ in range(2):
-                of.deals.retrieve(ID, **options)
-
-    ways: dict[str, Callable[[], object]] = {}
-    for way in ("one", "one, raw", "many", "many, raw"):
-        ways[way] = lambda way=way: waiting(way)  # type: ignore[misc]
-        ways[f"{way}, awaited"] = lambda way=way: run(awaited(way))  # type: ignore[misc]
-    ways["request"] = lambda: [client.request("GET", "deals", ID, **options) for _ in range(2)]
-    return ways
-
-
-WAYS = [*each_way("http://127.0.0.1:9")]
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_a_span_for_each_call(way: str, peer: Any, exporter: InMemorySpanExporter) -> None:
     server: Peer = peer(DEAL)
     with trace.get_tracer_provider().get_tracer("program").start_as_current_span("outer") as outer:
-        each_way(server.url)[way]()
+        WAYS[way](server.url, ID, 2, service_key=KEY)
     *spans, _ = exporter.get_finished_spans()
-    template = "/v1/{}/{}" if way == "request" else "/v1/deals/{id}"
+    template = "/v1/{}/{}" if way.startswith("request") else "/v1/deals/{id}"
     for span in spans:
         assert (span.name, span.kind) == (f"GET {template}", trace.SpanKind.CLIENT)
         assert span.parent is not None and span.parent.span_id == outer.get_span_context().span_id
@@ -173,7 +141,7 @@ OWN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 @pytest.mark.parametrize("way", WAYS)
 def test_a_traceparent_of_the_caller_s_wins(way: str, peer: Any, exporter: InMemorySpanExporter) -> None:
     server: Peer = peer(DEAL)
-    each_way(server.url, extra_headers={"TraceParent": OWN})[way]()
+    WAYS[way](server.url, ID, 2, extra_headers={"TraceParent": OWN}, service_key=KEY)
     assert [sent(request, "traceparent") for request in server.requests] == [OWN] * 2
     assert len(exporter.get_finished_spans()) == 2
 

@@ -420,13 +420,24 @@ def test_other_wrong_use_of_create(calls: Calls) -> None:
         refused(TypeError, f"validate must be a bool, not {type(wrong).__name__}", create(**GOOD, validate=wrong))
 
 
-MANY: dict[str, list[tuple[Any, type[Exception], str]]] = {
+IDS: dict[str, list[tuple[Any, type[Exception], str]]] = {
     "ids": [
         (5, TypeError, "ids must be an iterable of str, not int"),
         ("d_1", TypeError, "for one deal use retrieve()"),
         (b"d_1", TypeError, "ids must be an iterable of str, not"),
         (Deal(id="d_1"), TypeError, "ids must be an iterable of str, not Deal"),
     ],
+}
+ROWS: dict[str, list[tuple[Any, type[Exception], str]]] = {
+    "rows": [
+        ({}, TypeError, "rows must be an iterable of mappings, not a dict; for one agent use create()"),
+        ("a", TypeError, "rows must be an iterable of mappings, not str"),
+        (5, TypeError, "rows must be an iterable of mappings, not int"),
+    ],
+    "validate": [(1, TypeError, "validate must be a bool, not int")],
+}
+# What both calls for many take.
+MANY: dict[str, list[tuple[Any, type[Exception], str]]] = {
     "concurrency": [
         (0, ValueError, "concurrency must be at least 1"),
         ("4", TypeError, "concurrency must be an int, not str"),
@@ -453,14 +464,25 @@ MANY: dict[str, list[tuple[Any, type[Exception], str]]] = {
 }
 
 
-@BOTH
-@pytest.mark.parametrize(("name", "value", "error", "text"), cases(MANY))
-def test_retrieve_many(of_class: Any, name: str, value: Any, error: type[Exception], text: str) -> None:
-    """Immediately, not when the first deal is asked for."""
-    client = of_class(base_url=URL, service_key="k")
+def refused_at_once(error: type[Exception], text: str, call: Callable[[], object]) -> None:
+    """Not when the first item is asked for."""
     with pytest.raises((error, ConfigError) if error is ValueError else error) as caught:
-        client.deals.retrieve_many(**untyped({"ids": ["d_1"], name: value}))
+        call()
     assert text in str(caught.value)
+
+
+@BOTH
+@pytest.mark.parametrize(("name", "value", "error", "text"), cases({**IDS, **MANY}))
+def test_retrieve_many(of_class: Any, name: str, value: Any, error: type[Exception], text: str) -> None:
+    deals = of_class(base_url=URL, service_key="k").deals
+    refused_at_once(error, text, lambda: deals.retrieve_many(**untyped({"ids": ["d_1"], name: value})))
+
+
+@BOTH
+@pytest.mark.parametrize(("name", "value", "error", "text"), cases({**ROWS, **MANY}))
+def test_create_many(of_class: Any, name: str, value: Any, error: type[Exception], text: str) -> None:
+    agents = of_class(base_url=URL, service_key="k").agents
+    refused_at_once(error, text, lambda: agents.create_many(**untyped({"rows": [GOOD], name: value})))
 
 
 def test_an_async_generator_of_ids(calls: Calls) -> None:
