@@ -374,6 +374,12 @@ def peer() -> Iterator[Callable[..., Peer]]:
 
 
 @pytest.fixture
+def sandbox(dealkit_sandbox: Sandbox) -> Sandbox:
+    """The test's sandbox."""
+    return dealkit_sandbox
+
+
+@pytest.fixture
 def client(dealkit_sandbox: Sandbox) -> Iterator[Client]:
     """A client of the test's sandbox."""
     with of(dealkit_sandbox) as client:

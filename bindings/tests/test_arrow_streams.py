@@ -245,7 +245,6 @@ def test_they_are_taken_once(client: Client) -> None:
         ({"batch_size": 0}, ValueError, "batch_size must be at least 1, not 0"),
         ({"batch_size": "5"}, TypeError, "batch_size must be an int or None, not str"),
         ({"scale": 39}, ValueError, "scale must be from 0 to 38, not 39"),
-        ({"decimals": "float"}, ValueError, 'decimals must be "decimal128" or "string"'),
     ],
 )
 def test_wrong_use(client: Client, options: dict[str, Any], error: type[Exception], text: str) -> None:

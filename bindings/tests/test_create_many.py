@@ -14,7 +14,7 @@ from datetime import date
 from typing import Any
 
 import pytest
-from conftest import answer, run, until, untyped
+from conftest import BOTH, answer, made, of, run, until, untyped
 from processes import ended, interrupt, python
 
 from dealkit import (
@@ -61,21 +61,12 @@ def number(request: bytes) -> int:
     return int(request.partition(b'"email":"row')[2].partition(b"@")[0])
 
 
-@pytest.fixture
-def sandbox(dealkit_sandbox: Sandbox) -> Sandbox:
-    return dealkit_sandbox
-
-
-@pytest.fixture
-def client(sandbox: Sandbox) -> Iterator[Client]:
-    with Client(base_url=sandbox.url, service_key=sandbox.service_key) as client:
-        yield client
-
-
+@BOTH
 @pytest.mark.parametrize("concurrency", [1, 8, 100])
 @pytest.mark.parametrize("ordered", [True, False])
-def test_every_row_comes_once(client: Client, sandbox: Sandbox, concurrency: int, ordered: bool) -> None:
-    creations = list(client.agents.create_many(rows(50), concurrency=concurrency, ordered=ordered))
+def test_every_row_comes_once(of_class: Any, concurrency: int, ordered: bool, sandbox: Sandbox) -> None:
+    client, options = of(sandbox, of_class), {"concurrency": concurrency, "ordered": ordered}
+    creations = made(client, lambda client: client.agents.create_many(rows(50), **options))
     indexes = [creation.index for creation in creations]
     assert (indexes if ordered else sorted(indexes)) == list(range(50))
     for creation in creations:
@@ -83,7 +74,7 @@ def test_every_row_comes_once(client: Client, sandbox: Sandbox, concurrency: int
         assert creation.agent.email == f"row{creation.index}@example.com"
         assert (creation.agent_id, creation.outcome) == (creation.agent.id, "succeeded")
     assert sorted(created(sandbox)) == sorted(params["email"] for params in rows(50))
-    assert list(client.agents.create_many([])) == []
+    assert made(client, lambda client: client.agents.create_many([])) == []
 
 
 def test_rows_of_every_kind(client: Client, sandbox: Sandbox) -> None:
@@ -276,9 +267,6 @@ def test_stop_takes_no_further_row(client: Client, sandbox: Sandbox) -> None:
     assert creations.cancel() == []
 
 
-REFUSING = [AuthenticationError, PermissionDeniedError]
-
-
 def stopped_by(creations: list[Creation[Agent]], refusal: type[DealkitError]) -> None:
     """Every row that was taken comes back, and the first that was not sent says why."""
     assert [creation.index for creation in creations] == list(range(len(creations)))
@@ -294,9 +282,10 @@ def stopped_by(creations: list[Creation[Agent]], refusal: type[DealkitError]) ->
     )
 
 
-@pytest.mark.parametrize("refusal", REFUSING)
+@BOTH
+@pytest.mark.parametrize("refusal", [AuthenticationError, PermissionDeniedError])
 @pytest.mark.parametrize("concurrency", [1, 8, 300])
-def test_a_401_or_403_stops_it(client: Client, sandbox: Sandbox, refusal: Any, concurrency: int) -> None:
+def test_a_401_or_403_stops_it(of_class: Any, refusal: Any, concurrency: int, sandbox: Sandbox) -> None:
     sandbox.fail_next(status=401 if refusal is AuthenticationError else 403, times=None)
     taken = 0
 
@@ -306,21 +295,11 @@ def test_a_401_or_403_stops_it(client: Client, sandbox: Sandbox, refusal: Any, c
             taken += 1
             yield row(number)
 
-    creations = [*client.agents.create_many(many(), concurrency=concurrency, on_error="return")]
+    options: Any = {"concurrency": concurrency, "on_error": "return"}
+    creations = made(of(sandbox, of_class), lambda client: client.agents.create_many(many(), **options))
     stopped_by(creations, refusal)
     assert taken == len(creations) <= 3 * concurrency
     assert len(sandbox.requests) <= 2 * concurrency and sandbox.agents == []
-
-
-def test_a_401_stops_it_awaited(sandbox: Sandbox) -> None:
-    sandbox.fail_next(status=401, times=None)
-
-    async def main() -> list[Creation[Agent]]:
-        async with AsyncClient(base_url=sandbox.url, service_key=sandbox.service_key) as client:
-            many = (row(number) for number in range(500))
-            return [creation async for creation in client.agents.create_many(many, on_error="return")]
-
-    stopped_by(run(main()), AuthenticationError)
 
 
 def test_a_401_is_raised_and_what_was_in_flight_still_comes(client: Client, sandbox: Sandbox) -> None:
@@ -444,11 +423,6 @@ async def collect(creations: Any) -> list[Any]:
 def test_awaited(sandbox: Sandbox) -> None:
     async def main() -> None:
         async with AsyncClient(base_url=sandbox.url, service_key=sandbox.service_key) as client:
-            for ordered in (True, False):
-                found = await collect(client.agents.create_many(rows(40), ordered=ordered))
-                indexes = [creation.index for creation in found]
-                assert (indexes if ordered else sorted(indexes)) == list(range(40))
-                assert all(isinstance(creation.agent, Agent) for creation in found)
             given: Any = [row(0), 5, row(2)]
             found = await collect(client.agents.create_many(given, on_error="return"))
             assert [creation.outcome for creation in found] == ["succeeded", "not_sent", "succeeded"]
@@ -534,45 +508,46 @@ def rows():
 
 def told(creation):
     came.append([creation.index, creation.outcome, creation.agent_id])
+
+def job(of_class):
+    return of_class().agents.create_many(rows(), concurrency=int(sys.argv[1]), ordered=sys.argv[2] == "ordered")
 """
 
+WAIT = """
+creations = job(Client)
+try:
+    print("ready", flush=True)
+    for creation in creations:
+        told(creation)
+except KeyboardInterrupt:
+"""
 ENDS = {
-    "cancelled": """
-creations = Client().agents.create_many(rows(), concurrency=int(sys.argv[1]), ordered=sys.argv[2] == "ordered")
-try:
-    print("ready", flush=True)
-    for creation in creations:
-        came.append([creation.index, creation.outcome, creation.agent_id])
-except KeyboardInterrupt:
-    pass
-came += [[c.index, c.outcome, c.agent_id] for c in creations.cancel()]
+    "cancelled": WAIT + """
+    creations = iter(creations.cancel())
+for creation in creations:
+    told(creation)
 """,
-    "finished": """
-creations = Client().agents.create_many(rows(), concurrency=int(sys.argv[1]), ordered=sys.argv[2] == "ordered")
-try:
-    print("ready", flush=True)
-    for creation in creations:
-        came.append([creation.index, creation.outcome, creation.agent_id])
-except KeyboardInterrupt:
+    "finished": WAIT + """
     creations.stop()
 for creation in creations:
-    came.append([creation.index, creation.outcome, creation.agent_id])
+    told(creation)
 """,
     "asyncio": """
 creations = None
 async def main():
     global creations
-    creations = AsyncClient().agents.create_many(rows(), concurrency=int(sys.argv[1]), ordered=sys.argv[2] == "ordered")
+    creations = job(AsyncClient)
     print("ready", flush=True)
     async for creation in creations:
-        came.append([creation.index, creation.outcome, creation.agent_id])
+        told(creation)
 try:
     asyncio.run(main())
 except KeyboardInterrupt:
     pass
-came += [[c.index, c.outcome, c.agent_id] for c in creations.cancel()]
+for creation in creations.cancel():
+    told(creation)
 """,
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())

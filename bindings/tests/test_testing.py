@@ -15,12 +15,9 @@ from conftest import ADA, answer
 import dealkit
 from dealkit import (
     Agent,
-    APIConnectionError,
     APIStatusError,
-    APITimeoutError,
     Client,
     DealkitError,
-    DecodeError,
     RateLimitError,
     ThrottledError,
     Timeout,
@@ -165,15 +162,6 @@ def test_a_test_of_a_user() -> None:
     ):
         client.agents.create.side_effect = error
         assert step(client) == expected
-
-
-def test_the_types() -> None:
-    status: APIStatusError = status_error(404)
-    timeout: APITimeoutError = timeout_error()
-    connection: APIConnectionError = connection_error()
-    decode: DecodeError = decode_error("")
-    assert isinstance(status, dealkit.NotFoundError) and isinstance(timeout, TimeoutError)
-    assert isinstance(connection, ConnectionError) and isinstance(decode, ValueError)
 
 
 @pytest.mark.parametrize(
