@@ -395,7 +395,8 @@ def imports(dealkit_sandbox: Sandbox, tmp_path: Path) -> Import:
 @pytest.fixture
 def async_client(dealkit_sandbox: Sandbox) -> AsyncClient:
     """An async client of the test's sandbox."""
-    return of(dealkit_sandbox, AsyncClient)
+    client: AsyncClient = of(dealkit_sandbox, AsyncClient)
+    return client
 
 
 def until(condition: Callable[[], object], seconds: float = 5) -> None:

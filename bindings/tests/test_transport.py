@@ -76,9 +76,9 @@ def test_ca_file(of_class: Any, authority: Authority, other: Authority, peer: An
     for ca_file in (authority.file, str(authority.file), bytes(authority.file)):
         assert retrieve(of_class(base_url=service.url, service_key="k", ca_file=ca_file)) == "d_1"
     requests = len(service.requests)
-    for ca_file in (None, other.file):
+    for wrong in (None, other.file):
         fails(
-            of_class(base_url=service.url, service_key="k", ca_file=ca_file),
+            of_class(base_url=service.url, service_key="k", ca_file=wrong),
             "is not trusted; if it is yours, add the issuer's certificate with ca_file or to the file in SSL_CERT_FILE",
         )
     assert len(service.requests) == requests
