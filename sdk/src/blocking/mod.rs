@@ -24,7 +24,7 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-pub use self::worker::Iter;
+pub use self::worker::{CancelHandle, Iter};
 use crate::{
     Error, Method, RawResponse, Response,
     model::{Agent, Deal},

@@ -5,13 +5,17 @@ use std::{
     io::{Read, Write},
     net::TcpListener,
     sync::{
-        Barrier,
+        Barrier, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
-use dealkit::{ErrorKind, Method, RetryPolicy, blocking::Client};
+use dealkit::{
+    ErrorKind, Method, Outcome, RetryPolicy,
+    blocking::{CancelHandle, Client},
+};
 
 use crate::{
     mock::{AGENT, DEAL, Service, builder, header, target},
@@ -295,6 +299,108 @@ fn a_connection_that_was_closed_since_is_replaced() {
             answered.join().unwrap();
         });
     }
+}
+
+/// Another thread gives the job up while the caller waits for a service that never answers.
+#[test]
+fn a_job_is_cancelled_from_another_thread() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = patient(format!("http://{}", listener.local_addr().unwrap()));
+    let many = client.agents().create_many(std::iter::repeat_with(ada));
+    let mut creations = many.concurrency(2).into_iter();
+    let handle = creations.cancel_handle();
+    std::thread::scope(|threads| {
+        let handle = handle.clone();
+        let stalled = threads.spawn(move || {
+            let mut streams = [listener.accept().unwrap().0, listener.accept().unwrap().0];
+            streams.iter_mut().for_each(read_head);
+            handle.cancel();
+            streams
+        });
+        let came: Vec<_> = creations.by_ref().collect();
+        let kinds = came.iter().map(|creation| {
+            let error = creation.result.as_ref().unwrap_err();
+            (creation.index, error.kind(), error.outcome())
+        });
+        let given_up = |index| (index, ErrorKind::Cancelled, Outcome::Unknown);
+        assert_eq!(kinds.collect::<Vec<_>>(), [given_up(0), given_up(1)]);
+        stalled.join().unwrap();
+    });
+    assert!(handle.is_cancelled());
+    assert!(creations.next().is_none() && creations.cancel().is_empty());
+}
+
+#[test]
+fn a_cancelled_job_of_deals_ends() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = patient(format!("http://{}", listener.local_addr().unwrap()));
+    let many = client.deals().retrieve_many(["d_1", "d_2"]).as_completed();
+    let mut deals = many.into_iter();
+    let handle = deals.cancel_handle();
+    std::thread::scope(|threads| {
+        let stalled = threads.spawn(|| {
+            let mut streams = [listener.accept().unwrap().0, listener.accept().unwrap().0];
+            streams.iter_mut().for_each(read_head);
+            write_answer(&mut streams[0]);
+            streams
+        });
+        deals.next().unwrap().result.unwrap();
+        handle.cancel();
+        assert!(deals.next().is_none());
+        stalled.join().unwrap();
+    });
+}
+
+#[test]
+fn a_row_that_is_taken_while_its_job_is_cancelled_comes_back() {
+    let client = patient("http://127.0.0.1:9".to_owned());
+    let handle = OnceLock::<CancelHandle>::new();
+    let rows = (0..).map(|index| {
+        if index == 1 {
+            handle.get().unwrap().cancel();
+        }
+        ada()
+    });
+    let mut creations = client.agents().create_many(rows).concurrency(4).into_iter();
+    handle.set(creations.cancel_handle()).unwrap();
+    let came: Vec<_> = creations.by_ref().collect();
+    let indexes: Vec<_> = came.iter().map(|creation| creation.index).collect();
+    assert_eq!(indexes, [0, 1]);
+    let late = came[1].result.as_ref().unwrap_err();
+    assert_eq!(
+        (late.kind(), late.outcome()),
+        (ErrorKind::Cancelled, Outcome::NotSent)
+    );
+
+    let creations = client.agents().create_many([ada()]).into_iter();
+    creations.cancel_handle().cancel();
+    assert_eq!(creations.count(), 0);
+}
+
+#[test]
+fn a_result_is_waited_for_no_longer_than_asked() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = patient(format!("http://{}", listener.local_addr().unwrap()));
+    let mut deals = client.deals().retrieve_many(["d_1"]).into_iter();
+    std::thread::scope(|threads| {
+        let (answer, asked) = std::sync::mpsc::channel();
+        let service = threads.spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            read_head(&mut stream);
+            asked.recv_timeout(PATIENCE).unwrap();
+            write_answer(&mut stream);
+        });
+        for wait in [Duration::ZERO, Duration::from_millis(5)] {
+            assert!(deals.next_timeout(wait).is_pending());
+        }
+        answer.send(()).unwrap();
+        let Poll::Ready(Some(deal)) = deals.next_timeout(Duration::MAX) else {
+            panic!("there is a deal");
+        };
+        assert_eq!(deal.result.unwrap().id, "d_1");
+        assert!(deals.next_timeout(PATIENCE).map(|end| end.is_none()) == Poll::Ready(true));
+        service.join().unwrap();
+    });
 }
 
 fn read_head(stream: &mut impl Read) {
