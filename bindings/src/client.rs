@@ -1,6 +1,6 @@
 //! Connections and the calls on them: the implementation of the Python classes Client and AsyncClient.
 
-use std::{env, fs, sync::Arc};
+use std::{env, fs};
 
 use dealkit::{
     BASE_URL_VARIABLE, ClientBuilder, Error, Piece, RetryPolicy, SERVICE_KEY_VARIABLE, Setting,
@@ -14,7 +14,7 @@ use crate::{
     },
     calls::{
         call::{Call, Options},
-        pending::{Mailbox, Pending},
+        pending::Pending,
         runtime::{self, PerProcess},
         waiting::Waiting,
         watch::{self, Watch},
@@ -235,11 +235,7 @@ impl Engine {
         Waiting::begin(py, sent, call.read_as, raw)
     }
 
-    /// Begins a call whose outcome goes to a future of the mailbox's event loop.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "an internal function with one caller"
-    )]
+    /// Begins a call on the background thread.
     fn start<'py>(
         &self,
         py: Python<'py>,
@@ -247,16 +243,12 @@ impl Engine {
         options: Option<&Bound<'py, Options>>,
         raw: bool,
         watch: Option<&Bound<'py, Watch>>,
-        mailbox: &Bound<'py, Mailbox>,
-        future: Py<PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || {
             let call = call.get();
             let options = options.map(|options| options.get());
             let request = call.on(&self.made()?, options);
-            let inbox = Arc::clone(&mailbox.get().inner);
-            let sent = Watch::observer(watch).send(request);
-            Pending::start(sent, call.read_as, raw, inbox, future)
+            Pending::start(Watch::observer(watch).send(request), call.read_as, raw)
         })
     }
 

@@ -53,7 +53,8 @@ mod _native {
         },
         calls::{
             call::{Call, Options, call_options, create_agent, raw_request, retrieve},
-            pending::{Mailbox, Pending, open_mailbox},
+            mailbox::{Mailbox, open_mailbox},
+            pending::Pending,
             runtime::end,
             waiting::Waiting,
             watch::{Watch, watch},

@@ -239,7 +239,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
             partial(engine.send, call, None, True, None),
             partial(engine.send, missing, native.call_options({"timeout": 5, "max_retries": 0}), False, None),
         ],
-        "Engine.start": [partial(engine.start, call, None, False, watch, box, future)],
+        "Engine.start": [partial(engine.start, call, None, False, watch)],
         "Engine.many": [
             partial(engine.many, True, None, True),
             partial(engine.many, True, None, False, (5, 10, 10, True, False)),
@@ -284,7 +284,9 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "Mailbox.first": [box.first, full.first],
         "Mailbox.next": [partial(full.next, future), partial(full.next, first)],
         "open_mailbox": [partial(native.open_mailbox, ref(loop), print)],
-        "Pending.abort": [engine.start(call, None, False, watch, box, future).abort],
+        "Pending.tell": [partial(engine.start(call, None, False, watch).tell, box, future)],
+        "Pending.take": [_ended(client), engine.start(call, None, False, watch).take],
+        "Pending.abort": [engine.start(call, None, False, watch).abort],
         "RawResponse.status_code": [partial(attrgetter("status_code"), response)],
         "RawResponse.http_version": [partial(attrgetter("http_version"), response)],
         "RawResponse.request_id": [partial(attrgetter("request_id"), response)],
@@ -336,18 +338,28 @@ def _table(engine: Any, waits: bool, id: str = "d_1") -> Any:
 
 
 def _mailbox(client: Any) -> tuple[Any, Any]:
-    """A mailbox with two deals in it, and the future that the first one belongs to."""
+    """A mailbox with two futures in it, and the first of them."""
 
     async def fetch() -> tuple[Any, Any]:
         loop = asyncio.get_running_loop()
         box: Any = native.open_mailbox(ref(loop), lambda box: None)
         for _ in range(2):
-            client._service.engine.start(
-                native.retrieve(native.Deal, "d_1"), None, False, None, box, loop.create_future()
-            )
+            pending = client._service.engine.start(native.retrieve(native.Deal, "d_1"), None, False, None)
+            pending.tell(box, loop.create_future())
         while (first := box.first()) is None:
             await asyncio.sleep(0.001)
-        return box, first[0]
+        return box, first
+
+    return asyncio.run(fetch())
+
+
+def _ended(client: Any) -> Callable[[], object]:
+    """What takes the outcome of a call that has ended."""
+
+    async def fetch() -> Callable[[], object]:
+        pending: Any = client._service.engine.start(native.retrieve(native.Deal, "d_1"), None, False, None)
+        await event_loop.news(pending.tell, None)
+        return partial(pending.take)
 
     return asyncio.run(fetch())
 

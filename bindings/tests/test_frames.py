@@ -126,7 +126,7 @@ def check(fails: Callable[[], object]) -> None:
         fails()
     shown = shown_in_frames(caught.value)
     assert KEY not in shown and PERSON not in shown, shown
-    assert any(name in shown for name in ("self", "given", "outcome", "knows")), "no frame of dealkit's was looked at"
+    assert any(name in shown for name in ("self", "given", "outcome", "known")), "no frame of dealkit's was looked at"
 
 
 @pytest.mark.parametrize("call", OF_SETTINGS.values(), ids=OF_SETTINGS.keys())

@@ -8,32 +8,28 @@ reads Arrow. dealkit depends on none of them.
 
 from __future__ import annotations
 
-from itertools import islice, zip_longest
+from itertools import islice
 
 from dealkit import _native
 from dealkit._core.arguments import check_int, check_on_error
 from dealkit._core.closing import AsyncClosing, Closing
 from dealkit._core.failure import exception, unwrap
 from dealkit._native import Deal, Schema, Table
-from dealkit._observe import log, watch
 
 # For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+    from collections.abc import AsyncIterator, Generator, Iterable, Iterator
     from typing import Any, Literal
 
-    from dealkit._bulk.progress import Display
-    from dealkit._calls.service import Service
-    from dealkit._observe.trace import Description
-    from dealkit._observe.watch import Watched
+    from dealkit._bulk.retrieve import Retrieval
 
 __all__ = ["AsyncDealTable", "DealTable", "Schema", "Table", "deals_to_arrow", "schema"]
 
 # How many deals make up a batch if no size is given.
 _BATCH_SIZE = 65_536
 
-# How many documents or identifiers are handed over at a time.
+# How many documents are handed over at a time.
 _AT_A_TIME = 1_000
 
 
@@ -74,7 +70,7 @@ def deals_to_arrow(
         failed = unwrap(builder.push(some))
         if failed is not None:
             index, failure = failed
-            raise _failed(index, None, failure)
+            raise exception(failure, index=index)
     return unwrap(builder.finish())
 
 
@@ -95,175 +91,16 @@ def _native_scale(decimals: str, scale: int) -> int | None:
     return None if decimals == "string" else scale
 
 
-def _failed(index: int, id: str | None, failure: _native.Failure) -> Exception:
-    error: Any = exception(failure, id)
-    error.index = index
-    return error  # type: ignore[no-any-return]
-
-
-class Retrieval:
-    """The work of ``retrieve_many``, for a table to do instead."""
-
-    native: _native.Many
-
-    def __init__(
-        self,
-        service: Service,
-        options: _native.Options | None,
-        ids: Iterator[str],
-        concurrency: int,
-        ordered: bool,
-        returns_errors: bool,
-        progress: Display | None,
-        description: Description | _native.Failure,
-    ) -> None:
-        self._service = service
-        self._options = options
-        self._ids = ids
-        self._concurrency = concurrency
-        self._ordered = ordered
-        self._returns_errors = returns_errors
-        self._progress = progress
-        self._description = description
-        self._pushed = 0
-        self.done: int = 0
-        """How many deals have come, as far as is known."""
-        # The watched calls in flight, by index.
-        self._watched: dict[int, Watched] = {}
-
-    def begin(self, batch_size: int | None, scale: int | None, own_thread: bool) -> None:
-        """Opens the stream, with nothing in flight."""
-        engine = self._service.open()
-        table = self._concurrency, batch_size or _BATCH_SIZE, scale, self._returns_errors, own_thread
-        self.native = unwrap(engine.many(self._ordered, self._options, False, table))
-
-    def advance(self) -> bool:
-        """Does what there is to do; returns whether all deals have come."""
-        come, wants_ids, watched, has_ended = unwrap(self.native.news())
-        for index, failure in watched:
-            # It is missing if the table was closed in the meantime, by another thread or by the code that logs this.
-            if (ended := self._watched.pop(index, None)) is not None:
-                ended.end(None if failure is None else exception(failure))
-        self.flush()
-        self.done += come
-        if self._progress is not None:
-            for _ in range(come):
-                self._progress.advance()
-        if wants_ids:
-            self._push(self._concurrency, self._watches)
-        return has_ended
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether any call in flight is watched."""
-        return bool(self._watched)
-
-    def flush(self) -> None:
-        """Logs what has been traced for the calls in flight."""
-        for one in [*self._watched.values()]:
-            one.flush()
-
-    def _push(self, count: int, watches: Callable[[range], Any]) -> bool:
-        """Hands over the next identifiers; returns whether they were the last."""
-        ids = [*islice(self._ids, count)]
-        first = self._pushed
-        self._pushed += len(ids)
-        is_last = len(ids) < count
-        inputs = [*zip_longest(ids, watches(range(first, self._pushed)))]
-        unwrap(self.native.push(inputs, first, is_last))
-        return is_last
-
-    def _watches(self, indexes: range) -> list[_native.Watch]:
-        """The watches of the first of these calls, up to one that is not watched: usually all of them, or none."""
-        watches = []
-        for index in indexes:
-            watched = watch.begin(watch.described, self._description)
-            if watched is None:
-                break
-            self._watched[index] = watched
-            watches.append(watched.native)
-        return watches
-
-    def raise_failure(self) -> None:
-        """Raises the exception of the deal that failed, unless it is to be returned or there is none."""
-        failed = unwrap(self.native.failed())
-        if failed is not None:
-            raise _failed(*failed)
-
-    def close(self) -> None:
-        """Cancels the calls in flight."""
-        self.native.close()
-        while self._watched:
-            self._watched.popitem()[1].end(None)
-        self.hide_progress()
-
-    def hide_progress(self) -> None:
-        """Stops showing progress."""
-        progress, self._progress = self._progress, None
-        if progress is not None:
-            progress.end()
-
-    def capsule(self) -> object:
-        """The stream for another library, which takes the batches from any thread and perhaps with the GIL held:
-        everything that it needs from Python is handed over now.
-        """
-        log = _Log.begin()
-        native = None if log is None else log.native
-        while not self._push(_AT_A_TIME, lambda indexes: [native] * len(indexes)):
-            pass
-        capsule = unwrap(self.native.capsule())
-        if self._progress is not None or log is not None:
-            from threading import Thread
-
-            Thread(target=self._look_after, args=(log,), name="dealkit-arrow", daemon=True).start()
-        return capsule
-
-    def _look_after(self, log: _Log | None) -> None:
-        """Shows progress, and writes the log, while another library takes the batches."""
-        has_ended, progress = False, self._progress
-        try:
-            while not has_ended:
-                self.native.wait_for_end()
-                come, _, _, has_ended = unwrap(self.native.news())
-                self.done += come
-                if log is not None:
-                    log.flush()
-                if progress is not None:
-                    for _ in range(come):
-                        progress.advance()
-        finally:
-            self.close()
-
-
-class _Log:
-    """The log of calls that all belong to one stream: they have no spans of their own."""
-
-    def __init__(self, level: int) -> None:
-        self._level = level
-        self.native = unwrap(_native.watch(level, []))
-
-    @classmethod
-    def begin(cls) -> _Log | None:
-        """Begins, if anybody reads the log."""
-        level = log.level()
-        return None if level == log.NEVER else cls(level)
-
-    def flush(self) -> None:
-        """Logs what has been traced since the last time."""
-        for level, fields in unwrap(self.native.take()):
-            if level >= self._level:
-                log.write(level, fields)
-
-
 class _Deals:
     """What the tables of the sync and the async client have in common."""
 
-    def __init__(self, hand_on: Callable[[], Retrieval], decimals: str, scale: int, batch_size: int | None) -> None:
+    def __init__(self, deals: Any, decimals: str, scale: int, batch_size: int | None) -> None:
         self._scale = _native_scale(decimals, scale)
         check_int("batch_size", batch_size, 1, or_none=True)
         self._batch_size = batch_size
-        self._retrieval = hand_on()
-        self._has_begun = False
+        # The iterator, which has ended, and its identifiers, which are retrieved here instead.
+        self._deals, self._ids = deals, deals._hand_on()
+        self._retrieval: Retrieval | None = None
         # All deals, once they have been retrieved at once.
         self._whole: Table | None = None
 
@@ -280,27 +117,24 @@ class _Deals:
         It is available once the last deal has come; before that, it raises RuntimeError. If a deal that failed has
         ended the stream, it raises that deal's exception.
         """
-        if not self._has_begun:
+        if self._retrieval is None:
             raise RuntimeError("no deal has been retrieved yet: the errors are known after the last one")
         self._retrieval.raise_failure()
         return unwrap(self._retrieval.native.errors())
 
     def __repr__(self) -> str:
-        how_far = f"{self._retrieval.done} done" if self._has_begun else "not begun"
+        how_far = "not begun" if self._retrieval is None else f"{self._retrieval.done} done"
         return f"<{type(self).__name__}: {how_far if self._whole is None else f'{len(self._whole)} deals'}>"
 
-    def _begin(self, own_thread: bool = False) -> Retrieval:
-        if self._has_begun:
+    def _begin(self, own_thread: bool = False) -> Any:
+        if self._retrieval is not None:
             raise RuntimeError("these deals have already been taken: call retrieve_many() again")
-        self._retrieval.begin(self._batch_size, self._scale, own_thread)
-        self._has_begun = True
+        table = (self._batch_size or _BATCH_SIZE, self._scale, own_thread)
+        self._retrieval = self._deals._retrieval(self._ids, *table)
         return self._retrieval
 
     def _end(self) -> None:
-        if self._has_begun:
-            self._retrieval.close()
-        else:
-            self._retrieval.hide_progress()
+        (self._deals if self._retrieval is None else self._retrieval)._close()
 
 
 class DealTable(_Deals, Closing):
@@ -330,8 +164,8 @@ class DealTable(_Deals, Closing):
         if self._batch_size is not None:
             return self._begin(own_thread=True).capsule()
         if self._whole is None:
-            batches = [*self._batches()]
-            self._whole = unwrap(self._retrieval.native.whole(batches))
+            with self._begin() as retrieval:
+                self._whole = unwrap(retrieval.native.whole([*retrieval]))
         return self._whole.__arrow_c_stream__(requested_schema)
 
     def __iter__(self) -> Iterator[Table]:
@@ -339,20 +173,8 @@ class DealTable(_Deals, Closing):
         return self._batches()
 
     def _batches(self) -> Iterator[Table]:
-        retrieval = self._begin()
-        native = retrieval.native
-        try:
-            while True:
-                has_ended = retrieval.advance()
-                while (batch := unwrap(native.batch())) is not None:
-                    yield batch
-                if has_ended:
-                    break
-                # In short waits: signals are handled in between.
-                unwrap(native.wait())
-            retrieval.raise_failure()
-        finally:
-            retrieval.close()
+        with self._begin() as retrieval:
+            yield from retrieval
 
 
 class AsyncDealTable(_Deals, AsyncClosing):
@@ -366,8 +188,8 @@ class AsyncDealTable(_Deals, AsyncClosing):
 
     async def _collected(self) -> Table:
         if self._whole is None:
-            batches = [batch async for batch in self._batches()]
-            self._whole = unwrap(self._retrieval.native.whole(batches))
+            async with self._begin() as retrieval:
+                self._whole = unwrap(retrieval.native.whole([batch async for batch in retrieval]))
         return self._whole
 
     def __aiter__(self) -> AsyncIterator[Table]:
@@ -375,18 +197,6 @@ class AsyncDealTable(_Deals, AsyncClosing):
         return self._batches()
 
     async def _batches(self) -> AsyncIterator[Table]:
-        from dealkit._calls.event_loop import news
-
-        retrieval = self._begin()
-        native = retrieval.native
-        try:
-            while True:
-                has_ended = retrieval.advance()
-                while (batch := unwrap(native.batch())) is not None:
-                    yield batch
-                if has_ended:
-                    break
-                await news(native.tell, retrieval.flush if retrieval.is_watched else None)
-            retrieval.raise_failure()
-        finally:
-            retrieval.close()
+        async with self._begin() as retrieval:
+            async for batch in retrieval:
+                yield batch

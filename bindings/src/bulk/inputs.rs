@@ -1,6 +1,6 @@
 //! What calls are made from: inputs that were pushed but not sent yet, each with whoever watches its call.
 
-use std::{collections::VecDeque, vec};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 use dealkit::{CreateRow, Error, ValidationError, Violation, ViolationCode};
@@ -16,7 +16,7 @@ use crate::{
 
 /// The inputs of a job.
 pub(crate) enum Inputs {
-    Ids(UnsentIds),
+    Ids(VecDeque<(String, Observer)>),
     Rows(VecDeque<(CreateRow, Observer)>),
 }
 
@@ -29,7 +29,7 @@ pub(crate) trait Next<T> {
 impl Next<String> for Inputs {
     fn next(&mut self) -> Option<(String, Observer)> {
         match self {
-            Inputs::Ids(ids) => ids.next(),
+            Inputs::Ids(ids) => ids.pop_front(),
             Inputs::Rows(_) => None,
         }
     }
@@ -66,16 +66,13 @@ impl Inputs {
             let id = text(format_args!("ids[{index}]"), &id)?;
             Ok((id, Watch::observer(watch.as_ref())))
         });
-        Ok(Inputs::Ids(UnsentIds::new(ids.collect::<Outcome<_>>()?)))
+        Ok(Inputs::Ids(ids.collect::<Outcome<_>>()?))
     }
 
     /// Adds more inputs of the same type.
     pub(crate) fn append(&mut self, more: Self) {
         match (self, more) {
-            (Inputs::Ids(ids), Inputs::Ids(mut more)) => {
-                ids.count += more.count;
-                ids.lots.append(&mut more.lots);
-            }
+            (Inputs::Ids(ids), Inputs::Ids(mut more)) => ids.append(&mut more),
             (Inputs::Rows(rows), Inputs::Rows(mut more)) => rows.append(&mut more),
             _ => {}
         }
@@ -83,7 +80,7 @@ impl Inputs {
 
     pub(crate) fn len(&self) -> usize {
         match self {
-            Inputs::Ids(ids) => ids.count,
+            Inputs::Ids(ids) => ids.len(),
             Inputs::Rows(rows) => rows.len(),
         }
     }
@@ -99,49 +96,4 @@ fn row(call: Option<&Call>) -> CreateRow {
             refused.map(|()| Bytes::new()).map_err(Error::from)
         }
     })
-}
-
-/// Identifiers in as little memory as possible: there may be millions.
-#[derive(Default)]
-pub(crate) struct UnsentIds {
-    lots: VecDeque<Lot>,
-    count: usize,
-}
-
-/// Identifiers that were pushed at once: one text, and where in it each of those that are left ends.
-struct Lot {
-    text: String,
-    begin: usize,
-    left: vec::IntoIter<(usize, Observer)>,
-}
-
-impl UnsentIds {
-    fn new(ids: Vec<(String, Observer)>) -> Self {
-        let count = ids.len();
-        let mut text = String::with_capacity(ids.iter().map(|(id, _)| id.len()).sum());
-        let left = ids.into_iter().map(|(id, observer)| {
-            text.push_str(&id);
-            (text.len(), observer)
-        });
-        let left = left.collect::<Vec<_>>().into_iter();
-        let begin = 0;
-        Self {
-            lots: VecDeque::from([Lot { text, begin, left }]),
-            count,
-        }
-    }
-
-    fn next(&mut self) -> Option<(String, Observer)> {
-        loop {
-            let lot = self.lots.front_mut()?;
-            let Some((end, observer)) = lot.left.next() else {
-                self.lots.pop_front();
-                continue;
-            };
-            let id = lot.text.get(lot.begin..end).unwrap_or_default();
-            lot.begin = end;
-            self.count -= 1;
-            return Some((id.to_owned(), observer));
-        }
-    }
 }

@@ -11,14 +11,14 @@ use pyo3::{prelude::*, types::PyList};
 
 use super::{
     columns::{Columns, End, TableOptions},
-    inputs::{Inputs, UnsentIds},
+    inputs::Inputs,
     item::Item,
     job::{self, Shared, State, Task},
     reader::Reader,
 };
 use crate::{
     arrow::table::{Table, stream_capsule},
-    calls::{call::Options, pending::Mailbox, runtime},
+    calls::{call::Options, mailbox::Mailbox, runtime},
     models::response::{self, ReadAs},
     python::{
         failure::{Failure, Outcome, entry, into_python},
@@ -57,7 +57,7 @@ impl Many {
         let calls = none_in_flight(many.raw_responses(), ordered, options);
         let (columns, deals) = table.map(Columns::new).transpose()?.unzip();
         let background = runtime::background()?;
-        let inputs = Inputs::Ids(UnsentIds::default());
+        let inputs = Inputs::Ids(VecDeque::new());
         let shared = Shared::new(inputs, columns, calls.job(), background.clone());
         let has_reader = table.is_some_and(|(.., own_thread)| own_thread);
         let background = (!has_reader).then_some(background);

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use tokio::runtime::Handle;
 
 use crate::calls::{
-    pending::{Inbox, Mailbox},
+    mailbox::{Inbox, Mailbox},
     runtime::SIGNAL_POLL_INTERVAL,
 };
 
@@ -79,7 +79,7 @@ impl<T> Awaited<T> {
             self.changed.notify_all();
         }
         for (inbox, future) in waiting {
-            inbox.news(&self.background, future);
+            inbox.put(&self.background, future);
         }
     }
 
@@ -118,7 +118,7 @@ impl<T> Awaited<T> {
             inner.waiting.push((inbox, future));
         } else {
             drop(inner);
-            inbox.news(&self.background, future);
+            inbox.put(&self.background, future);
         }
     }
 }

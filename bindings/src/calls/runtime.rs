@@ -5,10 +5,7 @@
 //! are the parent's, the threads do not exist, and the locks may be held with no owner left.
 
 use std::{
-    future::Future,
-    io,
-    pin::Pin,
-    process,
+    io, process,
     sync::{Arc, Mutex, PoisonError},
     thread::{self, JoinHandle},
     time::Duration,
@@ -17,13 +14,8 @@ use std::{
 use pyo3::prelude::*;
 use tokio::{
     runtime::{Builder, Handle, Runtime},
-    sync::{
-        Notify,
-        mpsc::{self, UnboundedReceiver, UnboundedSender},
-        oneshot,
-    },
+    sync::oneshot,
     task::yield_now,
-    time::{MissedTickBehavior, interval},
 };
 
 use crate::python::{
@@ -90,54 +82,20 @@ impl<T> Drop for PerProcess<T> {
 /// code runs.
 pub(crate) const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What calling threads drive.
-pub(crate) struct Callers {
-    pub(crate) runtime: Runtime,
-    /// Notified twice in each [`SIGNAL_POLL_INTERVAL`], as long as somebody drives the runtime.
-    ticks: Arc<Notify>,
-}
-
-impl Callers {
-    fn new() -> io::Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let ticks = Arc::<Notify>::default();
-        runtime.spawn(tick(Arc::clone(&ticks)));
-        Ok(Self { runtime, ticks })
-    }
-
-    /// Waits until it is time to check for signals.
-    ///
-    /// All calls share one timer. If each call had its own, it would be the next to expire whenever a call begins,
-    /// and the runtime would have to tell the system.
-    pub(crate) async fn signals_are_due(&self) {
-        // The first one may come at once, since the timer kept running while nobody drove the runtime.
-        self.ticks.notified().await;
-        self.ticks.notified().await;
-    }
-}
-
-async fn tick(ticks: Arc<Notify>) {
-    let mut interval = interval(SIGNAL_POLL_INTERVAL / 2);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        interval.tick().await;
-        ticks.notify_waiters();
-    }
-}
-
-static CALLERS: PerProcess<&'static Callers> = PerProcess::new();
+static CALLERS: PerProcess<&'static Runtime> = PerProcess::new();
 
 /// The runtime that calling threads drive. It is never dropped: there is one per process.
-pub(crate) fn for_callers() -> Outcome<&'static Callers> {
-    let callers = CALLERS.get_or_make(|| Ok(&*Box::leak(Box::new(Callers::new()?))));
-    callers.map_err(cannot_start)
+pub(crate) fn for_callers() -> Outcome<&'static Runtime> {
+    let make = || Builder::new_current_thread().enable_all().build();
+    let runtime = CALLERS.get_or_make(|| Ok(&*Box::leak(Box::new(make()?))));
+    runtime.map_err(cannot_start)
 }
 
 /// Drops what calling threads have used, and lets its connections close now: later, nobody may be there to do so.
 /// That takes microseconds, so the GIL is kept.
 pub(crate) fn drop_for_callers<T>(value: T) {
     let is_on_runtime = Handle::try_current().is_ok();
-    let Some(Callers { runtime, .. }) = CALLERS.get().filter(|_| !is_on_runtime) else {
+    let Some(runtime) = CALLERS.get().filter(|_| !is_on_runtime) else {
         return;
     };
     let entered = runtime.enter();
@@ -157,13 +115,9 @@ fn cannot_start(error: io::Error) -> Failure {
     Failure::Config(format!("the runtime cannot be started: {error}"))
 }
 
-/// A call that is made on the background thread.
-type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 /// The background thread.
 struct Background {
     handle: Handle,
-    tasks: UnboundedSender<Task>,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -175,36 +129,14 @@ static BACKGROUND: PerProcess<Slot> = PerProcess::new();
 
 /// The runtime in the background, started when it is first needed.
 pub(crate) fn background() -> Outcome<Handle> {
-    of_background(|background| background.handle.clone())
-}
-
-/// Makes the background thread work on the task that `make` makes, given a handle to its runtime.
-///
-/// The thread has to be woken, which takes longer than everything else here, but only for the first of several tasks
-/// that come together: it finds the others along with it.
-pub(crate) fn spawn(make: impl FnOnce(Handle) -> Task) -> Outcome<()> {
-    let (handle, tasks) =
-        of_background(|background| (background.handle.clone(), background.tasks.clone()))?;
-    // A task that the thread no longer takes, because it is ending, is dropped like those it has.
-    let _ = tasks.send(make(handle));
-    Ok(())
-}
-
-fn of_background<T>(take: impl FnOnce(&Background) -> T) -> Outcome<T> {
     let slot = BACKGROUND
         .get_or_make(|| Ok(Arc::new(Mutex::new(Some(start()?)))))
         .map_err(cannot_start)?;
     match &*slot.lock().unwrap_or_else(PoisonError::into_inner) {
-        Some(background) => Ok(take(background)),
+        Some(background) => Ok(background.handle.clone()),
         None => Err(Failure::Runtime(
             "the interpreter is ending: no further calls can be made".to_owned(),
         )),
-    }
-}
-
-async fn spawn_all(mut tasks: UnboundedReceiver<Task>) {
-    while let Some(task) = tasks.recv().await {
-        tokio::spawn(task);
     }
 }
 
@@ -212,8 +144,6 @@ fn start() -> io::Result<Background> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
     let (stop, stopped) = oneshot::channel();
-    let (tasks, sent) = mpsc::unbounded_channel();
-    runtime.spawn(spawn_all(sent));
     let thread = thread::Builder::new()
         .name("dealkit".to_owned())
         .spawn(move || {
@@ -224,7 +154,6 @@ fn start() -> io::Result<Background> {
         })?;
     Ok(Background {
         handle,
-        tasks,
         stop,
         thread,
     })

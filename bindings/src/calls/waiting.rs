@@ -1,17 +1,18 @@
 //! Calls that are waited for, on the calling thread.
 
 use std::{
-    pin::pin,
     process,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use futures_util::future::{Either, select};
 use pyo3::prelude::*;
-use tokio::{runtime::Handle, task::yield_now};
+use tokio::{runtime::Handle, task::yield_now, time::timeout};
 
 use crate::{
-    calls::{runtime, watch::SentCall},
+    calls::{
+        runtime::{self, SIGNAL_POLL_INTERVAL},
+        watch::SentCall,
+    },
     models::response::{self, CallResult, ReadAs},
     python::{
         failure::{Failure, Outcome, entry},
@@ -91,17 +92,18 @@ impl Waiting {
 /// Drives a call for as long as signals may be left unattended: returns its result, or the call again if it is still
 /// in flight.
 fn drive(py: Python<'_>, call: SentCall, is_first: bool) -> Outcome<Result<CallResult, SentCall>> {
-    let callers = runtime::for_callers()?;
+    let runtime = runtime::for_callers()?;
     Ok(gil::release(py, move || {
-        callers.runtime.block_on(async {
+        runtime.block_on(async move {
+            let mut call = call;
             if is_first {
                 // Between calls, nobody looks after the idle connections. Letting the runtime check once finds those
                 // that the service has closed, before a request goes out on one.
                 yield_now().await;
             }
-            match select(call, pin!(callers.signals_are_due())).await {
-                Either::Left((result, _)) => Ok(result.map_err(Arc::new)),
-                Either::Right(((), call)) => Err(call),
+            match timeout(SIGNAL_POLL_INTERVAL, &mut call).await {
+                Ok(result) => Ok(result.map_err(Arc::new)),
+                Err(_) => Err(call),
             }
         })
     }))

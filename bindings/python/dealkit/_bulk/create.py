@@ -116,7 +116,7 @@ class _Creations(Window[Creation[T]]):
         agent: Any
         error: Any
         if isinstance(value, Failure):
-            agent, error = None, exception(value)
+            agent, error = None, exception(value, index=index)
         else:
             agent, error = value, None
         recorded, agent_id, unrecorded = (False, None, None) if record is None else record

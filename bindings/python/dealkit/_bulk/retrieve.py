@@ -4,30 +4,36 @@ from __future__ import annotations
 
 from _thread import get_ident
 from collections.abc import Sized
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from dealkit import _native
 from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_arguments
 from dealkit._calls.service import native_options
 from dealkit._core.failure import exception, unwrap
-from dealkit._native import Failure
+from dealkit._native import Failure, Table
+from dealkit._observe import watch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import Literal
 
-    from dealkit._bulk.progress import Progress
+    from dealkit._bulk.progress import Display, Progress
     from dealkit._calls.service import Service
     from dealkit._core.options import CallOptions
-    from dealkit.arrow import AsyncDealTable, DealTable, Retrieval
+    from dealkit.arrow import AsyncDealTable, DealTable
 
 T = TypeVar("T")
+
+# How many identifiers are handed over at a time, if all of them are.
+_AT_A_TIME = 1_000
 
 
 class _Deals(Window[T]):
     """What both iterators have in common."""
 
     __slots__ = ("_options", "_ordered", "_service")
+
+    _in_batches: ClassVar[type[Retrieval]]
 
     def __init__(
         self,
@@ -57,13 +63,9 @@ class _Deals(Window[T]):
         super().__init__(source, many, description, concurrency, on_error)
         self._show(progress, len(ids) if isinstance(ids, Sized) else None, "deal")
 
-    def _input(self, index: int, given: Any) -> Any:
-        return given
-
     def _result(self, index: int, id: str | None, value: Any, record: object) -> T:
         if isinstance(value, Failure):
-            value = exception(value, id)
-            value.index = index
+            value = exception(value, id, index)
             self._unwatch(index, value)
         else:
             self._unwatch(index, None)
@@ -80,37 +82,146 @@ class _Deals(Window[T]):
                 del result
         return result
 
-    def _hand_on(self) -> Retrieval:
-        """The work of the iterator, for a table to do instead. The iterator has then ended."""
-        from dealkit.arrow import Retrieval
-
+    def _hand_on(self) -> Iterator[str]:
+        """The identifiers, for a table to retrieve instead. The iterator has then ended."""
         with self._lock:
             many, ids = self._many, self._source
             if many is None or ids is None or self._taken or many.pushed:
                 raise RuntimeError("call to_arrow() before taking any deal from the iterator")
             self._many = self._source = None
         many.close()
-        return Retrieval(
-            self._service,
-            self._options,
-            ids,
-            self._concurrency,
-            self._ordered,
-            self._returns_errors,
-            self._progress,
-            self._description,
-        )
+        return ids
+
+    def _retrieval(self, ids: Iterator[str], batch_size: int, scale: int | None, own_thread: bool) -> Retrieval:
+        """What does the work of the iterator for a table, with nothing in flight."""
+        table = self._concurrency, batch_size, scale, self._returns_errors, own_thread
+        native = unwrap(self._service.open().many(self._ordered, self._options, False, table))
+        progress, self._progress = self._progress, None
+        return self._in_batches(ids, native, self._description, self._concurrency, progress)
 
     def _close(self) -> None:
         super()._close()
         # A deal that was interrupted on its way to the caller does not come either.
         self._handing.pop(get_ident(), None)
+        self._hide_progress()
+
+
+class Retrieval(Window[Table]):
+    """The work of ``retrieve_many``, done for a table, in batches."""
+
+    __slots__ = ("_log", "done", "native")
+
+    def __init__(
+        self, ids: Iterator[str], native: _native.Many, description: Any, concurrency: int, progress: Display | None
+    ) -> None:
+        super().__init__(ids, native, description, concurrency, "raise")
+        self.native = native
+        self.done: int = 0
+        """How many deals have come, as far as is known."""
+        self._progress = progress
+        self._at_a_time = concurrency
+        # The log of calls that all belong to one stream: they have no spans of their own.
+        self._log: watch.Watched | None = None
+
+    def _watch(self, index: int) -> _native.Watch | None:
+        return super()._watch(index) if self._log is None else self._log.native
+
+    def _flush(self) -> None:
+        super()._flush()
+        if self._log is not None:
+            self._log.flush()
+
+    def _next(self) -> _native.Many | None:
+        with self._lock:
+            many = self._many
+            if many is None:
+                return None
+            has_ended = self._advance()
+            batch = unwrap(many.batch())
+            if batch is not None:
+                self._handing[get_ident()] = batch
+            elif has_ended:
+                self.raise_failure()
+                self._close()
+            else:
+                return many
+            return None
+
+    def _hand_over(self) -> Table:
+        return self._handing.pop(get_ident())
+
+    def _advance(self) -> bool:
+        """Does what there is to do; returns whether all deals have come."""
+        come, wants_ids, watched, has_ended = unwrap(self.native.news())
+        for index, failure in watched:
+            self._unwatch(index, None if failure is None else exception(failure))
+        self._flush()
+        self.done += come
+        if self._progress is not None:
+            for _ in range(come):
+                self._progress.advance()
+        if wants_ids and self._source is not None:
+            self._push_next(self._source)
+        return has_ended
+
+    def _push_next(self, source: Iterator[str]) -> None:
+        """Hands over the next identifiers, and says whether they are the last."""
+        self._take(source)
+        inputs = self._inputs(self.native)
+        unwrap(self.native.push(inputs, self._first, self._source is None))
+        self._forget_pushed(self.native)
+
+    def raise_failure(self) -> None:
+        """Raises the exception of the deal that failed, unless it is to be returned or there is none."""
+        failed = unwrap(self.native.failed())
+        if failed is not None:
+            index, id, failure = failed
+            raise exception(failure, id, index)
+
+    def capsule(self) -> object:
+        """The stream for another library, which takes the batches from any thread and perhaps with the GIL held:
+        everything that it needs from Python is handed over now.
+        """
+        self._log = watch.of_many()
+        self._at_a_time = _AT_A_TIME
+        while self._source is not None:
+            self._push_next(self._source)
+        capsule = unwrap(self.native.capsule())
+        # From here on, the stream is ended by its reader, or by `close`.
+        self._many = None
+        if self._progress is not None or self._log is not None:
+            from threading import Thread
+
+            Thread(target=self._look_after, name="dealkit-arrow", daemon=True).start()
+        return capsule
+
+    def _look_after(self) -> None:
+        """Shows progress, and writes the log, while another library takes the batches."""
+        try:
+            while not self._advance():
+                self.native.wait_for_end()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        super()._close()
+        self.native.close()
+        self._hide_progress()
+
+
+class _SyncRetrieval(Retrieval, SyncWindow[Table]):
+    __slots__ = ()
+
+
+class _AsyncRetrieval(Retrieval, AsyncWindow[Table]):
+    __slots__ = ()
 
 
 class DealIterator(_Deals[T], SyncWindow[T]):
     """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels the calls in flight."""
 
     __slots__ = ()
+    _in_batches = _SyncRetrieval
 
     def to_arrow(
         self,
@@ -138,13 +249,14 @@ class DealIterator(_Deals[T], SyncWindow[T]):
         """
         from dealkit.arrow import DealTable
 
-        return DealTable(self._hand_on, decimals, scale, batch_size)
+        return DealTable(self, decimals, scale, batch_size)
 
 
 class AsyncDealIterator(_Deals[T], AsyncWindow[T]):
     """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels the calls in flight."""
 
     __slots__ = ()
+    _in_batches = _AsyncRetrieval
 
     def to_arrow(
         self,
@@ -170,4 +282,4 @@ class AsyncDealIterator(_Deals[T], AsyncWindow[T]):
         """
         from dealkit.arrow import AsyncDealTable
 
-        return AsyncDealTable(self._hand_on, decimals, scale, batch_size)
+        return AsyncDealTable(self, decimals, scale, batch_size)

@@ -99,11 +99,11 @@ class Window(Generic[R]):
         self._watched: dict[int, watch.Watched] = {}
 
     def _show(self, progress: Progress, total: int | None, unit: str) -> None:
-        self._progress = None if progress is False else begin(progress, total, unit)
+        self._progress = begin(progress, total, unit)
 
     def _input(self, index: int, given: Any) -> Any:
         """The input of the native half for what the caller gave."""
-        raise NotImplementedError
+        return given
 
     def _goes_out(self, input: Any) -> bool:
         """Whether a call is made for an input of the native half."""
@@ -214,9 +214,8 @@ class Window(Generic[R]):
 
     def _watch(self, index: int) -> _native.Watch | None:
         watched = self._watched.get(index) or watch.begin(watch.described, self._description)
-        if watched is None:
-            return None
-        self._watched[index] = watched
+        if isinstance(watched, watch.Watched):
+            self._watched[index] = watched
         return watched.native
 
     def _unwatch(self, index: int, error: Exception | None) -> None:

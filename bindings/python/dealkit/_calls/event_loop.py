@@ -1,60 +1,41 @@
-"""Awaited calls: each has a future of the running event loop, which the native half resolves."""
+"""Awaited calls: each has a future of the running event loop, which the native half has resolved once the call has ended."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
 from dealkit import _native
-from dealkit._core.failure import exception, unwrap
-from dealkit._native import Failure
+from dealkit._core.failure import unwrap
 from dealkit._observe import watch
-from dealkit.exceptions import DealkitError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-class Service(Protocol):
-    """Holds the connections for as long as its client is open."""
-
-    def open(self) -> _native.Engine:
-        """The connections."""
-        ...
-
-    def describe(self, call: _native.Call[Any]) -> Any:
-        """What a call asks for."""
-        ...
-
+    from dealkit._calls.service import Service
 
 _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _native.Mailbox] = WeakKeyDictionary()
 
 
 def _deliver(box: _native.Mailbox) -> None:
-    """Hands over the outcomes that have come. Runs on the loop.
+    """Resolves the futures that have come. Runs on the loop.
 
-    A signal handler may run between any two steps, and cancel a future or raise. So an outcome stays in the mailbox
-    until its future has it; if this ends early, the outcomes left behind are delivered later.
+    A signal handler may run between any two steps, and cancel a future or raise. So a future stays in the mailbox until it
+    is resolved; if this ends early, those left behind are resolved later.
     """
-    first = box.first()
-    while first is not None:
-        future, outcome = first
-        if not future.done():  # Otherwise it was cancelled.
-            _settle(future, outcome)
-        first = box.next(future)
-
-
-def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
-    try:
-        if isinstance(outcome, Failure):
-            future.set_exception(exception(outcome))
-        else:
-            future.set_result(outcome)
-    except asyncio.InvalidStateError:
-        pass  # It has been cancelled since.
+    future = box.first()
+    while future is not None:
+        try:
+            if not future.done():
+                future.set_result(None)
+        except asyncio.InvalidStateError:
+            pass  # It has been cancelled since.
+        future = box.next(future)
 
 
 def mailbox(loop: asyncio.AbstractEventLoop) -> _native.Mailbox:
-    """The mailbox of an event loop, into which outcomes are put."""
+    """The mailbox of an event loop, into which futures are put to be resolved."""
     found = _mailboxes.get(loop)
     if found is None:
         found = _mailboxes[loop] = _native.open_mailbox(ref(loop), _deliver)
@@ -76,54 +57,14 @@ async def news(
             flushing.close()
 
 
-def send(
-    service: Service,
-    call: _native.Call[Any],
-    options: _native.Options | None,
-    raw: bool,
-) -> Coroutine[Any, Any, Any]:
-    """Makes a call when it is awaited, which must happen at once. Cancelling it aborts the request."""
-    watched = watch.begin(service.describe, call)
-    if watched is None:
-        return _outcome(service, call, options, raw, None)
-    return _watched_outcome(service, call, options, raw, watched)
-
-
-async def _watched_outcome(
-    service: Service,
-    call: _native.Call[Any],
-    options: _native.Options | None,
-    raw: bool,
-    watched: watch.Watched,
-) -> Any:
-    with watched:
-        return await _outcome(service, call, options, raw, watched)
-
-
-async def _outcome(
-    service: Service,
-    call: _native.Call[Any],
-    options: _native.Options | None,
-    raw: bool,
-    watched: watch.Watched | None,
-) -> Any:
-    loop = asyncio.get_running_loop()
-    future = loop.create_future()
-    native = None if watched is None else watched.native
-    # No variable may hold the connections: an exception would keep it alive longer than the client.
-    pending = service.open().start(call, options, raw, native, mailbox(loop), future)
-    if isinstance(pending, Failure):
-        raise exception(pending, call.id)
-    flushing = None if watched is None else watch.Flushing(loop, watched.flush)
-    try:
-        return await future
-    except DealkitError as error:
-        error.id = call.id
-        raise
-    finally:
-        # Does nothing if the call has ended.
-        pending.abort()
-        if flushing is not None:
-            flushing.close()
-        # An exception holds a reference to this frame, and the future holds one to the exception.
-        del future
+async def send(service: Service, call: _native.Call[Any], options: _native.Options | None, raw: bool) -> Any:
+    """Makes a call. Cancelling it aborts the request."""
+    with watch.begin(service.describe, call) as watched:
+        # No variable may hold the connections: an exception would keep it alive longer than the client.
+        pending = unwrap(service.open().start(call, options, raw, watched.native), call)
+        try:
+            await news(pending.tell, watched.flush)
+        finally:
+            # Does nothing if the call has ended.
+            pending.abort()
+        return unwrap(pending.take(), call)

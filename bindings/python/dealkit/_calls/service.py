@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from dealkit import _native
-from dealkit._core.failure import exception, unwrap
+from dealkit._core.failure import unwrap
 from dealkit._core.options import CallOptions, call_settings, client_settings, pairs
 from dealkit._core.private import private
-from dealkit._native import Failure, Waiting
+from dealkit._native import Waiting
 from dealkit._observe import watch
 
 # For type checkers only.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Callable, Coroutine
 
     from dealkit._observe import trace
-
-T = TypeVar("T")
 
 
 class Service:
@@ -43,61 +41,26 @@ class Service:
             raise ConfigError("the client is closed; create another one to make calls")
         return self.engine
 
-    def send(self, call: _native.Call[T], options: CallOptions) -> T:
-        """Makes a call and waits for its end."""
-        return self._send(call, native_options(options), False)  # type: ignore[no-any-return]
+    def send(self, call: _native.Call[Any], options: CallOptions, raw: bool = False) -> Any:
+        """Makes a call and waits for its end. Returns its value, or the whole response."""
+        settings = native_options(options)
+        with watch.begin(self.describe, call) as watched:
+            # No variable may hold the connections: an exception would keep it alive longer than the client.
+            outcome = self.open().send(call, settings, raw, watched.native)
+            if isinstance(outcome, Waiting):
+                outcome = _wait(outcome, watched.flush)
+            return unwrap(outcome, call)
 
-    def send_raw(self, call: _native.Call[T], options: CallOptions) -> _native.RawResponse[T]:
-        """The same, for the whole response."""
-        return self._send(call, native_options(options), True)  # type: ignore[no-any-return]
+    def send_async(self, call: _native.Call[Any], options: CallOptions, raw: bool = False) -> Coroutine[Any, Any, Any]:
+        """The same, awaited."""
+        # Not above: asyncio takes long to import.
+        from dealkit._calls.event_loop import send
 
-    def send_async(self, call: _native.Call[T], options: CallOptions) -> Awaitable[T]:
-        """Makes a call, awaited."""
-        return _awaited_send()(self, call, native_options(options), False)  # type: ignore[no-any-return]
-
-    def send_raw_async(self, call: _native.Call[T], options: CallOptions) -> Awaitable[_native.RawResponse[T]]:
-        """The same, for the whole response."""
-        return _awaited_send()(self, call, native_options(options), True)  # type: ignore[no-any-return]
+        return send(self, call, native_options(options), raw)
 
     def describe(self, call: _native.Call[Any]) -> trace.Description | _native.Failure:
         """The description of a call: its method, template, host and port."""
         return self.open().describe(call)
-
-    def _send(self, call: _native.Call[Any], options: _native.Options | None, raw: bool) -> Any:
-        watched = watch.begin(self.describe, call)
-        if watched is None:
-            return self._outcome(call, options, raw, None)
-        with watched:
-            return self._outcome(call, options, raw, watched)
-
-    def _outcome(
-        self,
-        call: _native.Call[Any],
-        options: _native.Options | None,
-        raw: bool,
-        watched: watch.Watched | None,
-    ) -> Any:
-        # No variable may hold the connections: an exception would keep it alive longer than the client.
-        outcome = self.open().send(call, options, raw, None if watched is None else watched.native)
-        if isinstance(outcome, Waiting):
-            outcome = _wait(outcome, watched)
-        if isinstance(outcome, Failure):
-            raise exception(outcome, call.id)
-        return outcome
-
-
-class _Known:
-    """The function that makes awaited calls, imported with the first of them: asyncio takes long to import."""
-
-    send: Any = None
-
-
-def _awaited_send() -> Any:
-    if _Known.send is None:
-        from dealkit._calls.event_loop import send
-
-        _Known.send = send
-    return _Known.send
 
 
 @private
@@ -130,15 +93,15 @@ def native_options(options: CallOptions) -> _native.Options | None:
         given.clear()
 
 
-def _wait(waiting: _native.Waiting, watched: watch.Watched | None) -> Any:
+def _wait(waiting: _native.Waiting, flush: Callable[[], None] | None) -> Any:
     """Waits for a call. Python checks for signals between two steps, and their handlers may raise."""
     try:
         while True:
             outcome = waiting.wait()
             if outcome is not waiting:
                 return outcome
-            if watched is not None:
-                watched.flush()
+            if flush is not None:
+                flush()
     finally:
         # Does nothing if the call has ended.
         waiting.abort()

@@ -220,7 +220,7 @@ class Client(BaseClient):
         """
         given = {**locals()}
         del method, segments, json, query, headers
-        return self._service.send_raw(raw_request(given), options)
+        return self._service.send(raw_request(given), options, raw=True)  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """Closes the client, and its connections unless a client made by ``with_options`` shares them."""
@@ -278,7 +278,7 @@ class AsyncClient(BaseClient):
         """
         given = {**locals()}
         del method, segments, json, query, headers
-        return await self._service.send_raw_async(raw_request(given), options)
+        return await self._service.send_async(raw_request(given), options, raw=True)  # type: ignore[no-any-return]
 
     async def aclose(self) -> None:
         """Closes the client, and its connections unless a client made by ``with_options`` shares them."""

@@ -16,7 +16,7 @@ from dealkit._bulk.progress import Progress
 from dealkit._bulk.retrieve import AsyncDealIterator, DealIterator
 from dealkit._calls.requests import retrieve
 from dealkit._calls.service import Service
-from dealkit._core.keywords import awaited, keywords, keywords_of
+from dealkit._core.keywords import awaited, keywords
 from dealkit._core.options import OMITTED, CallOptions, Omitted
 from dealkit._models.agent_request import agent_violations, create_agent
 from dealkit._native import Agent, Deal, RawResponse
@@ -42,9 +42,9 @@ class _Form(NamedTuple):
 
 
 _PLAIN = _Form(Service.send, CreationIterator, DealIterator, False)
-_RAW = _Form(Service.send_raw, CreationIterator, DealIterator, True)
+_RAW = _Form(Service.send, CreationIterator, DealIterator, True)
 _AWAITED = _Form(Service.send_async, AsyncCreationIterator, AsyncDealIterator, False)
-_AWAITED_RAW = _Form(Service.send_raw_async, AsyncCreationIterator, AsyncDealIterator, True)
+_AWAITED_RAW = _Form(Service.send_async, AsyncCreationIterator, AsyncDealIterator, True)
 
 
 class AgentCalls(Generic[Created, Creations]):
@@ -120,7 +120,7 @@ class AgentCalls(Generic[Created, Creations]):
         given = {**locals()}
         del email, first_name, last_name, profile, role, phone, image_url, date_of_birth
         del brokerage_id, office_id, collective_id, given["self"], given["options"]
-        return self._form.send(self._service, create_agent(given), options)  # type: ignore[no-any-return]
+        return self._form.send(self._service, create_agent(given), options, self._form.is_raw)  # type: ignore[no-any-return]
 
     @keywords
     def create_many(
@@ -210,7 +210,7 @@ class AgentCalls(Generic[Created, Creations]):
             raw=self._form.is_raw,
         )
 
-    @keywords_of(agent_violations)
+    @keywords
     def validate(self, **arguments: Unpack[CreateAgentParams]) -> list[Violation]:
         """Every way in which an agent's arguments break the rules, without sending anything.
 
@@ -223,7 +223,9 @@ class AgentCalls(Generic[Created, Creations]):
         Args:
             arguments: ``CreateAgentParams`` lists them all. Leaving out a required one is a violation too.
         """
-        raise NotImplementedError
+        given: dict[str, Any] = {**arguments}
+        del arguments
+        return agent_violations(given)
 
 
 class DealCalls(Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
@@ -251,7 +253,7 @@ class DealCalls(Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
             NotFoundError: The service knows no such deal.
             DealkitError: See its subclasses.
         """
-        return self._form.send(self._service, retrieve(Deal, id), options)  # type: ignore[no-any-return]
+        return self._form.send(self._service, retrieve(Deal, id), options, self._form.is_raw)  # type: ignore[no-any-return]
 
     @overload
     def retrieve_many(

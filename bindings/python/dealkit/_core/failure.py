@@ -7,22 +7,24 @@ from dealkit._native import Failure
 # For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TypeVar
+    from typing import Any, TypeVar
+
+    from dealkit._native import Call
 
     T = TypeVar("T")
 
 _BUILT_IN = {"type": TypeError, "value": ValueError, "runtime": RuntimeError}
 
 
-def unwrap(outcome: T | Failure, id: str | None = None) -> T:
-    """Returns the value, or raises the failure as an exception; ``id`` is the identifier that was requested."""
+def unwrap(outcome: T | Failure, call: Call[Any] | None = None) -> T:
+    """Returns the value, or raises the failure, of this call, as an exception."""
     if isinstance(outcome, Failure):
-        raise exception(outcome, id)
+        raise exception(outcome, None if call is None else call.id)
     return outcome
 
 
-def exception(failure: Failure, id: str | None = None) -> Exception:
-    """The exception for a failure; ``id`` is the identifier that was requested."""
+def exception(failure: Failure, id: str | None = None, index: int | None = None) -> Exception:
+    """The exception for a failure; ``id`` is the identifier that was requested, and ``index`` its position."""
     kind, text, attributes = failure.parts()
     if kind in _BUILT_IN:
         return _BUILT_IN[kind](text)
@@ -30,4 +32,6 @@ def exception(failure: Failure, id: str | None = None) -> Exception:
 
     error = _make(kind, text, **attributes)
     error.id = id
+    if index is not None:
+        error.index = index
     return error

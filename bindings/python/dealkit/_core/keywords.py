@@ -25,13 +25,27 @@ def keywords(function: F) -> F:
     its options count as known.
     """
     code = function.__code__
-    most, knows, refusal = _taken(function)
+    most = 1_000_000 if code.co_flags & _CO_VARARGS else code.co_argcount
+    positional = code.co_varnames[1 : code.co_argcount]
+    named_only = [*code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount], *_options(function)]
+    known = frozenset((*positional, *named_only))
+
+    def refusal(owner: Any, count: int, names: set[str]) -> TypeError:
+        what, shown = _label(function, owner), ", ".join(f"{name}=" for name in named_only[:_SHOWN])
+        shown += ", …" if len(named_only) > _SHOWN else ""
+        if count > most:
+            after = f" after {', '.join(positional)}" if positional else ""
+            return TypeError(f"{what} takes keywords{after}: {shown}")
+        name = min(names - known)
+        close = close_match(name, known)
+        hint = f"did you mean {close!r}?" if close else f"it takes {shown}"
+        return TypeError(f"{what}() got an unexpected keyword argument {name!r}; {hint}")
 
     # No frame may hold secrets or personal data when an exception leaves dealkit.
     @wraps(function)
     def call(*given: Any, **named: Any) -> Any:
         try:
-            if len(given) > most or (named and not knows(named)):
+            if len(given) > most or not known.issuperset(named):
                 raise refusal(given[0], len(given), {*named})
             return function(*given, **named)
         finally:
@@ -52,52 +66,6 @@ def awaited(function: Callable[..., Any]) -> Callable[..., Any]:
             del given, named
 
     return call
-
-
-def keywords_of(work: Callable[[dict[str, Any]], Any]) -> Callable[[F], F]:
-    """The same for a method that takes only keywords, and hands them to ``work`` as the dict that they arrive in.
-
-    The method itself, which states what it takes, is never run: that would make a second dict, which takes as long as
-    checking an agent's fields.
-    """
-
-    def made(function: F) -> F:
-        most, knows, refusal = _taken(function)
-
-        @wraps(function)
-        def call(*given: Any, **named: Any) -> Any:
-            try:
-                if len(given) > most or not knows(named):
-                    raise refusal(given[0], len(given), {*named})
-                return work(named)
-            finally:
-                del given, named
-
-        return call  # type: ignore[return-value]
-
-    return made
-
-
-def _taken(function: Any) -> tuple[int, Callable[[Any], bool], Callable[[Any, int, set[str]], TypeError]]:
-    """What a method takes: how many positional arguments, which keywords, and the error for anything else."""
-    code = function.__code__
-    most = 1_000_000 if code.co_flags & _CO_VARARGS else code.co_argcount
-    positional = code.co_varnames[1 : code.co_argcount]
-    named_only = [*code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount], *_options(function)]
-    known = frozenset((*positional, *named_only))
-
-    def refusal(owner: Any, count: int, names: set[str]) -> TypeError:
-        what, shown = _label(function, owner), ", ".join(f"{name}=" for name in named_only[:_SHOWN])
-        shown += ", …" if len(named_only) > _SHOWN else ""
-        if count > most:
-            after = f" after {', '.join(positional)}" if positional else ""
-            return TypeError(f"{what} takes keywords{after}: {shown}")
-        name = min(names - known)
-        close = close_match(name, known)
-        hint = f"did you mean {close!r}?" if close else f"it takes {shown}"
-        return TypeError(f"{what}() got an unexpected keyword argument {name!r}; {hint}")
-
-    return most, known.issuperset, refusal
 
 
 def close_match(name: str, known: frozenset[str]) -> str | None:

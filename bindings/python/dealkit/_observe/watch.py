@@ -39,7 +39,7 @@ class Watched:
     def flush(self) -> None:
         """Logs what has been traced since the last time."""
         for level, fields in unwrap(self.native.take()):
-            if "dealkit.duration" in fields:
+            if "dealkit.duration" in fields and self._description is not None:
                 # Not logged yet: reading the response, which comes afterwards, may fail.
                 self._end = fields
             elif level >= self._level:
@@ -83,17 +83,40 @@ class Watched:
         }
 
 
-def begin(describe: Callable[..., Any], *given: Any) -> Watched | None:
+class _Unwatched:
+    """A call that nobody watches."""
+
+    __slots__ = ()
+
+    native = flush = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        pass
+
+
+_UNWATCHED = _Unwatched()
+
+
+def begin(describe: Callable[..., Any], *given: Any) -> Watched | _Unwatched:
     """Begins to watch a call, if anybody is watching; ``describe`` gives its method, template, host and port."""
     level = log.level()
     is_traced = trace.is_used()
     if level == log.NEVER and not is_traced:
-        return None
+        return _UNWATCHED
     description = unwrap(describe(*given)) if level <= log.INFO or is_traced else None
     span, headers = trace.start(description) if description is not None else (None, [])
     if span is None and level == log.NEVER:
-        return None
+        return _UNWATCHED
     return Watched(level, description, span, headers)
+
+
+def of_many() -> Watched | None:
+    """Begins to watch calls that all belong to one stream, if anybody reads the log: they have no spans of their own."""
+    level = log.level()
+    return None if level == log.NEVER else Watched(level, None, None, [])
 
 
 def described(description: Description) -> Description:
