@@ -223,6 +223,10 @@ UNSETTLED = [
     ("key,agent_id\nx-0,n/a\n", "row 2 of found.csv is refused: its agent's identifier is empty or a word for nobody"),
     ("key,agent_id\nx-0,-\n", "row 2 of found.csv is refused: its agent's identifier is empty or a word for nobody"),
     ("key,agent_id\n,a_9\n", "row 2 of found.csv is refused: its key is not in the ledger"),
+    (
+        "key,agent_id\nx-0,CANARY\nx-1,CANARY\n",
+        "row 3 of found.csv is refused: row 2 of found.csv has the same agent's identifier, and two rows cannot",
+    ),
 ]
 
 

@@ -198,6 +198,8 @@ def test_an_answer_that_cannot_be_read(peer: Any) -> None:
             client.deals.retrieve("d_1")
         error = caught.value
         assert (error.path, error.found, error.body) == ("expiry_date", "a string", body)
+        assert error.detail == "expected a date YYYY-MM-DD, found a string"
+        assert str(error).endswith(f"at {error.path}: {error.detail} [request id r-1]")
         assert (error.outcome, error.attempts, error.request_id) == ("succeeded", 1, "r-1")
         assert "GET /v1/deals/{id}: 200 OK" in str(error) and "soon" not in str(error)
         assert vars(pickle.loads(pickle.dumps(error))) == vars(error)
@@ -250,11 +252,20 @@ def test_an_error_knows_what_was_asked_for(body: str, of_class: Any, dealkit_san
 
 
 @pytest.mark.parametrize("of_class", CLASSES)
+def test_the_attributes_are_the_arguments(of_class: Any) -> None:
+    error = of_class("text")
+    again = of_class(message="text", **vars(error))
+    assert vars(again) == vars(error) and str(again) == "text"
+    with pytest.raises(TypeError, match="unexpected keyword argument 'atempts'"):
+        of_class("text", atempts=1)
+
+
+@pytest.mark.parametrize("of_class", CLASSES)
 def test_an_exception_of_which_no_outcome_is_said(of_class: Any) -> None:
     """An error that only a call can raise, now or in an earlier run, says that the call may have acted, unless its status
     says that it did not.
     """
-    if getattr(of_class, "_default_status", 0) in range(400, 500):
+    if getattr(of_class, "status_code", 0) in range(400, 500):
         expected = "rejected"
     else:
         of_calls = issubclass(of_class, APIConnectionError | APIStatusError | RecordedError)

@@ -8,8 +8,8 @@ Every class can be constructed by hand, with its attributes as keywords; in test
 ``dealkit.testing`` (``status_error``, ``timeout_error`` and so on) make the errors that a call would raise.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, dataclass_transform
 
 from dealkit import _native
 from dealkit._core.headers import Headers
@@ -86,120 +86,106 @@ class Problem(NamedTuple):
         return f"Problem(status={self.status!r}, errors={self.errors!r})"
 
 
-class _Facts(TypedDict, total=False):
-    """The arguments that every exception can be made with."""
-
-    kind: str
-    outcome: Outcome | None
-    may_have_acted: bool | None
-    attempts: int
-    request_id: str | None
-    retry_after: float | None
+def _positional(*, default: Any, kw_only: bool, alias: str) -> Any:
+    """A field that is not an attribute, but an argument by position."""
+    return default
 
 
-class DealkitError(Exception):
+@dataclass_transform(kw_only_default=True, field_specifiers=(_positional,))
+class _Facts(Exception):
+    """The attributes of a class, with their defaults, are the keywords of its constructor, for type checkers too."""
+
+    _defaults: dict[str, Any] = {}
+    # The text without the details, in pieces, each with the name of the setting or the index of the entry that it is.
+    _words: tuple[tuple[str, Any], ...] = ()
+
+    def __init_subclass__(cls) -> None:
+        plain = {name: value for name, value in vars(cls).items() if not hasattr(value, "__get__")}
+        cls._defaults = cls._defaults | {name: plain[name] for name in plain if not name.startswith("_")}
+
+    def __init__(self, message: str = "", **given: Any) -> None:
+        super().__init__(message)
+        for name in given.keys() - self._defaults.keys():
+            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
+        facts = self._defaults | given
+        facts["may_have_acted"] = given.get("may_have_acted", facts["outcome"] in ("unknown", "succeeded"))
+        vars(self).update(facts)
+
+
+class DealkitError(_Facts):
     """The base class of all of dealkit's own exceptions."""
 
-    kind: str
+    _message: str = _positional(default="", kw_only=False, alias="message")
+    # One that is made by hand is by default like those that `cancel` of `create_many` returns, and that no call raises.
+    kind: str = "cancelled"
     """The kind of failure, in one word, as in the column ``kind`` of a table of errors: ``config``, ``validation``,
     ``connect`` (no connection could be made), ``interrupted`` (it broke), ``too_large`` (the response is larger than
     the client's limit), ``timeout``, ``throttled`` (its turn to be sent would have come too late), ``decode``,
     ``status``, ``cancelled``, ``ledger``, ``recorded``, ``duplicate_key`` or ``stopped``. More may be added."""
-    outcome: Outcome
+    outcome: Outcome = "not_sent"
     """What the call may have done at the service. ``not_sent``: nothing, because nothing reached it; this is the
     outcome of every error that is found before sending. ``rejected``: nothing; it responded that it did not act (a
     4xx except 408, or a 307 or 308). ``unknown``: it may have acted (no whole response came, or a 408, a 5xx, or
     another status). ``succeeded``: it acted (a 2xx whose body could not be read, was too large, or broke off). If an
     earlier attempt may have made it act, the outcome is never ``not_sent`` or ``rejected``."""
-    may_have_acted: bool
+    # By default it follows from the outcome.
+    may_have_acted: bool = False
     """Whether the service may have changed something: after a create, whether the agent may exist. Always false after a
     read, which changes nothing, whatever its outcome."""
-    attempts: int
+    attempts: int = 0
     """How many times the request was tried; 0 if it never got that far."""
-    request_id: str | None
+    request_id: str | None = None
     """The request's id in the service's logs: include it when contacting support."""
-    retry_after: float | None
+    retry_after: float | None = None
     """How many seconds to wait before the next attempt: as the service asks, or, of a ``ThrottledError``, until the turn of
     the call would have come."""
-    index: int | None
+    index: int | None = None
     """In ``retrieve_many`` and ``create_many``: the position of the identifier or row among those given, from 0. In
     ``dealkit.ledger.settle``: the position of the entry."""
-    details: str | None
+    details: str | None = None
     """What the libraries below said when no connection was made, or one broke: the end of the text."""
-    id: str | None
+    id: str | None = None
     """The identifier that was requested, as it was given to ``retrieve`` or ``retrieve_many``. No text contains it."""
 
-    # The kind of the errors that ``cancel`` of ``create_many`` returns, and that no call raises.
-    _default_kind = "cancelled"
-    _default_outcome: Outcome = "not_sent"
-
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        kind: str | None = None,
-        outcome: Outcome | None = None,
-        may_have_acted: bool | None = None,
-        attempts: int = 0,
-        request_id: str | None = None,
-        retry_after: float | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.kind = self._default_kind if kind is None else kind
-        # For an error that only a call raises, the cautious outcome.
-        self.outcome = self._default_outcome if outcome is None else outcome
-        self.may_have_acted = self.outcome in ("unknown", "succeeded") if may_have_acted is None else may_have_acted
-        self.attempts = attempts
-        self.request_id = request_id
-        self.retry_after = retry_after
-        self.details = None
-        self.index = None
-        self.id = None
-        # The text without the details, in pieces, each with whether it is the name of a setting.
-        self._words: tuple[tuple[str, bool], ...] = ((message, False),)
-
-    def text(self, names: Mapping[str, str]) -> str:
-        """The text without its details, with other names for the settings in it: for programs whose users know them by
-        other names, such as a command with options.
+    def text(self, names: Mapping[Any, str]) -> str:
+        """The text without its details, with other names for the settings in it, and for the entries given to
+        ``dealkit.ledger.settle``, by their index: for programs whose users know them by other names, such as a command
+        with options.
 
         >>> ConfigError("rate_limit must be a number").text({"rate_limit": "--rate-limit"})
         'rate_limit must be a number'
 
         (In an error that was made by hand, as here, nothing is known to be a setting.)
         """
-        return "".join(names.get(piece, piece) if is_setting else piece for piece, is_setting in self._words)
+        words = self._words or ((str(self), None),)
+        return "".join(names.get(name, piece) for piece, name in words)
 
 
 class ConfigError(DealkitError, ValueError):
     """The client or the call is set up in a way that cannot work. The text names the setting."""
 
-    _default_kind = "config"
+    kind: str = "config"
 
 
 class ValidationError(DealkitError, ValueError):
     """The request breaks the rules, so it was not sent: ``errors`` has every violation, not just the first."""
 
-    errors: tuple[Violation, ...]
+    kind: str = "validation"
+    errors: tuple[Violation, ...] = ()
     """What is wrong, in the order of the specification's tables."""
-
-    _default_kind = "validation"
-
-    def __init__(self, message: str = "", *, errors: Iterable[Violation] = (), **facts: Unpack[_Facts]) -> None:
-        super().__init__(message, **facts)
-        self.errors = tuple(errors)
 
 
 class APIConnectionError(DealkitError, ConnectionError):
     """No connection could be made, or it broke before the whole response had arrived."""
 
-    _default_kind = "interrupted"
-    _default_outcome: Outcome = "unknown"
+    kind: str = "interrupted"
+    outcome: Outcome = "unknown"
 
 
 class APITimeoutError(APIConnectionError, TimeoutError):
     """The call timed out. ``outcome`` says whether the service may have acted."""
 
-    _default_kind = "timeout"
+    kind: str = "timeout"
 
 
 class ThrottledError(DealkitError):
@@ -207,140 +193,108 @@ class ThrottledError(DealkitError):
     no earlier, or the service has asked for fewer requests. ``retry_after`` says how long to wait; with a longer timeout
     the call waits by itself. (A request that was sent and got a 429 is a ``RateLimitError``.)"""
 
-    _default_kind = "throttled"
+    kind: str = "throttled"
 
 
 class DecodeError(DealkitError, ValueError):
     """A document does not have the expected form: the text names the path and the kind of JSON value found."""
 
-    path: str
+    kind: str = "decode"
+    path: str = ""
     """Where, such as ``application.offers[1].expiry_date_time``; empty for the whole document. A name that is itself
     data is shown as its position: ``metadata[entry 2]``."""
-    pointer: str
+    pointer: str = ""
     """The same place as a JSON pointer, such as ``/application/offers/1/expiry_date_time``. It is exact, and
     can hold names from the document."""
-    found: str
+    found: str = ""
     """What was found there: ``null``, ``a string`` and so on, ``nothing``, or ``not JSON``."""
-    body: bytes
+    body: bytes = b""
     """The whole document, as it was received."""
-    line: int | None
+    detail: str = ""
+    """What is wrong there, without the path: ``expected a string, found null``."""
+    line: int | None = None
     """The number of the line, from 1, if the document is one of ``from_json_lines``."""
-
-    _default_kind = "decode"
-
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        path: str = "",
-        pointer: str = "",
-        found: str = "",
-        body: bytes = b"",
-        line: int | None = None,
-        **facts: Unpack[_Facts],
-    ) -> None:
-        super().__init__(message, **facts)
-        self.line = line
-        self.path = path
-        self.pointer = pointer
-        self.found = found
-        self.body = body
 
 
 class APIStatusError(DealkitError):
     """The service responded with a status that is not a success. Redirects are included: they are never followed."""
 
-    status_code: int
+    kind: str = "status"
+    outcome: Outcome = "unknown"
+    status_code: int = 0
     """The status."""
-    http_version: str | None
+    http_version: str | None = None
     """The HTTP version of the response: ``HTTP/1.1`` or ``HTTP/2``."""
-    headers: Headers
+    headers: Headers = Headers()
     """The headers; names in any case."""
-    body: bytes
+    body: bytes = b""
     """The first 64 KiB of the body."""
-    problem: Problem | None
+    problem: Problem | None = None
     """The body as problem details (RFC 9457), if it has that form."""
-    errors: tuple[Violation, ...]
+    errors: tuple[Violation, ...] = ()
     """What the service says is wrong with the request, field by field: the first 100 entries."""
-
-    _default_kind = "status"
-    _default_outcome: Outcome = "unknown"
-    # The status of a class that stands for a single status.
-    _default_status = 0
-
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        status_code: int | None = None,
-        http_version: str | None = None,
-        headers: Headers | None = None,
-        body: bytes = b"",
-        problem: Problem | None = None,
-        errors: Iterable[Violation] = (),
-        **facts: Unpack[_Facts],
-    ) -> None:
-        super().__init__(message, **facts)
-        self.status_code = self._default_status if status_code is None else status_code
-        self.http_version = http_version
-        self.headers = Headers() if headers is None else headers
-        self.body = body
-        self.problem = problem
-        self.errors = tuple(errors)
 
 
 class BadRequestError(APIStatusError):
     """400: the service could not make sense of the request."""
 
-    _default_status = 400
+    status_code: int = 400
+    outcome: Outcome = "rejected"
 
 
 class AuthenticationError(APIStatusError):
     """401: the service key is missing or unknown. Is it the key of this service?"""
 
-    _default_status = 401
+    status_code: int = 401
+    outcome: Outcome = "rejected"
 
 
 class PermissionDeniedError(APIStatusError):
     """403: the key may not do this."""
 
-    _default_status = 403
+    status_code: int = 403
+    outcome: Outcome = "rejected"
 
 
 class NotFoundError(APIStatusError):
     """404: the service has no such resource. Is the identifier right, and the path of the base URL, if it has one?"""
 
-    _default_status = 404
+    status_code: int = 404
+    outcome: Outcome = "rejected"
 
 
 class ConflictError(APIStatusError):
     """409: the request conflicts with what already exists."""
 
-    _default_status = 409
+    status_code: int = 409
+    outcome: Outcome = "rejected"
 
 
 class UnprocessableEntityError(APIStatusError):
     """422: the service refuses the request's content; see ``errors``."""
 
-    _default_status = 422
+    status_code: int = 422
+    outcome: Outcome = "rejected"
 
 
 class RateLimitError(APIStatusError):
     """429: too many requests; see ``retry_after``."""
 
-    _default_status = 429
+    status_code: int = 429
+    outcome: Outcome = "rejected"
 
 
 class InternalServerError(APIStatusError):
     """5xx: the service failed."""
 
-    _default_status = 500
+    status_code: int = 500
 
 
 class LedgerError(DealkitError):
     """The ledger of a job cannot be used or written, so nothing is sent. The text says what to do."""
 
-    reason: str
+    kind: str = "ledger"
+    reason: str = "io"
     """``in_use``: another program has kept it locked for half a minute, or this process was forked from one that had a
     ledger open. ``other_service``: it is the ledger of another service. ``other_keys``: its keys have another name than
     those of the job. ``not_a_ledger``: the file is something else. ``newer_format``: it was created by a newer version
@@ -348,158 +302,60 @@ class LedgerError(DealkitError):
     deleted or replaced while it was open. ``refused``: an entry that ``dealkit.ledger`` was to record in it cannot be
     right; if there are several, ``index`` says which. ``io``: the system refuses to open, read or write it."""
 
-    _default_kind = "ledger"
-
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        reason: str = "io",
-        index: int | None = None,
-        **facts: Unpack[_Facts],
-    ) -> None:
-        super().__init__(message, **facts)
-        self.reason = reason
-        self.index = index
-
 
 class RecordedError(DealkitError):
     """The result that the ledger has from an earlier run for a row, which was not sent again: ``outcome`` is
     ``rejected`` or ``unknown``."""
 
-    status_code: int | None
+    kind: str = "recorded"
+    outcome: Outcome = "unknown"
+    status_code: int | None = None
     """The status of the response to that run, if there was one."""
-    in_flight: bool
+    in_flight: bool = False
     """Whether another job is sending the row right now: its outcome is unknown here, but that job will know it."""
-
-    _default_kind = "recorded"
-    _default_outcome: Outcome = "unknown"
-
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        status_code: int | None = None,
-        in_flight: bool = False,
-        **facts: Unpack[_Facts],
-    ) -> None:
-        super().__init__(message, **facts)
-        self.status_code = status_code
-        self.in_flight = in_flight
 
 
 class DuplicateKeyError(DealkitError, ValueError):
     """Another row of the job has the same key, so this one was not sent."""
 
-    first_index: int | None
+    kind: str = "duplicate_key"
+    first_index: int | None = None
     """The index of the first row that has it."""
-
-    _default_kind = "duplicate_key"
-
-    def __init__(self, message: str = "", *, first_index: int | None = None, **facts: Unpack[_Facts]) -> None:
-        super().__init__(message, **facts)
-        self.first_index = first_index
 
 
 class StoppedError(DealkitError):
     """The service refused an earlier row of the job with a 401 or 403, which concerns the key more than the row. So this
     row was not sent, and no further rows are taken: once the key is right, go on from this row."""
 
-    first_index: int | None
+    kind: str = "stopped"
+    first_index: int | None = None
     """The index of the row that the service refused."""
-    status_code: int | None
+    status_code: int | None = None
     """The status of that response: 401 or 403."""
 
-    _default_kind = "stopped"
 
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        first_index: int | None = None,
-        status_code: int | None = None,
-        **facts: Unpack[_Facts],
-    ) -> None:
-        super().__init__(message, **facts)
-        self.first_index = first_index
-        self.status_code = status_code
-
-
-def _by_status(*classes: type[APIStatusError]) -> dict[int, type[APIStatusError]]:
-    """The classes of one status each; for one made by hand, too, the outcome is that the service did not act."""
-    for of_class in classes:
-        of_class._default_outcome = "rejected"
-    return {of_class._default_status: of_class for of_class in classes}
-
-
-_BY_STATUS = _by_status(
-    BadRequestError,
-    AuthenticationError,
-    PermissionDeniedError,
-    NotFoundError,
-    ConflictError,
-    UnprocessableEntityError,
-    RateLimitError,
-)
-
-
-def _by_kind(*classes: type[DealkitError]) -> dict[str, type[DealkitError]]:
-    """The classes of one kind each."""
-    return {of_class._default_kind: of_class for of_class in classes}
-
-
-_BY_KIND = _by_kind(
-    ConfigError,
-    ValidationError,
-    APIConnectionError,
-    APITimeoutError,
-    ThrottledError,
-    DecodeError,
-    LedgerError,
-    RecordedError,
-    DuplicateKeyError,
-    StoppedError,
-)
+_CLASSES: tuple[type[DealkitError], ...] = (*DealkitError.__subclasses__(), APITimeoutError)
+_BY_KIND = {of_class.kind: of_class for of_class in _CLASSES}
 _BY_KIND["connect"] = _BY_KIND["too_large"] = APIConnectionError
-
-# The attributes that only some of the classes have.
-_OWN_ATTRIBUTES: dict[type[DealkitError], frozenset[str]] = {
-    ValidationError: frozenset({"errors"}),
-    DecodeError: frozenset({"path", "pointer", "found", "body", "line"}),
-    APIStatusError: frozenset({"status_code", "http_version", "headers", "body", "problem", "errors"}),
-    LedgerError: frozenset({"reason", "index"}),
-    RecordedError: frozenset({"status_code", "in_flight"}),
-    DuplicateKeyError: frozenset({"first_index"}),
-    StoppedError: frozenset({"first_index", "status_code"}),
-}
-_SHARED_ATTRIBUTES = frozenset({"outcome", "may_have_acted", "attempts", "request_id", "retry_after"})
+_BY_STATUS = {of_class.status_code: of_class for of_class in APIStatusError.__subclasses__()}
 
 
-def _violations(violations: Iterable[tuple[str, str, str]]) -> tuple[Violation, ...]:
+def _violations(violations: Any) -> tuple[Violation, ...]:
     return tuple(Violation(*violation) for violation in violations)
-
-
-def _problem(fields: Mapping[str, Any]) -> Problem:
-    return Problem(**{**fields, "errors": _violations(fields["errors"])})
 
 
 def _make(kind: str, message: str, **facts: Any) -> DealkitError:
     """The exception for an error of the core."""
-    if kind == "status":
-        status: int = facts["status_code"]
-        by_class = InternalServerError if status >= 500 else APIStatusError
-        of_class: type[DealkitError] = _BY_STATUS.get(status, by_class)
-    else:
-        of_class = _BY_KIND.get(kind, DealkitError)
+    of_class = _BY_KIND.get(kind, DealkitError)
+    if of_class is APIStatusError:
+        status = facts["status_code"]
+        of_class = InternalServerError if status >= 500 else _BY_STATUS.get(status, APIStatusError)
     if "errors" in facts:
         facts["errors"] = _violations(facts["errors"])
     if "headers" in facts:
         facts["headers"] = Headers(facts["headers"])
-    if "problem" in facts:
-        facts["problem"] = _problem(facts["problem"])
-    own = (names for parent, names in _OWN_ATTRIBUTES.items() if issubclass(of_class, parent))
-    wanted = _SHARED_ATTRIBUTES.union(*own)
-    error = of_class(message, kind=kind, **{name: value for name, value in facts.items() if name in wanted})
-    error.details = facts.get("details")
-    error._words = facts.get("words", error._words)
+    if problem := facts.get("problem"):
+        facts["problem"] = Problem(**{**problem, "errors": _violations(problem["errors"])})
+    error = of_class(message, kind=kind, **{name: facts[name] for name in facts.keys() & of_class._defaults})
+    error._words = facts.get("words", ())
     return error

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dealkit::{
     DecodeError, Error, ErrorKind, LedgerError, LineError, Piece, Problem, Setting,
-    ValidationError, Violation,
+    ValidationError, Violation, Words,
 };
 use pyo3::{
     IntoPyObjectExt, intern,
@@ -118,17 +118,16 @@ impl Failure {
         let attributes = PyDict::new(py);
         Ok(match self {
             Failure::Error(error) => {
-                let words = error.words();
-                let pieces = words.pieces().iter();
-                let pieces = pieces.map(|it| (shown(it), matches!(it, Piece::Setting(_))));
-                tell_words(&attributes, pieces.collect())?;
+                tell_words(&attributes, &error.words())?;
                 attributes.set_item("details", details(error))?;
                 tell_call(&attributes, error)?;
                 (error.kind().as_str(), text(error), attributes)
             }
             Failure::Note(error) => {
+                let words = error.words();
+                tell_words(&attributes, &words)?;
                 tell_ledger(&attributes, error)?;
-                ("ledger", error.to_string(), attributes)
+                ("ledger", words.with_names(name), attributes)
             }
             Failure::Decode(error) => {
                 tell_place(&attributes, error)?;
@@ -145,7 +144,8 @@ impl Failure {
             }
             Failure::Config(text) => (ErrorKind::Config.as_str(), text.clone(), attributes),
             Failure::Setting(setting, wrong) => {
-                tell_words(&attributes, vec![(setting, true), (wrong, false)])?;
+                let pieces = ((setting, Some(setting)), (wrong, None::<&str>));
+                attributes.set_item("words", pieces)?;
                 let text = format!("{setting}{wrong}");
                 (ErrorKind::Config.as_str(), text, attributes)
             }
@@ -180,12 +180,8 @@ fn details(error: &Error) -> Option<String> {
 }
 
 /// A piece of a text, as Python's users know it.
-pub(crate) fn shown(piece: &Piece) -> &str {
-    match piece {
-        Piece::Setting(setting) => name(*setting),
-        Piece::Text(text) => text,
-        _ => "",
-    }
+pub(crate) fn shown(piece: &Piece) -> String {
+    Words::from(piece.clone()).with_names(name)
 }
 
 /// The name of a setting in Python.
@@ -199,10 +195,20 @@ fn name(setting: Setting) -> &'static str {
     }
 }
 
-/// The text without its details, in pieces, each with whether it is the name of a setting: for programs whose users know
-/// the settings by other names.
-fn tell_words(attributes: &Bound<'_, PyDict>, pieces: Vec<(&str, bool)>) -> PyResult<()> {
-    attributes.set_item("words", PyTuple::new(attributes.py(), pieces)?)
+/// The text without its details, in pieces, each with the name of the setting or the index of the entry that it is: for
+/// programs whose users know these by other names.
+fn tell_words(attributes: &Bound<'_, PyDict>, words: &Words) -> PyResult<()> {
+    let py = attributes.py();
+    let mut pieces = Vec::new();
+    for piece in words.pieces() {
+        let named = match piece {
+            Piece::Setting(setting) => name(*setting).into_bound_py_any(py)?,
+            Piece::Entry(index) => index.into_bound_py_any(py)?,
+            _ => py.None().into_bound(py),
+        };
+        pieces.push((shown(piece), named));
+    }
+    attributes.set_item("words", PyTuple::new(py, pieces)?)
 }
 
 fn tell_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {
@@ -252,6 +258,7 @@ fn tell_ledger(attributes: &Bound<'_, PyDict>, error: &LedgerError) -> PyResult<
 fn tell_place(attributes: &Bound<'_, PyDict>, error: &DecodeError) -> PyResult<()> {
     attributes.set_item("path", error.path())?;
     attributes.set_item("pointer", error.pointer())?;
+    attributes.set_item("detail", error.detail().to_string())?;
     attributes.set_item("found", error.found())
 }
 
@@ -283,7 +290,10 @@ fn violations(violations: &[Violation]) -> Vec<(&str, &str, &str)> {
 
 /// `HTTP/1.1`, `HTTP/2`.
 pub(crate) fn version_text(version: dealkit::Version) -> String {
-    format!("{version:?}").replace("/2.0", "/2")
+    if version == dealkit::Version::HTTP_2 {
+        return "HTTP/2".to_owned();
+    }
+    format!("{version:?}")
 }
 
 /// Headers as pairs; bytes that are not text are kept as Latin-1, as HTTP has them.

@@ -7,13 +7,15 @@ use std::{
     sync::Arc,
 };
 
+use crate::value::words::{Piece, Words, words};
+
 /// Why a ledger cannot be used, or why something cannot be recorded in it.
 ///
 /// `Display` says what to do about it.
 #[derive(Clone)]
-pub struct LedgerError(Arc<Inner>);
+pub struct LedgerError(Arc<Facts>);
 
-struct Inner {
+struct Facts {
     path: PathBuf,
     purpose: Purpose,
     cause: Cause,
@@ -70,16 +72,16 @@ pub(super) enum Cause {
     NewerFormat(i64),
     Broken(String),
     Moved(&'static str),
-    Refused(Refusal),
+    /// What is wrong with the base URL to be recorded.
+    BaseUrl(Words),
     /// The entry at this index.
-    RefusedEntry(usize, Refusal),
+    Refused(usize, Refusal),
     Io(io::Error),
 }
 
 /// Why something is not recorded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    BaseUrl(String),
     UnknownKey,
     /// The entry at this index has the same key.
     SameKey(usize),
@@ -96,7 +98,7 @@ pub(super) enum Refusal {
 
 impl LedgerError {
     pub(super) fn new(path: &Path, purpose: Purpose, cause: Cause) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(Facts {
             path: path.to_owned(),
             purpose,
             cause,
@@ -124,7 +126,7 @@ impl LedgerError {
             LedgerErrorKind::NewerFormat => Cause::NewerFormat(i64::MAX),
             LedgerErrorKind::Broken => Cause::Broken("it was made by hand".to_owned()),
             LedgerErrorKind::Moved => Cause::Moved("moved"),
-            LedgerErrorKind::Refused => Cause::Refused(Refusal::UnknownKey),
+            LedgerErrorKind::Refused => Cause::Refused(0, Refusal::UnknownKey),
             LedgerErrorKind::Io => Cause::Io(io::ErrorKind::StorageFull.into()),
         };
         Self::new(path.as_ref(), Purpose::Job, cause)
@@ -140,7 +142,7 @@ impl LedgerError {
             Cause::NewerFormat(_) => LedgerErrorKind::NewerFormat,
             Cause::Broken(_) => LedgerErrorKind::Broken,
             Cause::Moved(_) => LedgerErrorKind::Moved,
-            Cause::Refused(_) | Cause::RefusedEntry(..) => LedgerErrorKind::Refused,
+            Cause::BaseUrl(_) | Cause::Refused(..) => LedgerErrorKind::Refused,
             Cause::Io(_) => LedgerErrorKind::Io,
         }
     }
@@ -161,9 +163,16 @@ impl LedgerError {
     /// Which of the entries to be [settled](super::Ledger::settle) is refused, counted from 0.
     pub fn index(&self) -> Option<usize> {
         match self.0.cause {
-            Cause::RefusedEntry(index, _) => Some(index),
+            Cause::Refused(index, _) => Some(index),
             _ => None,
         }
+    }
+
+    /// What `Display` says, with the entries in it as data: for programs whose users know them by other names, such as the
+    /// rows of a file.
+    pub fn words(&self) -> Words {
+        let path = self.0.path.display().to_string();
+        words!("ledger {}: {}", path, self.0.cause.words(self.0.purpose))
     }
 }
 
@@ -184,124 +193,115 @@ impl LedgerErrorKind {
     }
 }
 
-impl fmt::Display for LedgerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ledger {}: ", self.0.path.display())?;
-        self.0.cause.tell(self.0.purpose, f)
-    }
-}
-
 impl Cause {
-    /// Writes what was wrong, and what to do about it. Whoever follows the advice must not create anybody twice: a
-    /// ledger that has rows is never to be replaced by a new one.
-    fn tell(&self, purpose: Purpose, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let again = match purpose {
-            Purpose::Job => "run the job again with the same ledger: it resumes where it stopped",
-            Purpose::Note | Purpose::Read => "try again",
+    /// What was wrong, and what to do about it. Whoever follows the advice must not create anybody twice: a ledger that has
+    /// rows is never to be replaced by a new one.
+    fn words(&self, purpose: Purpose) -> Words {
+        let is_job = purpose == Purpose::Job;
+        let again = if is_job {
+            "run the job again with the same ledger: it resumes where it stopped"
+        } else {
+            "try again"
         };
-        match self {
-            Cause::InUse => write!(
-                f,
+        let text = match self {
+            Cause::InUse => format!(
                 "another program has kept it locked for half a minute; end that program, then {again}"
             ),
-            Cause::Forked => f.write_str(
-                "this process was forked from one that had a ledger open, and cannot use SQLite; start it with spawn \
-                 instead of fork, or fork before the ledger is opened",
-            ),
-            Cause::OtherService { theirs, ours } => write!(
-                f,
+            Cause::Forked => "this process was forked from one that had a ledger open, and cannot use SQLite; start it \
+                              with spawn instead of fork, or fork before the ledger is opened"
+                .to_owned(),
+            Cause::OtherService { theirs, ours } => format!(
                 "it is the ledger of another service, {theirs}, and this job is for {ours}. If that is the same \
                  service, with the same agents, under another address, record the new address with `dealkit ledger \
                  move`. If the agents of the two have nothing to do with each other, name another ledger for {ours}"
             ),
-            Cause::OtherKeys { theirs, ours } => write!(
-                f,
+            Cause::OtherKeys { theirs, ours } => format!(
                 "its keys are called {theirs:?}, and those of this job {ours:?}. Nothing was sent: with other keys \
                  the ledger would recognise none of its rows, and every agent would be created again. Use the keys \
                  that it has"
             ),
             Cause::NotALedger(why) => {
-                write!(f, "the file is not a ledger ({why}), and was left unchanged; ")?;
-                f.write_str(match purpose {
-                    Purpose::Job => {
-                        "if it was one, restore it from a backup. Only if these rows never had a ledger, name a file that \
-                         does not exist yet"
-                    }
-                    Purpose::Note | Purpose::Read => "name the ledger of a job",
-                })
+                let advice = if is_job {
+                    "if it was one, restore it from a backup. Only if these rows never had a ledger, name a file that \
+                     does not exist yet"
+                } else {
+                    "name the ledger of a job"
+                };
+                format!("the file is not a ledger ({why}), and was left unchanged; {advice}")
             }
-            Cause::NewerFormat(version) => write!(
-                f,
+            Cause::NewerFormat(version) => format!(
                 "its format, {version}, is newer than this version of dealkit supports; update dealkit"
             ),
-            Cause::Broken(what) => write!(
-                f,
+            Cause::Broken(what) => format!(
                 "it is damaged ({what}): something other than dealkit has changed it, or the disk has lost a part of \
                  it. Restore it from a backup, and leave out the rows that were sent since: the backup does not know \
                  them, and would have them created again. Do not begin a new ledger, which would create everybody again"
             ),
-            Cause::Moved(how) => write!(
-                f,
+            Cause::Moved(how) => format!(
                 "the file was {how} while it was open, and nothing more was sent. Put it back before you run the job \
                  again: without it, everybody would be created again"
             ),
-            Cause::Refused(refusal) => write!(f, "{refusal}. Nothing was recorded"),
-            Cause::RefusedEntry(index, refusal) => write!(
-                f,
-                "the entry at index {index} is refused: {refusal}. Nothing was recorded"
-            ),
+            Cause::BaseUrl(what) => return words!("{}. Nothing was recorded", what.clone()),
+            Cause::Refused(index, refusal) => {
+                let entry = Piece::Entry(*index);
+                return words!("{} is refused: {}. Nothing was recorded", entry, refusal.words());
+            }
             Cause::Io(error) => {
                 use io::ErrorKind::*;
-                write!(f, "{error}; ")?;
-                match (error.kind(), purpose) {
-                    (NotFound, Purpose::Job) => f.write_str("create the folder first"),
-                    (NotFound, _) => f.write_str("name the ledger of a job"),
-                    (PermissionDenied | ReadOnlyFilesystem, Purpose::Read) => {
-                        f.write_str("make it readable")
+                match error.kind() {
+                    NotFound if is_job => format!("{error}; create the folder first"),
+                    NotFound => format!("{error}; name the ledger of a job"),
+                    PermissionDenied | ReadOnlyFilesystem if purpose == Purpose::Read => {
+                        format!("{error}; make it readable")
                     }
-                    (PermissionDenied | ReadOnlyFilesystem, _) => {
-                        write!(f, "make the file and its folder writable, and {again}")
+                    PermissionDenied | ReadOnlyFilesystem => {
+                        format!("{error}; make the file and its folder writable, and {again}")
                     }
-                    (StorageFull | QuotaExceeded | FileTooLarge, _) => {
-                        write!(f, "make room, and {again}")
+                    StorageFull | QuotaExceeded | FileTooLarge => {
+                        format!("{error}; make room, and {again}")
                     }
-                    _ => write!(f, "once that is fixed, {again}"),
+                    _ => format!("{error}; once that is fixed, {again}"),
                 }
             }
-        }
+        };
+        text.into()
     }
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refusal::BaseUrl(what) => f.write_str(what),
-            Refusal::UnknownKey => f.write_str(
-                "its key is not in the ledger: pass exactly the key that the row had in the job",
-            ),
-            Refusal::SameKey(first) => write!(f, "the one at index {first} has the same key"),
-            Refusal::SameAgent(first) => write!(
-                f,
-                "the one at index {first} has the same agent's identifier, and two rows cannot have one agent"
-            ),
-            Refusal::AgentOfAnotherRow => {
-                f.write_str("another row of the ledger has the agent with this identifier")
+impl Refusal {
+    fn words(&self) -> Words {
+        let text = match self {
+            Refusal::SameKey(first) => return words!("{} has the same key", Piece::Entry(*first)),
+            Refusal::SameAgent(first) => {
+                return words!(
+                    "{} has the same agent's identifier, and two rows cannot have one agent",
+                    Piece::Entry(*first)
+                );
             }
-            Refusal::Nobody => f.write_str(
+            Refusal::LongId(longest) => {
+                return format!("its agent's identifier is longer than {longest} bytes").into();
+            }
+            Refusal::UnknownKey => {
+                "its key is not in the ledger: pass exactly the key that the row had in the job"
+            }
+            Refusal::AgentOfAnotherRow => {
+                "another row of the ledger has the agent with this identifier"
+            }
+            Refusal::Nobody => {
                 "its agent's identifier is empty or a word for nobody. If the service has the agent, pass the \
                  identifier that it has there; only if you are sure that there is none, settle the row as having no \
-                 agent",
-            ),
-            Refusal::LongId(longest) => {
-                write!(f, "its agent's identifier is longer than {longest} bytes")
+                 agent"
             }
-            Refusal::Succeeded => {
-                f.write_str("the service itself has said that it created this row's agent")
-            }
-            Refusal::InFlight => {
-                f.write_str("a job is sending this row now: wait until it has ended")
-            }
-        }
+            Refusal::Succeeded => "the service itself has said that it created this row's agent",
+            Refusal::InFlight => "a job is sending this row now: wait until it has ended",
+        };
+        text.into()
+    }
+}
+
+impl fmt::Display for LedgerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.words().fmt(f)
     }
 }
 

@@ -97,7 +97,7 @@ pub(super) fn settle<K: AsRef<str>>(
             Some(id) if id.len() > LONGEST_ID => Err(Refusal::LongId(LONGEST_ID)),
             Some(id) => first_of(&mut agents, id, index).map_err(Refusal::SameAgent),
         });
-        checked.map_err(|refusal| store.error(Cause::RefusedEntry(index, refusal)))?;
+        checked.map_err(|refusal| store.error(Cause::Refused(index, refusal)))?;
     }
     // The rows that have one of these agents already.
     let mut owners = HashMap::new();
@@ -118,7 +118,7 @@ pub(super) fn settle<K: AsRef<str>>(
             };
             match settled {
                 Ok(has_changed) => changed += usize::from(has_changed),
-                Err(refusal) => return Err(Cause::RefusedEntry(index, refusal)),
+                Err(refusal) => return Err(Cause::Refused(index, refusal)),
             }
         }
         Ok(changed)
@@ -154,7 +154,7 @@ pub(super) fn unsettle<K: AsRef<str>>(
         let mut undone = 0;
         for (index, key) in keys.iter().enumerate() {
             let Some(old) = edit.get(*key)? else {
-                return Err(Cause::RefusedEntry(index, Refusal::UnknownKey));
+                return Err(Cause::Refused(index, Refusal::UnknownKey));
             };
             if old.state == State::Settled {
                 undone += usize::from(edit.unsettle(*key, old)?);

@@ -3,7 +3,7 @@
 use std::{fs, path::Path, sync::Arc};
 
 use super::{
-    error::{Cause, LedgerError, Purpose, Refusal},
+    error::{Cause, LedgerError, Purpose},
     people::{self, Summary},
     sqlite::Sqlite,
     state::Recorded,
@@ -162,8 +162,7 @@ impl Ledger {
     /// If `base_url` is not a base URL, or if the file cannot be read or written, or is not a ledger.
     pub fn move_to(&self, base_url: &str) -> Result<(), LedgerError> {
         let mut store = self.open(Purpose::Note)?;
-        let url = base_url::parse(base_url)
-            .map_err(|what| store.error(Cause::Refused(Refusal::BaseUrl(what.to_string()))))?;
+        let url = base_url::parse(base_url).map_err(|what| store.error(Cause::BaseUrl(what)))?;
         let service = base_url::normal(&url);
         if base_url::is_same(&store.service, &service) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Texts in which settings are data: each front (Rust, Python, the command) calls them by its own names.
+//! Texts in which settings and entries are data: each front (Rust, Python, the command) calls them by its own names.
 
 use std::{borrow::Cow, fmt};
 
@@ -58,9 +58,9 @@ impl Setting {
     }
 }
 
-/// A text that says what went wrong, with the settings in it as data.
+/// A text that says what went wrong, with the settings and entries in it as data.
 ///
-/// `Display` calls them by their names in Rust. A program whose users know them by other names, such as a command with
+/// `Display` calls settings by their names in Rust. A program whose users know them by other names, such as a command with
 /// options, puts those in place:
 ///
 /// ```
@@ -86,6 +86,8 @@ pub enum Piece {
     Text(Cow<'static, str>),
     /// A setting, by whatever name the reader knows it.
     Setting(Setting),
+    /// One of the entries that were given to [`Ledger::settle`](crate::Ledger::settle), by its index.
+    Entry(usize),
 }
 
 impl Words {
@@ -94,13 +96,14 @@ impl Words {
         &self.0
     }
 
-    /// The text, with the name that `name` gives each setting.
+    /// The text, with the name that `name` gives each setting; an entry is `the entry at index 3`.
     pub fn with_names<N: AsRef<str>>(&self, mut name: impl FnMut(Setting) -> N) -> String {
         let mut text = String::new();
         for piece in &self.0 {
             match piece {
                 Piece::Text(piece) => text.push_str(piece),
                 Piece::Setting(setting) => text.push_str(name(*setting).as_ref()),
+                Piece::Entry(index) => text.push_str(&format!("the entry at index {index}")),
             }
         }
         text

@@ -323,4 +323,4 @@ def _unknown(name: Any) -> Violation:
 
 def _invalid(violations: list[Violation]) -> ValidationError:
     shown = "; ".join(str(violation) for violation in violations)
-    return ValidationError(f"the request breaks the rules: {shown}", errors=violations)
+    return ValidationError(f"the request breaks the rules: {shown}", errors=tuple(violations))

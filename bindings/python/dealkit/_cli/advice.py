@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dealkit import (
     APIConnectionError,
     APIStatusError,
@@ -35,7 +37,7 @@ variable DEALKIT_BASE_URL"""
 OF_THE_SERVICE = (APIConnectionError, InternalServerError, RateLimitError, ThrottledError)
 """Errors that are likely to be the same for every call, and to be temporary."""
 
-# The options of a client in dealkit's texts, by their names on the command line.
+# What the options of a client are called on the command line.
 _SETTINGS = {
     "base_url": "the base URL",
     "service_key": "DEALKIT_SERVICE_KEY",
@@ -48,9 +50,9 @@ _SETTINGS = {
 }
 
 
-def in_words(error: DealkitError) -> str:
-    """The text of an error, with the names used on the command line."""
-    text = error.text(_SETTINGS)
+def in_words(error: DealkitError, entries: Mapping[int, str] | None = None) -> str:
+    """The text of an error, with the names used on the command line, and those of the entries given to a ledger."""
+    text = error.text({**_SETTINGS, **(entries or {})})
     return safe(f"{text}: {error.details}" if error.details else text)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -75,7 +75,7 @@ def settle(options: Namespace) -> int:
     _refuse_doubles(path, filled)
     if options.undo:
         return _undo(options, path, filled)
-    with _failures(lambda index: f"row {news[index].row} of {safe(str(path))}"):
+    with _failures():
         known = ledger.look_up(options.ledger, [entry.key for entry in filled])
         # The report has the agents of created rows from the beginning.
         pairs = [
@@ -83,8 +83,9 @@ def settle(options: Namespace) -> int:
             for entry, one in zip(filled, known, strict=True)
             if one is None or one.agent_id != entry.agent_id
         ]
-        news = [entry for entry, _ in pairs]
-        found = {entry.key: _found(entry) for entry in news}
+    news = [entry for entry, _ in pairs]
+    found = {entry.key: _found(entry) for entry in news}
+    with _failures(path, news):
         changed = ledger.settle(options.ledger, found, dry_run=True)
         if changed:
             _preview(pairs)
@@ -128,7 +129,7 @@ def _so_far(one: ledger.Recorded | None) -> str:
 
 def _undo(options: Namespace, path: Path, filled: list[Entry]) -> int:
     """Makes rows again what imports have recorded of them."""
-    with _failures(lambda index: f"row {filled[index].row} of {safe(str(path))}"):
+    with _failures(path, filled):
         _ask(f"Undo what was settled of {counted(len(filled), 'row')} of {safe(str(path))}?", options)
         undone = ledger.unsettle(options.ledger, [entry.key for entry in filled])
     say(f"{safe(options.ledger)} updated: {counted(undone, 'row')} as recorded by imports again.")
@@ -161,15 +162,13 @@ def _refuse_missing(path: str) -> None:
 
 
 @contextmanager
-def _failures(row_of: Callable[[int], str] = str) -> Iterator[None]:
-    """Rewords failures of a ledger for the command, which names entries by their rows, and sends nothing anyway."""
+def _failures(path: Path | None = None, entries: Sequence[Entry] = ()) -> Iterator[None]:
+    """Rewords failures of a ledger for the command, which names the entries from a file by their rows."""
     try:
         yield
     except LedgerError as error:
-        text = in_words(error)
-        if error.index is not None:
-            text = text.replace(f"the entry at index {error.index}", row_of(error.index))
-        raise Failed(text, code_of(error)) from None
+        rows = {index: f"row {entry.row} of {path}" for index, entry in enumerate(entries)}
+        raise Failed(in_words(error, rows), code_of(error)) from None
 
 
 def _refuse_doubles(path: Path, filled: list[Entry]) -> None:

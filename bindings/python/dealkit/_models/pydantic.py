@@ -108,10 +108,9 @@ def _validated(model: Any, value: Any, _: object) -> Any:
     outcome = model._read(json_text)
     if not isinstance(outcome, _native.Failure):
         return outcome
-    _, text, place = outcome.parts()
-    path: str = place["path"]
-    location = tuple(int(name) if name.isdecimal() else name for name in re.findall(r"[^.\[\]]+", path))
-    raise _refused(model, [("dealkit_decode", text.removeprefix(f"at {path}: "), location)])
+    _, _, facts = outcome.parts()
+    location = tuple(int(name) if name.isdecimal() else name for name in re.findall(r"[^.\[\]]+", facts["path"]))
+    raise _refused(model, [("dealkit_decode", facts["detail"], location)])
 
 
 def _refused(of_class: Any, problems: Iterable[tuple[str, str, Location]]) -> ValidationError:
