@@ -1,12 +1,14 @@
-"""Writes the models in `_native.pyi`, from the fields that the built module lists; the rest is written by hand.
+"""Writes the models in `_native.pyi`, from the fields that the built module lists, and the roles in `enums.py`, from
+openapi.json; the rest of both files is written by hand.
 
     python bindings/stubs.py            # writes them
     python bindings/stubs.py --check    # fails if they are not what would be written
 
-stubtest checks all of it against the module.
+stubtest checks all of the stub against the module.
 """
 
 import inspect
+import json
 import sys
 import textwrap
 from pathlib import Path
@@ -15,9 +17,11 @@ from pathlib import Path
 from dealkit._models import classes
 from dealkit._models.types import given_type, read_type
 
-STUB = Path(__file__).parent / "python" / "dealkit" / "_native.pyi"
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "bindings" / "python" / "dealkit"
+CONTRACT = ROOT / "sdk" / "contract" / "openapi.json"
 
-MARK = "\n# The models, written by bindings/stubs.py from the table of the fields: do not change them here.\n"
+MARK = "# Written by bindings/stubs.py: do not change what follows.\n"
 
 
 def models() -> list[type]:
@@ -60,16 +64,30 @@ class {model.__name__}(_Model):
 {attributes}'''
 
 
+def roles() -> str:
+    """The members of the enum Role, and the type of their names."""
+    names = json.loads(CONTRACT.read_text())["components"]["schemas"]["Role"]["enum"]
+    members = "".join(f'    {name} = "{name}"\n' for name in names)
+    return f"""{members}
+
+RoleName = Literal[{", ".join(f'"{name}"' for name in names)}]
+\"""The names of the roles that a request can name. Any other string goes through ``Role(text)``, which refuses
+anything else.\"""
+"""
+
+
 def main() -> int:
-    """Writes or checks the file."""
-    stub = STUB.read_text()
-    text = stub.partition(MARK)[0] + MARK + "".join(map(model_stub, models()))
-    if "--check" in sys.argv[1:]:
-        if stub != text:
-            print(f"{STUB.name} is out of date: run bindings/stubs.py", file=sys.stderr)
+    """Writes or checks the files."""
+    is_check = "--check" in sys.argv[1:]
+    written = {"_native.pyi": "".join(map(model_stub, models())), "enums.py": roles()}
+    for name, part in written.items():
+        old = (PACKAGE / name).read_text()
+        new = "".join(old.partition(MARK)[:2]) + part
+        if old != new and is_check:
+            print(f"{name} is out of date: run bindings/stubs.py", file=sys.stderr)
             return 1
-        return 0
-    STUB.write_text(text)
+        if old != new:
+            (PACKAGE / name).write_text(new)
     return 0
 
 

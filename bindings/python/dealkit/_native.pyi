@@ -337,7 +337,7 @@ class _Model:
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, _memo: Any) -> Self: ...
 
-# The models, written by bindings/stubs.py from the table of the fields: do not change them here.
+# Written by bindings/stubs.py: do not change what follows.
 
 @final
 class Address(_Model):

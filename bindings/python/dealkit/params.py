@@ -1,17 +1,13 @@
 """The types of the parts of a request."""
 
 from datetime import date
-from typing import Literal, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from dealkit._models.profile import AgentProfileParams, untyped_profile
 from dealkit._models.typed_dict import known_to_pydantic
-from dealkit.enums import Role
+from dealkit.enums import Role, RoleName
 
 __all__ = ["AgentProfileParams", "CreateAgentParams", "RoleName", "untyped_profile"]
-
-RoleName = Literal["COLLECTIVE_ADMIN", "BROKER_ADMIN", "OFFICE_ADMIN", "ADMIN", "AGENT"]
-"""The names of the roles that a request can name. Any other string goes through ``Role(text)``, which refuses
-anything else."""
 
 
 class CreateAgentParams(TypedDict):
