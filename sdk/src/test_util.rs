@@ -165,7 +165,7 @@ impl ErrorBuilder {
     /// The outcome is `NotSent`.
     pub fn connect(reason: impl Into<String>) -> Self {
         let reason = reason.into();
-        Self::new(move || TransportCause::Connect(reason.clone().into()).into())
+        Self::new(move || TransportCause::Connect(None, Some(reason.clone().into())).into())
     }
 
     /// The connection broke before a response had arrived, for this reason, which is the error's

@@ -115,7 +115,7 @@ pub(super) fn not_decoded(response: HttpResponse, error: DecodeError) -> Error {
         let attempts = response.attempts;
         return TransportError::timeout(response.left.limit, Sent::Perhaps)
             .with_response(response)
-            .after(attempts, None, None)
+            .after(attempts, false, None)
             .into();
     }
     Error::decode(error).with_response(response)

@@ -124,13 +124,12 @@ impl Service {
             let outcome =
                 send::attempt(pool, request, deadline, limits, &self.redactor, &attempt).await;
             if let Err(error) = &outcome {
-                progress.attempt_failed(error.outcome());
                 traffic.learn(departed, error);
             }
             outcome.map_err(Unsuccessful::Failed)
         };
         let quota = &traffic.quota;
-        with_retries(policy, operation, total, &clock, quota, attempt)
+        with_retries(policy, operation, total, &clock, quota, progress, attempt)
             .await
             .map_err(|unsuccessful| match unsuccessful {
                 Unsuccessful::Failed(error) => error.into(),

@@ -68,9 +68,7 @@ impl Cause {
             Cause::Config(_) => ErrorKind::Config,
             Cause::Validation(_) => ErrorKind::Validation,
             Cause::Transport(cause) => match cause {
-                TransportCause::Connect(_)
-                | TransportCause::Unconnected(..)
-                | TransportCause::Lasting(_) => ErrorKind::Connect,
+                TransportCause::Connect(..) => ErrorKind::Connect,
                 TransportCause::Timeout(..) => ErrorKind::Timeout,
                 TransportCause::Interrupted(_) | TransportCause::NotTaken(_) => {
                     ErrorKind::Interrupted
@@ -114,7 +112,7 @@ impl Cause {
             Cause::Throttled { wait, by } => throttled(*wait, *by),
             Cause::Decode(error) => format!("the response could not be read: {error}").into(),
             Cause::Cancelled(outcome) => words!("cancelled {}", when_cancelled(*outcome)),
-            Cause::Ledger(error) => format!("not sent: {error}").into(),
+            Cause::Ledger(error) => words!("not sent: {}", error.words()),
             Cause::Recorded {
                 outcome,
                 status,
@@ -155,9 +153,9 @@ impl Cause {
 /// What the transport says.
 fn transport(cause: &TransportCause) -> Words {
     match cause {
-        TransportCause::Connect(_) => words!("no connection could be made"),
-        TransportCause::Unconnected(why, _) | TransportCause::Lasting(why) => {
-            words!("no connection could be made: {}", why.clone())
+        TransportCause::Connect(None, _) => words!("no connection could be made"),
+        TransportCause::Connect(Some(why), _) => {
+            words!("no connection could be made: {}", why.words.clone())
         }
         TransportCause::Timeout(after, _) => words!("timed out after {}", in_words(*after)),
         TransportCause::Interrupted(_) => {

@@ -1,9 +1,9 @@
-//! How far a call has come over all its attempts, so that the outcome is known if the call is given up.
+//! How far a call has come over all its attempts: the only place that counts them, and knows what they may have done. So the
+//! outcome is known, too, if the call is given up.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::http::connect::progress::Progress;
-use crate::http::outcome::Outcome;
+use crate::http::{connect::progress::Progress, error::TransportError, outcome::Outcome};
 
 /// Knows at any moment what a call may have done at the service.
 #[derive(Default)]
@@ -26,11 +26,18 @@ impl CallProgress {
         state.current.insert(Progress::default()).clone()
     }
 
-    /// Records that the attempt failed.
-    pub(crate) fn attempt_failed(&self, outcome: Outcome) {
+    /// Records that the attempt failed with this error, and tells the error of the attempts before it, of which `before` is
+    /// the last.
+    pub(crate) fn attempt_failed(
+        &self,
+        error: TransportError,
+        before: Option<TransportError>,
+    ) -> TransportError {
         let mut state = self.lock();
+        let error = error.after(state.attempts, state.may_have_acted_before(), before);
         state.current = None;
-        state.before = Some(outcome.after(state.may_have_acted_before()));
+        state.before = Some(error.outcome());
+        error
     }
 
     /// What the call has done or may have done so far.

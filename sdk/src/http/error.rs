@@ -5,9 +5,11 @@ use std::time::Duration;
 use http::StatusCode;
 use url::Url;
 
-use crate::{
-    http::{connect::cause::ForeignError, outcome::Outcome, redact, response::HttpResponse},
-    value::words::Words,
+use crate::http::{
+    connect::cause::{ConnectFailure, ForeignError},
+    outcome::Outcome,
+    redact,
+    response::HttpResponse,
 };
 
 /// The failure of a request, of which there may have been several attempts.
@@ -27,11 +29,7 @@ pub(crate) struct FailedRequest {
 #[derive(Debug)]
 pub(crate) enum TransportCause {
     /// No connection could be made.
-    Connect(ForeignError),
-    /// The same, for a known reason.
-    Unconnected(Words, ForeignError),
-    /// The same, for a reason that does not pass by itself: trying again would not help.
-    Lasting(Words),
+    Connect(Option<ConnectFailure>, Option<ForeignError>),
     Timeout(Duration, Sent),
     Interrupted(ForeignError),
     /// The service has said that it did not look at the request.
@@ -78,9 +76,7 @@ impl TransportCause {
             return Outcome::of_status(status);
         }
         match self {
-            Self::Connect(_)
-            | Self::Unconnected(..)
-            | Self::Lasting(_)
+            Self::Connect(..)
             | Self::NotTaken(_)
             | Self::Unsendable(_)
             | Self::Timeout(_, Sent::Nothing) => Outcome::NotSent,
@@ -96,10 +92,8 @@ impl TransportCause {
     /// What a library below said, if that ended the request.
     pub(crate) fn foreign(&self) -> Option<&ForeignError> {
         match self {
-            Self::Connect(error)
-            | Self::Unconnected(_, error)
-            | Self::Interrupted(error)
-            | Self::NotTaken(error) => Some(error),
+            Self::Connect(_, error) => error.as_ref(),
+            Self::Interrupted(error) | Self::NotTaken(error) => Some(error),
             _ => None,
         }
     }
@@ -144,20 +138,17 @@ impl TransportError {
         self
     }
 
-    /// Records how the attempts went: how many there were, how long the service asks to wait, and what came of the
-    /// previous one.
+    /// Records that it ended the attempt with this number, and what came of the previous one.
     pub(crate) fn after(
         mut self,
         count: u32,
-        retry_after: Option<Duration>,
+        earlier_may_have_acted: bool,
         before: Option<Self>,
     ) -> Self {
         self.0.attempts = Attempts {
             count,
-            retry_after,
-            earlier_may_have_acted: before
-                .as_ref()
-                .is_some_and(|before| before.outcome().may_have_acted()),
+            retry_after: self.retry_after(),
+            earlier_may_have_acted,
             earlier_response: before
                 .and_then(|before| before.0.response.or(before.0.attempts.earlier_response)),
             is_out_of_quota: false,
@@ -211,13 +202,11 @@ impl TransportError {
             TransportCause::Status | TransportCause::Redirect(_) => self
                 .status()
                 .is_some_and(|status| matches!(status.as_u16(), 408 | 429 | 500 | 502 | 503 | 504)),
-            TransportCause::Connect(_)
-            | TransportCause::Unconnected(..)
-            | TransportCause::Timeout(..)
+            TransportCause::Connect(ref why, _) => !why.as_ref().is_some_and(|why| why.is_lasting),
+            TransportCause::Timeout(..)
             | TransportCause::Interrupted(_)
             | TransportCause::NotTaken(_) => true,
-            TransportCause::Lasting(_)
-            | TransportCause::TooLarge(_)
+            TransportCause::TooLarge(_)
             | TransportCause::Unreadable(_)
             | TransportCause::Unsendable(_) => false,
         }
@@ -229,7 +218,7 @@ impl TransportError {
             (TransportCause::Status | TransportCause::Redirect(_), Some(response)) => {
                 response.status.as_str()
             }
-            (TransportCause::Connect(_) | TransportCause::Unconnected(..), _) => "connect",
+            (TransportCause::Connect(..), _) => "connect",
             (TransportCause::Timeout(..), _) => "timeout",
             _ => "interrupted",
         }

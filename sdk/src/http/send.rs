@@ -8,11 +8,12 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 #[cfg(feature = "rustls-no-provider")]
-use crate::http::connect::tls_failure;
+use crate::http::connect::rustls_errors;
 use crate::http::{
     connect::{
-        cause::{ForeignError, find, was_not_begun},
-        connect_failure,
+        cause::{ConnectFailure, ForeignError},
+        h2_errors::{is_reset_stream, was_not_taken},
+        hyper_errors::{self, was_not_begun},
         pools::Pool,
         progress::Progress,
     },
@@ -251,27 +252,23 @@ fn transport_error(
     let error = error.without_url();
     // reqwest's own text says only that it was sending a request.
     let cause = ForeignError::of(error.source().unwrap_or(&error), redactor);
-    if let Some(failure) = connect_failure::of(&error, &request.url, pool.has_proxy()) {
-        return if failure.is_lasting {
-            TransportError::new(TransportCause::Lasting(failure.words))
-        } else {
-            TransportError::new(TransportCause::Unconnected(failure.words, cause))
-        };
-    }
+    let failure = hyper_errors::connect_failure(&error, &request.url, pool.has_proxy());
     #[cfg(feature = "rustls-no-provider")]
-    let tls = tls_failure::Circumstances {
+    let tls = rustls_errors::Circumstances {
         was_asked: progress.was_asked_for_certificate(),
         has_identity: pool.has_identity(),
         redactor,
     };
     #[cfg(feature = "rustls-no-provider")]
-    if let Some(failure) = tls.failure(&error) {
-        return TransportError::new(TransportCause::Lasting(failure));
-    }
-    if error.is_connect() && error.is_timeout() {
+    let failure = failure.or_else(|| tls.failure(&error).map(ConnectFailure::lasting));
+    if let Some(failure) = failure {
+        // What dealkit says of a lasting failure is all that there is to say.
+        let cause = (!failure.is_lasting).then_some(cause);
+        TransportError::new(TransportCause::Connect(Some(failure), cause))
+    } else if error.is_connect() && error.is_timeout() {
         TransportError::timeout(limits.connect, Sent::Nothing)
     } else if error.is_connect() {
-        TransportError::new(TransportCause::Connect(cause))
+        TransportError::new(TransportCause::Connect(None, Some(cause)))
     } else if error.is_builder() {
         TransportError::new(TransportCause::Unsendable(cause.to_string()))
     } else if was_not_begun(&error) || was_not_taken(&error) {
@@ -286,19 +283,4 @@ fn transport_error(
             broken
         }
     }
-}
-
-/// Whether the service has said, in the ways that HTTP/2 provides, that it did not process the request (RFC
-/// 9113, 8.7): it refused the stream, or went away (GOAWAY) without having reached it. For a stream that it
-/// had reached, h2 reports that the connection broke.
-fn was_not_taken(error: &reqwest::Error) -> bool {
-    find::<h2::Error>(error).is_some_and(|error| {
-        let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
-        error.is_remote() && (is_refused || error.is_go_away())
-    })
-}
-
-/// Whether the service reset only this request, on an HTTP/2 connection that continues.
-fn is_reset_stream(error: &reqwest::Error) -> bool {
-    find(error).is_some_and(h2::Error::is_reset)
 }

@@ -1,9 +1,12 @@
-//! Errors of the libraries below, as texts only.
+//! Errors of the libraries below, as texts only, and what they mean for a connection.
 
-use std::{error::Error, fmt, io};
+use std::{error::Error, fmt};
 
 use crate::{
-    http::redact::{Redactor, short},
+    http::{
+        connect::h2_errors,
+        redact::{Redactor, short},
+    },
     value::words::Words,
 };
 
@@ -19,10 +22,8 @@ pub(crate) struct ForeignError {
 impl ForeignError {
     pub(crate) fn of(error: &dyn Error, redactor: &Redactor) -> Self {
         let text = error.to_string();
-        // This is how h2 writes the text of a GOAWAY.
-        let own = text.split(" (b\"").next().unwrap_or_default();
         Self {
-            text: short(&redactor.mask(own)).into(),
+            text: short(&redactor.mask(h2_errors::without_debug_data(&text))).into(),
             source: error
                 .source()
                 .map(|source| Box::new(Self::of(source, redactor))),
@@ -41,6 +42,30 @@ impl ForeignError {
     /// This cause and those behind it, with the settings in them as data.
     pub(crate) fn chain(&self) -> impl Iterator<Item = &Words> {
         std::iter::successors(Some(self), |cause| cause.source.as_deref()).map(|cause| &cause.text)
+    }
+}
+
+/// Why no connection could be made, where that is clear, and what to do about it.
+#[derive(Debug)]
+pub(crate) struct ConnectFailure {
+    pub(crate) words: Words,
+    /// Whether trying again would not help.
+    pub(crate) is_lasting: bool,
+}
+
+impl ConnectFailure {
+    pub(crate) fn passing(words: Words) -> Self {
+        Self {
+            words,
+            is_lasting: false,
+        }
+    }
+
+    pub(crate) fn lasting(words: Words) -> Self {
+        Self {
+            words,
+            is_lasting: true,
+        }
     }
 }
 
@@ -73,22 +98,4 @@ impl Error for ForeignError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.source.as_deref().map(|source| source as _)
     }
-}
-
-/// Finds the first error of this type among the causes.
-pub(crate) fn find<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
-    if let Some(found) = error.downcast_ref() {
-        return Some(found);
-    }
-    // An I/O error's `source()` skips the error that it wraps, and returns that error's source instead.
-    let wrapped = error.downcast_ref().and_then(io::Error::get_ref);
-    match wrapped {
-        Some(wrapped) => find(wrapped),
-        None => find(error.source()?),
-    }
-}
-
-/// Whether the connection ended before any part of the request was sent.
-pub(crate) fn was_not_begun(error: &reqwest::Error) -> bool {
-    find(error).is_some_and(hyper::Error::is_canceled)
 }

@@ -1,11 +1,13 @@
 //! Connections: pools, TLS, proxies, and why one could not be made.
 
 pub(crate) mod cause;
-pub(crate) mod connect_failure;
+mod find;
+pub(crate) mod h2_errors;
+pub(crate) mod hyper_errors;
 pub(crate) mod pools;
 pub(crate) mod progress;
 pub(crate) mod proxy;
 #[cfg(feature = "rustls-no-provider")]
-pub(crate) mod tls;
+pub(crate) mod rustls_errors;
 #[cfg(feature = "rustls-no-provider")]
-pub(crate) mod tls_failure;
+pub(crate) mod tls;

@@ -9,6 +9,7 @@ use std::{
 use http::Method;
 
 use crate::http::{
+    call_progress::CallProgress,
     clock::Clock,
     error::TransportError,
     operation::Operation,
@@ -136,6 +137,7 @@ pub(crate) async fn with_retries<F, R>(
     total: Duration,
     clock: &Clock,
     quota: &Mutex<RetryQuota>,
+    progress: &CallProgress,
     mut attempt: impl FnMut(Duration) -> F,
 ) -> Result<HttpResponse, Unsuccessful<R>>
 where
@@ -143,7 +145,6 @@ where
 {
     let began = clock.now();
     let left = || total.saturating_sub(clock.now().saturating_sub(began));
-    let mut attempts = 0;
     // Attempts that do not count as retries: the first, and the one after a stale connection.
     let mut uncounted = 1;
     // Whether the last attempt was a retry that the quota paid for.
@@ -152,7 +153,7 @@ where
     loop {
         let error = match attempt(left()).await {
             Ok(mut response) => {
-                response.attempts = attempts + 1;
+                response.attempts = progress.attempts();
                 lock(quota).succeeded(clock.now(), has_spent);
                 return Ok(response);
             }
@@ -161,9 +162,8 @@ where
             }
             Err(Unsuccessful::Failed(error)) => error,
         };
-        attempts += 1;
-        let asked = error.retry_after();
-        let error = error.after(attempts, asked, before.take());
+        let error = progress.attempt_failed(error, before.take());
+        let attempts = progress.attempts();
         // A closed idle connection says nothing about the service, and the next attempt gets another one.
         let is_free = error.was_stale()
             && is_safe(&operation.method)
@@ -183,7 +183,7 @@ where
             Duration::ZERO
         } else {
             let backoff = policy.backoff.wait(retries, fastrand::f64());
-            backoff.max(asked.unwrap_or_default())
+            backoff.max(error.retry_after().unwrap_or_default())
         };
         if wait >= left() {
             return Err(Unsuccessful::Failed(error));

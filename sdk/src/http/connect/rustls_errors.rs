@@ -1,4 +1,5 @@
-//! Why a secure connection could not be made, where that is clear and permanent, and what to do about it.
+//! What the errors of rustls mean: why a secure connection could not be made, where that is clear and permanent, and what
+//! to do about it.
 
 use chrono::{DateTime, Utc};
 use rustls::{
@@ -8,7 +9,7 @@ use rustls::{
 
 use crate::{
     http::{
-        connect::cause::{ForeignError, find, was_not_begun},
+        connect::{cause::ForeignError, find::find, hyper_errors::was_not_begun},
         redact::{Redactor, short},
     },
     value::words::{

@@ -1,39 +1,17 @@
-//! Why no connection could be made, where that is clear, and what to do about it: host names and proxies.
+//! What the errors of hyper and hyper-util mean: why no connection could be made, where that is clear, and what to do
+//! about it. It is about host names and proxies; TLS has errors of its own.
 
 use std::{error::Error, io};
 
 use url::Url;
 
 use crate::{
-    http::connect::cause::find,
-    value::words::{Setting::BaseUrl, Words, words},
+    http::connect::{cause::ConnectFailure, find::find},
+    value::words::{Setting::BaseUrl, words},
 };
 
-/// Why there is no connection.
-pub(crate) struct ConnectFailure {
-    pub(crate) words: Words,
-    /// Whether trying again would not help.
-    pub(crate) is_lasting: bool,
-}
-
-impl ConnectFailure {
-    fn passing(words: Words) -> Self {
-        Self {
-            words,
-            is_lasting: false,
-        }
-    }
-
-    fn lasting(words: Words) -> Self {
-        Self {
-            words,
-            is_lasting: true,
-        }
-    }
-}
-
 /// Why there was no connection for a request to `service`, either directly or through a proxy.
-pub(crate) fn of(
+pub(crate) fn connect_failure(
     error: &reqwest::Error,
     service: &Url,
     through_proxy: bool,
@@ -102,4 +80,9 @@ fn unreachable(error: &(dyn Error + 'static)) -> ConnectFailure {
     ConnectFailure::passing(words!(
         "the proxy cannot be reached; is its address right, and is it up?"
     ))
+}
+
+/// Whether the connection ended before any part of the request was sent.
+pub(crate) fn was_not_begun(error: &reqwest::Error) -> bool {
+    find(error).is_some_and(hyper::Error::is_canceled)
 }
