@@ -89,7 +89,7 @@ struct Written {
     writer: Writer,
     /// The pointers of the undocumented fields that are sent on purpose.
     extra: HashSet<String>,
-    /// Where null stands in for a missing value of a DataFrame, and what that value was.
+    /// Where there was a missing value of a DataFrame, which is left out, and what that value was.
     missing: Vec<(String, &'static str)>,
     refused: Vec<Violation>,
 }
@@ -99,7 +99,6 @@ impl Written {
         let place = Place::Field(&Place::Whole, name);
         if let Some(found) = missing_value(value) {
             self.missing.push((place.pointer(), found));
-            self.writer.field(name, Writer::null);
         } else if name == "date_of_birth" && value.is_instance_of::<PyDateTime>() {
             self.refused.push(Violation::new(
                 place.pointer(),
@@ -182,9 +181,17 @@ impl Written {
             let broken = error.violations().iter().filter(|it| !is_meant(it));
             violations.extend(broken.cloned().map(with_advice));
         }
-        let missing = self.missing.into_iter();
-        let missing =
-            missing.map(|(pointer, found)| missing_violation(&violations, pointer, found));
+        let missing = self.missing.into_iter().map(|(pointer, found)| {
+            // The rules only miss what is required.
+            let is_required = violations.iter().any(|it| it.pointer == pointer);
+            let advice = if is_required {
+                ""
+            } else {
+                "; leave it out instead"
+            };
+            let detail = format!("must not be {found}{advice}");
+            Violation::new(pointer, ViolationCode::WrongType, detail)
+        });
         let wrong: Vec<_> = missing.chain(self.refused).chain(wrong).collect();
         ValidationError::check(merged(violations, wrong))?;
         Ok(text)
@@ -218,21 +225,6 @@ fn missing_value(value: &Bound<'_, PyAny>) -> Option<&'static str> {
             float.value().is_nan().then_some("a float NaN")
         }
     }
-}
-
-/// The violation for a missing value. The rules have seen a null in its place, and say what must be there and whether
-/// it can be left out.
-fn missing_violation(violations: &[Violation], pointer: String, found: &str) -> Violation {
-    let of_null = violations
-        .iter()
-        .find(|violation| violation.pointer == pointer)
-        .map(|violation| {
-            violation
-                .detail
-                .replace("got null", &format!("got {found}"))
-        });
-    let detail = of_null.unwrap_or_else(|| format!("must not be {found}; leave it out instead"));
-    Violation::new(pointer, ViolationCode::WrongType, detail)
 }
 
 /// A date as text: the only field with a Python type of its own. A datetime is not a date.
