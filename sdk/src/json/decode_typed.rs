@@ -12,7 +12,7 @@ use crate::{
         explain,
         lexer::Lexer,
     },
-    value::JsonKind,
+    value::{JsonKind, serde_errors},
 };
 
 /// Decodes one JSON document into a type of the caller's.
@@ -37,18 +37,16 @@ fn explained<T: DeserializeOwned>(
         Err(located) => located.path().iter().filter_map(step).collect(),
         Ok(_) => Vec::new(),
     };
-    // serde_json passes raw text as a field with a name of its own, which is not in any document.
-    path.pop_if(|last| matches!(last, Step::Field(name, _) if name.starts_with("$serde_json::")));
+    path.pop_if(|last| matches!(last, Step::Field(name, _) if serde_errors::is_private(name)));
     let found = locate(json, &mut path);
     let reason = if error.is_data() {
-        let told = error.to_string();
-        match missing_field(&told) {
+        match serde_errors::missing_field(&error.to_string()) {
             Some(name) => {
                 path.push(Step::Missing(name.to_owned().into()));
                 Reason::Missing
             }
             None => Reason::Unexpected {
-                expected: Expected::Other(expected(&told).to_owned()),
+                expected: Expected::Other(serde_errors::what_was_expected(error)),
                 found,
             },
         }
@@ -69,26 +67,6 @@ fn step(segment: &Segment) -> Option<Step<'static>> {
         Segment::Seq { index } => Some(Step::Item(*index)),
         Segment::Map { key } => Some(Step::Field(key.clone().into(), None)),
         Segment::Enum { .. } | Segment::Unknown => None,
-    }
-}
-
-/// The field that serde's message says is missing.
-fn missing_field(message: &str) -> Option<&str> {
-    message.strip_prefix("missing field `")?.split('`').next()
-}
-
-/// What serde's message says was expected.
-///
-/// The whole message must not be shown: it repeats the value that was found. What a visitor
-/// expected comes last in it, so no value can be mistaken for it.
-fn expected(message: &str) -> &str {
-    let end = message.rfind(" at line ").unwrap_or(message.len());
-    let message = message.get(..end).unwrap_or(message);
-    match message.strip_prefix("expected ") {
-        Some(expected) => expected,
-        None => message
-            .rsplit_once(", expected ")
-            .map_or("another value", |(_, expected)| expected),
     }
 }
 

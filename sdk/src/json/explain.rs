@@ -11,7 +11,7 @@ use crate::{
         document::without_bom,
         lexer::{Lexed, Lexer, Refused},
     },
-    value::JsonKind,
+    value::{JsonKind, serde_errors},
 };
 
 /// Why a document cannot be read as a value of this kind: where the first wrong value is, and what it should be.
@@ -53,10 +53,8 @@ pub(crate) fn broken(error: &serde_json::Error) -> Reason {
     if error.classify() == Category::Eof {
         return Reason::EndsEarly(at);
     }
-    let text = error.to_string();
-    let reason = text.strip_suffix(&format!(" at line {} column {}", at.line, at.column));
     Reason::NotJson {
-        reason: reason.unwrap_or(&text).to_owned(),
+        reason: serde_errors::without_position(error),
         at,
     }
 }

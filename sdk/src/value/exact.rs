@@ -8,10 +8,10 @@ use serde::{
 };
 
 use super::{
-    expected::expected,
     format::{self, ARBITRARY_PRECISION, NUMBER, RAW_VALUE},
     name::Name,
     number::{UNCERTAIN, is_certain, is_json_number, shortest_text_of_float, text_of_float},
+    serde_errors::expected,
 };
 
 /// Decodes a number with `parse`, which takes the text of a JSON number and returns `None` for one that

@@ -2,7 +2,7 @@
 
 use compact_str::CompactString;
 
-use super::{Nullable, expected::expected, text::like_a_string};
+use super::{Nullable, serde_errors::expected, text::like_a_string};
 
 /// Defines a type that is a string on the wire and a distinct type in Rust.
 ///

@@ -7,7 +7,6 @@ mod decimal;
 pub(crate) mod duration;
 mod equal;
 mod exact;
-mod expected;
 mod format;
 mod ids;
 mod integer;
@@ -19,6 +18,7 @@ mod number;
 mod open;
 mod role;
 pub mod scalar;
+pub(crate) mod serde_errors;
 mod text;
 mod transcode;
 #[cfg(feature = "client")]
@@ -35,9 +35,9 @@ pub use role::{AssignedRole, Role, UnknownRole};
 
 pub(crate) use datetime::{day_of, format_date, parse_date, parse_timestamp, two_digits};
 pub(crate) use equal::Characters;
-pub(crate) use expected::expected;
 pub(crate) use integer::read_integer;
 pub(crate) use kind::JsonKind;
 pub(crate) use name::Name;
 pub(crate) use open::{Undocumented, open_set};
+pub(crate) use serde_errors::expected;
 pub(crate) use text::{WireText, Word, like_a_string};

@@ -10,7 +10,7 @@ use serde::{
     de::{self, Visitor},
 };
 
-use super::expected::expected;
+use super::serde_errors::expected;
 
 /// The name of a field, or another string, borrowed where the JSON text allows it.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::{expected::expected, open::open_set};
+use super::{open::open_set, serde_errors::expected};
 
 /// Defines the roles of a request, and the open set of those of a response.
 macro_rules! roles {

@@ -12,11 +12,11 @@ use serde_json::value::RawValue;
 use super::{
     equal::MAX_DEPTH,
     exact::float_from,
-    expected::expected,
     format::{self, ARBITRARY_PRECISION, NUMBER, RAW_VALUE, Target},
     kind::JsonKind,
     name::Name,
     number::{Binary, NOT_FINITE, UNCERTAIN, is_certain, is_json_number},
+    serde_errors::expected,
 };
 
 const NOT_JSON: &str = "expected a JSON value";

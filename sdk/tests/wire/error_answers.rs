@@ -463,3 +463,44 @@ async fn the_body_of_a_success_is_no_problem() {
         assert!(!error.to_string().contains("Not a title"), "{error}");
     }
 }
+
+/// What is wrong comes from the texts of serde and serde_json, so it shows whether these are still understood.
+#[tokio::test]
+async fn a_type_of_the_callers_says_what_is_wrong() {
+    #[derive(Debug, serde::Deserialize)]
+    #[expect(dead_code, reason = "never made")]
+    struct Listing {
+        name: String,
+        side: Option<Side>,
+    }
+    #[derive(Debug, serde::Deserialize)]
+    enum Side {
+        Buyer,
+    }
+
+    let mut told = Vec::new();
+    for body in [
+        "{}",
+        r#"{"name": 5}"#,
+        r#"{"name": "x", "side": "CANARY"}"#,
+        r#""CANARY""#,
+        r#"{"name": "x" 5}"#,
+        "{",
+    ] {
+        let service = Service::answering(200, &[], body).await;
+        let request = service.client().request(Method::GET, ["listings"]);
+        let error = request.await.unwrap().json::<Listing>().unwrap_err();
+        told.push(error.decode_error().unwrap().to_string());
+    }
+    assert_eq!(
+        told,
+        [
+            "at name: a required field is missing",
+            "at [entry 1]: expected a string, found a number",
+            "at side: expected `Buyer`, found a string",
+            "expected struct Listing, found a string",
+            "expected JSON, found something else (expected `,` or `}` at line 1 column 14)",
+            "the document ends early, line 1 column 1",
+        ]
+    );
+}
