@@ -1,18 +1,53 @@
 //! One thing that goes wrong on demand: what happens, and to which requests.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use bytes::Bytes;
 use dealkit::{Json, wire};
 use http::{HeaderValue, Method, StatusCode};
-
-use crate::sandbox::fault_fields::{FaultBody, FaultFields, InvalidFault, Times, expected};
+use serde::{Serialize, de::DeserializeOwned};
 
 /// The header that makes a fault happen to the request that carries it: `status=503; retry_after=1`.
 pub(crate) const FAULT_HEADER: &str = "x-sandbox-fault";
 
 /// The longest delay.
 const MAX_DELAY: Duration = Duration::from_secs(3_600);
+
+/// The fields of a fault that say what happens, and what is expected of each.
+const EFFECTS: [(&str, &str); 8] = [
+    ("status", "a status from 200 to 599"),
+    (
+        "retry_after",
+        "a number of seconds, or text that is sent as it is: visible ASCII",
+    ),
+    (
+        "body",
+        "a string, or an object or array, which is sent as JSON",
+    ),
+    ("delay", "a number of seconds from 0 to 3600"),
+    ("cut", "before-head, in-head or after-bytes:N"),
+    ("how", "reset, eof or stall"),
+    ("garbage", "true or false"),
+    ("act_then_reset", "true or false"),
+];
+
+/// The same for those that say which requests it happens to.
+const MATCHING: [(&str, &str); 6] = [
+    ("method", "a method, such as POST"),
+    (
+        "path",
+        "a path that begins with a slash, such as /v1/deals/{id}",
+    ),
+    ("after", "a whole number, 0 or more"),
+    ("times", "a whole number, 1 or more, or null for no limit"),
+    ("probability", "a number from 0 to 1"),
+    ("seed", "a whole number, 0 or more"),
+];
+
+/// The fault is invalid. The message says which of its fields is wrong and why, and what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidFault(pub(super) String);
 
 /// Something that goes wrong on demand, and for which requests. By default it happens once, to the next request
 /// of /v1, whatever that is.
@@ -26,9 +61,10 @@ const MAX_DELAY: Duration = Duration::from_secs(3_600);
 /// Fault::cut(Cut::AfterBytes(10)).how(How::Eof).forever().probability(0.1).seed(7);
 /// Fault::act_then_reset().method("POST").after(3);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, PartialEq, Serialize)]
+#[serde(transparent)]
 #[must_use = "a fault does nothing until a sandbox plays it"]
-pub struct Fault(pub(super) FaultFields);
+pub struct Fault(BTreeMap<&'static str, Json>);
 
 /// Where a response is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,17 +125,49 @@ impl Fault {
     /// # Errors
     /// When the text is not such an object, or is not a valid fault.
     pub fn from_json(text: &str) -> Result<Self, InvalidFault> {
-        let fault = Self(FaultFields::from_json(text)?);
-        fault.clone().check()?;
+        let fields: BTreeMap<String, Json> = serde_json::from_str(text)
+            .map_err(|_| InvalidFault("expected a fault, as a JSON object".into()))?;
+        let mut fault = Self::default();
+        for (name, value) in fields {
+            let mut known = EFFECTS.iter().chain(&MATCHING);
+            let Some((name, _)) = known.find(|(known, _)| *known == name) else {
+                return Err(InvalidFault(format!(
+                    "unknown field: expected {} or {}",
+                    names(&EFFECTS),
+                    names(&MATCHING)
+                )));
+            };
+            fault.set(name, value);
+        }
+        fault.check()?;
         Ok(fault)
+    }
+
+    /// Sets a field as it was sent.
+    fn set(&mut self, name: &'static str, value: Json) {
+        let value = match name {
+            _ if value.as_str() == "null" && name != "times" => return,
+            "garbage" | "act_then_reset" if value.as_str() == "false" => return,
+            // A number is sent with the digits that it came with.
+            "retry_after" if value.deserialize::<serde_json::Number>().is_ok() => {
+                Json::from(value.as_str())
+            }
+            _ => value,
+        };
+        self.0.insert(name, value);
+    }
+
+    fn with(mut self, name: &'static str, value: impl Serialize) -> Self {
+        // Numbers, texts and JSON always serialize.
+        self.0
+            .extend(Json::from_serialize(&value).ok().map(|value| (name, value)));
+        self
     }
 
     /// A response with this status (200 to 599) in place of the real one; the request is not acted on. Its body is
     /// problem details unless [`body`](Self::body) or [`json`](Self::json) says otherwise.
     pub fn status(status: u16) -> Self {
-        let mut fault = Self::default();
-        fault.0.status = Some(status);
-        fault
+        Self::default().with("status", status)
     }
 
     /// The real response, this much later.
@@ -109,174 +177,175 @@ impl Fault {
 
     /// A response that breaks off.
     pub fn cut(cut: Cut) -> Self {
-        let mut fault = Self::default();
-        fault.0.cut = Some(cut.to_string());
-        fault
+        Self::default().with("cut", cut.to_string())
     }
 
     /// Bytes that are not HTTP, and then the end of the connection. The request is not acted on.
     pub fn garbage() -> Self {
-        let mut fault = Self::default();
-        fault.0.garbage = Some(true);
-        fault
+        Self::default().with("garbage", true)
     }
 
     /// The request is acted on (the agent is created), and then the connection is reset without a response. Over
     /// HTTP/2, only the stream is reset.
     pub fn act_then_reset() -> Self {
-        let mut fault = Self::default();
-        fault.0.act_then_reset = Some(true);
-        fault
+        Self::default().with("act_then_reset", true)
     }
 
     /// The header `Retry-After` of a [`status`](Self::status): seconds, or any other text, which is sent as it is.
-    pub fn retry_after(mut self, value: impl fmt::Display) -> Self {
-        self.0.retry_after = Some(value.to_string());
-        self
+    pub fn retry_after(self, value: impl fmt::Display) -> Self {
+        self.with("retry_after", value.to_string())
     }
 
     /// The body of a [`status`](Self::status), as `text/plain`.
-    pub fn body(mut self, text: impl Into<String>) -> Self {
-        self.0.body = Some(FaultBody::Text(text.into()));
-        self
+    pub fn body(self, text: impl Into<String>) -> Self {
+        self.with("body", text.into())
     }
 
     /// The body of a [`status`](Self::status), as JSON: as problem details if the status is that of an error.
-    pub fn json(mut self, body: impl Into<Json>) -> Self {
-        self.0.body = Some(FaultBody::Json(body.into()));
-        self
+    pub fn json(self, body: impl Into<Json>) -> Self {
+        self.with("body", body.into())
     }
 
     /// All of it happens this much later: at most an hour.
-    pub fn delayed(mut self, delay: Duration) -> Self {
-        self.0.delay = Some(delay.as_secs_f64());
-        self
+    pub fn delayed(self, delay: Duration) -> Self {
+        self.with("delay", delay.as_secs_f64())
     }
 
     /// What happens to the connection of a [`cut`](Self::cut); without this it is reset.
-    pub fn how(mut self, how: How) -> Self {
-        self.0.how = Some(how.to_string());
-        self
+    pub fn how(self, how: How) -> Self {
+        self.with("how", how.to_string())
     }
 
     /// Only requests with this method.
-    pub fn method(mut self, method: impl Into<String>) -> Self {
-        self.0.method = Some(method.into());
-        self
+    pub fn method(self, method: impl Into<String>) -> Self {
+        self.with("method", method.into())
     }
 
     /// Only requests of this path, such as `/v1/deals/d_1`. A segment in braces, such as the last of `/v1/deals/{id}`,
     /// stands for any segment.
-    pub fn path(mut self, path: impl Into<String>) -> Self {
-        self.0.path = Some(path.into());
-        self
+    pub fn path(self, path: impl Into<String>) -> Self {
+        self.with("path", path.into())
     }
 
     /// Only after this many of the requests that it would have happened to.
-    pub fn after(mut self, requests: u64) -> Self {
-        self.0.after = Some(requests);
-        self
+    pub fn after(self, requests: u64) -> Self {
+        self.with("after", requests)
     }
 
     /// How many times it happens; without this, once.
-    pub fn times(mut self, times: u64) -> Self {
-        self.0.times = Times(Some(times));
-        self
+    pub fn times(self, times: u64) -> Self {
+        self.with("times", times)
     }
 
     /// It happens until it is removed.
-    pub fn forever(mut self) -> Self {
-        self.0.times = Times(None);
-        self
+    pub fn forever(self) -> Self {
+        self.with("times", None::<u64>)
     }
 
     /// The probability with which it happens, from 0 to 1. The [`seed`](Self::seed) determines which requests it
     /// happens to.
-    pub fn probability(mut self, probability: f64) -> Self {
-        self.0.probability = Some(probability);
-        self
+    pub fn probability(self, probability: f64) -> Self {
+        self.with("probability", probability)
     }
 
     /// The seed of the [`probability`](Self::probability): another seed hits other requests, the same seed the same
     /// ones. It is 0 by default.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.0.seed = Some(seed);
-        self
+    pub fn seed(self, seed: u64) -> Self {
+        self.with("seed", seed)
     }
 
-    /// How many bytes of memory its texts take.
+    /// How many bytes of memory it takes.
     pub(super) fn bytes(&self) -> usize {
-        let FaultFields {
+        self.0.values().map(|value| value.as_str().len()).sum()
+    }
+
+    /// What is to happen, and to which requests, if all of it makes sense.
+    pub(super) fn check(&self) -> Result<(Play, Matching), InvalidFault> {
+        let matching = Matching {
+            method: self.read("method", |method: String| {
+                Method::from_bytes(method.as_bytes()).ok()
+            })?,
+            path: self.read("path", |path: String| path.starts_with('/').then_some(path))?,
+            after: self.read("after", Some)?.unwrap_or_default(),
+            times: self
+                .read("times", |times| (times != Some(0)).then_some(times))?
+                .flatten(),
+            probability: self
+                .read("probability", |chance| {
+                    (0.0..=1.0).contains(&chance).then_some(chance)
+                })?
+                .unwrap_or(1.0),
+            seed: self.read("seed", Some)?.unwrap_or_default(),
+        };
+        let delay = self.read("delay", |seconds| {
+            let delay = Duration::try_from_secs_f64(seconds).ok();
+            delay.filter(|delay| *delay <= MAX_DELAY)
+        })?;
+        let retry_after = self.read("retry_after", |text: String| {
+            HeaderValue::try_from(text).ok()
+        })?;
+        let body = self.read("body", |json: Json| {
+            match json.as_str().as_bytes().first() {
+                Some(b'"') => Some((json.deserialize::<String>().ok()?.into(), false)),
+                Some(b'{' | b'[') => Some((json.as_str().to_owned().into(), true)),
+                _ => None,
+            }
+        })?;
+        let play = Play {
+            delay: delay.unwrap_or_default(),
+            effect: self.effect()?,
             retry_after,
             body,
-            method,
-            path,
-            ..
-        } = &self.0;
-        let texts = [retry_after, method, path].into_iter().flatten();
-        texts.map(String::len).sum::<usize>() + body.as_ref().map_or(0, |body| body.text().len())
+        };
+        Ok((play, matching))
     }
 
-    /// What it does to a request that it selects, if all of it makes sense.
-    pub(super) fn check(self) -> Result<Play, InvalidFault> {
-        let fields = &self.0;
-        let method = fields.method.as_ref();
-        if method.is_some_and(|method| Method::from_bytes(method.as_bytes()).is_err()) {
-            return Err(expected("method", "a method, such as POST"));
-        }
-        if (fields.path.as_ref()).is_some_and(|path| !path.starts_with('/')) {
-            return Err(expected(
-                "path",
-                "a path that begins with a slash, such as /v1/deals/{id}",
-            ));
-        }
-        if fields.times.0 == Some(0) {
-            return Err(expected("times", "at least 1"));
-        }
-        if !(0.0..=1.0).contains(&fields.probability.unwrap_or_default()) {
-            return Err(expected("probability", "a number from 0 to 1"));
-        }
-        Ok(Play {
-            delay: self.checked_delay()?,
-            effect: self.effect()?,
-            fault: Arc::new(self),
+    /// A field, if there is one; it is invalid if it has another type or `valid` returns none.
+    fn read<T: DeserializeOwned, V>(
+        &self,
+        name: &str,
+        valid: impl FnOnce(T) -> Option<V>,
+    ) -> Result<Option<V>, InvalidFault> {
+        let Some(value) = self.0.get(name) else {
+            return Ok(None);
+        };
+        let value = value.deserialize().ok().and_then(valid);
+        value.map(Some).ok_or_else(|| {
+            let mut known = EFFECTS.iter().chain(&MATCHING);
+            let what = known
+                .find(|(known, _)| *known == name)
+                .map_or("", |(_, what)| what);
+            InvalidFault(format!("{name}: expected {what}"))
         })
     }
 
-    fn checked_delay(&self) -> Result<Duration, InvalidFault> {
-        let delay = Duration::try_from_secs_f64(self.0.delay.unwrap_or_default());
-        let delay = delay.map_err(|_| expected("delay", "a number of seconds from 0 to 3600"))?;
-        if delay > MAX_DELAY {
-            return Err(expected("delay", "at most 3600 seconds"));
-        }
-        Ok(delay)
-    }
-
     fn effect(&self) -> Result<Effect, InvalidFault> {
-        let fields = &self.0;
         let invalid = |text: &str| Err(InvalidFault(text.to_owned()));
-        if fields.status.is_none() && (fields.retry_after.is_some() || fields.body.is_some()) {
+        let status = self.read("status", |status| {
+            let status = StatusCode::from_u16(status).ok();
+            status.filter(|status| (200..=599).contains(&status.as_u16()))
+        })?;
+        let at = self.read("cut", |cut: String| Cut::parse(&cut))?;
+        let how = self.read("how", |how: String| How::parse(&how))?;
+        let has = |name| self.0.contains_key(name);
+        if status.is_none() && (has("retry_after") || has("body")) {
             return invalid("retry_after and body need a status");
         }
-        if fields.cut.is_none() && fields.how.is_some() {
+        if at.is_none() && how.is_some() {
             return invalid("how needs a cut");
         }
-        let status = fields.status.map(Effect::respond).transpose()?;
-        let how = fields.how.as_deref();
-        let cut = fields.cut.as_deref().map(|at| Effect::cut(at, how));
+        let how = how.unwrap_or_default();
         let effects = [
-            status,
-            cut.transpose()?,
-            fields.garbage.map(|_| Effect::Garbage),
-            fields.act_then_reset.map(|_| Effect::ActThenReset),
+            status.map(Effect::Respond),
+            at.map(|at| Effect::Cut { at, how }),
+            self.read("garbage", Some)?.map(|_: bool| Effect::Garbage),
+            self.read("act_then_reset", Some)?
+                .map(|_: bool| Effect::ActThenReset),
         ];
         let mut effects = effects.into_iter().flatten();
         match (effects.next(), effects.next()) {
-            (Some(effect), None) => {
-                self.header_value()?;
-                Ok(effect)
-            }
-            (None, _) if fields.delay.is_some() => Ok(Effect::None),
+            (Some(effect), None) => Ok(effect),
+            (None, _) if has("delay") => Ok(Effect::None),
             (None, _) => invalid(
                 "the fault has no effect: expected status, delay, cut, garbage or act_then_reset",
             ),
@@ -286,18 +355,45 @@ impl Fault {
             ),
         }
     }
+}
 
-    fn header_value(&self) -> Result<Option<HeaderValue>, InvalidFault> {
-        let value = self.0.retry_after.as_deref().map(HeaderValue::from_str);
-        value
-            .transpose()
-            .map_err(|_| expected("retry_after", "a valid header value: visible ASCII"))
+/// It happens once unless it says otherwise.
+impl Default for Fault {
+    fn default() -> Self {
+        Self(BTreeMap::new()).times(1)
     }
+}
 
-    /// Whether it selects a request.
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fields = self.0.iter().map(|(name, value)| (name, value.as_str()));
+        f.debug_map().entries(fields).finish()
+    }
+}
+
+fn names(fields: &[(&str, &str)]) -> String {
+    let names: Vec<_> = fields.iter().map(|(name, _)| *name).collect();
+    names.join(", ")
+}
+
+/// Which requests a fault happens to.
+#[derive(Clone, Debug)]
+pub(super) struct Matching {
+    method: Option<Method>,
+    path: Option<String>,
+    /// How many of them are spared first.
+    pub(super) after: u64,
+    /// How often it happens; `None` for no limit.
+    pub(super) times: Option<u64>,
+    pub(super) probability: f64,
+    pub(super) seed: u64,
+}
+
+impl Matching {
+    /// Whether it selects a request, which chance may spare.
     pub(super) fn selects(&self, method: &Method, path: &str) -> bool {
-        (self.0.method.as_ref()).is_none_or(|only| only == method.as_str())
-            && (self.0.path.as_ref()).is_none_or(|only| is_path(path, only))
+        (self.method.as_ref()).is_none_or(|only| only == method)
+            && (self.path.as_ref()).is_none_or(|only| is_path(path, only))
     }
 }
 
@@ -318,7 +414,9 @@ pub(crate) struct Play {
     /// By how much everything is delayed.
     pub(crate) delay: Duration,
     pub(crate) effect: Effect,
-    pub(super) fault: Arc<Fault>,
+    retry_after: Option<HeaderValue>,
+    /// With whether it is JSON.
+    body: Option<(Bytes, bool)>,
 }
 
 /// What happens instead of the response, or to it.
@@ -336,43 +434,44 @@ pub(crate) enum Effect {
     ActThenReset,
 }
 
-impl Effect {
-    fn respond(status: u16) -> Result<Self, InvalidFault> {
-        let status = StatusCode::from_u16(status).ok();
-        let status = status.filter(|status| (200..=599).contains(&status.as_u16()));
-        status
-            .map(Self::Respond)
-            .ok_or_else(|| expected("status", "a status from 200 to 599"))
-    }
-
-    fn cut(at: &str, how: Option<&str>) -> Result<Self, InvalidFault> {
-        let invalid = || expected("cut", "before-head, in-head or after-bytes:N");
-        let at = Cut::parse(at).ok_or_else(invalid)?;
-        let how = how.map_or(Some(How::default()), How::parse);
-        let how = how.ok_or_else(|| expected("how", "reset, eof or stall"))?;
-        Ok(Self::Cut { at, how })
-    }
-}
-
 impl Play {
-    /// What the header `x-sandbox-fault` asks for.
+    /// Reads the header `x-sandbox-fault`: the fields of the JSON that say what happens, as `name=value`, with
+    /// semicolons between them. `garbage` and `act_then_reset` need no value.
     pub(crate) fn from_header(value: &[u8]) -> Result<Self, InvalidFault> {
-        Fault(FaultFields::from_header(value)?).check()
+        let malformed = || {
+            InvalidFault(format!(
+                "expected name=value pairs separated by semicolons, such as status=503; retry_after=1; \
+                 the names are {}",
+                names(&EFFECTS)
+            ))
+        };
+        let text = std::str::from_utf8(value).map_err(|_| malformed())?;
+        let mut fault = Fault::default();
+        for pair in text.split(';') {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, "true"));
+            let (name, value) = (name.trim(), value.trim());
+            let known = EFFECTS.iter().find(|(known, _)| *known == name);
+            let (name, _) = known.ok_or_else(malformed)?;
+            // A body is text, whatever it looks like.
+            let json = Json::parse(value).ok().filter(|_| *name != "body");
+            fault.set(name, json.unwrap_or_else(|| value.into()));
+        }
+        fault.check().map(|(play, _)| play)
     }
 
     /// The body of the response that is made up, and its media type; `None` where the fault names none.
     pub(crate) fn body(&self, status: StatusCode) -> Option<(Bytes, &'static str)> {
-        let body = self.fault.0.body.as_ref()?;
-        let media_type = match body {
-            FaultBody::Text(_) => "text/plain; charset=utf-8",
-            FaultBody::Json(_) if status.as_u16() >= 400 => wire::PROBLEM_JSON,
-            FaultBody::Json(_) => wire::JSON,
+        let (body, is_json) = self.body.clone()?;
+        let media_type = match is_json {
+            false => "text/plain; charset=utf-8",
+            true if status.as_u16() >= 400 => wire::PROBLEM_JSON,
+            true => wire::JSON,
         };
-        Some((Bytes::copy_from_slice(body.text().as_bytes()), media_type))
+        Some((body, media_type))
     }
 
     pub(crate) fn retry_after(&self) -> Option<HeaderValue> {
-        self.fault.header_value().ok().flatten()
+        self.retry_after.clone()
     }
 }
 
@@ -429,7 +528,8 @@ impl fmt::Display for Play {
             Effect::None => Ok(()),
             Effect::Respond(status) => {
                 write!(f, "{separator}status={}", status.as_u16())?;
-                let mut retry_after = self.fault.0.retry_after.iter();
+                let retry_after = self.retry_after.iter().map(HeaderValue::to_str);
+                let mut retry_after = retry_after.flatten();
                 retry_after.try_for_each(|value| write!(f, "; retry_after={value}"))
             }
             Effect::Cut { at, how } => write!(f, "{separator}cut={at}; how={how}"),

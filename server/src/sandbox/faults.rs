@@ -3,13 +3,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::Method;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::{
-    sandbox::{
-        fault::{Fault, Play},
-        fault_fields::{FaultFields, InvalidFault},
-    },
+    sandbox::fault::{Fault, InvalidFault, Matching, Play},
     state::{page::Room, split_mix::SplitMix64},
 };
 
@@ -33,36 +30,35 @@ struct List {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct PendingFault {
     pub(super) id: u64,
-    #[serde(flatten, serialize_with = "fields")]
+    #[serde(flatten)]
+    fault: Fault,
+    #[serde(skip)]
     play: Play,
+    #[serde(skip)]
+    matching: Matching,
     /// How many of the requests that it was asked about fit it.
     matched: u64,
     played: u64,
 }
 
-fn fields<S: Serializer>(play: &Play, to: S) -> Result<S::Ok, S::Error> {
-    play.fault.0.serialize(to)
-}
-
 impl PendingFault {
     /// Whether it happens to the request.
     fn happens_to(&mut self, method: &Method, path: &str) -> bool {
-        let fault = &self.play.fault;
-        if !fault.selects(method, path) {
-            return false;
-        }
-        let FaultFields {
+        let Matching {
             after,
             probability,
             seed,
             ..
-        } = fault.0;
+        } = self.matching;
+        if !self.matching.selects(method, path) {
+            return false;
+        }
         let index = self.matched;
         self.matched += 1;
         // What decides is the index of the request, not how often chance was asked before: the same seed hits the same
         // requests.
-        let chance = SplitMix64::of(seed.unwrap_or_default(), index).unit();
-        let happens = index >= after.unwrap_or_default() && chance < probability.unwrap_or(1.0);
+        let chance = SplitMix64::of(seed, index).unit();
+        let happens = index >= after && chance < probability;
         self.played += u64::from(happens);
         happens
     }
@@ -71,15 +67,15 @@ impl PendingFault {
 impl Faults {
     /// Adds a fault, and returns its number.
     pub(crate) fn add(&self, fault: Fault) -> Result<u64, InvalidFault> {
-        let play = fault.check()?;
+        let (play, matching) = fault.check()?;
         let mut list = self.lock();
         if list.entries.len() >= MAX_FAULTS {
             return Err(InvalidFault(
                 "there are 1000 faults already: remove some first".into(),
             ));
         }
-        let bytes = list.entries.iter().map(|entry| entry.play.fault.bytes());
-        if bytes.sum::<usize>() + play.fault.bytes() > MAX_BYTES {
+        let bytes = list.entries.iter().map(|entry| entry.fault.bytes());
+        if bytes.sum::<usize>() + fault.bytes() > MAX_BYTES {
             return Err(InvalidFault(
                 "all faults together may have bodies of 64 MiB: remove some first".into(),
             ));
@@ -88,7 +84,9 @@ impl Faults {
         let id = list.added;
         list.entries.push(PendingFault {
             id,
+            fault,
             play,
+            matching,
             matched: 0,
             played: 0,
         });
@@ -105,13 +103,8 @@ impl Faults {
             .position(|entry| entry.happens_to(method, path))?;
         let entry = list.entries.get(at)?;
         let play = entry.play.clone();
-        if play
-            .fault
-            .0
-            .times
-            .0
-            .is_some_and(|times| entry.played >= times)
-        {
+        let times = entry.matching.times;
+        if times.is_some_and(|times| entry.played >= times) {
             list.entries.remove(at);
         }
         Some(play)
@@ -121,7 +114,7 @@ impl Faults {
     pub(super) fn page(&self, after: u64, room: Room) -> (Vec<PendingFault>, bool) {
         let list = self.lock();
         let later = list.entries.iter().filter(|entry| entry.id > after);
-        room.fill(later.cloned(), |entry| entry.play.fault.bytes())
+        room.fill(later.cloned(), |entry| entry.fault.bytes())
     }
 
     /// Removes the fault with this number; false when there is none.

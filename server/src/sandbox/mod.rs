@@ -6,13 +6,11 @@ pub(crate) mod admin;
 mod curl;
 mod docs;
 pub(crate) mod fault;
-mod fault_fields;
 pub(crate) mod faults;
 pub(crate) mod journal;
 pub(crate) mod reading;
 pub(crate) mod rewrite;
 
-pub use fault::{Cut, Fault, How};
-pub use fault_fields::InvalidFault;
+pub use fault::{Cut, Fault, How, InvalidFault};
 pub use journal::RecordedRequest;
 pub use reading::{Reading, UnknownReading};
