@@ -396,7 +396,7 @@ impl<T> Response<T> {
 impl<T> Creation<T> {
     /// The result for the row with this index, which has no key.
     pub fn new(index: usize, result: Result<T, Error>) -> Self {
-        Self::of(index, None, result.into())
+        Self::of(index, result)
     }
 
     /// The result for the row with this index, if the ledger has this on it, and nothing was sent.
@@ -413,7 +413,7 @@ impl<T> Creation<T> {
     /// ```
     #[cfg(feature = "ledger")]
     pub fn from_ledger(index: usize, recorded: Recorded) -> Self {
-        Self::of(index, None, recorded.into())
+        Self::of_record(index, recorded)
     }
 }
 

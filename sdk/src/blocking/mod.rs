@@ -20,13 +20,13 @@
 
 mod worker;
 
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+use std::{fmt, future::Future, ops::Deref, sync::Arc};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
 pub use self::worker::{CancelHandle, Iter};
 use crate::{
-    Error, Method, RawResponse, Response,
+    Error, Method, RawResponse,
     model::{Agent, Deal},
 };
 
@@ -184,25 +184,14 @@ impl Client {
             .request(method, segments)
             .in_mode(self.mode.clone())
     }
+}
 
-    /// See [`dealkit::Client::timeout`](crate::Client::timeout).
-    pub fn timeout(&self) -> Duration {
-        self.client.timeout()
-    }
+/// Everything else is as with the async client.
+impl Deref for Client {
+    type Target = crate::Client;
 
-    /// See [`dealkit::Client::max_retries`](crate::Client::max_retries).
-    pub fn max_retries(&self) -> u32 {
-        self.client.max_retries()
-    }
-
-    /// See [`dealkit::Client::shares_connections`](crate::Client::shares_connections).
-    pub fn shares_connections(&self, with: &Client) -> bool {
-        self.client.shares_connections(&with.client)
-    }
-
-    /// See [`dealkit::Client::shares_limits`](crate::Client::shares_limits).
-    pub fn shares_limits(&self, with: &Client) -> bool {
-        self.client.shares_limits(&with.client)
+    fn deref(&self) -> &crate::Client {
+        &self.client
     }
 }
 
@@ -239,17 +228,6 @@ impl<T: Send> Call<T> {
     /// # Errors
     /// See [`Error`].
     pub fn send(self) -> Result<T, Error> {
-        let (call, mode) = self.into_async();
-        mode.run(call.send())?
-    }
-}
-
-impl<T: Send> CallWithResponse<T> {
-    /// Makes the call and waits until it completes.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub fn send(self) -> Result<Response<T>, Error> {
         let (call, mode) = self.into_async();
         mode.run(call.send())?
     }

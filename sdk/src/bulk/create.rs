@@ -19,7 +19,7 @@ use crate::{
     bulk::{
         many::{Bulk, BulkStream, Job, Work, sealed},
         recorder::Recorder,
-        row::{Course, CreateRow, Creation, Settled, id_in},
+        row::{Course, CreateRow, Creation, id_in},
     },
     calls::{
         agents::Agents,
@@ -295,25 +295,27 @@ impl<T: Send + 'static> Work for Creates<T> {
             Ok(Some(recording)) => {
                 let (agent_id, course) = (self.agent_id, Arc::clone(&course));
                 recording
-                    .run(call, send, agent_id, course, job.clone())
+                    .run(index, call, send, agent_id, course, job.clone())
                     .boxed()
             }
             // A row's own error takes precedence.
             Ok(None) => match call.and_then(|call| job.refusal().map_or(Ok(call), Err)) {
                 Ok(call) => {
                     course.may_send.store(true, Ordering::Relaxed);
-                    send(call).map(Settled::from).boxed()
+                    send(call)
+                        .map(move |result| Creation::of(index, result))
+                        .boxed()
                 }
-                Err(error) => done(Settled::not_sent(error)).boxed(),
+                Err(error) => done(Creation::not_sent(index, error)).boxed(),
             },
-            Err(error) => done(Settled::not_sent(error)).boxed(),
+            Err(error) => done(Creation::not_sent(index, error)).boxed(),
         };
         Creating {
             index,
             key,
             course,
             call,
-            settled: None,
+            creation: None,
             job: job.clone(),
         }
     }
@@ -336,9 +338,9 @@ pub struct Creating<T> {
     index: usize,
     key: Option<String>,
     course: Arc<Course>,
-    call: BoxFuture<'static, Settled<T>>,
+    call: BoxFuture<'static, Creation<T>>,
     /// The result, if it came while the row was being given up.
-    settled: Option<Settled<T>>,
+    creation: Option<Creation<T>>,
     job: Job,
 }
 
@@ -351,25 +353,23 @@ impl<T> Creating<T> {
         // send it, and without a runtime none can be polled.
         let sends_nothing = !course.may_send.load(Ordering::Relaxed)
             || (course.progress.is_response_due() && Handle::try_current().is_ok());
-        if sends_nothing && self.settled.is_none() {
-            self.settled = (&mut self.call).now_or_never();
+        if sends_nothing && self.creation.is_none() {
+            self.creation = self.now_or_never();
         }
     }
 
     /// What is known of the row, now that it is given up.
     fn cancelled(mut self) -> Creation<T> {
         self.give_up();
-        let settled = self.settled.take().unwrap_or_else(|| {
+        self.creation.take().unwrap_or_else(|| {
             let progress = &self.course.progress;
             let error = Error::cancelled(progress.outcome(), progress.attempts());
             let is_in_doubt = self.course.is_in_doubt.load(Ordering::Relaxed);
-            Settled::not_sent(error.with_earlier_doubt(is_in_doubt))
-        });
-        self.creation(settled)
-    }
-
-    fn creation(&mut self, settled: Settled<T>) -> Creation<T> {
-        Creation::of(self.index, self.key.take(), settled)
+            Creation {
+                key: self.key.take(),
+                ..Creation::not_sent(self.index, error.with_earlier_doubt(is_in_doubt))
+            }
+        })
     }
 }
 
@@ -383,14 +383,15 @@ impl<T> Future for Creating<T> {
     type Output = Creation<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Creation<T>> {
-        let settled = ready!(self.call.as_mut().poll(context));
+        let creation = ready!(self.call.as_mut().poll(context));
         // What the ledger could not have of this row, it could not have of the next.
-        if let Err(error) = &settled.result
+        if let Err(error) = &creation.result
             && error.kind() == ErrorKind::Ledger
         {
             self.job.stop();
         }
-        Poll::Ready(self.creation(settled))
+        let key = self.key.take();
+        Poll::Ready(Creation { key, ..creation })
     }
 }
 

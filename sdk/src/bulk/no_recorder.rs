@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     many::Job,
-    row::{Course, Settled},
+    row::{Course, Creation},
 };
 use crate::{calls::call::Call, error::call::Error};
 
@@ -25,12 +25,13 @@ impl Recorder {
 impl Recording {
     pub(crate) async fn run<T, F>(
         self,
+        _: usize,
         _: Result<Call<T>, Error>,
         _: impl FnOnce(Call<T>) -> F + Send,
         _: fn(&T) -> Option<String>,
         _: Arc<Course>,
         _: Job,
-    ) -> Settled<T> {
+    ) -> Creation<T> {
         match self {}
     }
 }

@@ -13,7 +13,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 
 use super::{
     many::Job,
-    row::{Course, Settled, id_in},
+    row::{Course, Creation, id_in},
 };
 use crate::{
     calls::{call::Call, service::BeforeSending},
@@ -110,22 +110,23 @@ impl Recording {
     /// dropped before it completes, the outcome so far is recorded.
     pub(crate) async fn run<T, F>(
         self,
+        index: usize,
         call: Result<Call<T>, Error>,
         send: impl FnOnce(Call<T>) -> F + Send,
         agent_id: fn(&T) -> Option<String>,
         course: Arc<Course>,
         job: Job,
-    ) -> Settled<T>
+    ) -> Creation<T>
     where
         F: Future<Output = Result<T, Error>> + Send,
     {
         let found = match self.found.await {
             Ok(found) => found,
-            Err(error) => return Settled::not_sent(error.into()),
+            Err(error) => return Creation::not_sent(index, error.into()),
         };
         let is_in_doubt = match found.recorded {
             Some(recorded) if self.resends_unknown && recorded.is_in_doubt() => true,
-            Some(recorded) => return recorded.into(),
+            Some(recorded) => return Creation::of_record(index, recorded),
             None => false,
         };
         course.is_in_doubt.store(is_in_doubt, Ordering::Relaxed);
@@ -139,7 +140,7 @@ impl Recording {
         });
         let call = match call {
             Ok(call) => call,
-            Err(error) => return Settled::not_sent(error.with_earlier_doubt(is_in_doubt)),
+            Err(error) => return Creation::not_sent(index, error.with_earlier_doubt(is_in_doubt)),
         };
         course.may_send.store(true, Ordering::Relaxed);
         let claim = Arc::new(Claim {
@@ -152,7 +153,7 @@ impl Recording {
         });
         let result = send(call.before_sending(claim.before_sending())).await;
         if let Some(recorded) = claim.refused.get() {
-            return recorded.clone().into();
+            return Creation::of_record(index, recorded.clone());
         }
         // If the ledger has failed, it was not claimed, or nobody knows whether it was: as if it were given up.
         let has_failed = |error: &Error| error.kind() == ErrorKind::Ledger;
@@ -164,11 +165,12 @@ impl Recording {
             ledger_error = noted.await.err();
             drop(is_recording);
         }
-        Settled {
+        Creation {
             ledger_error,
-            ..result
-                .map_err(|error| error.with_earlier_doubt(is_in_doubt))
-                .into()
+            ..Creation::of(
+                index,
+                result.map_err(|error| error.with_earlier_doubt(is_in_doubt)),
+            )
         }
     }
 }
@@ -218,12 +220,13 @@ impl Drop for Claim {
     }
 }
 
-impl<T> From<Recorded> for Settled<T> {
-    fn from(recorded: Recorded) -> Self {
+impl<T> Creation<T> {
+    /// What the ledger has of a row, which is not sent.
+    pub(crate) fn of_record(index: usize, recorded: Recorded) -> Self {
         Self {
-            is_recorded: true,
+            recorded: true,
             recorded_id: recorded.agent_id.clone(),
-            ..Self::not_sent(Error::recorded(&recorded))
+            ..Self::not_sent(index, Error::recorded(&recorded))
         }
     }
 }

@@ -34,19 +34,28 @@ pub struct Creation<T = Agent> {
     /// Why the outcome of the row could not be written to the ledger, if that failed. A later run then treats the
     /// outcome as unknown; this run sends no more rows.
     pub ledger_error: Option<LedgerError>,
-    recorded_id: Option<AgentId>,
+    pub(super) recorded_id: Option<AgentId>,
 }
 
 impl<T> Creation<T> {
-    pub(crate) fn of(index: usize, key: Option<String>, settled: Settled<T>) -> Self {
+    pub(crate) fn of(index: usize, result: Result<T, Error>) -> Self {
         Self {
             index,
-            result: settled.result,
-            key,
-            recorded: settled.is_recorded,
-            ledger_error: settled.ledger_error,
-            recorded_id: settled.recorded_id,
+            result,
+            key: None,
+            recorded: false,
+            ledger_error: None,
+            recorded_id: None,
         }
+    }
+
+    /// What is known of a row that was not sent, or was given up.
+    pub(crate) fn not_sent(index: usize, error: Error) -> Self {
+        let operation = Operation {
+            method: http::Method::POST,
+            template: wire::AGENTS_PATH.into(),
+        };
+        Self::of(index, Err(error.with_operation(&operation)))
     }
 
     /// The outcome of the row: `Succeeded` if the agent was created, even if the response could not be read;
@@ -82,37 +91,6 @@ impl<T: fmt::Debug> fmt::Debug for Creation<T> {
             .field("result", &self.result)
             .field("recorded", &self.recorded)
             .finish_non_exhaustive()
-    }
-}
-
-/// What became of a row.
-pub(crate) struct Settled<T> {
-    pub(crate) result: Result<T, Error>,
-    /// Why the ledger lacks it.
-    pub(crate) ledger_error: Option<LedgerError>,
-    /// Whether this is what the ledger has, and the identifier of the agent that it has.
-    pub(crate) is_recorded: bool,
-    pub(crate) recorded_id: Option<AgentId>,
-}
-
-impl<T> From<Result<T, Error>> for Settled<T> {
-    fn from(result: Result<T, Error>) -> Self {
-        Self {
-            result,
-            ledger_error: None,
-            is_recorded: false,
-            recorded_id: None,
-        }
-    }
-}
-
-impl<T> Settled<T> {
-    pub(crate) fn not_sent(error: Error) -> Self {
-        let operation = Operation {
-            method: http::Method::POST,
-            template: wire::AGENTS_PATH.into(),
-        };
-        Err(error.with_operation(&operation)).into()
     }
 }
 

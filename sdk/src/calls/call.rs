@@ -57,6 +57,9 @@ pub struct Call<T, M = Async> {
     mode: M,
 }
 
+/// A call that returns the whole response; see [`Call::with_response`].
+pub type CallWithResponse<T, M = Async> = Call<Response<T>, M>;
+
 /// Everything about a call but how it is made and how its response is read.
 struct PendingRequest {
     service: Arc<Service>,
@@ -70,7 +73,7 @@ struct PendingRequest {
 }
 
 /// Reads the response of a call.
-pub(crate) type Read<T> = fn(HttpResponse, &Operation) -> Result<T, Error>;
+type Read<T> = Box<dyn FnOnce(HttpResponse, &Operation) -> Result<T, Error> + Send + Sync>;
 
 /// Reads a response as a model, with the model's own reader, which asks whether there is time to go on.
 pub(crate) fn read_model<T>(
@@ -107,7 +110,7 @@ impl<T> Call<T> {
         service: Arc<Service>,
         operation: Operation,
         path: Result<String, Error>,
-        read: Read<T>,
+        read: impl FnOnce(HttpResponse, &Operation) -> Result<T, Error> + Send + Sync + 'static,
     ) -> Self {
         let parts = path.and_then(|path| {
             Ok(RequestParts {
@@ -126,7 +129,7 @@ impl<T> Call<T> {
                 progress: Arc::default(),
                 before_sending: None,
             },
-            read,
+            read: Box::new(read),
             mode: Async,
         }
     }
@@ -136,7 +139,7 @@ impl<T> Call<T> {
         service: &Arc<Service>,
         template: &'static str,
         id: &str,
-        read: Read<T>,
+        read: impl FnOnce(HttpResponse, &Operation) -> Result<T, Error> + Send + Sync + 'static,
     ) -> Self {
         let operation = Operation {
             method: Method::GET,
@@ -245,8 +248,23 @@ impl<T, M> Call<T, M> {
 
     /// Makes the call return the whole response: status, headers, attempts and raw body, in addition to
     /// the value.
-    pub fn with_response(self) -> CallWithResponse<T, M> {
-        CallWithResponse { call: self }
+    pub fn with_response(self) -> CallWithResponse<T, M>
+    where
+        T: 'static,
+    {
+        let read = self.read;
+        Call {
+            request: self.request,
+            read: Box::new(|response, operation| {
+                let value = read(response.clone(), operation)?;
+                Ok(Response {
+                    operation: Some(operation.clone()),
+                    response,
+                    value,
+                })
+            }),
+            mode: self.mode,
+        }
     }
 
     /// Makes the call return the raw response, whose body is left for the caller to read with
@@ -254,7 +272,7 @@ impl<T, M> Call<T, M> {
     pub fn raw_response(self) -> Call<RawResponse, M> {
         Call {
             request: self.request,
-            read: read_nothing,
+            read: Box::new(read_nothing),
             mode: self.mode,
         }
     }
@@ -338,24 +356,14 @@ impl<T> Call<T> {
     /// # Errors
     /// See [`Error`].
     pub async fn send(self) -> Result<T, Error> {
-        self.request.make(self.read).await
-    }
-}
-
-impl PendingRequest {
-    /// Makes the call, and reads its response.
-    async fn make<R>(
-        self,
-        read: impl FnOnce(HttpResponse, &Operation) -> Result<R, Error>,
-    ) -> Result<R, Error> {
-        let Self {
+        let PendingRequest {
             service,
             operation,
             parts,
             options,
             progress,
             before_sending,
-        } = self;
+        } = self.request;
         let mut trace = CallTrace::begin(&operation, &service.base_url, &progress);
         let span = trace.span.clone();
         let outcome = async {
@@ -364,7 +372,7 @@ impl PendingRequest {
                 .exchange(&operation, &request, &options, &progress, before_sending)
                 .await?;
             trace.responded(&response);
-            read(response, &operation)
+            (self.read)(response, &operation)
         }
         .instrument(span)
         .await
@@ -418,57 +426,6 @@ impl<T: 'static> IntoFuture for Call<T> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.send())
-    }
-}
-
-/// A call that returns the whole response; see [`Call::with_response`].
-#[must_use = "a call does nothing until it is awaited or sent"]
-pub struct CallWithResponse<T, M = Async> {
-    call: Call<T, M>,
-}
-
-impl<T, M> CallWithResponse<T, M> {
-    /// The same call, to be awaited, and how it was to be made.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn into_async(self) -> (CallWithResponse<T>, M) {
-        let (call, mode) = self.call.into_async();
-        (CallWithResponse { call }, mode)
-    }
-}
-
-impl<T> CallWithResponse<T> {
-    /// Makes the call; awaiting it does the same.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn send(self) -> Result<Response<T>, Error> {
-        let read = self.call.read;
-        let read = |response: HttpResponse, operation: &Operation| {
-            let value = read(response.clone(), operation)?;
-            Ok(Response {
-                operation: Some(operation.clone()),
-                response,
-                value,
-            })
-        };
-        self.call.request.make(read).await
-    }
-}
-
-impl<T: 'static> IntoFuture for CallWithResponse<T> {
-    type Output = Result<Response<T>, Error>;
-    type IntoFuture = CallFuture<Response<T>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.send())
-    }
-}
-
-impl<T, M> fmt::Debug for CallWithResponse<T, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CallWithResponse")
-            .field("call", &self.call)
-            .finish()
     }
 }
 
