@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::{
-    Arg, CommandFactory, FromArgMatches, Parser, ValueEnum,
+    Arg, CommandFactory, FromArgMatches, Parser,
     builder::{BoolishValueParser, RangedU64ValueParser},
 };
 use tokio::{runtime, sync::oneshot};
@@ -89,8 +89,8 @@ struct Arguments {
     admin_token: Option<OsString>,
 
     /// Format of the access log on standard error
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogArgument::Text)]
-    log: LogArgument,
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    log: LogFormat,
 
     /// Connections served at once; others wait [default: 1024, or the limit of open files less 32]
     #[arg(long, value_name = "N", help_heading = "Limits", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
@@ -98,16 +98,6 @@ struct Arguments {
 
     #[command(flatten)]
     limits: Limits,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum LogArgument {
-    /// Lines for people
-    Text,
-    /// One JSON object per line
-    Json,
-    /// No log
-    Off,
 }
 
 /// Runs the command with `arguments`, the command's own name first, until a signal ends it.
@@ -160,11 +150,7 @@ impl Arguments {
             strict: self.strict,
             reading: self.reading,
             admin: !self.no_admin,
-            log: match self.log {
-                LogArgument::Text => LogFormat::Text,
-                LogArgument::Json => LogFormat::Json,
-                LogArgument::Off => LogFormat::Off,
-            },
+            log: self.log,
             max_connections: self.max_connections.unwrap_or(limits.max_connections),
             ..limits
         };
@@ -189,9 +175,8 @@ impl Arguments {
 
     /// Something to try first, if the key is not a secret.
     fn hint(&self) -> Option<Hint> {
-        let is_plain = self.service_key.is_none()
-            && self.deals.is_none()
-            && matches!(self.log, LogArgument::Text);
+        let is_plain =
+            self.service_key.is_none() && self.deals.is_none() && self.log == LogFormat::Text;
         let deal = if self.generate.is_none() {
             "d_1"
         } else {

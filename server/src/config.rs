@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, builder::RangedU64ValueParser};
+use clap::{Args, ValueEnum, builder::RangedU64ValueParser};
 
 use crate::{
     contract::auth::ServiceKey,
@@ -277,16 +277,19 @@ impl SandboxBuilder {
 }
 
 /// The format of the access log: one line for each response, on standard error.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 #[non_exhaustive]
 pub enum LogFormat {
-    /// No log, the default of an embedded server.
-    #[default]
-    Off,
     /// `GET /v1/deals/{id} 200 0.2 ms req_1`
+    #[value(help = "Lines for people")]
     Text,
     /// The same as one JSON object.
+    #[value(help = "One JSON object per line")]
     Json,
+    /// No log, the default of an embedded server.
+    #[default]
+    #[value(help = "No log")]
+    Off,
 }
 
 /// 1,024, or fewer where the process may not open that many files: 32 descriptors are left for everything
