@@ -5,16 +5,13 @@ use std::{fmt, sync::Arc};
 use arrow_array::{RecordBatch, StructArray, cast::AsArray};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 
-use super::{
-    cell::{Cell, Misfit},
-    column::Column,
-    decimals::Decimals,
-};
+use super::{cell::Cell, column::Column, decimals::Decimals};
 use crate::{
+    contract::schema::FieldKind,
     json::{
         decode_error::{DecodeError, Reason},
-        document,
-        lexer::{Lexed, Lexer, Refused},
+        document, explain,
+        lexer::Lexer,
     },
     model::Deal,
 };
@@ -147,12 +144,9 @@ impl DealBatchBuilder {
         document::check_size(body)?;
         self.check_room(body)?;
         match self.lexed(body) {
-            Ok(()) => {
-                self.bytes += body.len();
-                Ok(())
-            }
-            // The model says what is wrong, or is what the columns cannot hold.
-            Err(Refused) => Deal::from_json(body).and_then(|deal| self.pushed(&deal, body)),
+            Ok(()) => Ok(()),
+            // The model says what is wrong, and has the last of fields that occur twice.
+            Err(_) => self.written(&Deal::from_json(body)?, body),
         }
     }
 
@@ -164,7 +158,7 @@ impl DealBatchBuilder {
         // Serializing a model cannot fail.
         let body = serde_json::to_vec(deal).unwrap_or_default();
         self.check_room(&body)?;
-        self.pushed(deal, &body)
+        self.written(deal, &body)
     }
 
     /// Takes the deals out as one batch.
@@ -186,35 +180,27 @@ impl DealBatchBuilder {
         }
     }
 
-    fn lexed(&mut self, body: &[u8]) -> Lexed<()> {
-        let text = str::from_utf8(document::without_bom(body)).map_err(|_| Refused)?;
+    /// Adds the deal of a document, or says at which byte the columns refused it.
+    fn lexed(&mut self, body: &[u8]) -> Result<(), usize> {
+        let text = str::from_utf8(document::without_bom(body)).map_err(|_| 0_usize)?;
         let mut lexer = Lexer::new(text);
         let row = self.len();
         let lexed = Deal::lex(&mut lexer, &mut self.columns).and_then(|()| lexer.end());
         if lexed.is_err() {
             self.columns.truncate(row);
+            return Err(lexer.position());
         }
-        lexed
+        self.bytes += body.len();
+        Ok(())
     }
 
-    fn pushed(&mut self, deal: &Deal, body: &[u8]) -> Result<(), DecodeError> {
-        let row = self.len();
-        match deal.store(&mut self.columns) {
-            Ok(()) => {
-                self.bytes += body.len();
-                Ok(())
-            }
-            Err(misfit) => {
-                self.columns.truncate(row);
-                Err(self.does_not_fit(misfit, body))
-            }
-        }
-    }
-
-    fn does_not_fit(&self, Misfit(mut steps): Misfit, body: &[u8]) -> DecodeError {
-        steps.reverse();
-        let reason = Reason::DoesNotFit(self.decimals.to_string());
-        DecodeError::new(&steps, reason, body)
+    /// Adds a deal as it is written, which is only refused for a number that does not fit.
+    fn written(&mut self, deal: &Deal, body: &[u8]) -> Result<(), DecodeError> {
+        let written = serde_json::to_vec(deal).unwrap_or_default();
+        self.lexed(&written).map_err(|at| {
+            let path = explain::path_of_number(&written, FieldKind::One(Deal::SCHEMA), at);
+            DecodeError::new(&path, Reason::DoesNotFit(self.decimals.to_string()), body)
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! How the value of a field is added to its column: from JSON, and from a model.
+//! How the value of a field is added to its column.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -7,13 +7,10 @@ use chrono::{DateTime, Datelike, NaiveDate, Utc};
 
 use super::{
     column::{Column, List, Numbers, Plain, Strings, Text},
-    decimals::{rescaled, rescaled_decimal},
+    decimals::rescaled,
 };
 use crate::{
-    json::{
-        decode_error::Step,
-        lexer::{Lexed, Lexer, Refused},
-    },
+    json::lexer::{Lexed, Lexer, Refused},
     value::{Decimal, WireText, scalar},
 };
 
@@ -26,20 +23,6 @@ pub(super) trait Cell: Sized {
 
     /// Adds the next value in a document. If the value is refused, half of it may be left in the column.
     fn lex(lexer: &mut Lexer<'_>, column: &mut Self::Column) -> Lexed<()>;
-
-    /// Adds a value. If it does not fit, half of it may be left in the column.
-    fn store(&self, column: &mut Self::Column) -> Result<(), Misfit>;
-}
-
-/// A decimal number that its column cannot hold exactly: its path, from the inside out.
-#[derive(Default)]
-pub(super) struct Misfit(pub(super) Vec<Step<'static>>);
-
-impl Misfit {
-    pub(super) fn within(mut self, step: Step<'static>) -> Self {
-        self.0.push(step);
-        self
-    }
 }
 
 /// Adds the next value in a document, that of a field, to the row that is being read.
@@ -87,16 +70,6 @@ impl<T: Cell> Cell for Option<T> {
     fn lex(lexer: &mut Lexer<'_>, column: &mut T::Column) -> Lexed<()> {
         T::lex(lexer, column)
     }
-
-    fn store(&self, column: &mut T::Column) -> Result<(), Misfit> {
-        match self {
-            Some(value) => value.store(column),
-            None => {
-                column.push_nothing();
-                Ok(())
-            }
-        }
-    }
 }
 
 impl<T: Cell> Cell for Vec<T> {
@@ -107,15 +80,6 @@ impl<T: Cell> Cell for Vec<T> {
         while more {
             T::lex(lexer, &mut column.items)?;
             more = lexer.item()?;
-        }
-        column.end();
-        Ok(())
-    }
-
-    fn store(&self, column: &mut Self::Column) -> Result<(), Misfit> {
-        for (index, item) in self.iter().enumerate() {
-            item.store(&mut column.items)
-                .map_err(|misfit| misfit.within(Step::Item(index)))?;
         }
         column.end();
         Ok(())
@@ -140,14 +104,6 @@ impl Cell for BTreeMap<String, String> {
         column.end();
         Ok(())
     }
-
-    fn store(&self, column: &mut Strings) -> Result<(), Misfit> {
-        for (name, value) in self {
-            column.push_entry(name, value);
-        }
-        column.end();
-        Ok(())
-    }
 }
 
 impl Cell for i64 {
@@ -156,11 +112,6 @@ impl Cell for i64 {
     #[inline]
     fn lex(lexer: &mut Lexer<'_>, column: &mut Self::Column) -> Lexed<()> {
         column.push(lexer.integer()?);
-        Ok(())
-    }
-
-    fn store(&self, column: &mut Self::Column) -> Result<(), Misfit> {
-        column.push(*self);
         Ok(())
     }
 }
@@ -174,25 +125,21 @@ impl Cell for Decimal {
         match (number.digits, column) {
             (Some(digits), Numbers::Exact { values, scale }) => {
                 let value = rescaled(digits.mantissa.into(), digits.scale, *scale);
-                // Reading it as a model reports why it does not fit.
                 values.push(value.ok_or(Refused)?);
             }
             // Without an exponent, and not a negative zero: a decimal is written in the same way.
             (Some(_), Numbers::Text(text)) => text.push(number.text),
             (None, column) => {
                 let decimal = scalar::decimal(number.text).ok_or(Refused)?;
-                decimal.store(column).map_err(|_| Refused)?;
+                match column {
+                    Numbers::Exact { values, scale } => {
+                        let decimal = decimal.into_inner();
+                        let value = rescaled(decimal.mantissa(), decimal.scale(), *scale);
+                        values.push(value.ok_or(Refused)?);
+                    }
+                    Numbers::Text(text) => text.push(&decimal.to_string()),
+                }
             }
-        }
-        Ok(())
-    }
-
-    fn store(&self, column: &mut Numbers) -> Result<(), Misfit> {
-        match column {
-            Numbers::Exact { values, scale } => {
-                values.push(rescaled_decimal(*self, *scale).ok_or_else(Misfit::default)?);
-            }
-            Numbers::Text(text) => text.push(&self.to_string()),
         }
         Ok(())
     }
@@ -209,19 +156,6 @@ impl Cell for NaiveDate {
         column.push(lexer.date()?.to_chrono()?.num_days_from_ce() - EPOCH);
         Ok(())
     }
-
-    fn store(&self, column: &mut Self::Column) -> Result<(), Misfit> {
-        column.push(self.num_days_from_ce() - EPOCH);
-        Ok(())
-    }
-}
-
-/// The microseconds since 1970. Anything finer is truncated, and a leap second ends before it begins, as in
-/// Python's datetimes.
-#[inline]
-fn microseconds(moment: &DateTime<Utc>) -> i64 {
-    // The years are 0001 to 9999, which fit.
-    moment.timestamp() * 1_000_000 + i64::from(moment.timestamp_subsec_micros().min(999_999))
 }
 
 impl Cell for DateTime<Utc> {
@@ -229,12 +163,11 @@ impl Cell for DateTime<Utc> {
 
     #[inline]
     fn lex(lexer: &mut Lexer<'_>, column: &mut Self::Column) -> Lexed<()> {
-        column.push(microseconds(&lexer.timestamp()?.to_chrono()?));
-        Ok(())
-    }
-
-    fn store(&self, column: &mut Self::Column) -> Result<(), Misfit> {
-        column.push(microseconds(self));
+        let moment = lexer.timestamp()?.to_chrono()?;
+        // Anything finer is truncated, and a leap second ends before it begins, as in Python's datetimes. The years are
+        // 0001 to 9999, which fit.
+        let micros = i64::from(moment.timestamp_subsec_micros().min(999_999));
+        column.push(moment.timestamp() * 1_000_000 + micros);
         Ok(())
     }
 }
@@ -248,11 +181,6 @@ impl<T: WireText> Cell for T {
             Some(text) => column.push(text),
             None => column.push(lexer.string()?.as_str()),
         }
-        Ok(())
-    }
-
-    fn store(&self, column: &mut Text) -> Result<(), Misfit> {
-        column.push(self.as_ref());
         Ok(())
     }
 }

@@ -4,8 +4,6 @@ use std::fmt;
 
 use arrow_schema::DataType;
 
-use crate::value::Decimal;
-
 /// How the decimal numbers of deals are represented in a table: as `decimal128(38, 10)` by default.
 ///
 /// ```
@@ -86,12 +84,6 @@ pub(super) fn rescaled(mantissa: i128, scale: u32, wanted: u8) -> Option<i128> {
         (mantissa % factor == 0).then(|| mantissa / factor)?
     };
     (value.unsigned_abs() < LIMIT).then_some(value)
-}
-
-/// [`rescaled`] for a decimal. Zero always fits.
-pub(super) fn rescaled_decimal(decimal: Decimal, wanted: u8) -> Option<i128> {
-    let decimal = decimal.into_inner();
-    rescaled(decimal.mantissa(), decimal.scale(), wanted)
 }
 
 #[cfg(test)]

@@ -8,15 +8,12 @@ use arrow_schema::{ArrowError, DataType, Field, Fields};
 use chrono::{DateTime, NaiveDate, Utc};
 
 use super::{
-    cell::{Cell, Misfit, complete, lex_field},
+    cell::{Cell, complete, lex_field},
     column::{Column, Text, structs},
     decimals::Decimals,
 };
 use crate::{
-    json::{
-        decode_error::Step,
-        lexer::{Lexed, Lexer},
-    },
+    json::lexer::{Lexed, Lexer},
     model::*,
     value::*,
 };
@@ -122,19 +119,7 @@ macro_rules! rows {
                         },
                     });
                     $( complete::<$type>(&mut columns.$field, row, rows!(@is_required $need))?; )+
-                    push_extra(&mut columns.extra, extra.iter().map(|(name, value)| (&**name, *value)));
-                    columns.nulls.append_non_null();
-                    Ok(())
-                }
-
-                fn store(&self, columns: &mut Columns) -> Result<(), Misfit> {
-                    $(
-                        self.$field
-                            .store(&mut columns.$field)
-                            .map_err(|misfit| misfit.within(Step::Field($wire.into(), None)))?;
-                    )+
-                    let extra = self.extra().iter();
-                    push_extra(&mut columns.extra, extra.map(|(name, value)| (name.as_str(), value.as_str())));
+                    push_extra(&mut columns.extra, &extra);
                     columns.nulls.append_non_null();
                     Ok(())
                 }
@@ -149,15 +134,15 @@ macro_rules! rows {
 crate::__response_models!(rows);
 
 /// Adds the undocumented fields as one JSON object, or null if there are none.
-fn push_extra<'a>(column: &mut Text, mut fields: impl Iterator<Item = (&'a str, &'a str)>) {
-    let Some(first) = fields.next() else {
+fn push_extra(column: &mut Text, fields: &BTreeMap<Cow<'_, str>, &str>) {
+    if fields.is_empty() {
         return column.push_nothing();
-    };
+    }
     let json = column.begun();
     let mut before = '{';
-    for (name, value) in std::iter::once(first).chain(fields) {
+    for (name, value) in fields {
         json.push(before);
-        json.push_str(&serde_json::Value::from(name).to_string());
+        json.push_str(&serde_json::Value::from(&**name).to_string());
         json.push(':');
         json.push_str(value);
         before = ',';

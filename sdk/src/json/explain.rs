@@ -18,12 +18,7 @@ use crate::{
 #[cold]
 pub fn refusal(body: &[u8], kind: FieldKind) -> DecodeError {
     let json = without_bom(body);
-    let mut walk = Walk {
-        // What is not UTF-8 is not JSON either.
-        lexer: Lexer::new(str::from_utf8(json).unwrap_or_default()),
-        path: Vec::new(),
-        is_value: false,
-    };
+    let mut walk = Walk::new(json);
     let walked = walk.value(kind, Presence::Required);
     let reason = match (serde_json::from_slice::<&RawValue>(json), walked) {
         (Ok(_), Err(reason)) => reason,
@@ -37,6 +32,20 @@ pub fn refusal(body: &[u8], kind: FieldKind) -> DecodeError {
         }
     };
     DecodeError::new(&walk.path, reason, body)
+}
+
+/// The path of the number that ends `at` this byte of a document of this kind.
+#[cfg(feature = "arrow")]
+#[cold]
+pub(crate) fn path_of_number(json: &[u8], kind: FieldKind, at: usize) -> Vec<Step<'_>> {
+    let is_part =
+        |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E');
+    let before = json.get(..at).unwrap_or(json);
+    let start = before.iter().rposition(|byte| !is_part(byte));
+    // Where the document ends instead, the walk stops.
+    let mut walk = Walk::new(before.get(..=start.unwrap_or_default()).unwrap_or(before));
+    let _ = walk.value(kind, Presence::Required);
+    walk.path
 }
 
 /// The error of a document whose reader was stopped.
@@ -79,6 +88,15 @@ fn not_json(Refused: Refused) -> Reason {
 }
 
 impl<'a> Walk<'a> {
+    fn new(json: &'a [u8]) -> Self {
+        Self {
+            // What is not UTF-8 is not JSON either.
+            lexer: Lexer::new(str::from_utf8(json).unwrap_or_default()),
+            path: Vec::new(),
+            is_value: false,
+        }
+    }
+
     fn value(&mut self, kind: FieldKind, presence: Presence) -> Result<(), Reason> {
         let found = JsonKind::beginning_with(self.lexer.peek());
         let start = self.lexer.position();
