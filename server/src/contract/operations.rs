@@ -38,7 +38,7 @@ impl Operations {
     /// Makes checks 8, 9 and 11, then creates the agent.
     pub(crate) fn create_agent(&self, input: &Input<'_>) -> Result<Success, Refusal> {
         let body = json::check(input.body).map_err(|error| {
-            let detail = format!("The body is not strict JSON: found {error}");
+            let detail = format!("The body is not strict JSON: {error}");
             Refusal::new(ProblemType::MALFORMED_BODY, detail)
         })?;
         let request = CreateAgent::read(body, self.unknown_fields).map_err(|error| {

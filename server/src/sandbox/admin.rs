@@ -200,7 +200,7 @@ fn faults(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
 fn add_fault(admin: Admin<'_>, _: &AdminCall<'_>, body: &[u8]) -> Replied {
     let invalid = |detail: String| Refusal::new(ProblemType::INVALID_FAULT, detail);
     let text = json::check(body)
-        .map_err(|error| invalid(format!("The body is not strict JSON: found {error}")))?;
+        .map_err(|error| invalid(format!("The body is not strict JSON: {error}")))?;
     let id = Fault::from_json(text)
         .and_then(|fault| admin.faults.add(fault))
         .map_err(|error| invalid(error.to_string()))?;

@@ -102,7 +102,7 @@ impl SeedDeal {
         json::check(&self.0).map_err(|error| SeedError::Deal {
             place: place.to_owned(),
             pointer: String::new(),
-            reason: format!("is not strict JSON: found {error}"),
+            reason: format!("is not strict JSON: {error}"),
         })?;
         let deal = Deal::from_json(&self.0).map_err(|error| SeedError::Deal {
             place: place.to_owned(),
@@ -325,7 +325,7 @@ impl Seeds {
         match bytes.trim_ascii_start().first() {
             Some(b'[') => {
                 let text = json::check(bytes)
-                    .map_err(|error| wrong(format!("is not strict JSON: found {error}")))?;
+                    .map_err(|error| wrong(format!("is not strict JSON: {error}")))?;
                 let deals: Vec<&RawValue> = serde_json::from_str(text)
                     .map_err(|error| wrong(format!("is not a JSON array of deals: {error}")))?;
                 for (index, deal) in deals.into_iter().enumerate() {
@@ -348,7 +348,7 @@ impl Seeds {
             let place = Origin::FileLine(path.clone(), number);
             let text = json::check(line.strip_suffix(b"\r").unwrap_or(line)).map_err(|error| {
                 let mut reason = format!(
-                    "is not strict JSON: found {} at column {}",
+                    "is not strict JSON: {} at column {}",
                     error.reason(),
                     error.column()
                 );

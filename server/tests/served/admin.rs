@@ -250,7 +250,7 @@ fn faults_are_added_listed_and_removed() {
         ),
         (
             r#"{"status": 500, "status": 501}"#,
-            "The body is not strict JSON: found a key that this object already has at line 1 column 17",
+            "The body is not strict JSON: a key that this object already has at line 1 column 17",
         ),
         ("5", "expected a fault, as a JSON object"),
     ] {
@@ -340,7 +340,7 @@ fn deals_are_listed_put_and_removed() {
         ),
         (
             "{",
-            "the deal: is not strict JSON: found the end of the text inside a JSON value at line 1 column 2",
+            "the deal: is not strict JSON: the text ends early at line 1 column 2",
         ),
     ] {
         let refused = write(&sandbox, "PUT", "deals/new%2F1", body);

@@ -100,12 +100,12 @@ fn errors_say_where() {
         (
             "e.json",
             "[{\"id\":\"x\"},\n {\"id\":]".to_owned(),
-            ": is not strict JSON: found something that cannot begin a JSON value at line 2 column 8",
+            ": is not strict JSON: expected value at line 2 column 8",
         ),
         (
             "f.jsonl",
             format!("{good}\n{{\"id\":\"y\",\"id\":\"z\"}}"),
-            ": line 2: is not strict JSON: found a key that this object already has at column 11",
+            ": line 2: is not strict JSON: a key that this object already has at column 11",
         ),
         (
             "g.json",
@@ -122,7 +122,7 @@ fn errors_say_where() {
         (
             "k.json",
             "\u{feff}[]".to_owned(),
-            ": line 1: is not strict JSON: found a byte order mark",
+            ": line 1: is not strict JSON: a byte order mark",
         ),
     ] {
         let refusal = refusal(name, content);
@@ -131,7 +131,7 @@ fn errors_say_where() {
     }
     assert!(
         refusal("l.jsonl", b"{\"id\":\"x\"}\n{\"id\":\"\xff\"}")
-            .starts_with(": line 2: is not strict JSON: found a byte")
+            .starts_with(": line 2: is not strict JSON: a byte")
     );
     let missing = Sandbox::builder()
         .deals_file("/no/such/file")
