@@ -1,7 +1,8 @@
 //! The client: its configuration, checked once, and the entry point to its calls.
 
-use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
+use std::{error::Error as StdError, fmt, net::IpAddr, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 use url::{Host, Url};
 
@@ -23,6 +24,7 @@ use crate::{
         connect::{
             pools::{ConnectionSettings, Pools, Route},
             proxy::Proxy,
+            transport::Transport,
         },
         headers::extra_header,
         operation::Operation,
@@ -226,6 +228,7 @@ pub struct ClientBuilder<C = Client> {
     rate_limit: Option<f64>,
     #[cfg(feature = "rustls-no-provider")]
     tls: tls::TlsSettings,
+    transport: Option<Transport>,
     share_with: Option<C>,
     propagate: Option<Propagate>,
 }
@@ -249,6 +252,7 @@ impl<C> Default for ClientBuilder<C> {
             rate_limit: None,
             #[cfg(feature = "rustls-no-provider")]
             tls: tls::TlsSettings::default(),
+            transport: None,
             share_with: None,
             propagate: None,
         }
@@ -446,11 +450,81 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
+    /// Sends every request through `service`, a [tower](https://docs.rs/tower-service) service, and not over connections of
+    /// dealkit's own: through the HTTP client that a program has, for example, or into a service without a socket.
+    ///
+    /// There is one rule: **the transport sends a request at most once, and only to the host in its URI.** It does not retry,
+    /// and it follows no redirect: dealkit alone knows when a create may be sent again, and the key is for one host only.
+    ///
+    /// Everything above connections stays as it is: timeouts, retries, limits, the maximum size of a response, errors, and
+    /// what they show. What a failed request may have done at the service depends on where it failed:
+    ///
+    /// | the transport | the outcome | is a create retried? |
+    /// |---|---|---|
+    /// | is not ready in time, or fails before it is ready | `NotSent` | yes |
+    /// | fails with [`NotSent`](crate::NotSent), or with an error that it caused | `NotSent` | yes |
+    /// | fails in any other way once it was called, or does not respond in time | `Unknown` | no |
+    ///
+    /// What is set about connections (the time for making one, how many are kept, HTTP/2, the proxy, certificates) has no
+    /// effect. The host and the length of the body are the transport's to write, as of every HTTP client.
+    ///
+    /// This one never connects, and so the body of every response is the same:
+    ///
+    /// ```
+    /// use std::{convert::Infallible, future::{Ready, ready}, task::{Context, Poll}};
+    ///
+    /// use bytes::Bytes;
+    /// use dealkit::Client;
+    /// use http::{Request, Response};
+    ///
+    /// #[derive(Clone)]
+    /// struct Canned;
+    ///
+    /// impl tower_service::Service<Request<Bytes>> for Canned {
+    ///     type Response = Response<String>;
+    ///     type Error = Infallible;
+    ///     type Future = Ready<Result<Response<String>, Infallible>>;
+    ///
+    ///     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+    ///         Poll::Ready(Ok(()))
+    ///     }
+    ///
+    ///     fn call(&mut self, request: Request<Bytes>) -> Self::Future {
+    ///         assert_eq!(request.uri(), "https://deals.example.com/v1/deals/d_1");
+    ///         ready(Ok(Response::new(r#"{"id": "d_1"}"#.to_owned())))
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dealkit::Error> {
+    /// let client = Client::builder().base_url("https://deals.example.com").service_key("my-key").transport(Canned).build()?;
+    /// assert_eq!(client.deals().retrieve("d_1").await?.id, "d_1");
+    /// # Ok(()) }
+    /// ```
+    // A tower service rather than a trait of our own: HTTP clients, middleware and servers are tower services already, the
+    // sandbox is one without depending on this client, and `poll_ready` is where nothing has been sent yet. Version 0.3 has
+    // been the only one since 2019. Were there ever another, a second method could take it.
+    pub fn transport<S, B>(mut self, service: S) -> Self
+    where
+        S: tower_service::Service<http::Request<Bytes>, Response = http::Response<B>>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Error: Into<Box<dyn StdError + Send + Sync>>,
+        S::Future: Send,
+        B: http_body::Body + Send + Sync + 'static,
+        B::Data: Into<Bytes>,
+        B::Error: Into<Box<dyn StdError + Send + Sync>>,
+    {
+        self.transport = Some(Transport::new(service));
+        self
+    }
+
     /// Shares the connections of `with` if this client would make them in the same way.
     ///
     /// The base URL, the key, headers, the user agent, retries, the total timeout and the response size limit may
     /// differ. If the connect timeout, the attempt timeout, the number of idle connections, HTTP/2 without TLS,
-    /// certificates or the proxy differ, or if only one of the clients calls a loopback address, this client gets
+    /// certificates, the proxy or the transport differ, or if only one of the clients calls a loopback address, this client gets
     /// connections of its own.
     ///
     /// If the base URL, the key and the rate limit are the same, the service sees the two as a single client:
@@ -539,7 +613,8 @@ impl<C: Clone> ClientBuilder<C> {
                 Setting::AllowHttp
             )));
         }
-        if url.scheme() == "https" && cfg!(not(feature = "rustls-no-provider")) {
+        let has_tls = cfg!(feature = "rustls-no-provider") || self.transport.is_some();
+        if url.scheme() == "https" && !has_tls {
             return Err(Error::config(words!(
                 "{} is https, but dealkit was built without its `rustls` feature",
                 Setting::BaseUrl
@@ -595,6 +670,9 @@ impl<C: Clone> ClientBuilder<C> {
     }
 
     fn route(&self, base: &Url) -> Result<Route, Error> {
+        if let Some(transport) = &self.transport {
+            return Ok(Route::Transport(transport.clone()));
+        }
         let set = self
             .proxy
             .as_deref()

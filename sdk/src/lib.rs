@@ -83,7 +83,7 @@
 //!
 //! | feature | default | what for |
 //! |---|---|---|
-//! | `client` | yes | the HTTP client; without it, the crate provides only models, values and rules |
+//! | `client` | yes | the HTTP client; without it, the crate provides only models, values and rules, also for `wasm32-unknown-unknown` |
 //! | `rustls` | yes | TLS for the client, with aws-lc for the cryptography; building it requires a C compiler |
 //! | `rustls-no-provider` | no | TLS with a cryptography provider that the program installs, such as ring or graviola |
 //! | `blocking` | no | [`dealkit::blocking`](blocking), for programs without an async runtime |
@@ -108,6 +108,12 @@
 //! specification and no others. `Serialize` writes everything.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
+
+#[cfg(all(feature = "client", target_family = "wasm"))]
+compile_error!(
+    "dealkit's client needs sockets and a clock, which this target lacks: build dealkit with `default-features = false`, for \
+     its models, values and rules"
+);
 
 #[cfg(feature = "arrow")]
 pub mod arrow;
@@ -179,6 +185,7 @@ pub use {
     client::{BASE_URL_VARIABLE, Client, ClientBuilder, SERVICE_KEY_VARIABLE},
     error::{call::Error, kind::ErrorKind},
     http::{
+        connect::transport::NotSent,
         outcome::Outcome,
         retry::{attempts::RetryPolicy, retry_after::parse_retry_after},
     },

@@ -127,7 +127,7 @@ impl Sandbox {
     /// # Errors
     /// When the fault is invalid: the error says why, and what is allowed.
     pub fn fail_next(&self, fault: Fault) -> Result<(), InvalidFault> {
-        self.service.faults().add(fault).map(drop)
+        self.service.fail_next(fault)
     }
 
     /// Removes every fault that is still to happen.
@@ -139,7 +139,7 @@ impl Sandbox {
     ///
     /// A request is there by the time that its caller has the response.
     pub fn requests(&self) -> Vec<RecordedRequest> {
-        self.service.journal().requests()
+        self.service.requests()
     }
 
     /// Forgets the requests so far.

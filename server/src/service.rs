@@ -18,7 +18,7 @@ use crate::{
         route::{self, Endpoint, MatchedPath},
     },
     sandbox::{
-        Reading, UnknownReading,
+        Fault, InvalidFault, Reading, RecordedRequest, UnknownReading,
         access::Access,
         admin::{self, Admin, AdminCall},
         fault::{FAULT_HEADER, Play},
@@ -38,7 +38,8 @@ use crate::{
 /// The contract as a function: [`handle`](Service::handle) takes a request and returns the response.
 ///
 /// It knows nothing about sockets, so that the contract can be tested (and embedded) without any. Clones share their
-/// store.
+/// store. It is also a tower service, and so the transport of a client in a test, with faults and a journal: its
+/// implementation of `tower_service::Service` has an example.
 #[derive(Clone)]
 pub struct Service(Arc<Inner>);
 
@@ -156,7 +157,7 @@ impl Service {
     }
 
     /// Answers a request whose body has arrived, with all checks except the one for the body's timeout. Faults and the
-    /// journal belong to a server with sockets.
+    /// journal are for callers that wait for their response: a server, and a client whose transport this is.
     ///
     /// A request whose URI names the host needs no header `Host`: an HTTP client would write it when it sends the request.
     ///
@@ -209,6 +210,20 @@ impl Service {
         self.store()
             .insert_deal(deal)
             .map_err(|_| SeedError::StoreFull)
+    }
+
+    /// Makes something go wrong with the next request of /v1, or with the requests that `fault` selects; see
+    /// [`Sandbox::fail_next`](crate::Sandbox::fail_next).
+    ///
+    /// # Errors
+    /// When the fault is invalid: the error says why, and what is allowed.
+    pub fn fail_next(&self, fault: Fault) -> Result<(), InvalidFault> {
+        self.faults().add(fault).map(drop)
+    }
+
+    /// The latest requests of /v1, in the order of their responses: up to 1,000, and 16 MiB.
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.journal().requests()
     }
 
     /// Drops every agent, every deal but those that the service began with, every fault and the journal.

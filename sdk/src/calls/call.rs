@@ -299,14 +299,8 @@ impl<T, M> Call<T, M> {
             options,
             ..
         } = self.request;
-        let outgoing = prepare(&service, &operation, parts, &options)?;
-        let mut request = http::Request::new(outgoing.body.unwrap_or_default());
-        *request.method_mut() = outgoing.method;
-        *request.uri_mut() = outgoing.url.as_str().parse().map_err(|error| {
-            Error::config(format!("the URL cannot be sent: {error}")).with_operation(&operation)
-        })?;
-        *request.headers_mut() = Arc::unwrap_or_clone(outgoing.headers);
-        Ok(request)
+        let request = prepare(&service, &operation, parts, &options)?.to_http();
+        request.map_err(|error| Error::from(error).with_operation(&operation))
     }
 }
 

@@ -88,14 +88,14 @@ impl Service {
         let total = options.timeout.unwrap_or(self.total_timeout);
         more_than_zero(Setting::Timeout, total)?;
         let policy = options.retry.unwrap_or(self.retry);
-        let pool = self.pools.of(&runtime).map_err(Error::config)?;
+        let sender = self.pools.of(&runtime).map_err(Error::config)?;
         if !is_safe(&request.method) {
             // Letting the runtime poll its sockets detects idle connections that the service has closed,
             // before a request that could not be retried goes out on one.
             tokio::task::yield_now().await;
         }
         let limits = self.limits;
-        let (pool, traffic, clock) = (&*pool, &*self.traffic, self.traffic.clock);
+        let (sender, traffic, clock) = (&sender, &*self.traffic, self.traffic.clock);
         let before_sending = before_sending.as_ref();
         let attempt = |left: Duration| async move {
             let end = clock.now().saturating_add(left);
@@ -122,7 +122,7 @@ impl Service {
             let deadline = Deadline::after(time, limit);
             let attempt = progress.begin_attempt();
             let outcome =
-                send::attempt(pool, request, deadline, limits, &self.redactor, &attempt).await;
+                send::attempt(sender, request, deadline, limits, &self.redactor, &attempt).await;
             if let Err(error) = &outcome {
                 traffic.learn(departed, error);
             }

@@ -1,6 +1,6 @@
 //! One request out, one whole response back.
 
-use std::{error::Error as _, future::Future, sync::Arc, time::Duration};
+use std::{error::Error as StdError, future::Future, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, StatusCode, header};
@@ -14,8 +14,9 @@ use crate::http::{
         cause::{ConnectFailure, ForeignError},
         h2_errors::{is_reset_stream, was_not_taken},
         hyper_errors::{self, was_not_begun},
-        pools::Pool,
+        pools::{Pool, Sender},
         progress::Progress,
+        transport::{Failure, Transport},
     },
     error::{Sent, TransportCause, TransportError},
     redact::{Redactor, short},
@@ -35,6 +36,23 @@ pub(crate) struct HttpRequest {
 }
 
 impl HttpRequest {
+    pub(crate) fn to_http(&self) -> Result<http::Request<Bytes>, TransportError> {
+        let mut request = http::Request::new(self.body.clone().unwrap_or_default());
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = self.url.as_str().parse().map_err(|error| {
+            TransportError::new(TransportCause::Unsendable(format!("its URL: {error}")))
+        })?;
+        *request.headers_mut() = HeaderMap::clone(&self.headers);
+        Ok(request)
+    }
+
+    /// Masks in the text of a library below what it may show of this request: the URL, which contains the identifier, and
+    /// the key.
+    fn mask(&self, text: &str, redactor: &Redactor) -> String {
+        let text = text.replace(self.url.as_str(), "[URL]");
+        redactor.mask(&text.replace(self.url.path(), "[path]"))
+    }
+
     fn to_reqwest(&self) -> reqwest::Request {
         let mut request = reqwest::Request::new(self.method.clone(), self.url.clone());
         *request.headers_mut() = HeaderMap::clone(&self.headers);
@@ -55,21 +73,30 @@ pub(crate) struct Limits {
 
 /// Sends the request once. A response that is not a success is an error here.
 pub(crate) async fn attempt(
-    pool: &Pool,
+    sender: &Sender,
     request: &HttpRequest,
     deadline: Deadline,
     limits: Limits,
     redactor: &Redactor,
     progress: &Progress,
 ) -> Result<HttpResponse, TransportError> {
-    let sent = progress.watch(pool.of(&request.method).send(request.to_reqwest()));
-    let mut incoming = match deadline.bound(sent).await {
-        Some(Ok(incoming)) => incoming,
-        Some(Err(error)) => {
-            return Err(transport_error(
-                error, request, progress, pool, limits, redactor,
-            ));
+    let sent = match sender {
+        Sender::Pool(pool) => {
+            let sent = progress.watch(pool.of(&request.method).send(request.to_reqwest()));
+            deadline.bound(sent).await.map(|sent| {
+                sent.map_err(|error| {
+                    transport_error(error, request, progress, pool, limits, redactor)
+                })
+            })
         }
+        Sender::Transport(transport) => {
+            let sent = send_through(transport, request, progress, redactor);
+            deadline.bound(sent).await
+        }
+    };
+    let mut incoming = match sent {
+        Some(Ok(incoming)) => incoming,
+        Some(Err(error)) => return Err(error),
         None if progress.is_connecting() => return Err(deadline.missed(Sent::Nothing)),
         None => return Err(deadline.missed(Sent::Perhaps)),
     };
@@ -95,7 +122,7 @@ pub(crate) async fn attempt(
         &mut incoming,
         limits.max_response_bytes,
         &deadline,
-        redactor,
+        |text| request.mask(text, redactor),
     )
     .await;
     response.body = body;
@@ -189,7 +216,7 @@ async fn read_body(
     incoming: &mut reqwest::Response,
     limit: u64,
     deadline: &Deadline,
-    redactor: &Redactor,
+    mask: impl Fn(&str) -> String,
 ) -> (Bytes, Option<TransportError>) {
     let mut body = BytesMut::new();
     if let Some(length) = incoming.content_length() {
@@ -210,7 +237,7 @@ async fn read_body(
             Some(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
             Some(Ok(None)) => break None,
             Some(Err(error)) => {
-                let cause = ForeignError::of(&error.without_url(), redactor);
+                let cause = ForeignError::of(&error.without_url(), &mask);
                 break Some(TransportError::interrupted(cause));
             }
             None => break Some(deadline.missed(Sent::Perhaps)),
@@ -238,6 +265,24 @@ async fn read_error_body(
     (body.freeze(), false)
 }
 
+/// Sends the request through a transport, and returns the head of its response.
+async fn send_through(
+    transport: &Transport,
+    request: &HttpRequest,
+    progress: &Progress,
+    redactor: &Redactor,
+) -> Result<reqwest::Response, TransportError> {
+    let sent = transport.send(request.to_http()?, progress).await;
+    let cause =
+        |error: &dyn StdError| ForeignError::of(error, &|text| request.mask(text, redactor));
+    sent.map_err(|failure| match failure {
+        Failure::NotSent(error) => {
+            TransportError::new(TransportCause::Connect(None, Some(cause(&*error))))
+        }
+        Failure::Unknown(error) => TransportError::interrupted(cause(&*error)),
+    })
+}
+
 /// Distinguishes the failures without a response.
 #[cfg_attr(not(feature = "rustls-no-provider"), allow(unused_variables))]
 fn transport_error(
@@ -251,7 +296,9 @@ fn transport_error(
     // The URL contains the identifier, which error texts never show.
     let error = error.without_url();
     // reqwest's own text says only that it was sending a request.
-    let cause = ForeignError::of(error.source().unwrap_or(&error), redactor);
+    let cause = ForeignError::of(error.source().unwrap_or(&error), &|text| {
+        redactor.mask(text)
+    });
     let failure = hyper_errors::connect_failure(&error, &request.url, pool.has_proxy());
     #[cfg(feature = "rustls-no-provider")]
     let tls = rustls_errors::Circumstances {

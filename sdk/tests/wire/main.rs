@@ -40,6 +40,7 @@ mod sharing;
 mod test_util;
 #[cfg(feature = "rustls")]
 mod tls;
+mod transport;
 #[path = "../vectors/mod.rs"]
 mod vectors;
 mod waiting;

@@ -48,13 +48,18 @@ struct Line<'l> {
 }
 
 impl AccessLog {
+    /// Records nothing.
+    pub(crate) fn off() -> Self {
+        Self {
+            format: LogFormat::Off,
+            lines: None,
+            written: None,
+        }
+    }
+
     pub(crate) fn new(format: LogFormat) -> io::Result<Self> {
         if format == LogFormat::Off {
-            return Ok(Self {
-                format,
-                lines: None,
-                written: None,
-            });
+            return Ok(Self::off());
         }
         let (lines, waiting) = sync_channel::<String>(MAX_WAITING_LINES);
         let (writing, written) = sync_channel::<()>(0);

@@ -11,6 +11,7 @@ mod handler;
 mod hostile;
 mod http;
 mod http2;
+mod in_process;
 mod json;
 mod process;
 mod raw;

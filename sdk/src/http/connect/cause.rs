@@ -3,10 +3,7 @@
 use std::{error::Error, fmt};
 
 use crate::{
-    http::{
-        connect::h2_errors,
-        redact::{Redactor, short},
-    },
+    http::{connect::h2_errors, redact::short},
     value::words::Words,
 };
 
@@ -20,13 +17,14 @@ pub(crate) struct ForeignError {
 }
 
 impl ForeignError {
-    pub(crate) fn of(error: &dyn Error, redactor: &Redactor) -> Self {
+    /// The error with its texts as `mask` returns them.
+    pub(crate) fn of(error: &dyn Error, mask: &dyn Fn(&str) -> String) -> Self {
         let text = error.to_string();
         Self {
-            text: short(&redactor.mask(h2_errors::without_debug_data(&text))).into(),
+            text: short(&mask(h2_errors::without_debug_data(&text))).into(),
             source: error
                 .source()
-                .map(|source| Box::new(Self::of(source, redactor))),
+                .map(|source| Box::new(Self::of(source, mask))),
         }
     }
 

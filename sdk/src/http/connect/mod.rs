@@ -1,4 +1,4 @@
-//! Connections: pools, TLS, proxies, and why one could not be made.
+//! Connections: pools, TLS, proxies, and why one could not be made; or a transport that has its own.
 
 pub(crate) mod cause;
 mod find;
@@ -11,3 +11,4 @@ pub(crate) mod proxy;
 pub(crate) mod rustls_errors;
 #[cfg(feature = "rustls-no-provider")]
 pub(crate) mod tls;
+pub(crate) mod transport;

@@ -16,7 +16,7 @@ use tokio::{
 use crate::http::connect::tls;
 use crate::{
     http::{
-        connect::{progress::ConnectorLayer, proxy::Proxy},
+        connect::{progress::ConnectorLayer, proxy::Proxy, transport::Transport},
         retry::attempts::is_safe,
     },
     value::words::Words,
@@ -69,6 +69,8 @@ pub(crate) enum Route {
     },
     Direct,
     Proxy(Proxy),
+    /// None of dealkit's own: a transport is in their place.
+    Transport(Transport),
 }
 
 /// The connections of a client.
@@ -80,6 +82,12 @@ pub(crate) struct Pools {
     pools: Mutex<Vec<(Id, Arc<Pool>)>>,
     /// For the first runtime: created before there is one, in order to detect settings that cannot work.
     first: Mutex<Option<Connections>>,
+}
+
+/// What sends the requests of a client on one runtime.
+pub(crate) enum Sender {
+    Pool(Arc<Pool>),
+    Transport(Transport),
 }
 
 /// The connections of a client on one runtime.
@@ -115,21 +123,27 @@ impl Pools {
         }
         let tls = settings.tls()?;
         // ConnectionSettings that cannot work are detected now, rather than at the first call.
-        let first = Connections::kept_for(IDLE_TIMEOUT, &settings, &tls)?;
+        let first = match settings.route {
+            Route::Transport(_) => None,
+            _ => Some(Connections::kept_for(IDLE_TIMEOUT, &settings, &tls)?),
+        };
         Ok(Arc::new(Self {
             settings,
             tls,
             pools: Mutex::default(),
-            first: Mutex::new(Some(first)),
+            first: Mutex::new(first),
         }))
     }
 
-    /// The connections for requests on this runtime.
-    pub(crate) fn of(&self, runtime: &Handle) -> Result<Arc<Pool>, Words> {
+    /// What sends requests on this runtime.
+    pub(crate) fn of(&self, runtime: &Handle) -> Result<Sender, Words> {
+        if let Route::Transport(transport) = &self.settings.route {
+            return Ok(Sender::Transport(transport.clone()));
+        }
         let id = runtime.id();
         let mut pools = lock(&self.pools);
         if let Some((_, pool)) = pools.iter().find(|(of, _)| *of == id) {
-            return Ok(Arc::clone(pool));
+            return Ok(Sender::Pool(Arc::clone(pool)));
         }
         let kept_for = |time| Connections::kept_for(time, &self.settings, &self.tls);
         let first = lock(&self.first).take();
@@ -144,7 +158,7 @@ impl Pools {
             pools.remove(0);
         }
         pools.push((id, Arc::clone(&pool)));
-        Ok(pool)
+        Ok(Sender::Pool(pool))
     }
 }
 
@@ -239,8 +253,8 @@ impl ConnectionSettings {
                 .http2_keep_alive_timeout(patience);
         }
         pool = match &self.route {
-            Route::Loopback { .. } | Route::Direct => pool.no_proxy(),
             Route::Proxy(proxy) => pool.proxy(proxy.to_reqwest()),
+            Route::Loopback { .. } | Route::Direct | Route::Transport(_) => pool.no_proxy(),
         };
         #[cfg(feature = "rustls-no-provider")]
         let pool = pool.tls_backend_preconfigured(tls.clone());
@@ -253,7 +267,7 @@ impl ConnectionSettings {
         match self.route {
             // If TLS is never used, no certificates are loaded: that takes time, and fails in a container that
             // has none.
-            Route::Loopback { tls: false } => self.tls.unused(),
+            Route::Loopback { tls: false } | Route::Transport(_) => self.tls.unused(),
             _ => self.tls.config(self.http2_prior_knowledge),
         }
     }

@@ -67,6 +67,19 @@ impl Progress {
         .await
     }
 
+    /// Polls what has to be done before the request is sent.
+    pub(crate) async fn not_sent_during<F: Future>(&self, before: F) -> F::Output {
+        let mut before = pin!(before);
+        poll_fn(|context| {
+            let poll = before.as_mut().poll(context);
+            self.connecting
+                .now
+                .store(poll.is_pending(), Ordering::Relaxed);
+            poll
+        })
+        .await
+    }
+
     /// Whether the request was still waiting for a connection when it was last polled, so that no part of it was sent.
     pub(crate) fn is_connecting(&self) -> bool {
         self.connecting.now.load(Ordering::Relaxed)

@@ -1,0 +1,112 @@
+//! A transport that sends a client's requests in place of dealkit's own connections.
+
+use std::{error::Error, fmt, future::poll_fn, sync::Arc};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{Request, Response};
+use http_body::Body;
+use tower_service::Service;
+
+use crate::http::connect::{find::find, progress::Progress};
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// A transport of any type. Clones are the same one.
+#[derive(Clone)]
+pub(crate) struct Transport(Arc<Exchange>);
+
+type Exchange = dyn Fn(Request<Bytes>, Progress) -> BoxFuture<'static, Result<reqwest::Response, Failure>>
+    + Send
+    + Sync;
+
+/// Why a transport has no response, and whether the service may have acted.
+pub(crate) enum Failure {
+    NotSent(BoxError),
+    Unknown(BoxError),
+}
+
+impl Transport {
+    pub(crate) fn new<S, B>(service: S) -> Self
+    where
+        S: Service<Request<Bytes>, Response = Response<B>> + Clone + Send + Sync + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send,
+        B: Body + Send + Sync + 'static,
+        B::Data: Into<Bytes>,
+        B::Error: Into<BoxError>,
+    {
+        Self(Arc::new(move |request, progress| {
+            let mut service = service.clone();
+            Box::pin(async move {
+                let ready = poll_fn(|context| service.poll_ready(context));
+                let ready = progress.not_sent_during(ready).await;
+                ready.map_err(|error| Failure::NotSent(error.into()))?;
+                let response = service.call(request).await.map_err(Failure::of)?;
+                Ok(response.map(reqwest::Body::wrap).into())
+            })
+        }))
+    }
+
+    /// Sends a request, and returns the head of its response.
+    pub(crate) async fn send(
+        &self,
+        request: Request<Bytes>,
+        progress: &Progress,
+    ) -> Result<reqwest::Response, Failure> {
+        (self.0)(request, progress.clone()).await
+    }
+}
+
+/// Clones are equal: they share the connections that the transport has.
+impl PartialEq for Transport {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Failure {
+    /// The failure of a request with which the transport was called: it may have arrived, unless the transport says that it
+    /// has not.
+    fn of(error: impl Into<BoxError>) -> Self {
+        let error = error.into();
+        if find::<NotSent>(&*error).is_some() {
+            Self::NotSent(error)
+        } else {
+            Self::Unknown(error)
+        }
+    }
+}
+
+/// With this error, a [transport](crate::ClientBuilder::transport) says that no part of a request has reached the service, so
+/// that even a create may be sent again. It may be the cause of another error.
+///
+/// ```
+/// use std::io;
+///
+/// use dealkit::NotSent;
+///
+/// let error = NotSent::new(io::Error::from(io::ErrorKind::ConnectionRefused));
+/// assert_eq!(error.to_string(), "no part of the request was sent");
+/// ```
+#[derive(Debug)]
+pub struct NotSent(BoxError);
+
+impl NotSent {
+    /// The error for this reason.
+    pub fn new(reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(reason.into())
+    }
+}
+
+impl fmt::Display for NotSent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no part of the request was sent")
+    }
+}
+
+impl Error for NotSent {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0)
+    }
+}

@@ -1,0 +1,240 @@
+//! A client whose transport is not dealkit's own: what it is given, and what its failures mean.
+
+use std::{
+    error::Error as StdError,
+    future::{Future, pending, ready},
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use dealkit::{Client, ClientBuilder, Error, ErrorKind, NotSent, Outcome};
+use http::{Request, Response};
+use http_body::{Body, Frame};
+use tower_service::Service;
+
+use crate::{
+    mock::{AGENT, DEAL},
+    peer::{KEY, ada, at_once},
+};
+
+type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// A transport that does the same with every request, and keeps what it was given.
+#[derive(Clone)]
+struct Does {
+    what: What,
+    given: Arc<Mutex<Vec<Request<Bytes>>>>,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    NeverReady,
+    Unready,
+    Respond(u16, &'static str),
+    /// A response whose body breaks off.
+    Break(u16),
+    Silent,
+    Fail(fn() -> BoxError),
+}
+
+/// The pieces of a body whose length is not announced, the last one first.
+struct Pieces(Vec<Result<Bytes, BoxError>>);
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Poll::Ready(self.0.pop().map(|piece| piece.map(Frame::data)))
+    }
+}
+
+impl Service<Request<Bytes>> for Does {
+    type Response = Response<Pieces>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Pieces>, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        match self.what {
+            What::NeverReady => Poll::Pending,
+            What::Unready => Poll::Ready(Err("closed".into())),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn call(&mut self, request: Request<Bytes>) -> Self::Future {
+        self.given.lock().unwrap().push(request);
+        let response = |status, pieces| Response::builder().status(status).body(Pieces(pieces));
+        let response = match self.what {
+            What::Respond(status, body) => {
+                let (first, rest) = body.split_at(body.len() / 2);
+                let pieces = [rest, first].map(|piece| Ok(Bytes::from(piece)));
+                response(status, pieces.into())
+            }
+            What::Break(status) => {
+                let pieces = [Err("broken".into()), Ok(Bytes::from("{"))];
+                response(status, pieces.into())
+            }
+            What::Fail(error) => return Box::pin(ready(Err(error()))),
+            _ => return Box::pin(pending()),
+        };
+        Box::pin(ready(Ok(response.unwrap())))
+    }
+}
+
+impl What {
+    fn transport(self) -> Does {
+        Does {
+            what: self,
+            given: Arc::default(),
+        }
+    }
+
+    /// The errors of a create and of a read, and how many requests the transport was given for each.
+    async fn errors(self) -> [(Error, usize); 2] {
+        let transport = self.transport();
+        let client = builder(&transport).timeout(Duration::from_millis(100));
+        let client = client.build().unwrap();
+        let given = || std::mem::take(&mut *transport.given.lock().unwrap()).len();
+        let created = client.agents().create(ada()).await.unwrap_err();
+        let created = (created, given());
+        let read = client.deals().retrieve("secret-id").await.unwrap_err();
+        [created, (read, given())]
+    }
+}
+
+fn builder(transport: &Does) -> ClientBuilder {
+    Client::builder()
+        .base_url("https://deals.example.com/base")
+        .service_key(KEY)
+        .retry(at_once())
+        .transport(transport.clone())
+}
+
+#[tokio::test]
+async fn a_transport_is_given_the_request_and_its_response_is_read() {
+    let transport = What::Respond(201, AGENT).transport();
+    let client = builder(&transport).header("x-tenant", "7").build().unwrap();
+    let exact = client.agents().create(ada()).into_request().unwrap();
+    let response = client.agents().create(ada()).with_response().await;
+    assert_eq!(response.unwrap().value().id, "a_1");
+    let given = transport.given.lock().unwrap();
+    let [given] = &given[..] else {
+        panic!("{given:?}")
+    };
+    assert_eq!(given.uri(), "https://deals.example.com/base/v1/agents");
+    assert_eq!(
+        (given.method(), given.body()),
+        (exact.method(), exact.body())
+    );
+    assert_eq!(given.headers(), exact.headers());
+    assert_eq!(given.headers()["x-tenant"], "7");
+}
+
+#[tokio::test]
+async fn what_may_have_been_sent_is_not_sent_again() {
+    // What fails, and the kind, the outcome and the number of requests of a create.
+    let wrapped = || io::Error::other(NotSent::new("refused")).into();
+    for (what, kind, outcome, requests) in [
+        (What::Unready, ErrorKind::Connect, Outcome::NotSent, 0),
+        (What::NeverReady, ErrorKind::Timeout, Outcome::NotSent, 0),
+        (
+            What::Fail(|| NotSent::new("refused").into()),
+            ErrorKind::Connect,
+            Outcome::NotSent,
+            3,
+        ),
+        (What::Fail(wrapped), ErrorKind::Connect, Outcome::NotSent, 3),
+        (
+            What::Fail(|| "reset".into()),
+            ErrorKind::Interrupted,
+            Outcome::Unknown,
+            1,
+        ),
+        (What::Silent, ErrorKind::Timeout, Outcome::Unknown, 1),
+        (
+            What::Break(201),
+            ErrorKind::Interrupted,
+            Outcome::Succeeded,
+            1,
+        ),
+        (
+            What::Respond(503, ""),
+            ErrorKind::Status,
+            Outcome::Unknown,
+            1,
+        ),
+        (
+            What::Respond(302, ""),
+            ErrorKind::Status,
+            Outcome::Unknown,
+            1,
+        ),
+    ] {
+        let [(created, given), (read, _)] = what.errors().await;
+        assert_eq!(
+            (created.kind(), created.outcome()),
+            (kind, outcome),
+            "{created}"
+        );
+        assert_eq!(given, requests, "{created}");
+        assert!(!read.may_have_acted());
+    }
+    let [_, (read, given)] = What::Fail(|| "reset".into()).errors().await;
+    assert_eq!((read.attempts(), given), (3, 3));
+}
+
+#[tokio::test]
+async fn no_text_shows_what_an_error_of_a_transport_says_of_the_request() {
+    let telling = || {
+        let url = "https://deals.example.com/base/v1/deals/secret-id";
+        format!("{url} failed, /base/v1/deals/secret-id, key {KEY}").into()
+    };
+    let [_, (read, _)] = What::Fail(telling).errors().await;
+    let shown = format!("{read} {read:?} {:?}", read.source().unwrap());
+    assert!(
+        !shown.contains("secret-id") && !shown.contains(KEY),
+        "{shown}"
+    );
+    assert_eq!(
+        read.source().unwrap().to_string(),
+        "[URL] failed, [path], key [service key]"
+    );
+}
+
+#[tokio::test]
+async fn limits_hold_for_the_responses_of_a_transport() {
+    let transport = What::Respond(200, DEAL).transport();
+    let small = builder(&transport).max_response_bytes(5).build().unwrap();
+    let error = small.deals().retrieve("d_1").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    assert_eq!(error.outcome(), Outcome::Succeeded);
+
+    let slow = builder(&transport).rate_limit(0.001).build().unwrap();
+    slow.deals().retrieve("d_1").await.unwrap();
+    assert!(
+        slow.deals()
+            .retrieve("d_1")
+            .await
+            .unwrap_err()
+            .is_throttled()
+    );
+}
+
+#[test]
+fn clients_share_a_transport_that_one_builder_was_given() {
+    let one = builder(&What::Silent.transport());
+    let other = builder(&What::Silent.transport()).build().unwrap();
+    let client = one.clone().build().unwrap();
+    let shared = one.clone().share_connections(&client).build().unwrap();
+    assert!(shared.shares_connections(&client));
+    let own = one.share_connections(&other).build().unwrap();
+    assert!(!own.shares_connections(&other));
+}

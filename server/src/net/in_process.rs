@@ -1,0 +1,163 @@
+//! The sandbox as the transport of a client in the same process: the same responses, faults and journal, and no socket.
+
+use std::{
+    error::Error,
+    future::pending,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{Either, Full};
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::time::sleep;
+
+use crate::{
+    contract::checks,
+    net::{
+        access_log::AccessLog,
+        body::{self, ResponseBody},
+        break_off,
+        reporter::Reporter,
+    },
+    sandbox::{Cut, How, fault::Effect, reading::InChunks},
+    service::Service,
+};
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// A tower service, such as the transport of a client. Unlike [`handle`](Service::handle) it makes faults happen and keeps the
+/// journal, as a server with sockets does. It works on any Tokio runtime.
+///
+/// Where a fault breaks off a connection, the call or the body of its response fails, whether the connection would be reset or
+/// closed; where it stalls, nothing more comes. A response that is cut in its head does not come at all.
+///
+/// ```
+/// use dealkit::Client;
+/// use dealkit_server::{Config, Fault, SeedDeal, Service};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let service = Service::new(&Config::default(), SeedDeal::samples())?;
+/// let client = Client::builder().base_url("http://localhost").service_key("sandbox-key").transport(service.clone()).build()?;
+///
+/// service.fail_next(Fault::act_then_reset())?; // on a read it does no harm: it is sent again
+/// assert_eq!(client.deals().retrieve("d_1").await?.id, "d_1");
+/// assert_eq!(service.requests().len(), 2);
+/// # Ok(()) }
+/// ```
+impl tower_service::Service<Request<Bytes>> for Service {
+    type Response = Response<SandboxBody>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Bytes>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move {
+            let response = respond(&service, request).await?;
+            Ok(response.map(SandboxBody))
+        })
+    }
+}
+
+async fn respond(
+    service: &Service,
+    request: Request<Bytes>,
+) -> Result<Response<ResponseBody>, BoxError> {
+    let (mut head, body) = request.into_parts();
+    checks::add_host(&mut head);
+    let log = AccessLog::off();
+    let mut seen = Reporter::begin(service, &log, head);
+    seen.body = body;
+    let fault = seen.fault.clone();
+    if let Some(fault) = &fault
+        && !fault.delay.is_zero()
+    {
+        seen.announce();
+        sleep(fault.delay).await;
+    }
+    let effect = fault.as_ref().map_or(Effect::None, |fault| fault.effect);
+    let response = match (&fault, effect) {
+        (_, Effect::Garbage) => {
+            seen.lost(None);
+            return broken_off(How::Reset).await;
+        }
+        (
+            _,
+            Effect::Cut {
+                at: Cut::BeforeHead,
+                how,
+            },
+        ) => {
+            seen.lost(None);
+            return broken_off(how).await;
+        }
+        (Some(fault), Effect::Respond(status)) => service.made_up(&seen.head, fault, status),
+        _ => service.answer(&seen.head, &seen.body),
+    };
+    let cut_after = match effect {
+        Effect::ActThenReset => {
+            seen.lost(Some(&response));
+            return broken_off(How::Reset).await;
+        }
+        Effect::Cut {
+            at: Cut::InHead,
+            how,
+        } => {
+            seen.lost(Some(&response));
+            return broken_off(how).await;
+        }
+        Effect::Cut {
+            at: Cut::AfterBytes(bytes),
+            how,
+        } => Some((bytes, how)),
+        _ => None,
+    };
+    seen.responded(&response);
+    let is_in_chunks = response.extensions().get::<InChunks>().is_some();
+    Ok(response.map(|body| match cut_after {
+        Some((bytes, how)) if bytes < body.len() as u64 => {
+            let how = if how == How::Stall { how } else { How::Reset };
+            body::breaking_off(break_off::first(&body, bytes), how, Arc::default())
+        }
+        _ if is_in_chunks => body::in_odd_pieces(body),
+        _ => Either::Left(Full::new(body)),
+    }))
+}
+
+/// No response, or not for as long as the caller waits.
+async fn broken_off<T>(how: How) -> Result<T, BoxError> {
+    match how {
+        How::Stall => pending().await,
+        How::Reset | How::Eof => Err("a fault of the sandbox broke off the connection".into()),
+    }
+}
+
+/// The body of a response of a [`Service`] that is called as a tower service.
+#[derive(Debug)]
+pub struct SandboxBody(ResponseBody);
+
+impl Body for SandboxBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Pin::new(&mut self.0).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.size_hint()
+    }
+}

@@ -1,0 +1,103 @@
+//! The service as the transport of a client: the responses, the faults and the journal of a server, and no socket.
+
+use std::time::Duration;
+
+use crate::support::{AGENT, KEY, service};
+use dealkit::{Client, ClientBuilder, ErrorKind, Json, Outcome, blocking};
+use dealkit_server::{Cut, Fault, How, Reading, Service};
+
+fn builder(service: &Service) -> ClientBuilder {
+    Client::builder()
+        .base_url("http://localhost")
+        .service_key(KEY)
+        .transport(service.clone())
+}
+
+#[tokio::test]
+async fn a_client_needs_no_socket() {
+    let service = service(|_| ());
+    let client = builder(&service).build().unwrap();
+    let agents = client.agents();
+    let agent = agents.create_json(Json::parse(AGENT).unwrap()).await;
+    assert_eq!(service.agents()[0], agent.unwrap());
+    let mut deals = client
+        .deals()
+        .retrieve_many(["d_1", "none", "d_2"])
+        .stream();
+    let mut found = Vec::new();
+    while let Some(deal) = deals.next().await {
+        found.push(deal.result.map_err(|error| error.is_not_found()).is_ok());
+    }
+    assert_eq!(found, [true, false, true]);
+    let seen = service.requests();
+    assert_eq!((seen.len(), seen[0].method.as_str()), (4, "POST"));
+    assert_eq!(seen[0].headers["x-service-key"], "<redacted>");
+    let wrong = builder(&service).service_key("wrong").build().unwrap();
+    let error = wrong.deals().retrieve("d_1").await.unwrap_err();
+    assert!(error.is_authentication() && error.request_id().is_some());
+}
+
+#[test]
+fn the_blocking_client_needs_none_either() {
+    let client = blocking::Client::builder().base_url("http://localhost");
+    let client = client.service_key(KEY).transport(service(|_| ()));
+    let deal = client.build().unwrap().deals().retrieve("d_1").send();
+    assert_eq!(deal.unwrap().id, "d_1");
+}
+
+#[tokio::test]
+async fn every_fault_is_what_it_is_over_a_socket() {
+    let cut = |at, how| Fault::cut(at).how(how);
+    let short = Duration::from_millis(50);
+    use ErrorKind::{Interrupted, Status, Timeout};
+    use Outcome::{Rejected, Succeeded, Unknown};
+    for (fault, kind, outcome, agents) in [
+        (Fault::status(422), Status, Rejected, 0),
+        (Fault::status(500), Status, Unknown, 0),
+        (Fault::delay(Duration::from_secs(60)), Timeout, Unknown, 0),
+        (Fault::garbage(), Interrupted, Unknown, 0),
+        (Fault::act_then_reset(), Interrupted, Unknown, 1),
+        (cut(Cut::BeforeHead, How::Reset), Interrupted, Unknown, 0),
+        (cut(Cut::BeforeHead, How::Stall), Timeout, Unknown, 0),
+        (cut(Cut::InHead, How::Eof), Interrupted, Unknown, 1),
+        (cut(Cut::InHead, How::Stall), Timeout, Unknown, 1),
+        (
+            cut(Cut::AfterBytes(5), How::Reset),
+            Interrupted,
+            Succeeded,
+            1,
+        ),
+        (cut(Cut::AfterBytes(5), How::Eof), Interrupted, Succeeded, 1),
+        (cut(Cut::AfterBytes(5), How::Stall), Timeout, Succeeded, 1),
+    ] {
+        let service = service(|_| ());
+        let name = format!("{fault:?}");
+        service.fail_next(fault).unwrap();
+        // A response is there at once, unless it never comes.
+        let client = builder(&service).timeout(if kind == Timeout { short } else { 60 * short });
+        let create = client.build().unwrap().agents();
+        let create = create.create_json(Json::parse(AGENT).unwrap());
+        let error = create.await.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (kind, outcome), "{name}");
+        assert_eq!(service.agents().len(), agents, "{name}");
+        let seen = service.requests();
+        assert_eq!(seen.len(), 1, "{name}");
+        assert!(seen[0].fault.is_some(), "{name}");
+        assert_eq!(seen[0].status, error.status(), "{name}");
+    }
+    // A body that is no longer than the cut arrives whole.
+    let service = service(|_| ());
+    service
+        .fail_next(cut(Cut::AfterBytes(1 << 20), How::Reset))
+        .unwrap();
+    let client = builder(&service).build().unwrap();
+    assert_eq!(client.deals().retrieve("d_1").await.unwrap().id, "d_1");
+    assert!(service.fail_next(Fault::status(1)).is_err());
+}
+
+#[tokio::test]
+async fn a_body_in_pieces_is_read() {
+    let service = service(|config| config.reading = Reading::Chunked);
+    let client = builder(&service).build().unwrap();
+    assert_eq!(client.deals().retrieve("d_1").await.unwrap().id, "d_1");
+}
