@@ -19,58 +19,40 @@ from typing import Any
 
 from rounds import markdown, quartiles, ratios
 
-# What the site shows: the language, the kind of work, the name of a table, and the peers in it.
-SHOWN: list[tuple[str, str, str, list[str]]] = [
-    ("Rust", "decode a deal of 4 KB", "rust decode typical", ["serde_json into String, f64, no dates"]),
-    ("Rust", "decode a deal of 1 MB", "rust decode large", ["serde_json into String, f64, no dates"]),
-    ("Rust", "`retrieve`, 1 in flight", "rust retrieve HTTP/1.1, 1 in flight", ["reqwest + serde_json"]),
-    ("Rust", "`retrieve`, 64 in flight", "rust retrieve HTTP/1.1, 64 in flight", ["reqwest + serde_json"]),
-    (
-        "Rust",
-        "`retrieve_many`, 64 in flight",
-        "rust retrieve_many HTTP/1.1, 64 in flight",
-        ["reqwest + serde_json, buffered"],
-    ),
-    ("Rust", "`create`, 1 in flight", "rust create HTTP/1.1, 1 in flight", ["reqwest + serde_json"]),
-    ("Rust", "`create`, 64 in flight", "rust create HTTP/1.1, 64 in flight", ["reqwest + serde_json"]),
-    (
-        "Python",
-        "decode a deal of 4 KB, read every field",
-        "python decode typical, every field",
-        ["msgspec", "pydantic"],
-    ),
-    ("Python", "decode a deal of 1 MB", "python decode large", ["msgspec", "pydantic"]),
-    ("Python", "check and write a create", "python create", ["pydantic", "msgspec"]),
-    ("Python", "`retrieve`", "python retrieve HTTP/1.1", ["pyreqwest + msgspec", "httpx + pydantic"]),
-    (
-        "Python",
-        "`retrieve` with asyncio, 64 in flight",
-        "python asyncio HTTP/1.1, 64 in flight",
-        ["aiohttp + msgspec", "pyreqwest + msgspec"],
-    ),
-    (
-        "Python",
-        "`retrieve_many`, 64 in flight",
-        "python retrieve_many HTTP/1.1, 64 in flight",
-        ["aiohttp + msgspec"],
-    ),
-    (
-        "Python",
-        "10,000 deals into a data frame, 64 in flight",
-        "python table of 10000 deals, aiohttp, CPU",
-        ["aiohttp + msgspec + polars"],
-    ),
-    (
-        "Python",
-        "10,000 deals into a data frame, 64 in flight",
-        "python table of 10000 deals, httpx, CPU",
-        ["httpx + pydantic + pandas"],
-    ),
-    ("Python", "`import`", "python import", ["httpx", "msgspec"]),
-    ("Sandbox", "GET", "server GET, CPU", ["bare hyper, fixed body"]),
-    ("Sandbox", "POST", "server POST, CPU", ["bare hyper, fixed body"]),
-    ("Sandbox", "GET", "server GET, mock servers, CPU", ["Prism", "FastAPI on uvicorn"]),
-]
+# What the site shows, by language: the kind of work, the name of a table, and the peers in it.
+PLAIN, REQWEST = "serde_json into String, f64, no dates", "reqwest + serde_json"
+FRAME, TABLE = "10,000 deals into a data frame, 64 in flight", "python table of 10000 deals"
+SHOWN: dict[str, list[tuple[str, str, list[str]]]] = {
+    "Rust": [
+        ("decode a deal of 4 KB", "rust decode typical", [PLAIN]),
+        ("decode a deal of 1 MB", "rust decode large", [PLAIN]),
+        ("`retrieve`, 1 in flight", "rust retrieve HTTP/1.1, 1 in flight", [REQWEST]),
+        ("`retrieve`, 64 in flight", "rust retrieve HTTP/1.1, 64 in flight", [REQWEST]),
+        ("`retrieve_many`, 64 in flight", "rust retrieve_many HTTP/1.1, 64 in flight", [f"{REQWEST}, buffered"]),
+        ("`create`, 1 in flight", "rust create HTTP/1.1, 1 in flight", [REQWEST]),
+        ("`create`, 64 in flight", "rust create HTTP/1.1, 64 in flight", [REQWEST]),
+    ],
+    "Python": [
+        ("decode a deal of 4 KB, read every field", "python decode typical, every field", ["msgspec", "pydantic"]),
+        ("decode a deal of 1 MB", "python decode large", ["msgspec", "pydantic"]),
+        ("check and write a create", "python create", ["pydantic", "msgspec"]),
+        ("`retrieve`", "python retrieve HTTP/1.1", ["pyreqwest + msgspec", "httpx + pydantic"]),
+        (
+            "`retrieve` with asyncio, 64 in flight",
+            "python asyncio HTTP/1.1, 64 in flight",
+            ["aiohttp + msgspec", "pyreqwest + msgspec"],
+        ),
+        ("`retrieve_many`, 64 in flight", "python retrieve_many HTTP/1.1, 64 in flight", ["aiohttp + msgspec"]),
+        (FRAME, f"{TABLE}, aiohttp, CPU", ["aiohttp + msgspec + polars"]),
+        (FRAME, f"{TABLE}, httpx, CPU", ["httpx + pydantic + pandas"]),
+        ("`import`", "python import", ["httpx", "msgspec"]),
+    ],
+    "Sandbox": [
+        ("GET", "server GET, CPU", ["bare hyper, fixed body"]),
+        ("POST", "server POST, CPU", ["bare hyper, fixed body"]),
+        ("GET", "server GET, mock servers, CPU", ["Prism", "FastAPI on uvicorn"]),
+    ],
+}
 # Figures of the sandbox alone.
 FIGURES = {
     "start to first response": "server start",
@@ -95,25 +77,18 @@ def machine() -> str:
 def site(tables: dict[str, Any], day: str) -> dict[str, Any]:
     """The content of docs/speed/measured.json."""
     rows = []
-    for language, what, name, peers in SHOWN:
+    for language, what, name, peers in ((language, *shown) for language, of in SHOWN.items() for shown in of):
         for row in tables.get(name, {"rows": []})["rows"]:
             if row["name"] in peers:
                 low, middle, high = (float(f"{ratio:.2g}") for ratio in quartiles(ratios(tables[name], row)))
-                rows.append(
-                    {
-                        "language": language,
-                        "what": what,
-                        "beside": row["name"],
-                        "ratio": middle,
-                        "quartiles": [low, high],
-                    }
-                )
-    figures = {
+                figures = {"beside": row["name"], "ratio": middle, "quartiles": [low, high]}
+                rows.append({"language": language, "what": what, **figures})
+    sandbox = {
         what: f"{statistics.median(tables[name]['rows'][0]['values']):.3g} {tables[name]['unit']}"
         for what, name in FIGURES.items()
         if name in tables
     }
-    return {"measured": day, "machine": machine(), "rows": rows, "sandbox": figures, "curves": curves(tables.values())}
+    return {"measured": day, "machine": machine(), "rows": rows, "sandbox": sandbox, "curves": curves(tables.values())}
 
 
 def curves(tables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

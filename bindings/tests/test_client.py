@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from conftest import ADA, after, answer, run, untyped
+from conftest import ADA, BOTH, after, answer, made, of, run, untyped
 from processes import ended, python
 
 from dealkit import (
@@ -42,17 +42,13 @@ def sent_body(request: bytes) -> Any:
     return json.loads(request.partition(b"\r\n\r\n")[2], parse_float=str)
 
 
-def test_create_and_retrieve(client: Client, dealkit_sandbox: Sandbox) -> None:
-    agent = client.agents.create(
-        **untyped(
-            {**ADA, "profile": {"tier": "A", "external_id": "crm-1", "client_metadata": {"rate": Decimal("1.10")}}}
-        ),
-        role=Role.BROKER_ADMIN,
-        phone="+15550100",
-        image_url=None,
-        date_of_birth=date(1990, 2, 28),
-        brokerage_id="b_1",
-    )
+@BOTH
+def test_create_and_retrieve(of_class: Any, dealkit_sandbox: Sandbox) -> None:
+    client = of(dealkit_sandbox, of_class)
+    profile = {"tier": "A", "external_id": "crm-1", "client_metadata": {"rate": Decimal("1.10")}}
+    given = {**ADA, "profile": profile, "role": Role.BROKER_ADMIN, "phone": "+15550100", "image_url": None}
+    given |= {"date_of_birth": date(1990, 2, 28), "brokerage_id": "b_1"}
+    agent = made(client, lambda client: client.agents.create(**given))
     assert agent.id == "a_1" and agent.date_of_birth == date(1990, 2, 28)
     assert agent.profile.external_id == "crm-1"
     assert agent.profile.client_metadata is not None
@@ -60,36 +56,20 @@ def test_create_and_retrieve(client: Client, dealkit_sandbox: Sandbox) -> None:
     assert agent.role_assignments[0].role is Role.BROKER_ADMIN
     assert agent.current_brokerage_id == "b_1"
     assert dealkit_sandbox.agents == [agent]
-    assert client.deals.retrieve("d_1").id == "d_1"
+    assert made(client, lambda client: client.deals.retrieve("d_1")).id == "d_1"
+    assert made(client, lambda client: client.request("GET", "deals", "d_2")).json()["id"] == "d_2"
     with pytest.raises(NotFoundError):
-        client.deals.retrieve("nope")
+        made(client, lambda client: client.deals.retrieve("nope"))
 
 
 def test_what_is_sent(peer: Any) -> None:
     server = peer(answer(201, AGENT))
+    metadata = {"n": 2**70, "d": Decimal("10.10"), "f": 0.5, "t": (1, [True, None]), "m": MappingProxyType({"a": "ü"})}
+    extra = {"unknown_key": 1, "nested": {"user_id": [None]}, "tier": "A"}
+    profile = {"user_id": "u", "partner_uuid": "p", "partnerMlsId": "as it is", "extra": extra}
+    given = untyped({**ADA, "profile": {**profile, "client_metadata": metadata}})
     with Client(base_url=server.url + "/base/", service_key="k", headers={"X-Team": "north"}) as client:
-        client.agents.create(
-            **untyped(
-                {
-                    **ADA,
-                    "profile": {
-                        "user_id": "u",
-                        "partner_uuid": "p",
-                        "partnerMlsId": "as it is",
-                        "extra": {"unknown_key": 1, "nested": {"user_id": [None]}, "tier": "A"},
-                        "client_metadata": {
-                            "n": 2**70,
-                            "d": Decimal("10.10"),
-                            "f": 0.5,
-                            "t": (1, [True, None]),
-                            "m": MappingProxyType({"a": "ü"}),
-                        },
-                    },
-                }
-            ),
-            role="ADMIN",
-            office_id=None,
-        )
+        client.agents.create(**given, role="ADMIN", office_id=None)
     request = server.requests[0]
     head = request.partition(b"\r\n\r\n")[0].decode().lower()
     assert request.startswith(b"POST /base/v1/agents HTTP/1.1")
@@ -198,13 +178,15 @@ def test_an_empty_answer_is_the_callers_to_read(peer: Any) -> None:
             client.deals.retrieve("d_1")
 
 
-def test_with_raw_response(client: Client) -> None:
-    response = client.with_raw_response.deals.retrieve("d_1")
+@BOTH
+def test_with_raw_response(of_class: Any, dealkit_sandbox: Sandbox) -> None:
+    client = of(dealkit_sandbox, of_class)
+    response = made(client, lambda client: client.with_raw_response.deals.retrieve("d_1"))
     assert response.status_code == 200 and response.attempts == 1
-    assert response.parse() == client.deals.retrieve("d_1")
+    assert response.parse() == made(client, lambda client: client.deals.retrieve("d_1"))
     assert response.json()["id"] == "d_1"
     assert response.request_id == response.headers["X-Request-Id"]
-    created = client.with_raw_response.agents.create(**ADA)
+    created = made(client, lambda client: client.with_raw_response.agents.create(**ADA))
     assert created.status_code == 201 and created.parse().email == "ada@example.com"
 
 

@@ -8,12 +8,12 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import pytest
-from conftest import BODY, answer, of, row
+from conftest import BODY, BOTH, answer, made, of, row
 
 from dealkit import Client, Deal, DecodeError, NotFoundError, ValidationError
 from dealkit.testing import Sandbox
@@ -55,13 +55,19 @@ def ids(count: int) -> list[str]:
     return [f"d_{n % 3 + 1}" for n in range(count)]
 
 
-def test_in_order(client: Client) -> None:
-    wanted = ids(100)
-    assert [deal.id for deal in client.deals.retrieve_many(wanted)] == wanted
-    assert [deal.id for deal in client.deals.retrieve_many(iter(wanted), concurrency=1)] == wanted
-    assert [deal.id for deal in client.deals.retrieve_many(tuple(wanted), concurrency=1000)] == wanted
-    assert sorted(deal.id for deal in client.deals.retrieve_many(wanted, ordered=False)) == sorted(wanted)
-    assert list(client.deals.retrieve_many([])) == []
+def found(client: Any, given: Iterable[str], **options: Any) -> list[Any]:
+    """What many calls of a client of either class come to."""
+    items: list[Any] = made(client, lambda client: client.deals.retrieve_many(given, **options))
+    return items
+
+
+@BOTH
+def test_in_order(of_class: Any, sandbox: Sandbox) -> None:
+    client, wanted = of(sandbox, of_class), ids(100)
+    for given, options in ((wanted, {}), (iter(wanted), {"concurrency": 1}), (tuple(wanted), {"concurrency": 1000})):
+        assert [deal.id for deal in found(client, given, **options)] == wanted
+    assert sorted(deal.id for deal in found(client, wanted, ordered=False)) == sorted(wanted)
+    assert found(client, []) == []
 
 
 @BULK
@@ -92,8 +98,9 @@ def test_an_error_ends_it(client: Client) -> None:
     assert list(deals) == []
 
 
-def test_an_error_in_its_place(client: Client) -> None:
-    outcomes = list(client.deals.retrieve_many(["d_1", "no", "..", "d_2"], on_error="return"))
+@BOTH
+def test_an_error_in_its_place(of_class: Any, sandbox: Sandbox) -> None:
+    outcomes = found(of(sandbox, of_class), ["d_1", "no", "..", "d_2"], on_error="return")
     assert [type(outcome) for outcome in outcomes] == [Deal, NotFoundError, ValidationError, Deal]
     assert [outcome.id for outcome in outcomes] == ["d_1", "no", "..", "d_2"]
     assert "deals/no" not in str(outcomes[1])
@@ -231,15 +238,15 @@ def test_a_slow_consumer_loses_nothing() -> None:
 
 def test_in_threads_at_once(client: Client) -> None:
     wanted = ids(60)
-    found: list[list[str]] = []
+    results: list[list[str]] = []
 
     def work() -> None:
-        found.append([deal.id for deal in client.deals.retrieve_many(wanted)])
+        results.append([deal.id for deal in client.deals.retrieve_many(wanted)])
 
     with ThreadPoolExecutor(8) as pool:
         for _ in range(8):
             pool.submit(work)
-    assert found == [wanted] * 8
+    assert results == [wanted] * 8
 
 
 @BULK
@@ -250,23 +257,24 @@ def test_several_threads_on_one_iterator(bulk: Bulk, ordered: bool, many_deals: 
         items = bulk.many(many_deals, map(bulk.given, range(60)), concurrency=8, ordered=ordered)
 
         def work(items: Any = items) -> list[int]:
-            found = [bulk.place(item) for item in items]
+            places = [bulk.place(item) for item in items]
             assert next(items, None) is None
-            return found
+            return places
 
         with ThreadPoolExecutor(4) as pool:
-            found = [pool.submit(work) for _ in range(4)]
-            assert sorted(place for one in found for place in one.result(20)) == [*range(60)]
+            works = [pool.submit(work) for _ in range(4)]
+            assert sorted(place for one in works for place in one.result(20)) == [*range(60)]
 
 
-def test_whole_responses(client: Client) -> None:
-    for ordered in (True, False):
-        wanted = ids(20)
-        responses = list(client.with_raw_response.deals.retrieve_many(wanted, ordered=ordered, concurrency=4))
-        assert {response.status_code for response in responses} == {200}
-        assert all(response.request_id and response.attempts == 1 for response in responses)
-        found = [response.parse().id for response in responses]
-        assert (found if ordered else sorted(found)) == (wanted if ordered else sorted(wanted))
+@BOTH
+@pytest.mark.parametrize("ordered", [True, False])
+def test_whole_responses(of_class: Any, ordered: bool, sandbox: Sandbox) -> None:
+    client, wanted, options = of(sandbox, of_class), ids(20), {"ordered": ordered, "concurrency": 4}
+    responses = made(client, lambda client: client.with_raw_response.deals.retrieve_many(wanted, **options))
+    assert {response.status_code for response in responses} == {200}
+    assert all(response.request_id and response.attempts == 1 for response in responses)
+    deals = [response.parse().id for response in responses]
+    assert (deals if ordered else sorted(deals)) == (wanted if ordered else sorted(wanted))
 
 
 def test_whole_responses_and_errors(client: Client) -> None:

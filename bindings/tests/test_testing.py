@@ -175,12 +175,7 @@ def test_a_test_of_a_user() -> None:
         (status_error, {"status_code": 404, "headers": {"a b": "c"}}, ValueError, "headers cannot be sent"),
         (status_error, {"status_code": 404, "headers": {"a": 1}}, TypeError, "the value of a in headers"),
         (timeout_error, {"seconds": 0}, ValueError, "seconds must be a number of seconds, more than zero"),
-        (
-            timeout_error,
-            {"outcome": "answered"},
-            ValueError,
-            "outcome must be not_sent, rejected, unknown or succeeded",
-        ),
+        (timeout_error, {"outcome": "answered"}, ValueError, "outcome must be not_sent, rejected, unknown or succeed"),
         (timeout_error, {"operation": "create"}, ValueError, "operation must be a method and a path"),
         (timeout_error, {"attempts": -1}, ValueError, "attempts must be a whole number"),
         (timeout_error, {"retry_after": -1}, ValueError, "retry_after must not be negative"),

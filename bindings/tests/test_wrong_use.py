@@ -39,6 +39,7 @@ from dealkit.testing import Sandbox
 
 HALF = "\ud800"  # Half of a surrogate pair: a Python str, but not text that could be sent.
 URL = "http://127.0.0.1:9"
+DAY, NOON = datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1, 12)
 
 
 def cases(table: dict[str, list[tuple[Any, type[Exception], str]]]) -> list[Any]:
@@ -350,12 +351,7 @@ REQUEST: dict[str, list[tuple[Any, str, str, str]]] = {
         (1, "/email", "wrong_type", "must be a string, got a number"),
     ],
     "date_of_birth": [
-        (
-            datetime.datetime(1990, 2, 8),
-            "/date_of_birth",
-            "invalid_date",
-            "must be a date, got a datetime; pass .date()",
-        ),
+        (datetime.datetime(1990, 2, 8), "/date_of_birth", "invalid_date", "a date, got a datetime; pass .date()"),
     ],
     "role": [(None, "/role", "null_not_allowed", "must be a string, got null; leave it out instead")],
     "profile": [
@@ -367,12 +363,7 @@ REQUEST: dict[str, list[tuple[Any, str, str, str]]] = {
         ({"client_metadata": {"a": Decimal("NaN123")}}, "/profile/clientMetadata/a", "wrong_type", "finite number"),
         ({"client_metadata": {"a": {1}}}, "/profile/clientMetadata/a", "wrong_type", "got set"),
         ({"client_metadata": {1: 2}}, "/profile/clientMetadata", "wrong_type", "got int"),
-        (
-            {"client_metadata": {"a": datetime.date(2000, 1, 1)}},
-            "/profile/clientMetadata/a",
-            "wrong_type",
-            "isoformat()",
-        ),
+        ({"client_metadata": {"a": DAY}}, "/profile/clientMetadata/a", "wrong_type", "isoformat()"),
         ({"other": b"x"}, "/profile/other", "wrong_type", "got bytes"),
         ({1: "x"}, "/profile", "wrong_type", "got int"),
     ],
@@ -574,14 +565,9 @@ MODELS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     (Deal, {"id": HALF}, ValueError, "Deal.id contains an unpaired surrogate"),
     (Deal, {"id": "d", "nothing": 1}, TypeError, "unexpected keyword argument 'nothing'"),
     (Deal, {"id": "d", "expiry_date": "2020-01-01"}, TypeError, "Deal.expiry_date must be a date, not str"),
-    (
-        Deal,
-        {"id": "d", "expiry_date": datetime.datetime(2020, 1, 1)},
-        TypeError,
-        "Deal.expiry_date must be a date, not datetime; pass .date()",
-    ),
+    (Deal, {"id": "d", "expiry_date": NOON}, TypeError, "Deal.expiry_date must be a date, not datetime; pass .date()"),
     (Deal, {"id": "d", "created_at": "2020-01-01"}, TypeError, "Deal.created_at must be a datetime, not str"),
-    (Deal, {"id": "d", "created_at": datetime.datetime(2020, 1, 1)}, ValueError, "must be an aware datetime"),
+    (Deal, {"id": "d", "created_at": NOON}, ValueError, "must be an aware datetime"),
     (Deal, {"id": "d", "listing_contract": {}}, TypeError, "must be of type ListingContract, not dict"),
     (Deal, {"id": "d", "quotes": 5}, TypeError, "Deal.quotes must be an iterable of Quote, not int"),
     (Deal, {"id": "d", "quotes": [Quote(), {}]}, TypeError, "Deal.quotes[1] must be of type Quote, not dict"),
@@ -596,7 +582,7 @@ MODELS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     (ListingContract, {"sale_price": Decimal(1)}, TypeError, "ListingContract.sale_price must be an int"),
     (ListingContract, {"sale_price": True}, TypeError, "ListingContract.sale_price must be an int, not bool"),
     (ListingContract, {"sale_price": 2**63}, ValueError, "ListingContract.sale_price must fit 64 bits"),
-    (Deal, {"id": "d", "created_at": datetime.date(2024, 1, 1)}, TypeError, "must be a datetime, not date"),
+    (Deal, {"id": "d", "created_at": DAY}, TypeError, "must be a datetime, not date"),
     (Offer, {"percent_of_commission": True}, TypeError, "must be a Decimal or an int, not bool"),
     (Offer, {"percent_of_commission": Decimal("1e99")}, ValueError, "28 digits"),
     (AgentProfileResponse, {"onboarding_complete": 1}, TypeError, "a bool, not int"),
