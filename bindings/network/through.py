@@ -14,7 +14,7 @@ from intermediaries import Intermediaries, missing
 import dealkit.testing
 
 # Tests of messages that only appear when nothing stands in front of the sandbox.
-DIRECT = {"test_no_connection", "test_a_port_that_does_not_speak_tls"}
+DIRECT = {"test_no_connection"}
 
 _of_kind: Intermediaries | None = None
 

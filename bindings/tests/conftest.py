@@ -380,9 +380,9 @@ def sandbox(dealkit_sandbox: Sandbox) -> Sandbox:
 
 
 @pytest.fixture
-def client(dealkit_sandbox: Sandbox) -> Iterator[Client]:
+def client(sandbox: Sandbox) -> Iterator[Client]:
     """A client of the test's sandbox."""
-    with of(dealkit_sandbox) as client:
+    with of(sandbox) as client:
         yield client
 
 
@@ -393,9 +393,9 @@ def imports(dealkit_sandbox: Sandbox, tmp_path: Path) -> Import:
 
 
 @pytest.fixture
-def async_client(dealkit_sandbox: Sandbox) -> AsyncClient:
+def async_client(sandbox: Sandbox) -> AsyncClient:
     """An async client of the test's sandbox."""
-    client: AsyncClient = of(dealkit_sandbox, AsyncClient)
+    client: AsyncClient = of(sandbox, AsyncClient)
     return client
 
 

@@ -8,13 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import case_bytes, run, vectors
+from conftest import BOTH, case_bytes, made, of, vectors
 from test_vectors import CREATE
 
 from dealkit import (
-    Agent,
     APIStatusError,
-    AsyncClient,
     Client,
     ConfigError,
     Deal,
@@ -39,16 +37,6 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
 def reading(sandbox: Sandbox, request: pytest.FixtureRequest) -> str:
     name: str = request.node.callspec.params["sandbox"]
     return name
-
-
-@pytest.fixture
-def client(sandbox: Sandbox) -> Iterator[Client]:
-    with Client(base_url=sandbox.url, service_key=sandbox.service_key) as client:
-        yield client
-
-
-def async_client(sandbox: Sandbox) -> AsyncClient:
-    return AsyncClient(base_url=sandbox.url, service_key=sandbox.service_key)
 
 
 def compare(reading: str, read: Any, reference: Any, place: str = "") -> None:
@@ -104,27 +92,22 @@ def test_deals(sandbox: Sandbox, client: Client, reading: str) -> None:
 
 
 def test_generated_deals(reading: str) -> None:
-    async def retrieve(sandbox: Sandbox, headers: dict[str, str]) -> list[Deal]:
-        async with async_client(sandbox) as client:
-            return [await client.deals.retrieve(f"g_{n}", extra_headers=headers) for n in range(30)]
-
-    with Sandbox(generate=30, seed=5) as sandbox:
-        references = run(retrieve(sandbox, {}))
-        for read, reference in zip(run(retrieve(sandbox, {"x-sandbox-reading": reading})), references, strict=True):
-            compare(reading, read, reference)
+    with Sandbox(generate=30, seed=5) as sandbox, of(sandbox) as client:
+        ids = [f"g_{n}" for n in range(30)]
+        references = client.deals.retrieve_many(ids)
+        read = client.deals.retrieve_many(ids, extra_headers={"x-sandbox-reading": reading})
+        for one, reference in zip(read, references, strict=True):
+            compare(reading, one, reference)
 
 
 VALID = [case.values[0] for case in CREATE if case.values[0]["expect"]["status"] == 201]
 INVALID = [case.values[0] for case in CREATE if case.values[0]["expect"]["status"] == 422]
 
 
-@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-def test_agents(sandbox: Sandbox, client: Client, reading: str, is_async: bool) -> None:
-    async def create_all() -> list[Agent]:
-        async with async_client(sandbox) as client:
-            return [await client.agents.create(**case["json"]) for case in VALID]
-
-    agents = run(create_all()) if is_async else [client.agents.create(**case["json"]) for case in VALID]
+@BOTH
+def test_agents(of_class: Any, sandbox: Sandbox, reading: str) -> None:
+    client = of(sandbox, of_class)
+    agents = [made(client, lambda client, case=case: client.agents.create(**case["json"])) for case in VALID]  # type: ignore[misc]
     for case, agent, reference in zip(VALID, agents, sandbox.agents, strict=True):
         compare(reading, agent, reference.agent, case["name"])
     assert len(agents) >= 30
