@@ -303,9 +303,10 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "NativeSandbox.clear_requests": [native.start_sandbox([], {}).clear_requests],
         "NativeSandbox.fail_next": [
             # A fault that affects nothing here.
-            partial(server.fail_next, '{"status": 503, "retry_after": 1, "body": {"a": 1}, "path": "/none"}'),
+            partial(server.fail_next, '{"status": 503, "retry_after": 1, "body": {"a": 1}, "path": "/v1/deals/none"}'),
             partial(server.fail_next, '{"status": 1}'),
         ],
+        "NativeSandbox.faults": [server.faults],
         "NativeSandbox.clear_faults": [server.clear_faults],
         "NativeSandbox.insert_deal": [partial(server.insert_deal, '{"id": "x"}'), partial(server.insert_deal, "{}")],
         "NativeSandbox.reset": [server.reset],

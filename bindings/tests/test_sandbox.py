@@ -29,6 +29,7 @@ from dealkit import (
     Client,
     ConfigError,
     Deal,
+    DealkitError,
     DecodeError,
     Headers,
     InternalServerError,
@@ -234,8 +235,10 @@ def test_which_requests_a_fault_happens_to() -> None:
         ({"status": "503"}, ValueError, "status: expected a status from 200 to 599"),
         ({"delay": float("nan")}, ValueError, "/delay: must be a finite number"),
         ({"how": "eof"}, ValueError, "how needs a cut"),
-        ({"status": 500, "times": 0}, ValueError, "times: expected at least 1"),
+        ({"status": 500, "times": 0}, ValueError, "times: expected a whole number, 1 or more"),
         ({"status": 500, "method": "a b"}, ValueError, "method: expected a method, such as POST"),
+        ({"status": 500, "method": "get"}, ValueError, "method: expected one of .*; did you mean GET\\?"),
+        ({"status": 500, "path": "/v1/deal/d_1"}, ValueError, "path: expected one of .*; did you mean /v1/deals/{id}"),
         ({"status": 500, "body": b"x"}, ValueError, "/body: .* got bytes"),
         ({"staus": 500}, TypeError, "did you mean 'status'"),
     ],
@@ -244,8 +247,35 @@ def test_wrong_faults(fault: Any, error: type[Exception], text: str) -> None:
     with Sandbox() as sandbox:
         with pytest.raises(error, match=text):
             sandbox.fail_next(**fault)
+        assert sandbox.faults == []
         with of(sandbox) as client:
             assert client.with_raw_response.deals.retrieve("d_1").attempts == 1
+
+
+def test_pending_faults() -> None:
+    arguments: dict[str, Any] = {
+        "status": 503,
+        "retry_after": "0.5",
+        "body": {"a": [1]},
+        "path": "/v1/deals/{id}",
+        "times": 2,
+    }
+    with Sandbox() as sandbox, of(sandbox) as client:
+        sandbox.fail_next(**arguments)
+        sandbox.fail_next(delay=0.5, method="POST", times=None)
+        first, second = sandbox.faults
+        assert (first.id, first.arguments, first.matched, first.played) == (1, arguments, 0, 0)
+        assert second.arguments == {"delay": Decimal("0.5"), "method": "POST", "times": None}
+        with pytest.raises(DealkitError):
+            client.deals.retrieve("d_1", max_retries=0)
+        assert [(fault.id, fault.matched, fault.played) for fault in sandbox.faults] == [(1, 1, 1), (2, 0, 0)]
+        assert pickle.loads(pickle.dumps(second)) == second == sandbox.faults[1]
+        sandbox.clear_faults()
+        for fault in (first, second):
+            sandbox.fail_next(**fault.arguments)
+        assert [fault.arguments for fault in sandbox.faults] == [first.arguments, second.arguments]
+    with pytest.raises(RuntimeError, match="closed"):
+        _ = sandbox.faults
 
 
 def test_readings() -> None:

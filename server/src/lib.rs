@@ -27,7 +27,9 @@ mod state;
 pub use config::{Config, LogFormat, SandboxBuilder};
 pub use contract::auth::{InvalidServiceKey, ServiceKey};
 pub use net::in_process::SandboxBody;
-pub use sandbox::{Cut, Fault, How, InvalidFault, Reading, RecordedRequest, UnknownReading};
+pub use sandbox::{
+    Cut, Fault, How, InvalidFault, PendingFault, Reading, RecordedRequest, UnknownReading,
+};
 pub use server::{Sandbox, StartError};
 pub use service::Service;
 pub use state::{

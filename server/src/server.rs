@@ -17,10 +17,11 @@ use crate::{
     config::{Config, SandboxBuilder},
     contract::auth::{InvalidServiceKey, ServiceKey},
     net::{access_log::AccessLog, body::Budget, conn::Shared, listener},
-    sandbox::{Fault, InvalidFault, RecordedRequest},
+    sandbox::{Fault, InvalidFault, PendingFault, RecordedRequest},
     service::Service,
     state::{
         agent::CreatedAgent,
+        page::Room,
         seed::{SeedDeal, SeedError, Seeds},
     },
 };
@@ -125,9 +126,26 @@ impl Sandbox {
     /// ```
     ///
     /// # Errors
-    /// When the fault is invalid: the error says why, and what is allowed.
+    /// When the fault is invalid, or no request can have its method and path: the error says why, and what is allowed.
     pub fn fail_next(&self, fault: Fault) -> Result<(), InvalidFault> {
         self.service.fail_next(fault)
+    }
+
+    /// The faults that are still to happen, in the order in which they were added.
+    ///
+    /// ```
+    /// use dealkit_server::{Fault, Sandbox};
+    ///
+    /// let sandbox = Sandbox::builder().start()?;
+    /// sandbox.fail_next(Fault::status(503).path("/v1/deals/{id}"))?;
+    /// assert_eq!(sandbox.faults()[0].fault, Fault::status(503).path("/v1/deals/{id}"));
+    ///
+    /// let error = sandbox.fail_next(Fault::status(503).path("/v1/deal/{id}")).unwrap_err();
+    /// assert!(error.to_string().ends_with("did you mean /v1/deals/{id}?"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn faults(&self) -> Vec<PendingFault> {
+        self.service.faults().page(0, Room::UNLIMITED).0
     }
 
     /// Removes every fault that is still to happen.

@@ -190,11 +190,7 @@ impl Service {
 
     /// The agents created so far, in the order of creation.
     pub fn agents(&self) -> Vec<CreatedAgent> {
-        let all = Room {
-            entries: usize::MAX,
-            bytes: usize::MAX,
-        };
-        let (agents, _) = self.store().agents_after(0, all);
+        let (agents, _) = self.store().agents_after(0, Room::UNLIMITED);
         agents
             .iter()
             .filter_map(|(number, sent)| CreatedAgent::read(*number, sent))

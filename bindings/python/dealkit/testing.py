@@ -35,13 +35,14 @@ from dealkit._testing.made_errors import (
     throttled_error,
     timeout_error,
 )
-from dealkit._testing.recorded import CreatedAgent, RecordedRequest
+from dealkit._testing.recorded import CreatedAgent, PendingFault, RecordedRequest
 from dealkit._testing.sandbox import READINGS, Sandbox
 
 __all__ = [
     "READINGS",
     "CreatedAgent",
     "ErrorOptions",
+    "PendingFault",
     "RecordedRequest",
     "Sandbox",
     "connection_error",

@@ -12,6 +12,7 @@ use pyo3::{
     prelude::*,
     types::{PyBytes, PyDict, PyList, PyTuple},
 };
+use serde::Serialize;
 
 use crate::{
     json::value as json,
@@ -146,6 +147,14 @@ impl NativeSandbox {
         })
     }
 
+    /// The faults that are still to happen, each as the object that the interface over HTTP shows.
+    fn faults<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || {
+            let faults = self.with(Sandbox::faults)?;
+            Ok(json::value(py, &json_of(&faults)?)?)
+        })
+    }
+
     /// Removes every fault that has not happened as often as it should.
     fn clear_faults<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || self.with(Sandbox::clear_faults))
@@ -191,21 +200,24 @@ impl NativeSandbox {
     }
 }
 
+/// What the sandbox reports can always be written.
+fn json_of(value: &impl Serialize) -> Outcome<Json> {
+    Json::from_serialize(value).map_err(|error| Failure::Runtime(error.to_string()))
+}
+
 /// An agent as the response showed it, and what was sent.
 fn created<'py>(
     py: Python<'py>,
     created: &CreatedAgent,
 ) -> Outcome<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-    let internal = |error: serde_json::Error| Failure::Runtime(error.to_string());
-    let agent = serde_json::to_string(&created.agent).map_err(internal)?;
-    let sent = serde_json::to_string(&created.sent).map_err(internal)?;
-    let sent = Json::parse(sent).map_err(|error| Failure::Runtime(error.to_string()))?;
+    let agent = json_of(&created.agent)?;
+    let sent = json_of(&created.sent)?;
     let class = class(dealkit::Agent::SCHEMA);
     Ok((
         model::read(
             py,
             class,
-            &Document::Text(&agent),
+            &Document::Text(agent.as_str()),
             &|| true,
             Failure::Decode,
         )?,

@@ -8,6 +8,9 @@ use percent_encoding::percent_decode_str;
 
 use crate::contract::operations::{Operation, Operations};
 
+/// From which similarity on (0 to 1), a word may have been meant for another.
+const ALIKE: f64 = 0.8;
+
 /// One operation: a method, the path that has it, and what carries it out.
 #[derive(Debug)]
 pub(crate) struct Route<O: 'static> {
@@ -90,18 +93,60 @@ impl<'p, O> MatchedPath<'p, O> {
         self.routes().find(|route| route.takes(method))
     }
 
-    /// The methods of the path, as the `Allow` header lists them. Every path has OPTIONS.
+    /// The methods of the path, as the `Allow` header lists them.
     pub(crate) fn allow(&self) -> String {
-        let mut allow = String::new();
-        for route in self.routes() {
-            allow += route.method.as_str();
-            allow += ", ";
-            if route.method == Method::GET {
-                allow += "HEAD, ";
-            }
-        }
-        allow + "OPTIONS"
+        methods(self.routes()).join(", ")
     }
+}
+
+/// The methods that routes take. Every path has OPTIONS.
+fn methods<'r, O: 'static>(routes: impl Iterator<Item = &'r Route<O>>) -> Vec<&'r str> {
+    let methods = routes.flat_map(|route| {
+        let head = (route.method == Method::GET).then_some("HEAD");
+        [route.method.as_str()].into_iter().chain(head)
+    });
+    methods.chain(["OPTIONS"]).collect()
+}
+
+/// Whether the server has operations with this method, and with a path that matches this one, in which a segment in
+/// braces stands for any. If it has none, the error says which field is wrong, and what it has.
+pub(crate) fn check_selection(method: Option<&str>, path: Option<&str>) -> Result<(), String> {
+    let in_both =
+        |segment: &str, expected: &str| fits(segment, expected) || fits(expected, segment);
+    let routes = ROUTES
+        .iter()
+        .filter(|route| path.is_none_or(|path| is_path(path, route.path, in_both)));
+    if let (Some(path), None) = (path, routes.clone().next()) {
+        let paths: Vec<_> = ROUTES.iter().map(|route| route.path).collect();
+        return Err(expected_one("path", path, &paths));
+    }
+    let methods = methods(routes);
+    match method {
+        Some(method) if !methods.contains(&method) => Err(expected_one("method", method, &methods)),
+        _ => Ok(()),
+    }
+}
+
+/// The message about a field whose value is not among the `known` ones, with the one that may have been meant.
+fn expected_one(name: &str, value: &str, known: &[&str]) -> String {
+    let likeness = |known: &str| strsim::jaro_winkler(&known.to_lowercase(), &value.to_lowercase());
+    let alike = known.iter().filter(|known| likeness(known) >= ALIKE);
+    let meant = alike.max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+    let hint = meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+    format!("{name}: expected one of {}{hint}", known.join(", "))
+}
+
+/// Whether each segment of a path fits that of another one.
+pub(crate) fn is_path(path: &str, other: &str, fits: impl Fn(&str, &str) -> bool) -> bool {
+    let mut segments = path.split('/').zip(other.split('/'));
+    path.split('/').count() == other.split('/').count()
+        && segments.all(|(segment, expected)| fits(segment, expected))
+}
+
+/// Whether a segment is the expected one; one in braces stands for any.
+pub(crate) fn fits(segment: &str, expected: &str) -> bool {
+    let any = expected.starts_with('{') && expected.ends_with('}');
+    segment == expected || (any && !segment.is_empty())
 }
 
 /// The path as a log shows it: its template, never the id in it.

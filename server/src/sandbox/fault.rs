@@ -4,8 +4,10 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use bytes::Bytes;
 use dealkit::{Json, wire};
-use http::{HeaderValue, Method, StatusCode};
+use http::{HeaderValue, Method, StatusCode, uri::PathAndQuery};
 use serde::{Serialize, de::DeserializeOwned};
+
+use crate::contract::route::{self, fits, is_path};
 
 /// The header that makes a fault happen to the request that carries it: `status=503; retry_after=1`.
 pub(crate) const FAULT_HEADER: &str = "x-sandbox-fault";
@@ -36,7 +38,7 @@ const MATCHING: [(&str, &str); 6] = [
     ("method", "a method, such as POST"),
     (
         "path",
-        "a path that begins with a slash, such as /v1/deals/{id}",
+        "a path as it is sent, without a query, such as /v1/deals/{id}",
     ),
     ("after", "a whole number, 0 or more"),
     ("times", "a whole number, 1 or more, or null for no limit"),
@@ -216,13 +218,15 @@ impl Fault {
         self.with("how", how.to_string())
     }
 
-    /// Only requests with this method.
+    /// Only requests with this method, such as `POST`. One that the [`path`](Self::path) does not have is an error of
+    /// [`Sandbox::fail_next`](crate::Sandbox::fail_next).
     pub fn method(self, method: impl Into<String>) -> Self {
         self.with("method", method.into())
     }
 
     /// Only requests of this path, such as `/v1/deals/d_1`. A segment in braces, such as the last of `/v1/deals/{id}`,
-    /// stands for any segment.
+    /// stands for any segment. A path that the server does not have is an error of
+    /// [`Sandbox::fail_next`](crate::Sandbox::fail_next).
     pub fn path(self, path: impl Into<String>) -> Self {
         self.with("path", path.into())
     }
@@ -265,7 +269,11 @@ impl Fault {
             method: self.read("method", |method: String| {
                 Method::from_bytes(method.as_bytes()).ok()
             })?,
-            path: self.read("path", |path: String| path.starts_with('/').then_some(path))?,
+            path: self.read("path", |path: String| {
+                let sent = PathAndQuery::try_from(&*path).ok();
+                let is_sent = path.is_ascii() && sent.is_some_and(|sent| sent.path() == path);
+                is_sent.then_some(path)
+            })?,
             after: self.read("after", Some)?.unwrap_or_default(),
             times: self
                 .read("times", |times| (times != Some(0)).then_some(times))?
@@ -277,6 +285,8 @@ impl Fault {
                 .unwrap_or(1.0),
             seed: self.read("seed", Some)?.unwrap_or_default(),
         };
+        let method = matching.method.as_ref().map(Method::as_str);
+        route::check_selection(method, matching.path.as_deref()).map_err(InvalidFault)?;
         let delay = self.read("delay", |seconds| {
             let delay = Duration::try_from_secs_f64(seconds).ok();
             delay.filter(|delay| *delay <= MAX_DELAY)
@@ -393,19 +403,8 @@ impl Matching {
     /// Whether it selects a request, which chance may spare.
     pub(super) fn selects(&self, method: &Method, path: &str) -> bool {
         (self.method.as_ref()).is_none_or(|only| only == method)
-            && (self.path.as_ref()).is_none_or(|only| is_path(path, only))
+            && (self.path.as_ref()).is_none_or(|only| is_path(path, only, fits))
     }
-}
-
-/// Whether `path` matches `only`, in which a segment in braces stands for any segment.
-fn is_path(path: &str, only: &str) -> bool {
-    let mut segments = path.split('/');
-    only.split('/').all(|expected| {
-        let any = expected.starts_with('{') && expected.ends_with('}');
-        segments
-            .next()
-            .is_some_and(|segment| segment == expected || (any && !segment.is_empty()))
-    }) && segments.next().is_none()
 }
 
 /// What happens to one request: a fault that makes sense. Shown as in the header `x-sandbox-fault`, without a body.

@@ -23,25 +23,33 @@ pub(crate) struct Faults(Mutex<List>);
 #[derive(Debug, Default)]
 struct List {
     added: u64,
-    entries: Vec<PendingFault>,
+    entries: Vec<Entry>,
 }
 
-/// A fault, its number, and how often it has `matched` and been `played`.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct PendingFault {
-    pub(super) id: u64,
-    #[serde(flatten)]
-    fault: Fault,
-    #[serde(skip)]
+#[derive(Debug)]
+struct Entry {
+    pending: PendingFault,
     play: Play,
-    #[serde(skip)]
     matching: Matching,
-    /// How many of the requests that it was asked about fit it.
-    matched: u64,
-    played: u64,
 }
 
-impl PendingFault {
+/// A fault that is still to happen: see [`Sandbox::faults`](crate::Sandbox::faults).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct PendingFault {
+    /// Its number, from 1, in the order in which they were added.
+    pub id: u64,
+    /// What is to happen, and to which requests.
+    #[serde(flatten)]
+    pub fault: Fault,
+    /// How many requests it would have happened to but for its [`after`](Fault::after) and its
+    /// [`probability`](Fault::probability).
+    pub matched: u64,
+    /// How many times it has happened.
+    pub played: u64,
+}
+
+impl Entry {
     /// Whether it happens to the request.
     fn happens_to(&mut self, method: &Method, path: &str) -> bool {
         let Matching {
@@ -53,13 +61,13 @@ impl PendingFault {
         if !self.matching.selects(method, path) {
             return false;
         }
-        let index = self.matched;
-        self.matched += 1;
+        let index = self.pending.matched;
+        self.pending.matched += 1;
         // What decides is the index of the request, not how often chance was asked before: the same seed hits the same
         // requests.
         let chance = SplitMix64::of(seed, index).unit();
         let happens = index >= after && chance < probability;
-        self.played += u64::from(happens);
+        self.pending.played += u64::from(happens);
         happens
     }
 }
@@ -74,7 +82,8 @@ impl Faults {
                 "there are 1000 faults already: remove some first".into(),
             ));
         }
-        let bytes = list.entries.iter().map(|entry| entry.fault.bytes());
+        let faults = list.entries.iter().map(|entry| &entry.pending.fault);
+        let bytes = faults.map(Fault::bytes);
         if bytes.sum::<usize>() + fault.bytes() > MAX_BYTES {
             return Err(InvalidFault(
                 "all faults together may have bodies of 64 MiB: remove some first".into(),
@@ -82,13 +91,15 @@ impl Faults {
         }
         list.added += 1;
         let id = list.added;
-        list.entries.push(PendingFault {
-            id,
-            fault,
+        list.entries.push(Entry {
+            pending: PendingFault {
+                id,
+                fault,
+                matched: 0,
+                played: 0,
+            },
             play,
             matching,
-            matched: 0,
-            played: 0,
         });
         Ok(id)
     }
@@ -104,24 +115,25 @@ impl Faults {
         let entry = list.entries.get(at)?;
         let play = entry.play.clone();
         let times = entry.matching.times;
-        if times.is_some_and(|times| entry.played >= times) {
+        if times.is_some_and(|times| entry.pending.played >= times) {
             list.entries.remove(at);
         }
         Some(play)
     }
 
     /// The faults after the one of this number, as many as there is room for, and whether there are more.
-    pub(super) fn page(&self, after: u64, room: Room) -> (Vec<PendingFault>, bool) {
+    pub(crate) fn page(&self, after: u64, room: Room) -> (Vec<PendingFault>, bool) {
         let list = self.lock();
-        let later = list.entries.iter().filter(|entry| entry.id > after);
-        room.fill(later.cloned(), |entry| entry.fault.bytes())
+        let pending = list.entries.iter().map(|entry| &entry.pending);
+        let later = pending.filter(|pending| pending.id > after);
+        room.fill(later.cloned(), |pending| pending.fault.bytes())
     }
 
     /// Removes the fault with this number; false when there is none.
     pub(crate) fn remove(&self, id: u64) -> bool {
         let mut list = self.lock();
         let before = list.entries.len();
-        list.entries.retain(|entry| entry.id != id);
+        list.entries.retain(|entry| entry.pending.id != id);
         list.entries.len() < before
     }
 

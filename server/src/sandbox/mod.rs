@@ -12,5 +12,6 @@ pub(crate) mod reading;
 pub(crate) mod rewrite;
 
 pub use fault::{Cut, Fault, How, InvalidFault};
+pub use faults::PendingFault;
 pub use journal::RecordedRequest;
 pub use reading::{Reading, UnknownReading};

@@ -8,6 +8,12 @@ pub(crate) struct Room {
 }
 
 impl Room {
+    /// Room for everything.
+    pub(crate) const UNLIMITED: Self = Self {
+        entries: usize::MAX,
+        bytes: usize::MAX,
+    };
+
     /// The next entries that fit, of which the first one always does, and whether there are more.
     pub(crate) fn fill<T>(
         mut self,

@@ -238,7 +238,9 @@ def test_hostile_text_is_shown_as_text(visit: Visit, sandbox: Sandbox, screensho
     expect(page.get_by_label("Command that repeats it").last).to_contain_text("\\u202e</pre>")
     expect(page.locator("#requests .pairs > div", has_text="x-tenant")).to_contain_text(HOSTILE)
     expect(page.get_by_label("Body of the request")).to_contain_text("<script>alert(2)</script>")
-    sandbox.call("POST", "/__sandbox/faults", json.dumps({"status": 500, "body": HOSTILE, "path": "/<b>bold</b>"}))
+    sandbox.call(
+        "POST", "/__sandbox/faults", json.dumps({"status": 500, "body": HOSTILE, "retry_after": "<b>bold</b>"})
+    )
     expect(page.locator("#fault-list")).to_contain_text(HOSTILE)
     assert page.locator("main img, main b, main script").count() == 0
     screenshot(page, screenshots, "hostile")

@@ -33,7 +33,9 @@ fn what_makes_no_sense_is_refused_with_what_is_allowed() {
         (r#"{"garbage": true, "after": 0.5}"#, "after: expected a whole number, 0 or more"),
         (r#"{"garbage": true, "probability": 1.5}"#, "probability: expected a number from 0 to 1"),
         (r#"{"garbage": true, "method": "A B"}"#, "method: expected a method, such as POST"),
-        (r#"{"garbage": true, "path": "v1"}"#, "path: expected a path that begins with a slash"),
+        (r#"{"garbage": true, "path": "/v1/deals/d_1?a"}"#, "path: expected a path as it is sent, without a query"),
+        (r#"{"garbage": true, "path": "/v1/deals/d 1"}"#, "path: expected a path as it is sent"),
+        (r#"{"garbage": true, "path": "v1"}"#, "path: expected a path as it is sent"),
         (r#"{"garbage": true, "reason": ""}"#, "unknown field: expected status, retry_after,"),
     ] {
         let error = Fault::from_json(json).unwrap_err().to_string();
@@ -94,24 +96,105 @@ fn the_journal_shows_faults_as_headers() {
 }
 
 #[test]
+fn what_no_request_can_have_is_refused_with_what_it_can_have() {
+    let paths = "path: expected one of /v1/agents, /v1/deals/{id}";
+    let methods = "method: expected one of POST, GET, HEAD, OPTIONS";
+    let sandbox = Sandbox::builder().start().unwrap();
+    for (method, path, expected) in [
+        (
+            None,
+            "/v1/deal/{id}",
+            format!("{paths}; did you mean /v1/deals/{{id}}?"),
+        ),
+        (
+            None,
+            "/v1/deals",
+            format!("{paths}; did you mean /v1/deals/{{id}}?"),
+        ),
+        (
+            None,
+            "/v1/deals/",
+            format!("{paths}; did you mean /v1/deals/{{id}}?"),
+        ),
+        (
+            None,
+            "/V1/agents",
+            format!("{paths}; did you mean /v1/agents?"),
+        ),
+        (None, "/__sandbox/health", paths.to_owned()),
+        (None, "/healthz", paths.to_owned()),
+        (Some("get"), "", format!("{methods}; did you mean GET?")),
+        (Some("PSOT"), "", format!("{methods}; did you mean POST?")),
+        (Some("DELETE"), "", methods.to_owned()),
+        (
+            Some("GET"),
+            "/v1/agents",
+            "method: expected one of POST, OPTIONS".to_owned(),
+        ),
+        (
+            Some("POST"),
+            "/v1/deals/d_1",
+            "method: expected one of GET, HEAD, OPTIONS".to_owned(),
+        ),
+    ] {
+        let mut fault = Fault::garbage();
+        if let Some(method) = method {
+            fault = fault.method(method);
+        }
+        if !path.is_empty() {
+            fault = fault.path(path);
+        }
+        assert_eq!(
+            sandbox.fail_next(fault).unwrap_err().to_string(),
+            expected,
+            "{method:?} {path}"
+        );
+    }
+    assert_eq!(sandbox.faults(), []);
+}
+
+#[test]
 fn a_segment_in_braces_is_any_one() {
     let sandbox = Sandbox::builder().start().unwrap();
     for (path, only, fits) in [
         ("/v1/deals/d_1", "/v1/deals/d_1", true),
         ("/v1/deals/d_1", "/v1/deals/{id}", true),
         ("/v1/deals/d_1", "/v1/{x}/{y}", true),
+        ("/v1/deals/d_1", "/v1/{x}/d_2", false),
         ("/v1/deals/", "/v1/deals/{id}", false),
         ("/v1/deals", "/v1/deals/{id}", false),
         ("/v1/deals/a/b", "/v1/deals/{id}", false),
-        ("/v1/agents", "/v1/deals", false),
-        ("/", "/", true),
+        ("/v1/deals/a", "/v1/{x}", false),
     ] {
         sandbox.clear_faults();
         sandbox.fail_next(Fault::status(418).path(only)).unwrap();
         let request = get_deal("").replace("/v1/deals/", path);
         let response = send(sandbox.address(), request.as_bytes());
         assert_eq!(response.status == 418, fits, "{path} {only}");
+        assert_eq!(sandbox.faults().is_empty(), fits, "{path} {only}");
     }
+}
+
+#[test]
+fn pending_faults_are_listed_with_how_often_they_happened() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let (first, second) = (
+        Fault::status(418).after(1).times(2),
+        Fault::garbage().method("POST"),
+    );
+    sandbox.fail_next(first.clone()).unwrap();
+    sandbox.fail_next(second.clone()).unwrap();
+    for _ in 0..2 {
+        send(sandbox.address(), get_deal("d_1").as_bytes());
+    }
+    let faults = sandbox.faults();
+    let seen: Vec<_> = faults
+        .iter()
+        .map(|fault| (fault.id, &fault.fault, fault.matched, fault.played))
+        .collect();
+    assert_eq!(seen, [(1, &first, 2, 1), (2, &second, 0, 0)]);
+    send(sandbox.address(), get_deal("d_1").as_bytes());
+    assert_eq!(sandbox.faults(), [faults[1].clone()]);
 }
 
 #[test]
@@ -188,15 +271,17 @@ fn faults() -> impl Strategy<Value = Value> {
     let exact = (0_u8..=128).prop_map(|of| f64::from(of) / 128.0);
     let rule = (
         (0_u64..3_600_000).prop_map(|millis| millis as f64 / 1_000.0),
-        prop_oneof!["GET", "POST"],
-        "/[a-z{}/]{0,12}",
+        prop_oneof![
+            ("GET", "/v1/deals/[a-z{}]{1,12}"),
+            ("POST", "/v1/(agents|\\{[a-z]{0,12}\\})")
+        ],
         any::<u64>(),
         proptest::option::of(1_u64..),
         exact,
         any::<u64>(),
     );
     (effect, rule).prop_map(
-        |(mut fault, (delay, method, path, after, times, probability, seed))| {
+        |(mut fault, (delay, (method, path), after, times, probability, seed))| {
             for (name, value) in [
                 ("delay", json!(delay)),
                 ("method", json!(method)),

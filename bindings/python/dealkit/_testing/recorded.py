@@ -1,4 +1,4 @@
-"""What a sandbox recorded: the requests, and the agents that were created."""
+"""What a sandbox recorded: the requests, the agents that were created, and the faults that are still to happen."""
 
 from __future__ import annotations
 
@@ -49,6 +49,26 @@ def recorded(fields: dict[str, Any]) -> RecordedRequest:
     """A request, from the fields that the native half reports."""
     at, headers = datetime.fromtimestamp(fields.pop("at"), UTC), Headers(fields.pop("headers"))
     return RecordedRequest(at=at, headers=headers, **fields)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingFault:
+    """A fault that is still to happen."""
+
+    id: int
+    """Its number, from 1, in the order in which they were added."""
+    arguments: Mapping[str, Any] = field(hash=False)
+    """What ``Sandbox.fail_next`` was given, so that ``sandbox.fail_next(**fault.arguments)`` adds it once more."""
+    matched: int
+    """How many requests it would have happened to but for its ``after`` and its ``probability``."""
+    played: int
+    """How many times it has happened."""
+
+
+def pending(fields: dict[str, Any]) -> PendingFault:
+    """A fault, from the fields that the native half reports."""
+    own = {name: fields.pop(name) for name in ("id", "matched", "played")}
+    return PendingFault(**own, arguments=fields)
 
 
 class CreatedAgent:

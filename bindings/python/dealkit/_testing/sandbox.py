@@ -9,7 +9,7 @@ from dealkit._core.failure import unwrap
 from dealkit._core.keywords import keywords
 from dealkit._core.plain import plain
 from dealkit._core.private import private
-from dealkit._testing.recorded import CreatedAgent, RecordedRequest, recorded
+from dealkit._testing.recorded import CreatedAgent, PendingFault, RecordedRequest, pending, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -178,7 +178,7 @@ class Sandbox:
                 or ``"stall"`` (nothing more comes).
             garbage: Send bytes that are not HTTP and close the connection; the request is not acted on.
             act_then_reset: Act on the request (the agent is created), and reset the connection without a response.
-            method: Only requests with this method.
+            method: Only requests with this method, such as ``"POST"``.
             path: Only requests with this path; a segment in braces, as in ``/v1/deals/{id}``, stands for any segment.
             after: Only after this many of those requests.
             times: How often it happens; None for no limit.
@@ -186,13 +186,25 @@ class Sandbox:
             seed: The seed for ``probability``: the same seed affects the same requests. Default: 0.
 
         Raises:
-            ValueError: The fault is invalid. The text says what is wrong, and what is allowed.
+            ValueError: The fault is invalid, or no request can have its method and path. The text says what is wrong,
+                and what is allowed.
         """
         given = {**locals()}
         del given["self"]
         # For `times`, None means no limit; for the others, it means not given.
         fault = {name: value for name, value in given.items() if value is not None or name == "times"}
         unwrap(self._native.fail_next(unwrap(_native.json_text("the fault", plain(fault)))))
+
+    @property
+    def faults(self) -> list[PendingFault]:
+        """The faults that are still to happen, in the order in which they were added.
+
+        >>> with Sandbox() as sandbox:
+        ...     sandbox.fail_next(status=503, times=2)
+        ...     sandbox.faults[0].arguments
+        {'status': 503, 'times': 2}
+        """
+        return [pending(fields) for fields in unwrap(self._native.faults())]
 
     def clear_faults(self) -> None:
         """Removes every fault that has not happened as often as it should."""
