@@ -20,7 +20,7 @@ use crate::{
         watch::{self, Watch},
     },
     python::{
-        arguments::{Expected, Settings},
+        arguments::{Expected, Settings, set},
         failure::{Failure, Outcome, entry, shown},
         gil,
     },
@@ -63,49 +63,27 @@ impl Config {
     fn new(settings: &Settings<'_, '_>) -> Outcome<Self> {
         let base_url = or_environment(settings, "base_url", BASE_URL_VARIABLE)?;
         let service_key = or_environment(settings, "service_key", SERVICE_KEY_VARIABLE)?;
-        let mut builder = ClientBuilder::default()
+        let (ca_file, client_cert) = (settings.paths("ca_file")?, settings.paths("client_cert")?);
+        let retries = settings.number("max_retries", Expected::Count)?;
+        let builder = ClientBuilder::default()
             .base_url(&base_url)
             .service_key(&service_key);
-        if let Some(limit) = settings.duration("connect")? {
-            builder = builder.connect_timeout(limit);
-        }
-        if let Some(limit) = settings.duration("attempt")? {
-            builder = builder.attempt_timeout(limit);
-        }
-        if let Some(limit) = settings.duration("timeout")? {
-            builder = builder.timeout(limit);
-        }
-        if let Some(retries) = settings.number("max_retries", Expected::Count)? {
-            builder = builder.retry(RetryPolicy::new().max_retries(retries));
-        }
+        let mut builder = set!(builder,
+            connect_timeout: settings.duration("connect")?,
+            attempt_timeout: settings.duration("attempt")?,
+            timeout: settings.duration("timeout")?,
+            retry: retries.map(|retries| RetryPolicy::new().max_retries(retries)),
+            proxy: settings.text("proxy")?,
+            max_idle_connections: settings.number("max_idle_connections", Expected::Count)?,
+            max_response_bytes: settings.number("max_response_bytes", Expected::Count)?,
+            rate_limit: settings.number("rate_limit", Expected::PerSecond)?,
+            allow_http: settings.number("allow_http", Expected::Bool)?,
+            user_agent: settings.text("user_agent")?,
+            root_certificates: read("ca_file", &ca_file)?,
+            identity: read("client_cert", &client_cert)?,
+        );
         for (name, value) in settings.pairs("headers")? {
             builder = builder.header(name, value);
-        }
-        if let Some(proxy) = settings.text("proxy")? {
-            builder = builder.proxy(proxy);
-        }
-        if let Some(connections) = settings.number("max_idle_connections", Expected::Count)? {
-            builder = builder.max_idle_connections(connections);
-        }
-        if let Some(bytes) = settings.number("max_response_bytes", Expected::Count)? {
-            builder = builder.max_response_bytes(bytes);
-        }
-        if let Some(rate) = settings.number("rate_limit", Expected::PerSecond)? {
-            builder = builder.rate_limit(rate);
-        }
-        if let Some(allow) = settings.number("allow_http", Expected::Bool)? {
-            builder = builder.allow_http(allow);
-        }
-        if let Some(user_agent) = settings.text("user_agent")? {
-            builder = builder.user_agent(user_agent);
-        }
-        let ca_file = settings.paths("ca_file")?;
-        if let Some(pem) = read("ca_file", &ca_file)? {
-            builder = builder.root_certificates(pem);
-        }
-        let client_cert = settings.paths("client_cert")?;
-        if let Some(pem) = read("client_cert", &client_cert)? {
-            builder = builder.identity(pem);
         }
         Ok(Self {
             builder,

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use dealkit::{Creation, LedgerError, RawResponse, Retrieved};
-use pyo3::prelude::*;
 
-use crate::{models::response::CallResult, python::failure::into_python};
+use crate::models::response::CallResult;
 
 /// The result of a call.
 pub(super) struct Item {
@@ -13,16 +12,9 @@ pub(super) struct Item {
     /// The identifier that was requested, or the key of the row.
     pub(super) id: Option<String>,
     pub(super) result: CallResult,
-    pub(super) record: Option<Record>,
-}
-
-/// What the ledger says about it.
-pub(super) struct Record {
-    /// Whether it is the result of an earlier run.
-    is_earlier: bool,
-    agent_id: Option<String>,
-    /// Why the ledger does not have it.
-    error: Option<LedgerError>,
+    /// What the ledger says about it: whether it is the result of an earlier run, the agent's identifier, and why the
+    /// ledger does not have it.
+    pub(super) record: Option<(bool, Option<String>, Option<LedgerError>)>,
 }
 
 impl From<Retrieved<RawResponse>> for Item {
@@ -44,22 +36,7 @@ impl From<Creation<RawResponse>> for Item {
             index: creation.index,
             id: creation.key,
             result: creation.result.map_err(Arc::new),
-            record: has_record.then_some(Record {
-                is_earlier: creation.recorded,
-                agent_id,
-                error: creation.ledger_error,
-            }),
+            record: has_record.then_some((creation.recorded, agent_id, creation.ledger_error)),
         }
-    }
-}
-
-pub(super) type RecordParts<'py> = (bool, Option<String>, Option<Bound<'py, PyAny>>);
-
-impl Record {
-    pub(super) fn into_python(self, py: Python<'_>) -> PyResult<RecordParts<'_>> {
-        let failure = self
-            .error
-            .map(|error| into_python::<()>(py, Err(error.into())));
-        Ok((self.is_earlier, self.agent_id, failure.transpose()?))
     }
 }

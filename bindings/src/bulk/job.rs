@@ -199,11 +199,7 @@ where
     let shared = Arc::clone(&calls.ending.0);
     let mut has_news = false;
     let end = loop {
-        let Sent {
-            is_news,
-            is_given_up,
-            has_all,
-        } = calls.send(&shared);
+        let (is_news, is_given_up, has_all) = calls.send(&shared);
         has_news |= is_news;
         let recording = shared.job.recording();
         let in_flight = &mut calls.in_flight;
@@ -241,22 +237,14 @@ where
     }
 }
 
-/// What there is to know once the inputs for which there is room were sent.
-struct Sent {
-    /// Whether more inputs are newly wanted.
-    is_news: bool,
-    is_given_up: bool,
-    /// Whether every input was sent.
-    has_all: bool,
-}
-
 impl<W> Calls<W>
 where
     W: Work<Value = RawResponse, Item: Into<Item>>,
     Inputs: Next<W::Input>,
 {
-    /// Sends as many as there is room for: without a table, the caller sees to that.
-    fn send(&mut self, shared: &Shared) -> Sent {
+    /// Sends as many as there is room for: without a table, the caller sees to that. Returns whether more inputs are newly
+    /// wanted, whether the calls are given up, and whether every input was sent.
+    fn send(&mut self, shared: &Shared) -> (bool, bool, bool) {
         let in_batch = self.deals.as_ref().map_or(0, DealBatchBuilder::len);
         let mut state = shared.state.lock();
         let State {
@@ -274,11 +262,8 @@ where
         }
         let (unsent, has_all) = (inputs.len(), state.has_all);
         let columns = state.columns.as_mut();
-        Sent {
-            is_news: columns.is_some_and(|columns| columns.note_unsent(unsent, has_all)),
-            is_given_up: state.is_given_up,
-            has_all: has_all && unsent == 0,
-        }
+        let is_news = columns.is_some_and(|columns| columns.note_unsent(unsent, has_all));
+        (is_news, state.is_given_up, has_all && unsent == 0)
     }
 
     /// Adds a result that has come; returns whether that is news: to a table, it is once a batch is full.

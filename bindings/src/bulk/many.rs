@@ -261,11 +261,16 @@ impl Many {
             let count = items.len();
             for item in items.into_iter().rev() {
                 let value = response::result(py, &item.result, self.read_as, self.raw);
-                let record = item
-                    .record
-                    .map(|record| record.into_python(py))
-                    .transpose()?;
-                taken.append((item.index, item.id, into_python(py, value)?, record))?;
+                let record = item.record.map(|(is_earlier, agent_id, error)| {
+                    let failure = error.map(|error| into_python::<()>(py, Err(error.into())));
+                    PyResult::Ok((is_earlier, agent_id, failure.transpose()?))
+                });
+                taken.append((
+                    item.index,
+                    item.id,
+                    into_python(py, value)?,
+                    record.transpose()?,
+                ))?;
             }
             ready.set_slice(0, 0, &taken)?;
             self.shared.state.lock().in_flight -= count;

@@ -15,7 +15,7 @@ use crate::{
         write::{Place, Writer},
     },
     python::{
-        arguments::{Expected, Settings, pairs, text},
+        arguments::{Expected, Settings, pairs, set, text},
         failure::{Failure, Outcome, entry},
     },
 };
@@ -80,13 +80,11 @@ pub(crate) struct Options(pub(crate) CallOptions);
 pub(crate) fn call_options<'py>(settings: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
     entry(settings.py(), || {
         let settings = Settings(settings);
-        let mut options = CallOptions::new();
-        if let Some(timeout) = settings.duration("timeout")? {
-            options = options.timeout(timeout);
-        }
-        if let Some(retries) = settings.number("max_retries", Expected::Count)? {
-            options = options.retry(RetryPolicy::new().max_retries(retries));
-        }
+        let retries = settings.number("max_retries", Expected::Count)?;
+        let mut options = set!(CallOptions::new(),
+            timeout: settings.duration("timeout")?,
+            retry: retries.map(|retries| RetryPolicy::new().max_retries(retries)),
+        );
         for (name, value) in settings.pairs("extra_headers")? {
             options = options.header(name, value);
         }

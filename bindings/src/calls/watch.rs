@@ -50,13 +50,8 @@ struct Records {
     trace: HeaderMap,
     /// The lowest level that is read, as Python numbers levels.
     level: u8,
-    records: Mutex<Vec<Record>>,
-}
-
-/// One traced event: its level, and its fields by name.
-struct Record {
-    level: u8,
-    fields: Fields,
+    /// What was traced: the level of each event, and its fields.
+    traced: Mutex<Vec<(u8, Fields)>>,
 }
 
 /// The fields of an event: every field that it can have.
@@ -70,8 +65,8 @@ enum Value {
 }
 
 impl Records {
-    fn lock(&self) -> MutexGuard<'_, Vec<Record>> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<(u8, Fields)>> {
+        self.traced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -91,7 +86,7 @@ pub(crate) fn watch<'py>(level: u8, headers: &Bound<'py, PyList>) -> PyResult<Bo
         Ok(Watch(Arc::new(Records {
             trace,
             level,
-            records: Mutex::default(),
+            traced: Mutex::default(),
         })))
     })
 }
@@ -102,7 +97,7 @@ impl Watch {
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let taken = std::mem::take(&mut *self.0.lock());
         entry(py, || {
-            let records = taken.into_iter().map(|Record { level, fields }| {
+            let records = taken.into_iter().map(|(level, fields)| {
                 let named = PyDict::new(py);
                 for (name, value) in fields.0 {
                     named.set_item(name, value)?;
@@ -193,7 +188,7 @@ impl<S: Subscriber> Layer<S> for Bridge {
             let mut fields = Fields(names.map(|field| (field.name(), None)).collect());
             event.record(&mut fields);
             // It is set: the level was read from it.
-            let _ = WATCHED.try_with(|records| records.lock().push(Record { level, fields }));
+            let _ = WATCHED.try_with(|records| records.lock().push((level, fields)));
         }
     }
 }

@@ -71,6 +71,16 @@ pub(crate) fn duration(name: &str, seconds: f64) -> Outcome<Duration> {
     }
 }
 
+/// Calls the setters of a builder whose settings are there.
+macro_rules! set {
+    ($builder:expr, $( $setter:ident: $setting:expr, )+) => {{
+        let mut builder = $builder;
+        $( if let Some(value) = $setting { builder = builder.$setter(value); } )+
+        builder
+    }};
+}
+pub(crate) use set;
+
 /// Settings by name; None asks for the default.
 pub(crate) struct Settings<'a, 'py>(pub(crate) &'a Bound<'py, PyDict>);
 

@@ -18,7 +18,7 @@ use crate::{
     json::value as json,
     models::{model, schema::class},
     python::{
-        arguments::{Expected, Settings},
+        arguments::{Expected, Settings, set},
         document::Document,
         failure::{Failure, Outcome, entry, header_pairs},
         gil,
@@ -50,38 +50,29 @@ pub(crate) fn start_sandbox<'py>(
         let settings = Settings(settings);
         let port: u16 = settings.number("port", Expected::Port)?.unwrap_or_default();
         let strict = settings.number("strict", Expected::Bool)?;
-        let mut builder = Sandbox::builder()
+        let texts = deals.map(|deals| {
+            let texts = deals.iter().map(|deal| Ok(deal.extract::<String>()?));
+            texts.collect::<Outcome<Vec<_>>>()
+        });
+        let reading = settings.text("reading")?.map(|name| {
+            let reading = name.parse::<Reading>();
+            reading.map_err(|error| Failure::Config(format!("reading: {error}")))
+        });
+        let builder = Sandbox::builder()
             .strict(strict.unwrap_or_default())
             .listen(([127, 0, 0, 1], port));
-        if let Some(deals) = deals {
-            let texts = deals.iter().map(|deal| Ok(deal.extract::<String>()?));
-            builder = builder.deals(texts.collect::<Outcome<Vec<_>>>()?);
-        }
-        let seed = settings
-            .number("seed", Expected::Count)?
-            .unwrap_or_default();
+        let mut builder = set!(builder,
+            deals: texts.transpose()?,
+            max_agents: settings.number("max_agents", Expected::Count)?,
+            max_store_bytes: settings.number("max_store_bytes", Expected::Count)?,
+            service_key: settings.text("service_key")?,
+            reading: reading.transpose()?,
+            admin: settings.number("admin", Expected::Bool)?,
+            admin_token: settings.text("admin_token")?,
+        );
+        let seed = settings.number("seed", Expected::Count)?;
         if let Some(count) = settings.number("generate", Expected::Count)? {
-            builder = builder.generate(count, seed);
-        }
-        if let Some(agents) = settings.number("max_agents", Expected::Count)? {
-            builder = builder.max_agents(agents);
-        }
-        if let Some(bytes) = settings.number("max_store_bytes", Expected::Count)? {
-            builder = builder.max_store_bytes(bytes);
-        }
-        if let Some(key) = settings.text("service_key")? {
-            builder = builder.service_key(key);
-        }
-        if let Some(name) = settings.text("reading")? {
-            let reading = name.parse::<Reading>();
-            builder = builder
-                .reading(reading.map_err(|error| Failure::Config(format!("reading: {error}")))?);
-        }
-        if let Some(admin) = settings.number("admin", Expected::Bool)? {
-            builder = builder.admin(admin);
-        }
-        if let Some(token) = settings.text("admin_token")? {
-            builder = builder.admin_token(token);
+            builder = builder.generate(count, seed.unwrap_or_default());
         }
         Ok(builder)
     };

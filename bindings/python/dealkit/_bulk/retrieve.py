@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from _thread import get_ident
 from collections.abc import Sized
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from dealkit import _native
 from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_arguments
@@ -12,6 +12,7 @@ from dealkit._calls.service import native_options
 from dealkit._core.failure import exception, unwrap
 from dealkit._native import Failure, Table
 from dealkit._observe import watch
+from dealkit.arrow import AsyncDealTable, DealTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,20 +21,21 @@ if TYPE_CHECKING:
     from dealkit._bulk.progress import Display, Progress
     from dealkit._calls.service import Service
     from dealkit._core.options import CallOptions
-    from dealkit.arrow import AsyncDealTable, DealTable
 
 T = TypeVar("T")
+A = TypeVar("A")
 
 # How many identifiers are handed over at a time, if all of them are.
 _AT_A_TIME = 1_000
 
 
-class _Deals(Window[T]):
+class _Deals(Window[T], Generic[T, A]):
     """What both iterators have in common."""
 
     __slots__ = ("_options", "_ordered", "_service")
 
     _in_batches: ClassVar[type[Retrieval]]
+    _table: ClassVar[Any]
 
     def __init__(
         self,
@@ -81,6 +83,38 @@ class _Deals(Window[T]):
                 # The exception holds a reference to this frame, which must not hold one to the exception.
                 del result
         return result
+
+    def to_arrow(
+        self,
+        *,
+        decimals: Literal["decimal128", "string"] = "decimal128",
+        scale: int = 10,
+        batch_size: int | None = None,
+    ) -> A:
+        """The deals as a table, for every library that reads Apache Arrow.
+
+        >>> ids = ["d_1", "d_2"]
+        >>> polars.DataFrame(client.deals.retrieve_many(ids).to_arrow())
+        >>> pyarrow.table(client.deals.retrieve_many(ids).to_arrow())
+        >>> pandas.DataFrame.from_arrow(client.deals.retrieve_many(ids).to_arrow())
+
+        With an async client, the table is awaited, or taken in batches:
+
+        >>> polars.DataFrame(await client.deals.retrieve_many(ids).to_arrow())
+        >>> async for batch in client.deals.retrieve_many(ids).to_arrow(batch_size=10_000):
+        ...     writer.write_table(pyarrow.table(batch))
+
+        The iterator itself yields no more deals. ``dealkit.arrow.schema()`` lists the columns, and ``DealTable`` says
+        when the deals are retrieved.
+
+        Args:
+            decimals: How decimal numbers are kept: as ``decimal128(38, scale)``, or as strings with the digits that
+                came. No number is rounded: a deal with a number that does not fit is an error.
+            scale: How many digits there are after the point, 0 to 38.
+            batch_size: How many deals make up a batch, for more deals than fit into memory. The deals are then
+                retrieved while the batches are taken; otherwise all at once.
+        """
+        return self._table(self, decimals, scale, batch_size)  # type: ignore[no-any-return]
 
     def _hand_on(self) -> Iterator[str]:
         """The identifiers, for a table to retrieve instead. The iterator has then ended."""
@@ -210,76 +244,28 @@ class Retrieval(Window[Table]):
 
 
 class _SyncRetrieval(Retrieval, SyncWindow[Table]):
+    """The batches of a table that are waited for."""
+
     __slots__ = ()
 
 
 class _AsyncRetrieval(Retrieval, AsyncWindow[Table]):
+    """The batches of a table that are awaited."""
+
     __slots__ = ()
 
 
-class DealIterator(_Deals[T], SyncWindow[T]):
+class DealIterator(_Deals[T, DealTable], SyncWindow[T]):
     """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels the calls in flight."""
 
     __slots__ = ()
     _in_batches = _SyncRetrieval
-
-    def to_arrow(
-        self,
-        *,
-        decimals: Literal["decimal128", "string"] = "decimal128",
-        scale: int = 10,
-        batch_size: int | None = None,
-    ) -> DealTable:
-        """The deals as a table, for every library that reads Apache Arrow.
-
-        >>> ids = ["d_1", "d_2"]
-        >>> polars.DataFrame(client.deals.retrieve_many(ids).to_arrow())
-        >>> pyarrow.table(client.deals.retrieve_many(ids).to_arrow())
-        >>> pandas.DataFrame.from_arrow(client.deals.retrieve_many(ids).to_arrow())
-
-        The iterator itself yields no more deals. ``dealkit.arrow.schema()`` lists the columns, and ``DealTable`` says
-        when the deals are retrieved.
-
-        Args:
-            decimals: How decimal numbers are kept: as ``decimal128(38, scale)``, or as strings with the digits that
-                came. No number is rounded: a deal with a number that does not fit is an error.
-            scale: How many digits there are after the point, 0 to 38.
-            batch_size: How many deals make up a batch, for more deals than fit into memory. The deals are then
-                retrieved while the batches are taken; otherwise all at once.
-        """
-        from dealkit.arrow import DealTable
-
-        return DealTable(self, decimals, scale, batch_size)
+    _table = DealTable
 
 
-class AsyncDealIterator(_Deals[T], AsyncWindow[T]):
+class AsyncDealIterator(_Deals[T, AsyncDealTable], AsyncWindow[T]):
     """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels the calls in flight."""
 
     __slots__ = ()
     _in_batches = _AsyncRetrieval
-
-    def to_arrow(
-        self,
-        *,
-        decimals: Literal["decimal128", "string"] = "decimal128",
-        scale: int = 10,
-        batch_size: int | None = None,
-    ) -> AsyncDealTable:
-        """The deals as a table, for every library that reads Apache Arrow.
-
-        >>> ids = ["d_1", "d_2"]
-        >>> polars.DataFrame(await client.deals.retrieve_many(ids).to_arrow())
-        >>> async for batch in client.deals.retrieve_many(ids).to_arrow(batch_size=10_000):
-        ...     writer.write_table(pyarrow.table(batch))
-
-        The iterator itself yields no more deals. ``dealkit.arrow.schema()`` lists the columns.
-
-        Args:
-            decimals: How decimal numbers are kept: as ``decimal128(38, scale)``, or as strings with the digits that
-                came. No number is rounded: a deal with a number that does not fit is an error.
-            scale: How many digits there are after the point, 0 to 38.
-            batch_size: How many deals make up a batch.
-        """
-        from dealkit.arrow import AsyncDealTable
-
-        return AsyncDealTable(self, decimals, scale, batch_size)
+    _table = AsyncDealTable

@@ -43,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str], signals: Signals) -> int:
+    from importlib import import_module
+
     from dealkit._cli.arguments import parse
     from dealkit._cli.exits import UNWRITABLE, Failed
     from dealkit._cli.files import named
@@ -55,7 +57,8 @@ def _run(arguments: Sequence[str], signals: Signals) -> int:
     try:
         options = parse(arguments)
         options.signals = signals
-        code: int = options.run(options)
+        module, function = options.run.split(".")
+        code: int = getattr(import_module(f"dealkit._cli.{module}"), function)(options)
         sys.stdout.flush()
         return code
     except Failed as failed:

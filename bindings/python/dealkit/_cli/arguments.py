@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dealkit import __version__
 from dealkit._cli.exits import EXIT_CODES
 
 if TYPE_CHECKING:
-    _Run = Callable[[argparse.Namespace], int]
     _Commands = argparse._SubParsersAction[Any]
 
 _ENVIRONMENT = """\
@@ -40,7 +38,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options of the command that the arguments name, with the function that runs it in `run`. Exits if they are
+    """The options of the command that the arguments name, with the function that runs it in `run`, as its module and its name. Exits if they are
     wrong, or, after showing the help, if there are none."""
     parser = _parser()
     if not arguments:
@@ -67,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dealkit {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    deal = _command(commands, "deal", "ID", "show a deal", "Shows the whole deal.", _run_in("deal"))
+    deal = _command(commands, "deal", "ID", "show a deal", "Shows the whole deal.", "deal.run")
     deal.add_argument("id", metavar="ID", help="the id of the deal")
     deal.add_argument("--json", action="store_true", help="print it as JSON, every digit as the service sent it")
 
@@ -78,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
         "--ids FILE --out FILE",
         "write many deals to a file",
         "Retrieves deals and writes them to a file.",
-        _run_in("export"),
+        "export.run",
     )
     _add_export(export)
 
@@ -90,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         "create agents from a table",
         "Creates an agent for each row of a CSV file, after showing which column goes to which field and what "
         "is wrong.",
-        _run_in("import_agents"),
+        "import_agents.run",
     )
     _add_import(imports)
 
@@ -102,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
         "show what a ledger has",
         "Shows how many rows were created, rejected and settled, and which are unknown, with time, status and request id. "
         "Nothing is sent.",
-        _run_in("ledger", "show"),
+        "ledger.show",
         calls=False,
     )
     show.add_argument("ledger", metavar="LEDGER", help="the ledger of the import")
@@ -115,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
         "Records in the ledger of an import what became of rows. FILE is the import's report, with agent_id filled in: the "
         "agent's id if you have found the agent, or none if there is no agent, so that the next import sends the row. "
         "Rows with an empty agent_id do not change. Nothing is sent.",
-        _run_in("ledger", "settle"),
+        "ledger.settle",
         calls=False,
     )
     settle.add_argument("ledger", metavar="LEDGER", help="the ledger of the import")
@@ -132,7 +130,7 @@ def _parser() -> argparse.ArgumentParser:
         "record that the service has another address",
         "Records in the ledger of an import that the service, still the same and with the same agents, has another address "
         "from now on. Nothing is sent.",
-        _run_in("ledger", "move"),
+        "ledger.move",
         calls=False,
     )
     move.add_argument("ledger", metavar="LEDGER", help="the ledger of the import")
@@ -144,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
         "",
         "check whether the service can be reached and accepts the key",
         "Asks the service for a deal that does not exist, and reports the result. Nothing is created or changed.",
-        _run_in("check"),
+        "check.run",
     )
     return parser
 
@@ -234,7 +232,7 @@ def _add_speed(parser: argparse.ArgumentParser, concurrency: int, noun: str) -> 
 
 
 def _command(
-    commands: _Commands, name: str, usage: str, short: str, description: str, run: _Run, *, calls: bool = True
+    commands: _Commands, name: str, usage: str, short: str, description: str, run: str, *, calls: bool = True
 ) -> argparse.ArgumentParser:
     """A command; one that calls the service has the options that every such command has."""
     parser: argparse.ArgumentParser = commands.add_parser(
@@ -283,13 +281,3 @@ def _positive(text: str) -> float:
     if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError("must be a number greater than zero")
     return number
-
-
-def _run_in(module: str, function: str = "run") -> _Run:
-    """A function of a command's module, which is imported when the command runs."""
-
-    def run(options: argparse.Namespace) -> int:
-        code: int = getattr(import_module(f"dealkit._cli.{module}"), function)(options)
-        return code
-
-    return run

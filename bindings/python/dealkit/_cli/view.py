@@ -10,7 +10,7 @@ from typing import Any
 
 from dealkit import Deal, fields
 from dealkit._cli.json_text import json_text
-from dealkit._cli.screen import bold, padded, safe, table, width
+from dealkit._cli.screen import bold, safe, table
 
 _INDENT = "  "
 
@@ -25,7 +25,7 @@ def _section(title: str, model: Any, indent: str) -> Iterator[str]:
     yield indent + bold(safe(f"{title} {model.id}") if getattr(model, "id", None) else title)
     inner = indent + _INDENT
     values = [(_label(name), value) for name, value in _parts(model) if _is_plain(value) and name != "id"]
-    yield from _pairs([(label, _text(value)) for label, value in values], inner)
+    yield from table([(label, _text(value)) for label, value in values], indent=inner)
     for name, value in _parts(model):
         if not _is_plain(value):
             yield ""
@@ -35,7 +35,7 @@ def _section(title: str, model: Any, indent: str) -> Iterator[str]:
 def _nested(title: str, value: Any, indent: str) -> Iterator[str]:
     if isinstance(value, Mapping):
         yield indent + bold(title)
-        yield from _pairs([(safe(name), _text(one)) for name, one in value.items()], indent + _INDENT)
+        yield from table([(safe(name), _text(one)) for name, one in value.items()], indent=indent + _INDENT)
     elif not isinstance(value, tuple):
         yield from _section(title, value, indent)
     elif any(not _is_plain(part) for model in value for _, part in _parts(model)):
@@ -60,12 +60,6 @@ def _rows(models: tuple[Any, ...], indent: str) -> Iterator[str]:
     head = tuple(_label(name) for name in names)
     body = [tuple(_text(one[name]) if name in one else "" for name in names) for one in found]
     yield from table([head, *body], indent=indent, right=right)
-
-
-def _pairs(pairs: list[tuple[str, str]], indent: str) -> Iterator[str]:
-    columns = max((width(label) for label, _ in pairs), default=0)
-    for label, text in pairs:
-        yield f"{indent}{padded(label, columns)}  {text}".rstrip()
 
 
 def _parts(model: Any) -> Iterator[tuple[str, Any]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from os import environ
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, Unpack
 
 import dealkit._models.classes  # noqa: F401 - completes the native classes, which calls come back with
 from dealkit import _native
@@ -19,9 +20,40 @@ from dealkit._client.resources import (
     RawAgents,
     RawDeals,
 )
-from dealkit._core.keywords import keywords
+from dealkit._core.keywords import awaited, keywords
 from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Pairs, pairs
 from dealkit._core.private import private
+
+# What `request` returns: the response, or its coroutine.
+Requested = TypeVar("Requested")
+
+
+class _Requests(Generic[Requested]):
+    """Calls of undocumented operations."""
+
+    __slots__ = ()
+
+    _service: Service
+    _send: ClassVar[Any]
+
+    @keywords
+    def request(
+        self,
+        method: str,
+        *segments: str,
+        json: object = OMITTED,
+        query: Pairs | None = None,
+        headers: Pairs | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Requested:
+        """Calls an undocumented operation with the same key, limits and errors.
+
+        The segments follow ``/v1`` and are escaped as identifiers are:
+        ``client.request("PATCH", "agents", agent.id, json={"first_name": "Ada"}).json()``.
+        """
+        given = {**locals()}
+        del method, segments, json, query, headers
+        return self._send(self._service, raw_request(given), options, raw=True)  # type: ignore[no-any-return]
 
 
 class BaseClient:
@@ -176,7 +208,7 @@ def _find(wanted: dict[str, Any]) -> BaseClient | None:
     return next((client for asked, client in _SHARED if asked == wanted and not client.is_closed), None)
 
 
-class Client(BaseClient):
+class Client(BaseClient, _Requests[_native.RawResponse[Any]]):
     """A client of one service, with one key and one pool of connections.
 
     >>> with Client(base_url="https://deals.example.com", service_key="my-key") as client:
@@ -187,6 +219,7 @@ class Client(BaseClient):
     """
 
     __slots__ = ()
+    _send: ClassVar[Any] = staticmethod(Service.send)
 
     @property
     def agents(self) -> Agents:
@@ -203,25 +236,6 @@ class Client(BaseClient):
         """The same calls, returning the whole response."""
         return RawClient(self._service)
 
-    @keywords
-    def request(
-        self,
-        method: str,
-        *segments: str,
-        json: object = OMITTED,
-        query: Pairs | None = None,
-        headers: Pairs | None = None,
-        **options: Unpack[CallOptions],
-    ) -> _native.RawResponse[Any]:
-        """Calls an undocumented operation with the same key, limits and errors.
-
-        The segments follow ``/v1`` and are escaped as identifiers are:
-        ``client.request("PATCH", "agents", agent.id, json={"first_name": "Ada"}).json()``.
-        """
-        given = {**locals()}
-        del method, segments, json, query, headers
-        return self._service.send(raw_request(given), options, raw=True)  # type: ignore[no-any-return]
-
     def close(self) -> None:
         """Closes the client, and its connections unless a client made by ``with_options`` shares them."""
         self._service.engine = None
@@ -234,7 +248,7 @@ class Client(BaseClient):
         self.close()
 
 
-class AsyncClient(BaseClient):
+class AsyncClient(BaseClient, _Requests[Coroutine[Any, Any, _native.RawResponse[Any]]]):
     """The client for asyncio: the same calls, awaited.
 
     >>> async with AsyncClient(base_url="https://deals.example.com", service_key="my-key") as client:
@@ -245,6 +259,9 @@ class AsyncClient(BaseClient):
     """
 
     __slots__ = ()
+    _send: ClassVar[Any] = staticmethod(Service.send_async)
+    if not TYPE_CHECKING:
+        request = awaited(_Requests.request)
 
     @property
     def agents(self) -> AsyncAgents:
@@ -260,25 +277,6 @@ class AsyncClient(BaseClient):
     def with_raw_response(self) -> AsyncRawClient:
         """The same calls, returning the whole response."""
         return AsyncRawClient(self._service)
-
-    @keywords
-    async def request(
-        self,
-        method: str,
-        *segments: str,
-        json: object = OMITTED,
-        query: Pairs | None = None,
-        headers: Pairs | None = None,
-        **options: Unpack[CallOptions],
-    ) -> _native.RawResponse[Any]:
-        """Calls an undocumented operation with the same key, limits and errors.
-
-        The segments follow ``/v1`` and are escaped as identifiers are:
-        ``await client.request("PATCH", "agents", agent.id, json={"first_name": "Ada"})``.
-        """
-        given = {**locals()}
-        del method, segments, json, query, headers
-        return await self._service.send_async(raw_request(given), options, raw=True)  # type: ignore[no-any-return]
 
     async def aclose(self) -> None:
         """Closes the client, and its connections unless a client made by ``with_options`` shares them."""

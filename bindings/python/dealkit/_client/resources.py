@@ -47,8 +47,8 @@ _AWAITED = _Form(Service.send_async, AsyncCreationIterator, AsyncDealIterator, F
 _AWAITED_RAW = _Form(Service.send_async, AsyncCreationIterator, AsyncDealIterator, True)
 
 
-class AgentCalls(Generic[Created, Creations]):
-    """Calls on agents."""
+class _Calls:
+    """Calls in one of these forms."""
 
     __slots__ = ("_service",)
 
@@ -56,6 +56,12 @@ class AgentCalls(Generic[Created, Creations]):
 
     def __init__(self, service: Service) -> None:
         self._service = service
+
+
+class AgentCalls(_Calls, Generic[Created, Creations]):
+    """Calls on agents."""
+
+    __slots__ = ()
 
     @keywords
     def create(
@@ -228,15 +234,10 @@ class AgentCalls(Generic[Created, Creations]):
         return agent_violations(given)
 
 
-class DealCalls(Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
+class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
     """Calls on deals."""
 
-    __slots__ = ("_service",)
-
-    _form: ClassVar[_Form]
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    __slots__ = ()
 
     @keywords
     def retrieve(self, id: str, **options: Unpack[CallOptions]) -> Retrieved:

@@ -47,22 +47,10 @@ def report() -> None:
         traceback.print_exc()
 
 
-class _Known:
-    """The logger, cached with the logging module that it came from: getting it takes a lock."""
-
-    logging: Any = None
-    logger: Any = None
-
-
 def _logger() -> logging.Logger | None:
     # A program that has not imported logging cannot have set it up.
     logging = sys.modules.get("logging")
-    if logging is None:
-        return None
-    if _Known.logging is not logging:
-        _Known.logger = logging.getLogger("dealkit")
-        _Known.logging = logging
-    return _Known.logger  # type: ignore[no-any-return]
+    return None if logging is None else logging.getLogger("dealkit")
 
 
 def _result(fields: dict[str, Any]) -> str:
