@@ -122,26 +122,26 @@ impl<'py> Reader<'_, 'py> {
     #[inline(never)]
     pub(crate) fn text(&mut self) -> Read {
         let text = self.lexer.string()?;
-        Ok(ascii::string(self.py, text.as_str()).into_any().unbind())
+        Ok(ascii::string(self.py, &text).into_any().unbind())
     }
 
     /// A string that comes again and again.
     #[inline(never)]
     pub(crate) fn word(&mut self) -> Read {
         let text = self.lexer.string()?;
-        Ok(self.reused.words.get(self.py, text.as_str()).into_any())
+        Ok(self.reused.words.get(self.py, &text).into_any())
     }
 
     /// A role: a member of the enum, or a string if it is undocumented.
     #[inline(never)]
     pub(crate) fn role(&mut self) -> Read {
         let text = self.lexer.string()?;
-        match text.as_str().parse::<Role>() {
+        match text.parse::<Role>() {
             Ok(role) => {
                 let role = builtin::role(self.py, role);
                 Ok(self.made(role)?.unbind())
             }
-            Err(_) => Ok(ascii::string(self.py, text.as_str()).into_any().unbind()),
+            Err(_) => Ok(ascii::string(self.py, &text).into_any().unbind()),
         }
     }
 

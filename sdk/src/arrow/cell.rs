@@ -95,7 +95,7 @@ impl Cell for BTreeMap<String, String> {
         let mut more = lexer.object()?;
         while more {
             let name = lexer.name()?;
-            entries.insert(name, lexer.string()?.into_cow());
+            entries.insert(name, lexer.string()?);
             more = lexer.field()?;
         }
         for (name, value) in &entries {
@@ -179,7 +179,7 @@ impl<T: WireText> Cell for T {
     fn lex(lexer: &mut Lexer<'_>, column: &mut Text) -> Lexed<()> {
         match lexer.plain() {
             Some(text) => column.push(text),
-            None => column.push(lexer.string()?.as_str()),
+            None => column.push(&lexer.string()?),
         }
         Ok(())
     }

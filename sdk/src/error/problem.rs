@@ -196,7 +196,7 @@ fn violation(entry: &RawValue) -> Option<Violation> {
 
 /// Reads a JSON string and keeps its beginning; `None` if the value is not a string.
 fn read_text(json: &RawValue) -> Option<String> {
-    let text = Lexer::new(json.get()).string().ok()?.into_cow();
+    let text = Lexer::new(json.get()).string().ok()?;
     let mut end = text.len().min(Problem::MAX_TEXT);
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -76,59 +76,31 @@ impl<R: BufRead, T> JsonLines<R, T> {
         self
     }
 
-    /// Reads the next line into the buffer, without its line ending; `None` at the end of the input.
-    fn next_line(&mut self) -> Option<Result<(), LineError>> {
+    /// Reads the next line into the buffer, without its line ending; returns whether there is one.
+    fn read_line(&mut self) -> Result<bool, LineError> {
         self.line += 1;
         let line = self.line;
-        match self.read_line() {
-            Ok(Line::Whole) => Some(Ok(())),
-            Ok(Line::TooLong) => Some(Err(LineError::TooLong {
-                line,
-                limit: self.limit,
-            })),
-            Ok(Line::None) => {
-                self.is_over = true;
-                None
-            }
-            Err(source) => {
-                self.is_over = true;
-                Some(Err(LineError::Read { line, source }))
-            }
-        }
-    }
-
-    fn read_line(&mut self) -> io::Result<Line> {
+        let failed = |source| LineError::Read { line, source };
         self.buffer.clear();
         // A line of the maximum length, and its line ending.
         let most = (self.limit as u64).saturating_add(2);
-        if self
-            .reader
-            .by_ref()
-            .take(most)
-            .read_until(b'\n', &mut self.buffer)?
-            == 0
-        {
-            return Ok(Line::None);
+        let mut reader = self.reader.by_ref().take(most);
+        if reader.read_until(b'\n', &mut self.buffer).map_err(failed)? == 0 {
+            return Ok(false);
         }
         let is_whole = self.buffer.pop_if(|last| *last == b'\n').is_some();
         self.buffer.pop_if(|last| *last == b'\r');
         if self.buffer.len() <= self.limit {
-            return Ok(Line::Whole);
+            return Ok(true);
         }
         if !is_whole {
-            self.reader.skip_until(b'\n')?;
+            self.reader.skip_until(b'\n').map_err(failed)?;
         }
         // Do not keep the memory of such a line for the next ones.
         self.buffer = Vec::new();
-        Ok(Line::TooLong)
+        let limit = self.limit;
+        Err(LineError::TooLong { line, limit })
     }
-}
-
-enum Line {
-    Whole,
-    TooLong,
-    /// The input has ended.
-    None,
 }
 
 impl<R: BufRead, T> Iterator for JsonLines<R, T> {
@@ -136,16 +108,19 @@ impl<R: BufRead, T> Iterator for JsonLines<R, T> {
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.is_over {
-            if let Err(error) = self.next_line()? {
-                return Some(Err(error));
+            match self.read_line() {
+                Ok(true) if without_bom(&self.buffer).trim_ascii().is_empty() => {}
+                Ok(true) => {
+                    let line = self.line;
+                    let read = (self.read)(&self.buffer);
+                    return Some(read.map_err(|error| LineError::Decode { line, error }));
+                }
+                Ok(false) => self.is_over = true,
+                Err(error) => {
+                    self.is_over = matches!(error, LineError::Read { .. });
+                    return Some(Err(error));
+                }
             }
-            if without_bom(&self.buffer).trim_ascii().is_empty() {
-                continue;
-            }
-            let line = self.line;
-            return Some(
-                (self.read)(&self.buffer).map_err(|error| LineError::Decode { line, error }),
-            );
         }
         None
     }

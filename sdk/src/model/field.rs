@@ -207,7 +207,7 @@ impl<T: WireText> FieldValue for T {
     fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
         match lexer.plain() {
             Some(text) => Ok(text.into()),
-            None => Ok(lexer.string()?.into_cow().into_owned().into()),
+            None => Ok(lexer.string()?.into_owned().into()),
         }
     }
 }

@@ -4,12 +4,12 @@ use compact_str::CompactString;
 
 use super::{Nullable, serde_errors::expected, text::like_a_string};
 
-/// Defines a type that is a string on the wire and a distinct type in Rust.
+/// Defines types that are strings on the wire and distinct types in Rust.
 ///
 /// Short values are stored inline, which is what makes decoding a deal fast: most of its strings are
 /// identifiers, statuses and types.
-macro_rules! identifier {
-    ($(#[$doc:meta])* $name:ident) => {
+macro_rules! identifiers {
+    ($( $(#[$doc:meta])* $name:ident; )+) => {$(
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
         #[serde(transparent)]
@@ -78,68 +78,44 @@ macro_rules! identifier {
                 Self::Value(value.clone())
             }
         }
-    };
+    )+};
 }
 
-identifier! {
+identifiers! {
     /// Identifies an agent. Opaque: its form is up to the service (specification, "Resources and their fields").
     ///
     /// ```
     /// let id = dealkit::AgentId::from("a_1");
     /// assert_eq!(id.as_str(), "a_1");
     /// ```
-    AgentId
-}
-identifier! {
+    AgentId;
     /// Identifies a brokerage.
-    BrokerageId
-}
-identifier! {
+    BrokerageId;
     /// Identifies an office.
-    OfficeId
-}
-identifier! {
+    OfficeId;
     /// Identifies a collective.
-    CollectiveId
-}
-identifier! {
+    CollectiveId;
     /// Identifies a deal.
     ///
     /// ```
     /// let id = dealkit::DealId::from("d_1");
     /// assert_eq!(id, "d_1");
     /// ```
-    DealId
-}
-identifier! {
+    DealId;
     /// Identifies a listing contract.
-    ListingContractId
-}
-identifier! {
+    ListingContractId;
     /// Identifies an application.
-    ApplicationId
-}
-identifier! {
+    ApplicationId;
     /// Identifies an offer of an application.
-    OfferId
-}
-identifier! {
+    OfferId;
     /// Identifies a quote.
-    QuoteId
-}
-identifier! {
+    QuoteId;
     /// Identifies a contact of a deal.
-    ContactId
-}
-identifier! {
+    ContactId;
     /// Identifies the schema that a contact follows.
-    ContactSchemaId
-}
-identifier! {
+    ContactSchemaId;
     /// Identifies a field of a contact.
-    ContactFieldId
-}
-identifier! {
+    ContactFieldId;
     /// Identifies the schema that a contact field follows.
-    FieldSchemaId
+    FieldSchemaId;
 }

@@ -15,7 +15,7 @@ fn whole<'a, T>(document: &'a str, read: impl FnOnce(&mut Lexer<'a>) -> Lexed<T>
 }
 
 fn string(document: &str) -> Option<String> {
-    whole(document, |lexer| lexer.string()).map(|text| text.into_cow().into_owned())
+    whole(document, |lexer| lexer.string()).map(|text| text.into_owned())
 }
 
 /// What serde_json reads from the same document.
@@ -84,11 +84,7 @@ fn every_character_at_every_place_of_a_word() {
                 let lexed = Lexer::new(&document).string().ok();
                 let mut values = serde_json::Deserializer::from_str(&document).into_iter();
                 let expected: Option<String> = values.next().and_then(Result::ok);
-                same(
-                    &document,
-                    lexed.map(|it| it.into_cow().into_owned()),
-                    expected,
-                );
+                same(&document, lexed.map(|it| it.into_owned()), expected);
                 let text = format!("{}{c}", before.repeat(at));
                 let written = serde_json::to_string(&text).unwrap();
                 assert_eq!(is_plain(&text), written.len() == text.len() + 2, "{text:?}");

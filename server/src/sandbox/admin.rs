@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use dealkit::{Agent, wire};
 use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
-use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 
@@ -350,18 +349,10 @@ struct Query(Vec<(String, String)>);
 
 impl Query {
     fn parse(query: &str, known: &[&str]) -> Result<Self, Refusal> {
-        let decode = |text: &str| {
-            percent_decode_str(&text.replace('+', " "))
-                .decode_utf8_lossy()
-                .into_owned()
-        };
-        let pairs: Vec<(String, String)> = query
-            .split('&')
-            .filter(|pair| !pair.is_empty())
-            .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        let pairs: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes())
+            .into_owned()
             // A form sends empty fields, too.
             .filter(|(_, value)| !value.is_empty())
-            .map(|(name, value)| (decode(name), decode(value)))
             .collect();
         if pairs
             .iter()

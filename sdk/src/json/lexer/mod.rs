@@ -15,5 +15,5 @@ mod walk;
 
 pub use cursor::{Lexed, Lexer, Refused};
 pub use number::{Digits, Number};
-pub use string::{Text, is_plain};
+pub use string::is_plain;
 pub use time::{Date, Timestamp};

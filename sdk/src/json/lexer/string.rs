@@ -7,48 +7,12 @@ use crate::{
     value::Characters,
 };
 
-/// A string of a document.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Text<'a> {
-    /// The string as it is in the document.
-    Plain(&'a str),
-    /// The string with its escapes decoded.
-    Escaped(String),
-}
-
-impl<'a> Text<'a> {
-    /// The string.
-    #[inline]
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Plain(text) => text,
-            Self::Escaped(text) => text,
-        }
-    }
-
-    /// The string, borrowed if it is in the document as it is.
-    #[inline]
-    pub fn into_cow(self) -> Cow<'a, str> {
-        match self {
-            Self::Plain(text) => Cow::Borrowed(text),
-            Self::Escaped(text) => Cow::Owned(text),
-        }
-    }
-}
-
-impl std::fmt::Debug for Text<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The contents of a document may be personal data.
-        f.write_str("Text(<hidden>)")
-    }
-}
-
 impl<'a> Lexer<'a> {
-    /// Reads a string.
+    /// Reads a string, which is borrowed if it is in the document as it is.
     #[inline]
-    pub fn string(&mut self) -> Lexed<Text<'a>> {
+    pub fn string(&mut self) -> Lexed<Cow<'a, str>> {
         match self.plain() {
-            Some(text) => Ok(Text::Plain(text)),
+            Some(text) => Ok(Cow::Borrowed(text)),
             None => self.escaped(),
         }
     }
@@ -74,7 +38,7 @@ impl<'a> Lexer<'a> {
 
     /// Reads a string with escapes.
     #[cold]
-    fn escaped(&mut self) -> Lexed<Text<'a>> {
+    fn escaped(&mut self) -> Lexed<Cow<'a, str>> {
         self.expect(b'"')?;
         let mut out = String::new();
         let mut rest = self.text.get(self.at..).ok_or(Refused)?;
@@ -86,7 +50,7 @@ impl<'a> Lexer<'a> {
             out.push_str(plain);
             if let Some(after) = special.strip_prefix('"') {
                 self.leave(after.as_bytes());
-                return Ok(Text::Escaped(out));
+                return Ok(Cow::Owned(out));
             }
             let escape = special.strip_prefix('\\').ok_or(Refused)?;
             let (c, after) = unescape(escape).ok_or(Refused)?;
@@ -115,7 +79,7 @@ impl<'a> Lexer<'a> {
     /// Reads the name of a field, and skips the colon.
     pub fn name(&mut self) -> Lexed<Cow<'a, str>> {
         self.may_go_on()?;
-        let name = self.string()?.into_cow();
+        let name = self.string()?;
         self.expect(b':')?;
         Ok(name)
     }

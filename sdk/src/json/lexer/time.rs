@@ -88,7 +88,7 @@ impl Lexer<'_> {
 
     #[cold]
     fn rare_date(&mut self) -> Lexed<Date> {
-        Date::of(scalar::date(self.string()?.as_str()).ok_or(Refused)?)
+        Date::of(scalar::date(&self.string()?).ok_or(Refused)?)
     }
 
     /// Reads a timestamp.
@@ -106,7 +106,7 @@ impl Lexer<'_> {
 
     #[cold]
     fn rare_timestamp(&mut self) -> Lexed<Timestamp> {
-        Timestamp::of(scalar::timestamp(self.string()?.as_str()).ok_or(Refused)?)
+        Timestamp::of(scalar::timestamp(&self.string()?).ok_or(Refused)?)
     }
 }
 
