@@ -1,7 +1,8 @@
-"""Errors made by hand are like those that calls raise."""
+"""Errors made by hand are like those that calls raise, and stubs stand in for clients."""
 
 from __future__ import annotations
 
+import asyncio
 import doctest
 import pickle
 import socket
@@ -16,15 +17,29 @@ import dealkit
 from dealkit import (
     Agent,
     APIStatusError,
+    AsyncOperations,
     Client,
+    CreateAgentParams,
+    Deal,
     DealkitError,
+    Operations,
     RateLimitError,
     ThrottledError,
     Timeout,
     testing,
 )
-from dealkit._testing import made_errors, recorded, sandbox
-from dealkit.testing import connection_error, decode_error, status_error, throttled_error, timeout_error
+from dealkit._client.operations import AgentOperations
+from dealkit._testing import made_errors, recorded, sandbox, stub
+from dealkit.testing import (
+    AsyncStub,
+    Sandbox,
+    Stub,
+    connection_error,
+    decode_error,
+    status_error,
+    throttled_error,
+    timeout_error,
+)
 
 PROBLEM = {
     "title": "No",
@@ -37,7 +52,7 @@ PROBLEM = {
 
 def test_the_examples() -> None:
     names = {name: getattr(testing, name) for name in testing.__all__}
-    for module in (testing, made_errors, recorded, sandbox):
+    for module in (testing, made_errors, recorded, sandbox, stub):
         result = doctest.testmod(module, extraglobs={**names, "Client": Client})
         assert result.failed == 0 and result.attempted > 0
 
@@ -143,15 +158,14 @@ def test_what_is_said_counts() -> None:
 def test_a_test_of_a_user() -> None:
     """An importer that must not create an agent twice."""
 
-    def step(client: Client) -> str:
+    def step(client: Operations) -> str:
         try:
-            client.agents.create(**ADA)
+            client.agents.create(email="ada@example.com", first_name="Ada", last_name="Lovelace", profile={})
         except DealkitError as error:
             return "look for the agent" if error.may_have_acted else "send again"
         return "done"
 
-    client = Mock()
-    for error, expected in (
+    for outcome, expected in (
         (timeout_error(), "look for the agent"),
         (timeout_error(outcome="not_sent"), "send again"),
         (connection_error(), "send again"),
@@ -160,8 +174,38 @@ def test_a_test_of_a_user() -> None:
         (status_error(503), "look for the agent"),
         (decode_error("", model=Agent), "look for the agent"),
     ):
-        client.agents.create.side_effect = error
-        assert step(client) == expected
+        assert step(Stub(create=Mock(return_value=outcome))) == expected
+    with Sandbox() as server, Client(base_url=server.url, service_key=server.service_key) as client:
+        assert step(client) == "done" and len(server.agents) == 1
+
+
+def test_a_stub_returns_what_its_functions_make() -> None:
+    create = Mock(return_value=status_error(409))
+
+    async def call(client: AsyncOperations) -> Deal:
+        with pytest.raises(dealkit.ConflictError):
+            await client.agents.create(**ADA, role="AGENT")
+        return await client.deals.retrieve("d_2")
+
+    stub = Stub(create=create, retrieve=lambda id: Deal(id=id))
+    assert stub.deals.retrieve("d_1") == Deal(id="d_1")
+    with pytest.raises(dealkit.ConflictError):
+        stub.agents.create(**ADA)
+    create.assert_called_once_with(**ADA)
+    assert asyncio.run(call(AsyncStub(create=create, retrieve=lambda id: Deal(id=id)))) == Deal(id="d_2")
+    create.assert_called_with(**ADA, role="AGENT")
+
+    with pytest.raises(dealkit.ConfigError, match="pass create="):
+        Stub().agents.create(**ADA)
+    with pytest.raises(dealkit.ConfigError, match="pass retrieve="):
+        Stub().deals.retrieve("d_1")
+    wrong: dict[str, Any] = {"retrive": create}
+    with pytest.raises(TypeError, match="did you mean 'retrieve'"):
+        Stub(**wrong)
+
+
+def test_the_protocol_takes_what_a_create_takes() -> None:
+    assert {*AgentOperations.create.__annotations__} == {*CreateAgentParams.__annotations__, "return"}
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dealkit._bulk.creation import Creation
     from dealkit._bulk.retrieve import AsyncDealIterator, DealIterator
     from dealkit._client.client import AsyncClient, Client
+    from dealkit._client.operations import AsyncOperations, Operations
     from dealkit._core.headers import Headers
     from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Omitted, Timeout
     from dealkit._models.fields import Field, fields
@@ -80,6 +81,7 @@ __all__ = [
     "AsyncClient",
     "AsyncCreationIterator",
     "AsyncDealIterator",
+    "AsyncOperations",
     "AuthenticationError",
     "BadRequestError",
     "CallOptions",
@@ -106,6 +108,7 @@ __all__ = [
     "NotFoundError",
     "Offer",
     "Omitted",
+    "Operations",
     "PermissionDeniedError",
     "Problem",
     "Quote",
@@ -140,6 +143,7 @@ _MODULES = (
     "_bulk.create",
     "_bulk.retrieve",
     "_client.client",
+    "_client.operations",
     "_models.fields",
 )
 

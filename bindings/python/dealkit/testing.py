@@ -1,4 +1,4 @@
-"""A server of the Agent and Deal interface to test against, and errors made by hand.
+"""A server of the Agent and Deal interface to test against, stand-ins for clients, and errors made by hand.
 
 >>> from dealkit import Client
 >>> from dealkit.testing import Sandbox
@@ -17,14 +17,19 @@ It fails on demand, and shows what it saw:
 With pytest, the fixtures ``dealkit_sandbox``, ``dealkit_client`` and ``dealkit_async_client`` are available without
 any setup.
 
-To test what a program does with an error, make one by hand, the same as a call would raise:
+A stub takes the place of a client whose calls go through ``dealkit.Operations``. It needs no socket, and returns what a test
+wants, or raises an error made by hand, the same as a call would raise:
 
->>> from unittest.mock import Mock
->>> from dealkit.testing import timeout_error
->>> client = Mock(Client)
->>> client.agents.create.side_effect = timeout_error(operation="POST /v1/agents")  # it timed out after it was sent
->>> client.agents.create.side_effect.may_have_acted
+>>> from dealkit import Deal, Operations
+>>> from dealkit.testing import Stub, timeout_error
+>>> def is_won(client: Operations, id: str) -> bool:
+...     return client.deals.retrieve(id).status == "CLOSED"
+>>> is_won(Stub(retrieve=lambda id: Deal(id=id, status="CLOSED")), "d_1")
 True
+>>> is_won(Stub(retrieve=lambda id: timeout_error()), "d_1")
+Traceback (most recent call last):
+...
+dealkit.exceptions.APITimeoutError: timed out after 60 s
 """
 
 from dealkit._testing.made_errors import (
@@ -37,14 +42,17 @@ from dealkit._testing.made_errors import (
 )
 from dealkit._testing.recorded import CreatedAgent, PendingFault, RecordedRequest
 from dealkit._testing.sandbox import READINGS, Sandbox
+from dealkit._testing.stub import AsyncStub, Stub
 
 __all__ = [
     "READINGS",
+    "AsyncStub",
     "CreatedAgent",
     "ErrorOptions",
     "PendingFault",
     "RecordedRequest",
     "Sandbox",
+    "Stub",
     "connection_error",
     "decode_error",
     "status_error",

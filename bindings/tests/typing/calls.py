@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal, assert_type
+from typing import Any, Literal, Unpack, assert_type
 
 from dealkit import (
     Agent,
@@ -13,6 +13,7 @@ from dealkit import (
     AsyncClient,
     AsyncCreationIterator,
     AsyncDealIterator,
+    AsyncOperations,
     Client,
     CreateAgentParams,
     Creation,
@@ -23,6 +24,7 @@ from dealkit import (
     DecodeError,
     Headers,
     LedgerError,
+    Operations,
     Problem,
     RawResponse,
     Role,
@@ -32,7 +34,7 @@ from dealkit import (
 )
 from dealkit.arrow import AsyncDealTable, DealTable, Table, deals_to_arrow
 from dealkit.params import RoleName, untyped_profile
-from dealkit.testing import CreatedAgent, RecordedRequest, Sandbox
+from dealkit.testing import AsyncStub, CreatedAgent, RecordedRequest, Sandbox, Stub, timeout_error
 
 
 def ids() -> Iterator[str]:
@@ -227,3 +229,43 @@ def sandbox() -> None:
 async def async_sandbox() -> None:
     async with Sandbox(generate=10, seed=7) as server:
         assert_type(server, Sandbox)
+
+
+def operations(client: Operations) -> None:
+    assert_type(client.deals.retrieve("d_1"), Deal)
+    ada = client.agents.create(email="a@b.co", first_name="A", last_name="B", profile={"tier": "A"}, role=Role.AGENT)
+    assert_type(ada, Agent)
+
+
+async def async_operations(client: AsyncOperations) -> None:
+    assert_type(await client.deals.retrieve("d_1"), Deal)
+    assert_type(await client.agents.create(email="a@b.co", first_name="A", last_name="B", profile={}), Agent)
+
+
+class OwnDeals:
+    def retrieve(self, id: str) -> Deal:
+        return Deal(id=id)
+
+
+class OwnAgents:
+    def create(self, **agent: Unpack[CreateAgentParams]) -> Agent:
+        raise ValueError(agent["email"])
+
+
+class Own:
+    agents = OwnAgents()
+    deals = OwnDeals()
+
+
+def refused(**agent: Unpack[CreateAgentParams]) -> DealkitError:
+    return timeout_error()
+
+
+async def stand_in(client: Client, async_client: AsyncClient) -> None:
+    operations(client)
+    await async_operations(async_client)
+    operations(Own())
+    operations(Stub(create=refused, retrieve=lambda id: Deal(id=id)))
+    await async_operations(AsyncStub(retrieve=lambda id: Deal(id=id)))
+    assert_type(Stub().deals.retrieve("d_1"), Deal)
+    assert_type(await AsyncStub().deals.retrieve("d_1"), Deal)

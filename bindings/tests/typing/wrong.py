@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from datetime import date
 
-from dealkit import AsyncClient, Client, CreateAgentParams, Deal, Offer, Timeout
+from dealkit import AsyncClient, AsyncOperations, Client, CreateAgentParams, Deal, Offer, Operations, Timeout
+from dealkit.testing import Stub
 
 
 def text() -> str:
@@ -61,3 +62,11 @@ def models(deal: Deal) -> None:
     deal.application.offers  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]
     day: date = deal.expiry_date  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
     print(day)
+
+
+def stand_in(client: Client, operations: Operations, async_client: AsyncClient) -> None:
+    operations.agents.create(email="a@b.co", first_name="A", last_name="B")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    operations.deals.retrieve(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    _sync: Operations = async_client  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    _async: AsyncOperations = client  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    Stub(retrieve=lambda id: 5)  # type: ignore[arg-type, return-value]  # pyright: ignore[reportArgumentType]

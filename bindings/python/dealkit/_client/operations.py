@@ -1,0 +1,82 @@
+"""What programs call of a client, as protocols: for functions that are tested with something else in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from datetime import date
+from typing import Protocol, TypeVar
+
+from dealkit._native import Agent, Deal
+from dealkit.enums import Role
+from dealkit.params import AgentProfileParams, RoleName
+
+Created = TypeVar("Created", covariant=True)
+Retrieved = TypeVar("Retrieved", covariant=True)
+
+
+class AgentOperations(Protocol[Created]):
+    """Calls on agents; see ``Operations``."""
+
+    def create(
+        self,
+        *,
+        email: str,
+        first_name: str,
+        last_name: str,
+        profile: AgentProfileParams,
+        role: Role | RoleName = ...,
+        phone: str = ...,
+        image_url: str | None = ...,
+        date_of_birth: date | str | None = ...,
+        brokerage_id: str | None = ...,
+        office_id: str | None = ...,
+        collective_id: str | None = ...,
+    ) -> Created:
+        """Creates an agent; see ``Client.agents.create``."""
+        ...
+
+
+class DealOperations(Protocol[Retrieved]):
+    """Calls on deals; see ``Operations``."""
+
+    def retrieve(self, id: str) -> Retrieved:
+        """Retrieves a deal by its identifier; see ``Client.deals.retrieve``."""
+        ...
+
+
+class Operations(Protocol):
+    """The operations of the interface, as a ``Client`` has them: ``agents.create`` and ``deals.retrieve``.
+
+    A function that takes it is tested without a service, with a ``dealkit.testing.Stub`` or anything else that has the
+    same methods.
+
+    >>> def is_won(client: Operations, id: str) -> bool:
+    ...     return client.deals.retrieve(id).status == "CLOSED"
+
+    ``retrieve_many`` and ``create_many`` are not part of it: a stand-in would have to imitate their order, their concurrency
+    and the ledger. Test a function that uses them with a ``Client`` of a ``dealkit.testing.Sandbox``.
+    """
+
+    @property
+    def agents(self) -> AgentOperations[Agent]:
+        """Calls on agents."""
+        ...
+
+    @property
+    def deals(self) -> DealOperations[Deal]:
+        """Calls on deals."""
+        ...
+
+
+class AsyncOperations(Protocol):
+    """The same for an ``AsyncClient``, whose calls are awaited; in tests, a ``dealkit.testing.AsyncStub``."""
+
+    @property
+    def agents(self) -> AgentOperations[Awaitable[Agent]]:
+        """Calls on agents."""
+        ...
+
+    @property
+    def deals(self) -> DealOperations[Awaitable[Deal]]:
+        """Calls on deals."""
+        ...
