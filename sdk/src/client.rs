@@ -123,23 +123,23 @@ impl Client {
     /// let agent: dealkit::Agent = response.json()?;
     /// # Ok(()) }
     /// ```
-    pub fn request<S: AsRef<str>>(
+    pub fn request<'s>(
         &self,
         method: Method,
-        segments: impl IntoIterator<Item = S>,
+        segments: impl AsRef<[&'s str]>,
     ) -> Call<RawResponse> {
         // Any of the segments may be an identifier, so the template shows none.
         let mut template = wire::API_PREFIX.to_owned();
         let mut path = Ok(wire::API_PREFIX.to_owned());
-        for (at, part) in segments.into_iter().enumerate() {
+        for (at, part) in segments.as_ref().iter().enumerate() {
             template.push_str("/{}");
-            if at == 0 && (part.as_ref() == "v1" || part.as_ref().contains('/')) {
+            if at == 0 && (*part == "v1" || part.contains('/')) {
                 path = Err(Error::config(
                     "the first segment is v1 or contains a slash: pass the segments separately and without /v1, such \
                      as \"deals\" and then the id",
                 ));
             }
-            path = path.and_then(|path| Ok(format!("{path}/{}", segment(part.as_ref())?)));
+            path = path.and_then(|path| Ok(format!("{path}/{}", segment(part)?)));
         }
         Call::raw(
             Arc::clone(&self.service),
@@ -335,7 +335,7 @@ impl<C: Clone> ClientBuilder<C> {
     }
 
     /// The maximum size of a response body, in bytes. Default: 16 MiB. The body of an error is read up to 1 MiB,
-    /// whatever this limit, and a document holds at most [`MAX_VALUES`](crate::document::MAX_VALUES) values.
+    /// whatever this limit, and a document holds at most a million values.
     pub fn max_response_bytes(mut self, bytes: u64) -> Self {
         self.max_response_bytes = bytes;
         self

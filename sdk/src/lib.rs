@@ -39,7 +39,6 @@
 //!   also in a job that [survives a crash](CreateMany::ledger).
 //! * [`Call`]: per-call options, the whole response, the request without sending it.
 //! * [`Error`]: its kinds, what the service [may have done](Outcome), what it said.
-//! * [`document`]: how large a document may be.
 //! * [`Deal`] and [`Agent`]: the models; [`Decimal`] and [`Json`] keep every digit, in every serde format;
 //!   [`builder`] builds them.
 //! * [`Deal::list_from_json`] and [`Deal::from_json_lines`]: many documents, without a client.
@@ -138,13 +137,14 @@ mod rules;
 pub mod test_util;
 mod value;
 
+// For the sandbox server and the bindings, which are always of the same version.
 #[doc(hidden)]
-pub use contract::schema;
-pub use contract::wire;
-pub use json::document;
-#[doc(hidden)]
-pub use json::{explain, lexer};
-pub use rules::validate;
+pub use {
+    contract::{schema, wire},
+    json::{document, explain, lexer},
+    rules::validate,
+    value::scalar,
+};
 
 /// The crate behind dates and timestamps, in the version that dealkit uses.
 pub use chrono;
@@ -161,9 +161,6 @@ pub use model::{
 pub use rules::validate::{UnknownFields, ValidationError, Violation, ViolationCode};
 pub use value::*;
 
-#[cfg(feature = "client")]
-#[doc(hidden)]
-pub use bulk::many::Job;
 #[cfg(feature = "client")]
 pub use {
     // Types of the `http` crate that are part of the public API.
@@ -184,11 +181,9 @@ pub use {
     },
     client::{BASE_URL_VARIABLE, Client, ClientBuilder, SERVICE_KEY_VARIABLE},
     error::{call::Error, kind::ErrorKind},
-    http::{
-        connect::transport::NotSent,
-        outcome::Outcome,
-        retry::{attempts::RetryPolicy, retry_after::parse_retry_after},
-    },
-    ledger::{LedgerError, LedgerErrorKind},
+    http::{connect::transport::NotSent, outcome::Outcome, retry::attempts::RetryPolicy},
     value::words::{Piece, Setting, Words},
 };
+#[cfg(feature = "client")]
+#[doc(hidden)]
+pub use {bulk::many::Job, http::retry::retry_after::parse_retry_after};

@@ -65,7 +65,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 #[cfg(feature = "ledger")]
-use crate::{LedgerError, ledger::Recorded};
+use crate::ledger::{LedgerError, Recorded};
 use crate::{
     bulk::{retrieve::Retrieved, row::Creation},
     calls::{

@@ -17,6 +17,7 @@
 pub mod cli;
 mod config;
 mod contract;
+#[doc(hidden)]
 pub mod json;
 mod net;
 mod sandbox;
@@ -32,8 +33,9 @@ pub use sandbox::{
 };
 pub use server::{Sandbox, StartError};
 pub use service::Service;
+#[doc(hidden)]
+pub use state::generate;
 pub use state::{
     agent::CreatedAgent,
-    generate,
     seed::{SeedDeal, SeedError},
 };

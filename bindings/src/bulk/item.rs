@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dealkit::{Creation, LedgerError, RawResponse, Retrieved};
+use dealkit::{Creation, RawResponse, Retrieved, ledger::LedgerError};
 
 use crate::models::response::CallResult;
 

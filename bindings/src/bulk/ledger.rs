@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use dealkit::{AgentId, LedgerError, ledger::Ledger};
+use dealkit::{
+    AgentId,
+    ledger::{Ledger, LedgerError},
+};
 use pyo3::{prelude::*, types::PyList};
 
 use crate::python::{
@@ -79,7 +82,12 @@ pub(crate) fn look_up_in_ledger<'py>(
             let recorded = recorded?;
             let agent_id = recorded.agent_id.map(String::from);
             let outcome = recorded.outcome.as_str();
-            Some((outcome, agent_id, recorded.status, recorded.in_flight))
+            Some((
+                outcome,
+                agent_id,
+                recorded.status.map(u16::from),
+                recorded.in_flight,
+            ))
         });
         Ok(told.collect::<Vec<_>>())
     })
@@ -101,8 +109,13 @@ pub(crate) fn show_ledger(py: Python<'_>, path: String) -> PyResult<Bound<'_, Py
             summary.in_flight,
         ];
         let in_doubt = summary.in_doubt.into_iter();
-        let in_doubt =
-            in_doubt.map(|row| (row.sent_at.timestamp_millis(), row.status, row.request_id));
+        let in_doubt = in_doubt.map(|row| {
+            (
+                row.sent_at.timestamp_millis(),
+                row.status.map(u16::from),
+                row.request_id,
+            )
+        });
         let in_doubt: Vec<_> = in_doubt.collect();
         Ok((summary.service, summary.keys, numbers.to_vec(), in_doubt))
     })

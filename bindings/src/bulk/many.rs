@@ -172,7 +172,7 @@ fn none_in_flight<I, W: Work>(
     options: Option<&Options>,
 ) -> InFlight<W> {
     if !ordered {
-        many = many.as_completed();
+        many = many.unordered();
     }
     if let Some(Options(options)) = options {
         many = many.options(options.clone());

@@ -172,7 +172,8 @@ pub(crate) fn raw_request<'py>(
         let json = json.map(|json| written(&json.get_item(0)?)).transpose()?;
         let (query, headers) = (pairs("query", query)?, pairs("headers", headers)?);
         Ok(Call::new(None, move |client| {
-            let mut call = client.request(method.clone(), &segments);
+            let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+            let mut call = client.request(method.clone(), segments);
             if let Some(json) = &json {
                 call = call.json(json);
             }

@@ -190,7 +190,7 @@ impl<'py> Reader<'_, 'py> {
         if !builtin::is_exact(moment) {
             let exact = scalar::timestamp_text(&moment.to_chrono()?);
             let extra = extra.get_or_insert_default();
-            extra.exact.push((position, Json::from(exact)));
+            extra.exact.push((position, Json::string(exact)));
         }
         Ok(value.into_any().unbind())
     }

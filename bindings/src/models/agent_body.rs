@@ -173,7 +173,7 @@ impl Written {
     fn checked(self, validate: bool) -> Outcome<String> {
         let (text, wrong) = self.writer.finish()?;
         let mut violations = Vec::new();
-        if validate && let Err(error) = CreateAgent::read(&text, UnknownFields::Reject) {
+        if validate && let Err(error) = CreateAgent::from_json(&text, UnknownFields::Reject) {
             let is_meant = |violation: &&Violation| {
                 violation.code == ViolationCode::UnknownField
                     && self.extra.contains(&violation.pointer)

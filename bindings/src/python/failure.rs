@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use dealkit::{
-    DecodeError, Error, ErrorKind, LedgerError, LineError, Piece, Problem, Setting,
-    ValidationError, Violation, Words,
+    DecodeError, Error, ErrorKind, LineError, Piece, Problem, Setting, ValidationError, Violation,
+    Words, ledger::LedgerError,
 };
 use pyo3::{
     IntoPyObjectExt, intern,

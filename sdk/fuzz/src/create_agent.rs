@@ -39,7 +39,7 @@ fn create(data: &[u8], unknown: UnknownFields, service: &Service) {
         Ok(request) => {
             assert_eq!(status, 201, "{}", String::from_utf8_lossy(response.body()));
             request.validate().unwrap();
-            let again = CreateAgent::from_json(&request.to_json(), unknown).unwrap();
+            let again = CreateAgent::from_json(request.to_json(), unknown).unwrap();
             assert!(again == request, "{} is another request", request.to_json());
             let agent = Agent::from_json(response.body()).unwrap();
             assert!(!agent.id.as_str().is_empty());

@@ -175,10 +175,10 @@ impl Client {
     }
 
     /// See [`dealkit::Client::request`](crate::Client::request).
-    pub fn request<S: AsRef<str>>(
+    pub fn request<'s>(
         &self,
         method: Method,
-        segments: impl IntoIterator<Item = S>,
+        segments: impl AsRef<[&'s str]>,
     ) -> Call<RawResponse> {
         self.client
             .request(method, segments)

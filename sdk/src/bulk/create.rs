@@ -237,7 +237,7 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// If the file cannot be opened or written; if it is the ledger of another service (a ledger whose service has a new
     /// name can be [moved](crate::ledger::Ledger::move_to)); if its keys have another name; or if it is not a ledger at
     /// all.
-    pub fn open_ledger(mut self) -> Result<Self, crate::LedgerError> {
+    pub fn open_ledger(mut self) -> Result<Self, crate::ledger::LedgerError> {
         if let Some(recorder) = &mut self.work.recorder {
             recorder.open()?;
         }

@@ -182,7 +182,7 @@ impl<I, W, M> Bulk<I, W, M> {
     }
 
     /// Yields the results as they arrive, instead of in the order of the inputs.
-    pub fn as_completed(mut self) -> Self {
+    pub fn unordered(mut self) -> Self {
         self.options.is_ordered = false;
         self
     }

@@ -91,7 +91,7 @@ impl RawResponse {
     ///
     /// # Errors
     /// Of kind `Decode`, with the path of the value that could not be decoded; also for a document
-    /// of more than [`MAX_VALUES`](crate::document::MAX_VALUES) values.
+    /// of more than a million values.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         decode_typed::from_json(&self.response.body)
             .map_err(|error| self.clone().into_decode_error(error))

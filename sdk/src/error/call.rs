@@ -121,10 +121,9 @@ impl Error {
     /// What the ledger has on a row.
     #[cfg(feature = "ledger")]
     pub(crate) fn recorded(recorded: &crate::ledger::Recorded) -> Self {
-        let status = recorded.status;
         Self::new(Cause::Recorded {
             outcome: recorded.outcome,
-            status: status.and_then(|status| StatusCode::from_u16(status).ok()),
+            status: recorded.status,
             request_id: recorded.request_id.clone(),
             in_flight: recorded.in_flight,
         })

@@ -1,6 +1,8 @@
 //! The kinds of errors.
 
-/// What kind of failure an [`Error`](crate::Error) is.
+use std::fmt;
+
+/// What kind of failure an [`Error`](crate::Error) is. `Display` shows it as the [word](Self::as_str).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -73,5 +75,11 @@ impl ErrorKind {
             ErrorKind::DuplicateKey => "duplicate_key",
             ErrorKind::Stopped => "stopped",
         }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }

@@ -16,7 +16,10 @@ use http::StatusCode;
 /// An earlier attempt that may have acted is not forgotten: if the last attempt alone would be `NotSent`
 /// or `Rejected`, the call is `Unknown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "another outcome would be another decision for every caller, who is to be told"
+)]
 pub enum Outcome {
     /// No part of the request reached the service.
     NotSent,

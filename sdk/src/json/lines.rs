@@ -17,7 +17,7 @@ pub const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 /// It is an iterator. A line that cannot be decoded is an error with its line number, and the next line is still read.
 /// Only an error of the underlying reader is the last item. Lines end with a line feed, optionally preceded by a
 /// carriage return; the last one may end with the input. Blank lines and a byte order mark are skipped. Each line is a
-/// document and has the limits of one (see [`document`](crate::document)), and is not longer than [`MAX_LINE_BYTES`].
+/// document with the limit of one, a million values, and is not longer than [`MAX_LINE_BYTES`].
 ///
 /// ```
 /// use dealkit::Deal;

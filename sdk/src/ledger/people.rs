@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
+use http::StatusCode;
 
 use super::{
     error::{Cause, LedgerError, Refusal},
     key_hash::KeyHash,
     sqlite::{Edit, Sqlite},
-    state::{LONGEST_ID, Record, State},
+    state::{LONGEST_ID, Record, State, status_code},
 };
 use crate::value::AgentId;
 
@@ -41,7 +42,7 @@ pub struct InDoubt {
     /// When it was sent, by the clock of this machine.
     pub sent_at: DateTime<Utc>,
     /// The status of the response, if there was one.
-    pub status: Option<u16>,
+    pub status: Option<StatusCode>,
     /// The service's id for the request, if it gave one.
     pub request_id: Option<String>,
 }
@@ -201,7 +202,7 @@ impl From<Record> for InDoubt {
     fn from(record: Record) -> Self {
         Self {
             sent_at: DateTime::from_timestamp_millis(record.claimed_at).unwrap_or_default(),
-            status: record.status,
+            status: status_code(record.status),
             request_id: record.request_id,
         }
     }

@@ -1,5 +1,7 @@
 //! What is known about a create, and when it may be sent: pure rules, which no database and no clock can change.
 
+use http::StatusCode;
+
 use super::error::Refusal;
 use crate::{http::outcome::Outcome, value::AgentId};
 
@@ -46,7 +48,7 @@ pub struct Recorded {
     /// The identifier of its agent, if it was created and the ledger has the identifier.
     pub agent_id: Option<AgentId>,
     /// The status of the response, if there was one and the row was rejected or its outcome is unknown.
-    pub status: Option<u16>,
+    pub status: Option<StatusCode>,
     /// The service's id for the request, if it gave one.
     pub request_id: Option<String>,
     /// Whether another job is sending the row right now: its outcome is unknown, but that job will know it.
@@ -100,7 +102,7 @@ impl Record {
         Some(Recorded {
             outcome,
             agent_id: self.agent_id.clone().map(AgentId::from),
-            status: self.status,
+            status: status_code(self.status),
             request_id: self.request_id.clone(),
             in_flight: self.job.is_some_and(is_alive),
         })
@@ -144,4 +146,9 @@ fn is_about_the_row(status: Option<u16>) -> bool {
         status,
         Some(307 | 308 | 401 | 403 | 404 | 405 | 407 | 421 | 425 | 426 | 429)
     )
+}
+
+/// A status as a ledger has it; a number that is none is one of a file that somebody else has changed.
+pub(super) fn status_code(status: Option<u16>) -> Option<StatusCode> {
+    StatusCode::from_u16(status?).ok()
 }

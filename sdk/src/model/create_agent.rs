@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::{
     contract::names,
+    json::document::without_bom,
     rules::{
         fields::{Fields, Object, check_names, object},
         validate::{Null, UnknownFields, ValidationError, Violation, check_text, of_kind, pointer},
@@ -142,24 +143,23 @@ impl CreateAgent {
     /// Decodes the request from its JSON body and checks every rule.
     ///
     /// # Errors
-    /// [`ValidationError`] holds every violation, including wrong types and missing fields.
+    /// [`ValidationError`] holds every violation, including wrong types and missing fields. A text that is not JSON is one
+    /// of the body.
     ///
     /// ```
-    /// use dealkit::{CreateAgent, Json, UnknownFields};
+    /// use dealkit::{CreateAgent, UnknownFields};
     ///
-    /// let body = Json::parse(r#"{"email": "ada@example.com", "first_name": "Ada", "profile": null}"#).unwrap();
-    /// let error = CreateAgent::from_json(&body, UnknownFields::Ignore).unwrap_err();
+    /// let body = r#"{"email": "ada@example.com", "first_name": "Ada", "profile": null}"#;
+    /// let error = CreateAgent::from_json(body, UnknownFields::Ignore).unwrap_err();
     /// assert_eq!(error.violations()[0].pointer, "/last_name");
     /// assert_eq!(error.violations()[1].pointer, "/profile");
     /// ```
-    pub fn from_json(body: &Json, unknown: UnknownFields) -> Result<Self, ValidationError> {
-        Self::read(body.as_str(), unknown)
-    }
-
-    /// The same for the text of a valid JSON value: hidden, because it is for the sandbox server and the bindings.
-    #[doc(hidden)]
-    pub fn read(body: &str, unknown: UnknownFields) -> Result<Self, ValidationError> {
-        let mut fields = Fields::new(object("", body).map_err(ValidationError::one)?);
+    pub fn from_json(
+        body: impl AsRef<[u8]>,
+        unknown: UnknownFields,
+    ) -> Result<Self, ValidationError> {
+        let object = object("", without_bom(body.as_ref()));
+        let mut fields = Fields::new(object.map_err(ValidationError::one)?);
         let request = Self {
             email: fields.required_text("email"),
             first_name: fields.required_text("first_name"),
@@ -167,7 +167,12 @@ impl CreateAgent {
             profile: fields
                 .required("profile", JsonKind::Object)
                 .and_then(|profile| {
-                    AgentProfile::read(profile, "/profile", unknown, &mut fields.violations)
+                    AgentProfile::read(
+                        profile.as_bytes(),
+                        "/profile",
+                        unknown,
+                        &mut fields.violations,
+                    )
                 })
                 .unwrap_or_default(),
             role: fields.optional_text("role"),
@@ -204,7 +209,7 @@ impl CreateAgent {
     /// The JSON body to be sent.
     pub fn to_json(&self) -> Json {
         // There are only strings and JSON values, which always serialize.
-        Json::from_serialize(self).unwrap_or_else(|_| Json::from(serde_json::Value::Null))
+        Json::written(self)
     }
 
     /// E-mail address.
@@ -297,14 +302,14 @@ impl fmt::Debug for CreateAgent {
 /// and none of the values. The profile in a response is [`AgentProfileResponse`](crate::AgentProfileResponse).
 ///
 /// ```
-/// use dealkit::AgentProfile;
+/// use dealkit::{AgentProfile, Json};
 ///
 /// let profile = AgentProfile::new()
 ///     .tier("A")
 ///     .external_id("crm-17")
 ///     .client_metadata(serde_json::json!({"source": "import"}))
 ///     .maybe_mls_id(None::<String>) // not sent
-///     .extra("badge", "gold");
+///     .extra("badge", Json::string("gold"));
 /// assert_eq!(profile.get("tier").unwrap().as_str(), r#""A""#);
 /// assert!(profile.get("mlsId").is_none());
 /// ```
@@ -323,7 +328,7 @@ macro_rules! setters {
             #[must_use]
             pub fn $setter(self, value: impl Into<$type>) -> Self {
                 let value: $type = value.into();
-                self.with(Cow::Borrowed($wire), value.into())
+                self.with(Cow::Borrowed($wire), Json::written(value))
             }
 
             #[doc = concat!("Sets `", $wire, "`, or omits it if `None`.")]
@@ -367,9 +372,13 @@ impl AgentProfile {
     ///
     /// # Errors
     /// [`ValidationError`] holds every violation, with pointers relative to the profile.
-    pub fn from_json(profile: &Json, unknown: UnknownFields) -> Result<Self, ValidationError> {
+    pub fn from_json(
+        profile: impl AsRef<[u8]>,
+        unknown: UnknownFields,
+    ) -> Result<Self, ValidationError> {
         let mut violations = Vec::new();
-        let read = Self::read(profile.as_str(), "", unknown, &mut violations);
+        let profile = without_bom(profile.as_ref());
+        let read = Self::read(profile, "", unknown, &mut violations);
         ValidationError::check(violations)?;
         Ok(read.unwrap_or_default())
     }
@@ -377,7 +386,7 @@ impl AgentProfile {
     /// Unknown fields are kept all the same: the request is the caller's. There is no profile where there is no object,
     /// which is a violation.
     fn read(
-        json: &str,
+        json: &[u8],
         at: &str,
         unknown: UnknownFields,
         out: &mut Vec<Violation>,

@@ -171,7 +171,7 @@ macro_rules! models {
 
             /// Decodes a JSON array of them.
             ///
-            /// The array is one document and has the limits of one (see [`document`](crate::document)); for
+            /// The array is one document and has the limit of one (a million values); for
             /// more, [`from_json_lines`](Self::from_json_lines) reads one at a time.
             ///
             /// # Errors
@@ -294,10 +294,10 @@ macro_rules! models {
 /// The JSON of a model with one more field; of two with the same name, the last one counts.
 fn with_field(model: &impl serde::Serialize, name: &str, value: &Json) -> String {
     // Models and names always serialize, and a model without any field is `{}`.
-    let mut json = Json::from_serialize(model).map_or_else(|_| String::new(), Json::into_text);
+    let mut json = Json::written(model).into_text();
     json.pop();
     let separator = if json.len() > 1 { "," } else { "" };
-    format!("{json}{separator}{}:{value}}}", Json::from(name))
+    format!("{json}{separator}{}:{value}}}", Json::string(name))
 }
 
 /// The name of an attribute without Rust's mark of a keyword.

@@ -27,7 +27,7 @@ pub use define::{
 /// not set. A setter `maybe_…` takes an `Option`.
 ///
 /// ```
-/// use dealkit::{Application, Deal, DealStatus, Offer};
+/// use dealkit::{Application, Deal, DealStatus, Json, Offer};
 ///
 /// let deal = Deal::builder()
 ///     .id("d_1")
@@ -38,11 +38,11 @@ pub use define::{
 ///             .build(),
 ///     )
 ///     .build()
-///     .with("badge", "gold")?; // undocumented, or documented one day
+///     .with("badge", Json::string("gold"))?; // undocumented, or documented one day
 /// assert_eq!(deal.status, Some(DealStatus::Closed));
 /// assert!(deal.quotes.is_empty());
-/// assert_eq!(deal.get("badge"), Some("gold".into()));
-/// assert_eq!(deal.get("status"), Some("CLOSED".into()));
+/// assert_eq!(deal.get("badge").unwrap(), Json::string("gold"));
+/// assert_eq!(deal.get("status").unwrap(), Json::string("CLOSED"));
 /// assert_eq!(deal.with("status", 7).unwrap_err().path(), "status");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -22,10 +22,17 @@ const GUESSES: usize = 100;
 pub(crate) type Object<'a> = BTreeMap<Name<'a>, &'a RawValue>;
 
 /// The object in this text, which is to stand at `at`.
-pub(crate) fn object<'a>(at: &str, json: &'a str) -> Result<Object<'a>, Violation> {
-    serde_json::from_str(json).map_err(|_| {
-        let found = JsonKind::of(json).name();
-        let detail = format!("must be an object, got {found}");
+pub(crate) fn object<'a>(at: &str, json: &'a [u8]) -> Result<Object<'a>, Violation> {
+    serde_json::from_slice(json).map_err(|error| {
+        let detail = match str::from_utf8(json) {
+            Ok(text) if error.is_data() => {
+                format!("must be an object, got {}", JsonKind::of(text).name())
+            }
+            _ => {
+                let (line, column) = (error.line(), error.column());
+                format!("must be JSON, which it is not at line {line} column {column}")
+            }
+        };
         Violation::new(at, ViolationCode::WrongType, detail)
     })
 }

@@ -47,6 +47,12 @@ macro_rules! identifiers {
             }
         }
 
+        impl From<&$name> for String {
+            fn from(value: &$name) -> Self {
+                value.as_str().to_owned()
+            }
+        }
+
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 serde::Deserialize::deserialize(deserializer)

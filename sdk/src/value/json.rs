@@ -1,6 +1,6 @@
 //! Any JSON value, kept as its original text.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
@@ -16,6 +16,10 @@ use super::{
 /// Free-form fields (`clientMetadata`) and undocumented fields are decoded into this type and
 /// serialized from it. `Debug` shows only the kind, because the content may be personal data.
 ///
+/// Text is converted into JSON only by [`parse`](Self::parse) and `str::parse`, which read it, and by
+/// [`string`](Self::string), which makes a JSON string of it. There is no `From<&str>`, because nobody could tell which
+/// of the two it did; where text does convert, as into a deal of the sandbox, it is read as JSON.
+///
 /// Two values are equal if they are the same JSON value: in objects the order of fields does not matter
 /// and of equal names the last counts, in strings escapes do not matter, and numbers are equal if they are
 /// exactly the same number. Anything nested deeper than [`Json::MAX_DEPTH`] levels is equal if the texts
@@ -27,6 +31,8 @@ use super::{
 /// let json = Json::parse(r#"{"rate": 10.10, "huge": 1e400}"#)?;
 /// assert_eq!(json.as_str(), r#"{"rate": 10.10, "huge": 1e400}"#);
 /// assert_eq!(Json::from(serde_json::json!({"tags": ["a"]})).as_str(), r#"{"tags":["a"]}"#);
+/// assert_eq!("[1]".parse::<Json>()?.as_str(), "[1]");
+/// assert_eq!(Json::string("[1]").as_str(), r#""[1]""#);
 /// assert_eq!(Json::parse(r#"{"a": 1, "b": "B"}"#)?, Json::parse(r#"{"b": "\u0042", "a": 1.0}"#)?);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
@@ -53,6 +59,16 @@ impl Json {
     /// If the text is not one JSON value; the error names line and column.
     pub fn parse(text: impl Into<String>) -> Result<Self, serde_json::Error> {
         RawValue::from_string(text.into()).map(Self)
+    }
+
+    /// A JSON string.
+    pub fn string(text: impl AsRef<str>) -> Self {
+        Self::written(text.as_ref())
+    }
+
+    /// A value that always serializes, such as a scalar.
+    pub(crate) fn written(value: impl Serialize) -> Self {
+        Self::from_serialize(&value).unwrap_or_else(|_| Self(RawValue::NULL.to_owned()))
     }
 
     /// Writes any serialisable value as JSON.
@@ -132,21 +148,29 @@ impl fmt::Display for Json {
     }
 }
 
-impl From<Value> for Json {
-    fn from(value: Value) -> Self {
-        // A `Value` always serializes: its keys are strings and its numbers are finite.
-        Self::from_serialize(&value).unwrap_or_else(|_| Self(RawValue::NULL.to_owned()))
+/// For the functions that read a document.
+impl AsRef<[u8]> for Json {
+    fn as_ref(&self) -> &[u8] {
+        self.as_str().as_bytes()
     }
 }
 
-macro_rules! from_scalar {
-    ($($scalar:ty),+) => {$(
-        impl From<$scalar> for Json {
-            fn from(value: $scalar) -> Self {
-                // A scalar always serializes.
-                Self::from_serialize(&value).unwrap_or_else(|_| Self(RawValue::NULL.to_owned()))
+impl FromStr for Json {
+    type Err = serde_json::Error;
+
+    fn from_str(text: &str) -> Result<Self, serde_json::Error> {
+        Self::parse(text)
+    }
+}
+
+macro_rules! from_value {
+    ($($type:ty),+) => {$(
+        impl From<$type> for Json {
+            fn from(value: $type) -> Self {
+                Self::written(value)
             }
         }
     )+};
 }
-from_scalar!(&str, String, bool, i64);
+// A `Value` always serializes: its keys are strings and its numbers are finite.
+from_value!(Value, bool, i64);

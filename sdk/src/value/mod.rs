@@ -17,6 +17,7 @@ mod nullable;
 mod number;
 mod open;
 mod role;
+#[doc(hidden)]
 pub mod scalar;
 pub(crate) mod serde_errors;
 mod text;

@@ -156,7 +156,7 @@ fn every_field_of_the_schema_is_set_and_found_by_its_name() {
         made.with("quotes", json!([{"id": 7}])).unwrap_err().path(),
         "quotes[0].id"
     );
-    let empty = Offer::default().with("id", "o_1").unwrap();
+    let empty = Offer::default().with("id", Json::string("o_1")).unwrap();
     assert_eq!(empty.id.unwrap(), "o_1");
 }
 

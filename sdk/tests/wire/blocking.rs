@@ -260,7 +260,7 @@ fn deals_come_in_while_the_caller_is_busy() {
     });
     let client = builder(url).max_response_bytes(64 * 1024 * 1024).build();
     let client = Client::new(client.unwrap()).unwrap();
-    let many = client.deals().retrieve_many(["d_1", "d_2"]).as_completed();
+    let many = client.deals().retrieve_many(["d_1", "d_2"]).unordered();
     let mut deals = many.into_iter();
     deals.next().unwrap().result.unwrap();
     // The caller is busy until the service has nothing more to send.
@@ -334,7 +334,7 @@ fn a_job_is_cancelled_from_another_thread() {
 fn a_cancelled_job_of_deals_ends() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = patient(format!("http://{}", listener.local_addr().unwrap()));
-    let many = client.deals().retrieve_many(["d_1", "d_2"]).as_completed();
+    let many = client.deals().retrieve_many(["d_1", "d_2"]).unordered();
     let mut deals = many.into_iter();
     let handle = deals.cancel_handle();
     std::thread::scope(|threads| {

@@ -119,7 +119,7 @@ async fn a_row_that_fails_is_one_item_and_one_that_breaks_the_rules_is_not_sent(
         .profile(AgentProfile::new())
         .build();
     let unchecked = Json::parse(r#"{"email":"row4@example.com"}"#).unwrap();
-    for as_completed in [false, true] {
+    for unordered in [false, true] {
         let rows: Vec<Result<dealkit::CreateRow, Error>> = vec![
             Ok(row(0).into()),
             Ok(built.clone().into()),
@@ -130,8 +130,8 @@ async fn a_row_that_fails_is_one_item_and_one_that_breaks_the_rules_is_not_sent(
             Ok(row(6).into()),
         ];
         let mut many = client.agents().create_many(rows).concurrency(3);
-        if as_completed {
-            many = many.as_completed();
+        if unordered {
+            many = many.unordered();
         }
         let creations = many.stream();
         let serve = async {
@@ -269,7 +269,7 @@ async fn refuse(peer: &mut Peer, refused: usize, status: u16) {
 #[tokio::test]
 async fn a_401_or_403_stops_it_and_the_first_row_not_sent_says_so() {
     use Outcome::{NotSent, Rejected, Succeeded};
-    for (status, as_completed) in [(401, false), (401, true), (403, false), (403, true)] {
+    for (status, unordered) in [(401, false), (401, true), (403, false), (403, true)] {
         let mut peer = Peer::by_hand();
         let client = client(peer.url.as_str());
         let taken = Cell::new(0);
@@ -278,8 +278,8 @@ async fn a_401_or_403_stops_it_and_the_first_row_not_sent_says_so() {
             row(number)
         });
         let mut many = client.agents().create_many(many).concurrency(3);
-        if as_completed {
-            many = many.as_completed();
+        if unordered {
+            many = many.unordered();
         }
         let creations = many.stream();
         // All three are in flight when the second is refused, and those beside it are finished.
@@ -609,7 +609,7 @@ fn the_blocking_iterator_has_the_same_names() {
     );
     assert_eq!(service.arrived().len(), 2);
 
-    let many = client.agents().create_many(rows(0..20)).as_completed();
+    let many = client.agents().create_many(rows(0..20)).unordered();
     let indexes: BTreeSet<usize> = many.into_iter().map(|creation| creation.index).collect();
     assert_eq!(indexes, BTreeSet::from_iter(0..20));
 }
@@ -634,7 +634,7 @@ fn the_blocking_iterator_hands_over_what_is_left() {
 
     let peer = Peer::start(Http1, vec![fine(), silent]);
     let many = client(&peer.url).agents().create_many(rows(0..2));
-    let mut creations = many.as_completed().concurrency(2).into_iter();
+    let mut creations = many.unordered().concurrency(2).into_iter();
     let first = creations.next().unwrap();
     let left = creations.cancel();
     let indexes = BTreeSet::from([first.index, left[0].index]);
@@ -706,7 +706,7 @@ impl Served {
 }
 
 /// Reads until the job is over, or until `cancelled_after` have arrived and the rest is cancelled.
-async fn run(fates: Vec<Fate>, concurrency: usize, as_completed: bool, cancelled_after: usize) {
+async fn run(fates: Vec<Fate>, concurrency: usize, unordered: bool, cancelled_after: usize) {
     let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let taken = Cell::new(0);
@@ -722,8 +722,8 @@ async fn run(fates: Vec<Fate>, concurrency: usize, as_completed: bool, cancelled
         .create_many(rows)
         .concurrency(concurrency)
         .retry(at_once());
-    if as_completed {
-        many = many.as_completed();
+    if unordered {
+        many = many.unordered();
     }
     let mut creations = many.stream();
     let mut served = Served::default();
@@ -745,7 +745,7 @@ async fn run(fates: Vec<Fate>, concurrency: usize, as_completed: bool, cancelled
         assert!(out <= concurrency, "{out} in flight");
     }
     let order: Vec<_> = came.iter().map(|creation| creation.index).collect();
-    if !as_completed {
+    if !unordered {
         assert!(order.is_sorted());
     }
     came.extend(creations.cancel());
@@ -790,16 +790,13 @@ fn every_row_comes_once_whatever_becomes_of_it() {
     ]);
     let job = (vec(fate, 0..24), 1..6_usize, any::<bool>(), 0..30_usize);
     TestRunner::new(ProptestConfig::with_cases(100))
-        .run(
-            &job,
-            |(fates, concurrency, as_completed, cancelled_after)| {
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build()
-                    .unwrap();
-                runtime.block_on(run(fates, concurrency, as_completed, cancelled_after));
-                Ok(())
-            },
-        )
+        .run(&job, |(fates, concurrency, unordered, cancelled_after)| {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(run(fates, concurrency, unordered, cancelled_after));
+            Ok(())
+        })
         .unwrap();
 }

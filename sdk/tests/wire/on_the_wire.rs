@@ -390,6 +390,8 @@ fn a_request_s_segments_are_passed_apart() {
     // The segments after the first may be identifiers, which can be anything.
     let request = outcome(&["deals", "/v1/deals", "v1"]).unwrap();
     assert_eq!(request.uri().path(), "/v1/deals/%2Fv1%2Fdeals/v1");
+    let request = client.request(Method::GET, []).into_request().unwrap();
+    assert_eq!(request.uri().path(), "/v1");
 }
 
 #[tokio::test]

@@ -83,7 +83,7 @@ proptest! {
     #[test]
     fn any_segments_of_a_request_are_those_segments(parts in vec(text(), 0..4), pairs in vec((any::<String>(), any::<String>()), 0..3)) {
         let is_path = parts.first().is_some_and(|first| first == "v1" || first.contains('/'));
-        let mut call = SOMEWHERE.request(Method::GET, &parts);
+        let mut call = SOMEWHERE.request(Method::GET, parts.iter().map(String::as_str).collect::<Vec<_>>());
         for (name, value) in &pairs {
             call = call.query(name, value);
         }
@@ -238,7 +238,7 @@ proptest! {
             .unwrap();
         let member = format!(r#""more":{text}"#);
         prop_assert!(request.to_json().as_str().contains(&member));
-        let again = CreateAgent::from_json(&request.to_json(), UnknownFields::Ignore).unwrap();
+        let again = CreateAgent::from_json(request.to_json(), UnknownFields::Ignore).unwrap();
         prop_assert_eq!(again.profile().get("more").unwrap().as_str(), text.as_str());
 
         let deal = Deal::from_json(format!(r#"{{"id":"d_1","more": {text} }}"#)).unwrap();
@@ -258,7 +258,7 @@ proptest! {
         members in vec((text(), text()), 0..3),
     ) {
         let profile = members.iter().fold(AgentProfile::new(), |profile, (name, value)| {
-            profile.extra(name.as_str(), value.as_str())
+            profile.extra(name.as_str(), Json::string(value))
         });
         let fresh = || {
             CreateAgent::builder()
@@ -273,7 +273,7 @@ proptest! {
         };
         let request = fresh().build_unvalidated();
         let validated = request.validate();
-        let read = CreateAgent::from_json(&request.to_json(), UnknownFields::Ignore);
+        let read = CreateAgent::from_json(request.to_json(), UnknownFields::Ignore);
         prop_assert_eq!(read.as_ref().map(|_| ()), validated.as_ref().map(|_| ()));
         prop_assert_eq!(fresh().build().err(), validated.clone().err());
         if let Ok(read) = read {

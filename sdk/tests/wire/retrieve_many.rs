@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use dealkit::{ErrorKind, Outcome, blocking};
+use dealkit::{DealId, ErrorKind, Outcome, blocking};
 use futures_util::StreamExt as _;
 
 use crate::{
@@ -70,7 +70,7 @@ async fn deals_come_as_they_are_completed() {
         .deals()
         .retrieve_many(ids(0..5))
         .concurrency(3)
-        .as_completed();
+        .unordered();
     let mut deals = many.stream();
     let (first, mut held) = tokio::join!(deals.next(), async {
         let mut held = Vec::new();
@@ -108,15 +108,15 @@ async fn deals_come_as_they_are_completed() {
 
 /// The largest number of the `total` retrievals that the service saw at the same time; it answers none before as many
 /// have arrived as there can be.
-async fn most_in_flight(total: usize, concurrency: usize, as_completed: bool) -> usize {
+async fn most_in_flight(total: usize, concurrency: usize, unordered: bool) -> usize {
     let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let mut many = client
         .deals()
         .retrieve_many(ids(0..total))
         .concurrency(concurrency);
-    if as_completed {
-        many = many.as_completed();
+    if unordered {
+        many = many.unordered();
     }
     let deals = many.stream();
     let read = deals.map(|item| item.result.unwrap()).count();
@@ -145,13 +145,13 @@ async fn most_in_flight(total: usize, concurrency: usize, as_completed: bool) ->
 
 #[tokio::test]
 async fn as_many_are_on_their_way_as_was_said_and_no_more() {
-    for as_completed in [false, true] {
-        assert_eq!(most_in_flight(12, 4, as_completed).await, 4);
-        assert_eq!(most_in_flight(4, 1, as_completed).await, 1);
+    for unordered in [false, true] {
+        assert_eq!(most_in_flight(12, 4, unordered).await, 4);
+        assert_eq!(most_in_flight(4, 1, unordered).await, 1);
         // Nothing at a time means one at a time.
-        assert_eq!(most_in_flight(3, 0, as_completed).await, 1);
+        assert_eq!(most_in_flight(3, 0, unordered).await, 1);
         // More than there are.
-        assert_eq!(most_in_flight(3, 1000, as_completed).await, 3);
+        assert_eq!(most_in_flight(3, 1000, unordered).await, 3);
     }
 }
 
@@ -214,15 +214,15 @@ async fn one_slow_deal_does_not_let_the_others_pile_up() {
 async fn an_endless_iterator_is_asked_only_as_far_as_need_be() {
     let service = Service::answering(200, &[], DEAL).await;
     let client = service.client();
-    for as_completed in [false, true] {
+    for unordered in [false, true] {
         let taken = Cell::new(0);
         let endless = (0..).map(|number| {
             taken.set(number + 1);
             format!("d_{number}")
         });
         let mut many = client.deals().retrieve_many(endless).concurrency(3);
-        if as_completed {
-            many = many.as_completed();
+        if unordered {
+            many = many.unordered();
         }
         let mut deals = many.stream();
         settle().await;
@@ -233,7 +233,7 @@ async fn an_endless_iterator_is_asked_only_as_far_as_need_be() {
         );
         for at in 0..10 {
             let item = deals.next().await.unwrap();
-            assert!(as_completed || item.index == at);
+            assert!(unordered || item.index == at);
             assert!(
                 (at + 1..=at + 3).contains(&taken.get()),
                 "{} taken for the {at}th",
@@ -249,7 +249,7 @@ async fn an_endless_iterator_is_asked_only_as_far_as_need_be() {
 #[tokio::test]
 async fn no_identifiers_are_no_deals() {
     let client = client("http://127.0.0.1:9");
-    let mut deals = client.deals().retrieve_many(Vec::<String>::new()).stream();
+    let mut deals = client.deals().retrieve_many(&[] as &[DealId]).stream();
     assert!(deals.next().await.is_none());
     assert!(deals.next().await.is_none());
 }
@@ -259,10 +259,10 @@ async fn one_that_fails_is_one_item() {
     let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let asked = ["d_0", "missing", "..", "broken", "odd", "", "d_6", "d_6"];
-    for as_completed in [false, true] {
+    for unordered in [false, true] {
         let mut many = client.deals().retrieve_many(asked).concurrency(3);
-        if as_completed {
-            many = many.as_completed();
+        if unordered {
+            many = many.unordered();
         }
         let deals = many.stream();
         let serve = async {
@@ -415,7 +415,7 @@ fn the_blocking_iterator_has_the_same_names() {
 
     let many = client.deals().retrieve_many(ids(0..20));
     let mut indexes: Vec<usize> = many
-        .as_completed()
+        .unordered()
         .into_iter()
         .map(|item| item.index)
         .collect();

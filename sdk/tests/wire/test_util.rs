@@ -158,8 +158,8 @@ async fn rows_that_were_not_sent_made_by_hand_are_real_ones() {
 #[tokio::test]
 async fn what_a_ledger_has_made_by_hand_is_what_it_has() {
     use dealkit::{
-        Creation, LedgerError, LedgerErrorKind,
-        ledger::{Ledger, Recorded},
+        Creation,
+        ledger::{Ledger, LedgerError, LedgerErrorKind, Recorded},
     };
 
     let of_create = |made: ErrorBuilder| made.operation(Method::POST, "/v1/agents").build();

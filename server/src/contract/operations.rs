@@ -41,7 +41,7 @@ impl Operations {
             let detail = format!("The body is not strict JSON: {error}");
             Refusal::new(ProblemType::MALFORMED_BODY, detail)
         })?;
-        let request = CreateAgent::read(body, self.unknown_fields).map_err(|error| {
+        let request = CreateAgent::from_json(body, self.unknown_fields).map_err(|error| {
             let violations = error.violations();
             let detail = match violations.len() {
                 1 => "1 field breaks a rule; `errors` says which and why.".to_owned(),

@@ -70,6 +70,7 @@ pub struct Fault(BTreeMap<&'static str, Json>);
 
 /// Where a response is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Cut {
     /// Nothing of it is sent, and nothing was done: no agent is created. (For a response that is lost after the agent
     /// was created, there is [`Fault::act_then_reset`].)
@@ -84,6 +85,7 @@ pub enum Cut {
 
 /// What happens to the connection where a response is cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum How {
     /// It is reset (ECONNRESET); over HTTP/2, the stream is (RST_STREAM).
     #[default]
@@ -126,8 +128,8 @@ impl Fault {
     ///
     /// # Errors
     /// When the text is not such an object, or is not a valid fault.
-    pub fn from_json(text: &str) -> Result<Self, InvalidFault> {
-        let fields: BTreeMap<String, Json> = serde_json::from_str(text)
+    pub fn from_json(json: impl AsRef<[u8]>) -> Result<Self, InvalidFault> {
+        let fields: BTreeMap<String, Json> = serde_json::from_slice(json.as_ref())
             .map_err(|_| InvalidFault("expected a fault, as a JSON object".into()))?;
         let mut fault = Self::default();
         for (name, value) in fields {
@@ -152,7 +154,7 @@ impl Fault {
             "garbage" | "act_then_reset" if value.as_str() == "false" => return,
             // A number is sent with the digits that it came with.
             "retry_after" if value.deserialize::<serde_json::Number>().is_ok() => {
-                Json::from(value.as_str())
+                Json::string(value.as_str())
             }
             _ => value,
         };
@@ -453,7 +455,7 @@ impl Play {
             let (name, _) = known.ok_or_else(malformed)?;
             // A body is text, whatever it looks like.
             let json = Json::parse(value).ok().filter(|_| *name != "body");
-            fault.set(name, json.unwrap_or_else(|| value.into()));
+            fault.set(name, json.unwrap_or_else(|| Json::string(value)));
         }
         fault.check().map(|(play, _)| play)
     }

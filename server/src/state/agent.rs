@@ -54,7 +54,7 @@ impl CreatedAgent {
     pub(crate) fn read(number: u64, body: &[u8]) -> Option<Self> {
         // A stored agent passed every rule when it was created.
         let body = std::str::from_utf8(body).ok()?;
-        let sent = CreateAgent::read(body, UnknownFields::Ignore).ok()?;
+        let sent = CreateAgent::from_json(body, UnknownFields::Ignore).ok()?;
         Some(Self {
             agent: created(&sent, number),
             sent,

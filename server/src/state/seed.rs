@@ -31,7 +31,8 @@ const MAX_GENERATED: usize = 1_000_000;
 /// What errors call standard input, which has no path.
 const STANDARD_INPUT: &str = "standard input";
 
-/// A deal to seed, as text or as a value that is written as text. Text is served byte for byte as it is.
+/// A deal to seed, as JSON text or as a value that is written as such. Text is served byte for byte as it is; it is read, and
+/// refused if it is no deal, when the server starts.
 ///
 /// ```
 /// use dealkit_server::SeedDeal;
