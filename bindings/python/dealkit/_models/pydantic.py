@@ -6,7 +6,6 @@ The core decides how a document is read and what a request may hold: the pydanti
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -21,7 +20,6 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 from dealkit import _native
 from dealkit._core.plain import plain
 from dealkit._models.agent_request import agent_violations
-from dealkit.exceptions import Violation
 
 Location = tuple[str | int, ...]
 
@@ -109,8 +107,7 @@ def _validated(model: Any, value: Any, _: object) -> Any:
     if not isinstance(outcome, _native.Failure):
         return outcome
     _, _, facts = outcome.parts()
-    location = tuple(int(name) if name.isdecimal() else name for name in re.findall(r"[^.\[\]]+", facts["path"]))
-    raise _refused(model, [("dealkit_decode", facts["detail"], location)])
+    raise _refused(model, [("dealkit_decode", facts["detail"], _location(facts["pointer"]))])
 
 
 def _refused(of_class: Any, problems: Iterable[tuple[str, str, Location]]) -> ValidationError:
@@ -279,7 +276,7 @@ def _checked(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:
     except (TypeError, ValueError) as error:
         problems.append(("dealkit_invalid", str(error), ()))
     else:
-        problems += [(violation.code, violation.detail, _location(violation)) for violation in violations]
+        problems += [(violation.code, violation.detail, _location(violation.pointer)) for violation in violations]
     if problems:
         raise _refused(typed_dict, problems)
     return known
@@ -289,10 +286,11 @@ def _checked_profile(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:
     """A profile, if it follows every rule of the core."""
     violations = [found for found in agent_violations({"profile": value}) if found.pointer.startswith("/profile")]
     if violations:
-        raise _refused(typed_dict, [(found.code, found.detail, _location(found)[1:]) for found in violations])
+        raise _refused(typed_dict, [(found.code, found.detail, _location(found.pointer)[1:]) for found in violations])
     return {**value}
 
 
-def _location(violation: Violation) -> Location:
-    masked = _native.violation_texts(*violation)[0]
+def _location(pointer: str) -> Location:
+    """The steps of a pointer, with ``*`` in place of undocumented names."""
+    masked = _native.violation_texts(pointer, "", "")[0]
     return tuple(int(name) if name.isdecimal() else name for name in masked.split("/")[1:])
