@@ -265,7 +265,7 @@ def test_an_exception_of_which_no_outcome_is_said(of_class: Any) -> None:
     """An error that only a call can raise, now or in an earlier run, says that the call may have acted, unless its status
     says that it did not.
     """
-    if getattr(of_class, "status_code", 0) in range(400, 500):
+    if getattr(of_class(), "status_code", 0) in range(400, 500):
         expected = "rejected"
     else:
         of_calls = issubclass(of_class, APIConnectionError | APIStatusError | RecordedError)

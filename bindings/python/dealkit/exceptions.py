@@ -93,15 +93,17 @@ def _positional(*, default: Any, kw_only: bool, alias: str) -> Any:
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(_positional,))
 class _Facts(Exception):
-    """The attributes of a class, with their defaults, are the keywords of its constructor, for type checkers too."""
+    """The attributes of a class are the keywords of its constructor, for type checkers too. Their defaults are where they are
+    stated, or are keywords of the class."""
 
     _defaults: dict[str, Any] = {}
     # The text without the details, in pieces, each with the name of the setting or the index of the entry that it is.
     _words: tuple[tuple[str, Any], ...] = ()
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, **defaults: Any) -> None:
         plain = {name: value for name, value in vars(cls).items() if not hasattr(value, "__get__")}
-        cls._defaults = cls._defaults | {name: plain[name] for name in plain if not name.startswith("_")}
+        own = {name: value for name, value in plain.items() if not name.startswith("_")}
+        cls._defaults = cls._defaults | own | defaults
 
     def __init__(self, message: str = "", **given: Any) -> None:
         super().__init__(message)
@@ -161,45 +163,34 @@ class DealkitError(_Facts):
         return "".join(names.get(name, piece) for piece, name in words)
 
 
-class ConfigError(DealkitError, ValueError):
+class ConfigError(DealkitError, ValueError, kind="config"):
     """The client or the call is set up in a way that cannot work. The text names the setting."""
 
-    kind: str = "config"
 
-
-class ValidationError(DealkitError, ValueError):
+class ValidationError(DealkitError, ValueError, kind="validation"):
     """The request breaks the rules, so it was not sent: ``errors`` has every violation, not just the first."""
 
-    kind: str = "validation"
     errors: tuple[Violation, ...] = ()
     """What is wrong, in the order of the specification's tables."""
 
 
-class APIConnectionError(DealkitError, ConnectionError):
+class APIConnectionError(DealkitError, ConnectionError, kind="interrupted", outcome="unknown"):
     """No connection could be made, or it broke before the whole response had arrived."""
 
-    kind: str = "interrupted"
-    outcome: Outcome = "unknown"
 
-
-class APITimeoutError(APIConnectionError, TimeoutError):
+class APITimeoutError(APIConnectionError, TimeoutError, kind="timeout"):
     """The call timed out. ``outcome`` says whether the service may have acted."""
 
-    kind: str = "timeout"
 
-
-class ThrottledError(DealkitError):
+class ThrottledError(DealkitError, kind="throttled"):
     """The call was not sent, because its turn would have come after its timeout: the client's own ``rate_limit`` allows it
     no earlier, or the service has asked for fewer requests. ``retry_after`` says how long to wait; with a longer timeout
     the call waits by itself. (A request that was sent and got a 429 is a ``RateLimitError``.)"""
 
-    kind: str = "throttled"
 
-
-class DecodeError(DealkitError, ValueError):
+class DecodeError(DealkitError, ValueError, kind="decode"):
     """A document does not have the expected form: the text names the path and the kind of JSON value found."""
 
-    kind: str = "decode"
     path: str = ""
     """Where, such as ``application.offers[1].expiry_date_time``; empty for the whole document. A name that is itself
     data is shown as its position: ``metadata[entry 2]``."""
@@ -216,11 +207,9 @@ class DecodeError(DealkitError, ValueError):
     """The number of the line, from 1, if the document is one of ``from_json_lines``."""
 
 
-class APIStatusError(DealkitError):
+class APIStatusError(DealkitError, kind="status", outcome="unknown"):
     """The service responded with a status that is not a success. Redirects are included: they are never followed."""
 
-    kind: str = "status"
-    outcome: Outcome = "unknown"
     status_code: int = 0
     """The status."""
     http_version: str | None = None
@@ -235,65 +224,41 @@ class APIStatusError(DealkitError):
     """What the service says is wrong with the request, field by field: the first 100 entries."""
 
 
-class BadRequestError(APIStatusError):
+class BadRequestError(APIStatusError, status_code=400, outcome="rejected"):
     """400: the service could not make sense of the request."""
 
-    status_code: int = 400
-    outcome: Outcome = "rejected"
 
-
-class AuthenticationError(APIStatusError):
+class AuthenticationError(APIStatusError, status_code=401, outcome="rejected"):
     """401: the service key is missing or unknown. Is it the key of this service?"""
 
-    status_code: int = 401
-    outcome: Outcome = "rejected"
 
-
-class PermissionDeniedError(APIStatusError):
+class PermissionDeniedError(APIStatusError, status_code=403, outcome="rejected"):
     """403: the key may not do this."""
 
-    status_code: int = 403
-    outcome: Outcome = "rejected"
 
-
-class NotFoundError(APIStatusError):
+class NotFoundError(APIStatusError, status_code=404, outcome="rejected"):
     """404: the service has no such resource. Is the identifier right, and the path of the base URL, if it has one?"""
 
-    status_code: int = 404
-    outcome: Outcome = "rejected"
 
-
-class ConflictError(APIStatusError):
+class ConflictError(APIStatusError, status_code=409, outcome="rejected"):
     """409: the request conflicts with what already exists."""
 
-    status_code: int = 409
-    outcome: Outcome = "rejected"
 
-
-class UnprocessableEntityError(APIStatusError):
+class UnprocessableEntityError(APIStatusError, status_code=422, outcome="rejected"):
     """422: the service refuses the request's content; see ``errors``."""
 
-    status_code: int = 422
-    outcome: Outcome = "rejected"
 
-
-class RateLimitError(APIStatusError):
+class RateLimitError(APIStatusError, status_code=429, outcome="rejected"):
     """429: too many requests; see ``retry_after``."""
 
-    status_code: int = 429
-    outcome: Outcome = "rejected"
 
-
-class InternalServerError(APIStatusError):
+class InternalServerError(APIStatusError, status_code=500):
     """5xx: the service failed."""
 
-    status_code: int = 500
 
-
-class LedgerError(DealkitError):
+class LedgerError(DealkitError, kind="ledger"):
     """The ledger of a job cannot be used or written, so nothing is sent. The text says what to do."""
 
-    kind: str = "ledger"
     reason: str = "io"
     """``in_use``: another program has kept it locked for half a minute, or this process was forked from one that had a
     ledger open. ``other_service``: it is the ledger of another service. ``other_keys``: its keys have another name than
@@ -303,31 +268,27 @@ class LedgerError(DealkitError):
     right; if there are several, ``index`` says which. ``io``: the system refuses to open, read or write it."""
 
 
-class RecordedError(DealkitError):
+class RecordedError(DealkitError, kind="recorded", outcome="unknown"):
     """The result that the ledger has from an earlier run for a row, which was not sent again: ``outcome`` is
     ``rejected`` or ``unknown``."""
 
-    kind: str = "recorded"
-    outcome: Outcome = "unknown"
     status_code: int | None = None
     """The status of the response to that run, if there was one."""
     in_flight: bool = False
     """Whether another job is sending the row right now: its outcome is unknown here, but that job will know it."""
 
 
-class DuplicateKeyError(DealkitError, ValueError):
+class DuplicateKeyError(DealkitError, ValueError, kind="duplicate_key"):
     """Another row of the job has the same key, so this one was not sent."""
 
-    kind: str = "duplicate_key"
     first_index: int | None = None
     """The index of the first row that has it."""
 
 
-class StoppedError(DealkitError):
+class StoppedError(DealkitError, kind="stopped"):
     """The service refused an earlier row of the job with a 401 or 403, which concerns the key more than the row. So this
     row was not sent, and no further rows are taken: once the key is right, go on from this row."""
 
-    kind: str = "stopped"
     first_index: int | None = None
     """The index of the row that the service refused."""
     status_code: int | None = None
@@ -335,9 +296,9 @@ class StoppedError(DealkitError):
 
 
 _CLASSES: tuple[type[DealkitError], ...] = (*DealkitError.__subclasses__(), APITimeoutError)
-_BY_KIND = {of_class.kind: of_class for of_class in _CLASSES}
+_BY_KIND = {of_class._defaults["kind"]: of_class for of_class in _CLASSES}
 _BY_KIND["connect"] = _BY_KIND["too_large"] = APIConnectionError
-_BY_STATUS = {of_class.status_code: of_class for of_class in APIStatusError.__subclasses__()}
+_BY_STATUS = {of_class._defaults["status_code"]: of_class for of_class in APIStatusError.__subclasses__()}
 
 
 def _violations(violations: Any) -> tuple[Violation, ...]:
