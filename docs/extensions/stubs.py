@@ -33,6 +33,8 @@ def load(version: str) -> None:
     future = __future__.annotations.compiler_flag
     code = compile(STUBS.read_text("utf-8"), str(STUBS), "exec", flags=future, dont_inherit=True)
     exec(code, native.__dict__)
+    # The stub has all of each model, to which the package would add what follows from its fields.
+    native._Model.__subclasses__ = list
 
 
 def without_constructor(
@@ -40,6 +42,13 @@ def without_constructor(
 ) -> tuple[str, None] | None:
     """Nobody makes exceptions, or classes shown with empty parentheses, by hand, so their signature is left out."""
     return ("", None) if what == "exception" or (what == "class" and signature == "()") else None
+
+
+def without_private_bases(_app: Any, _name: str, _of: Any, _options: Any, bases: list[Any]) -> None:
+    """An exception's private base is of no use to readers."""
+    for at, base in enumerate(bases):
+        if isinstance(base, type) and issubclass(base, Exception) and base.__name__.startswith("_"):
+            bases[at] = base.__base__
 
 
 def without_builtins(_app: Any, document: nodes.document) -> None:
@@ -52,6 +61,7 @@ def without_builtins(_app: Any, document: nodes.document) -> None:
 def setup(app: Any) -> dict[str, bool]:
     load(app.config.release)
     app.connect("autodoc-process-signature", without_constructor)
+    app.connect("autodoc-process-bases", without_private_bases)
     app.connect("doctree-read", without_builtins)
     # Napoleon takes text before a colon in an attribute's docstring for its type, so these docstrings are kept from it.
     kept: dict[str, list[str]] = {}
