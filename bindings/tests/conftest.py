@@ -48,13 +48,12 @@ def expanded(element: dict[str, Any], base: dict[str, Any]) -> Iterator[dict[str
             yield from expanded({**copy.deepcopy(element), **case}, base)
     elif "values" in element:
         places, values = element.pop("at"), element.pop("values")
-        for place, value in itertools.product(places, values):
+        for number, (place, value) in enumerate(itertools.product(places, values), 1):
             parent, _, member = place.rpartition("/")
             document = copy.deepcopy(base["json"])
             at(document, parent)[member] = value
             expect = json.loads(json.dumps(element["expect"]).replace("{at}", place))
-            name = f"{element['name']} {place} {json.dumps(value)}"
-            yield {**element, "name": name, "json": document, "expect": expect}
+            yield {**element, "name": f"{element['name']}-{number}", "json": document, "expect": expect}
     else:
         yield element
 

@@ -96,7 +96,7 @@ fn expand(mut element: Value, base: &Value) -> Vec<Value> {
             json.pointer_mut(parent).unwrap()[member] = value.clone();
             let expect = element["expect"].to_string().replace("{at}", place);
             let expect: Value = serde_json::from_str(&expect).unwrap();
-            let name = format!("{} {place} {value}", name(&element));
+            let name = format!("{}-{}", name(&element), cases.len() + 1);
             let own = serde_json::json!({"name": name, "json": json, "expect": expect});
             cases.push(with(&element, own));
         }
