@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import json
 import os
 import pickle
+import re
 import signal
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -35,6 +38,7 @@ from dealkit import (
     InternalServerError,
     NotFoundError,
     Side,
+    _native,
 )
 from dealkit.testing import READINGS, CreatedAgent, Sandbox
 
@@ -86,6 +90,42 @@ def test_a_full_store() -> None:
             assert caught.value.status_code == 507 and len(sandbox.agents) == 1
             sandbox.reset()
             client.agents.create(**ADA)
+
+
+@pytest.mark.parametrize(
+    ("limit", "head", "status"),
+    [
+        ({"max_body_bytes": 5}, "content-length: 6", 413),
+        ({"max_buffered_bytes": 0}, "content-length: 6", 503),
+        ({"max_head_bytes": 8192}, f"x: {'x' * 8192}", 431),
+        ({"body_timeout": 0.05}, "content-length: 6", 408),
+    ],
+)
+def test_limits(limit: dict[str, Any], head: str, status: int) -> None:
+    with Sandbox(**limit) as sandbox:
+        port = int(sandbox.url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as caller:
+            key = f"x-service-key: {sandbox.service_key}\r\ncontent-type: application/json"
+            caller.sendall(f"POST /v1/agents HTTP/1.1\r\nhost: localhost\r\n{key}\r\n{head}\r\n\r\n{{".encode())
+            assert caller.recv(12) == f"HTTP/1.1 {status}".encode()
+
+
+def test_limits_of_connections() -> None:
+    with Sandbox(head_timeout=0.05) as sandbox:
+        port = int(sandbox.url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as caller:
+            assert caller.recv(1) == b""
+    with pytest.raises(ConfigError, match="at least one connection"):
+        Sandbox(max_connections=0)
+
+
+def test_every_setting_of_the_program_is_one_of_a_sandbox(capfd: pytest.CaptureFixture[str]) -> None:
+    assert _native.run_server(["dealkit-server", "--help"]) == 0
+    flags = {flag.replace("-", "_") for flag in re.findall(r"^ {6}--([a-z-]+)", capfd.readouterr().out, re.MULTILINE)}
+    # These mean something only to a program, or to one that reads files.
+    of_the_program = {"log", "max_seed_bytes", "shutdown_timeout"}
+    settings = {"listen", "no_admin"} | {*inspect.signature(Sandbox).parameters} - {"port", "admin"}
+    assert flags - of_the_program == settings
 
 
 def test_async_use() -> None:

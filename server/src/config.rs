@@ -9,7 +9,7 @@ use std::{
 use clap::{Args, ValueEnum, builder::RangedU64ValueParser};
 
 use crate::{
-    contract::auth::ServiceKey,
+    contract::auth::{InvalidServiceKey, ServiceKey},
     sandbox::{Reading, access::Access},
     state::seed::SeedDeal,
 };
@@ -176,13 +176,27 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a number of seconds from 0.001 to 86400".to_owned())
 }
 
-/// Configures and starts a [`Sandbox`](crate::Sandbox).
+/// Configures and starts a [`Sandbox`](crate::Sandbox), with every setting that the program has.
+///
+/// ```
+/// use std::time::Duration;
+/// use dealkit_server::{LogFormat, Reading, Sandbox};
+///
+/// let sandbox = Sandbox::builder()
+///     .generate(100, 7)
+///     .reading(Reading::Sparse)
+///     .max_agents(10)
+///     .body_timeout(Duration::from_secs(1))
+///     .log(LogFormat::Text)
+///     .start()?;
+/// # Ok::<(), dealkit_server::StartError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `start` is called"]
 pub struct SandboxBuilder {
     pub(crate) config: Config,
-    pub(crate) service_key: Option<String>,
-    pub(crate) admin_token: Option<String>,
+    pub(crate) service_key: Option<Result<ServiceKey, InvalidServiceKey>>,
+    pub(crate) admin_token: Option<Result<ServiceKey, InvalidServiceKey>>,
     pub(crate) deals: Option<Vec<SeedDeal>>,
     pub(crate) files: Vec<PathBuf>,
     pub(crate) stdin: bool,
@@ -234,7 +248,7 @@ impl SandboxBuilder {
 
     /// The key that requests must carry: 1 to 1,024 visible ASCII characters.
     pub fn service_key(mut self, key: impl Into<String>) -> Self {
-        self.service_key = Some(key.into());
+        self.service_key = Some(ServiceKey::new(key));
         self
     }
 
@@ -265,7 +279,13 @@ impl SandboxBuilder {
 
     /// See [`Config::admin_token`]: 1 to 1,024 visible ASCII characters.
     pub fn admin_token(mut self, token: impl Into<String>) -> Self {
-        self.admin_token = Some(token.into());
+        self.admin_token = Some(ServiceKey::new(token));
+        self
+    }
+
+    /// The access log on standard error: none, unless this says otherwise.
+    pub fn log(mut self, format: LogFormat) -> Self {
+        self.config.log = format;
         self
     }
 

@@ -204,10 +204,10 @@ impl SandboxBuilder {
     pub fn start(self) -> Result<Sandbox, StartError> {
         let mut config = self.config;
         if let Some(key) = self.service_key {
-            config.service_key = Some(ServiceKey::new(key)?);
+            config.service_key = Some(key?);
         }
         if let Some(token) = self.admin_token {
-            config.admin_token = Some(ServiceKey::new(token).map_err(|_| StartError::AdminToken)?);
+            config.admin_token = Some(token.map_err(|_| StartError::AdminToken)?);
         }
         let address = config.listen;
         if !address.ip().to_canonical().is_loopback() {

@@ -1,9 +1,13 @@
 //! The real binary: its first line, how signals end it, and what it says to a beginner.
 
 use std::{
+    collections::BTreeSet,
     io::Write as _,
     process::{Output, Stdio},
+    time::Duration,
 };
+
+use dealkit_server::{LogFormat, Reading, Sandbox, SandboxBuilder};
 
 use crate::support::{
     get_deal,
@@ -396,4 +400,61 @@ fn help_shows_no_environment() {
     for said in ["`localhost:PORT`", "`off`", "does not read its response"] {
         assert!(README.contains(said), "{said} in README");
     }
+}
+
+#[test]
+fn an_embedded_server_has_every_setting_of_the_program() {
+    type Set = fn(SandboxBuilder) -> SandboxBuilder;
+    let settings: [(&str, Set); 20] = [
+        ("--listen", |builder| builder.listen(([127, 0, 0, 1], 1))),
+        ("--service-key", |builder| builder.service_key("secret-key")),
+        ("--deals", |builder| builder.deals_file("deals.json")),
+        ("--generate", |builder| builder.generate(1, 0)),
+        ("--seed", |builder| builder.generate(1, 7)),
+        ("--strict", |builder| builder.strict(true)),
+        ("--reading", |builder| builder.reading(Reading::Sparse)),
+        ("--no-admin", |builder| builder.admin(false)),
+        ("--admin-token", |builder| {
+            builder.admin_token("secret-token")
+        }),
+        ("--log", |builder| builder.log(LogFormat::Json)),
+        ("--max-connections", |builder| builder.max_connections(1)),
+        ("--max-body-bytes", |builder| builder.max_body_bytes(1)),
+        ("--max-buffered-bytes", |builder| {
+            builder.max_buffered_bytes(1)
+        }),
+        ("--max-agents", |builder| builder.max_agents(1)),
+        ("--max-store-bytes", |builder| builder.max_store_bytes(1)),
+        ("--max-seed-bytes", |builder| builder.max_seed_bytes(1)),
+        ("--max-head-bytes", |builder| builder.max_head_bytes(8192)),
+        ("--head-timeout", |builder| {
+            builder.head_timeout(Duration::from_secs(1))
+        }),
+        ("--body-timeout", |builder| {
+            builder.body_timeout(Duration::from_secs(1))
+        }),
+        ("--shutdown-timeout", |builder| {
+            builder.shutdown_timeout(Duration::from_secs(1))
+        }),
+    ];
+    let before = format!("{:?}", Sandbox::builder());
+    for (flag, set) in settings {
+        let shown = format!("{:?}", set(Sandbox::builder()));
+        assert!(shown != before && !shown.contains("secret"), "{flag}");
+    }
+    let help = command(&["--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let lines = help
+        .lines()
+        .filter_map(|line| line.strip_prefix("      --"));
+    let flags: BTreeSet<_> = lines
+        .map(|line| format!("--{}", line.split(' ').next().unwrap()))
+        .collect();
+    assert_eq!(
+        flags,
+        settings
+            .iter()
+            .map(|(flag, _)| (*flag).to_owned())
+            .collect()
+    );
 }

@@ -78,6 +78,12 @@ class Sandbox:
         reading: str = "reference",
         max_agents: int | None = None,
         max_store_bytes: int | None = None,
+        max_body_bytes: int | None = None,
+        max_buffered_bytes: int | None = None,
+        max_head_bytes: int | None = None,
+        max_connections: int | None = None,
+        head_timeout: float | None = None,
+        body_timeout: float | None = None,
         admin: bool = True,
         admin_token: str | None = None,
         port: int = 0,
@@ -95,6 +101,15 @@ class Sandbox:
             max_agents: How many agents can be created. Default: 1,000,000. A create beyond the limit gets a 507.
             max_store_bytes: How many bytes of JSON are kept for agents, and for deals other than those that it starts
                 with. Default: 1 GiB. A create beyond the limit gets a 507.
+            max_body_bytes: How long the body of a request can be. Default: 1 MiB. A longer one gets a 413.
+            max_buffered_bytes: How much of all bodies together is kept at once. Default: 256 MiB. A request beyond the
+                limit gets a 503.
+            max_head_bytes: How long the head of a request can be, at least 8192 bytes. Default: 64 KiB. A longer one gets
+                a 431.
+            max_connections: How many connections are served at once; others wait. Default: 1,024, or fewer where the
+                process may not open that many files.
+            head_timeout: The seconds in which the head of a request has to arrive. Default: 10.
+            body_timeout: The seconds in which the body of a request has to arrive. Default: 10. A slower one gets a 408.
             admin: Whether the interface under ``/__sandbox/`` exists and the headers ``x-sandbox-fault`` and
                 ``x-sandbox-reading`` have an effect.
             admin_token: The token that the interface requires in ``x-sandbox-token``.
