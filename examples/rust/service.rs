@@ -1,5 +1,5 @@
-//! A service of your own, with axum: `Json<CreateAgent>` checks every rule while it is read, and models can be
-//! returned as responses directly.
+//! A service of your own, with axum: an extractor that checks every rule and says which ones a request breaks, and models
+//! that are returned as responses directly.
 //!
 //! Reads the service's address and key from `DEALKIT_BASE_URL` and `DEALKIT_SERVICE_KEY`.
 #![allow(
@@ -10,12 +10,13 @@
 
 use axum::{
     Json, Router,
-    extract::{Path, State},
-    http::StatusCode,
+    extract::{FromRequest, Path, Request, State},
+    http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use dealkit::{Agent, Client, CreateAgent, Deal, Error};
+use dealkit::{Agent, Client, CreateAgent, Deal, Error, UnknownFields};
+use serde_json::json;
 use tokio::net::TcpListener;
 
 #[tokio::main]
@@ -30,13 +31,40 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A body that breaks the rules is refused before this is called, with a 422 that names every violation.
 async fn create_agent(
     State(client): State<Client>,
-    Json(request): Json<CreateAgent>,
+    NewAgent(request): NewAgent,
 ) -> Result<(StatusCode, Json<Agent>), Failure> {
     let agent = client.agents().create(request).await?;
     Ok((StatusCode::CREATED, Json(agent)))
+}
+
+/// The body of a request that keeps every rule. `Json<CreateAgent>` checks the same rules, but refuses a body with one
+/// text; this refuses it with problem details, whose `errors` have the `pointer`, `code` and `detail` of each violation.
+struct NewAgent(CreateAgent);
+
+impl<S: Send + Sync> FromRequest<S> for NewAgent {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
+        let body = Json::<dealkit::Json>::from_request(request, state).await;
+        let Json(body) = body.map_err(IntoResponse::into_response)?;
+        let checked = CreateAgent::from_json(&body, UnknownFields::Ignore);
+        checked.map(Self).map_err(|error| {
+            let problem = json!({
+                "title": "The agent breaks rules",
+                "status": 422,
+                "errors": error.violations(),
+            });
+            let problem_json = [(CONTENT_TYPE, "application/problem+json")];
+            (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                problem_json,
+                problem.to_string(),
+            )
+                .into_response()
+        })
+    }
 }
 
 async fn retrieve_deal(
