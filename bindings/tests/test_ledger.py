@@ -73,7 +73,9 @@ def test_the_next_run_goes_on_where_the_first_stopped(
     given[3]["first_name"] = ""
     sandbox.fail_next(act_then_reset=True)
     sandbox.fail_next(status=422)
+    begun = datetime.now(UTC).replace(microsecond=0)
     first = run(client, rows=given, ledger=ledger, concurrency=1)
+    ended = datetime.now(UTC)
     assert told(first) == [("unknown", False), ("rejected", False), ("succeeded", False), ("not_sent", False)]
     assert [creation.key for creation in first] == [email(row) for row in given]
 
@@ -91,6 +93,9 @@ def test_the_next_run_goes_on_where_the_first_stopped(
     assert rejected.error.index == rejected.index == 1 and rejected.error.request_id
     assert "rejected it in an earlier run (422 Unprocessable Entity)" in str(rejected.error)
     assert (created.agent, created.agent_id, created.error) == (None, first[2].agent_id, None)
+    assert begun <= created.sent_at <= ended and pickle.loads(pickle.dumps(created)) == created
+    results = ["failed", "failed", "created_before", "created", "created"]
+    assert [creation.result for creation in second] == results
     assert mended.agent.email == mended.key and new.agent_id == new.agent.id
     assert len(sandbox.requests) == 5
 

@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use dealkit::{
-    AgentProfile, BrokerageId, CreateAgent, ErrorKind, ValidationError, blocking::Client,
+    AgentProfile, BrokerageId, CreateAgent, Created, ErrorKind, ValidationError, blocking::Client,
 };
 use serde::Deserialize;
 
@@ -54,7 +54,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for creation in Client::from_env()?.agents().create_many(rows) {
         let line = lines[creation.index];
         match creation.result {
-            Ok(agent) => println!("line {line}: created {}", agent.id),
+            Ok(Created::Now(agent)) => println!("line {line}: created {}", agent.id),
+            Ok(Created::Before { .. }) => println!("line {line}: created before"), // only with a ledger
             Err(error) if error.kind() == ErrorKind::Validation => {
                 for violation in error.violations() {
                     println!("line {line}: {violation}");

@@ -169,7 +169,7 @@ pub use {
         create::{CreateMany, CreateStream, Creates},
         many::{Bulk, BulkStream, InFlight, Work},
         retrieve::{RetrieveMany, RetrieveStream, Retrieved, Retrieves},
-        row::{CreateRow, Creation},
+        row::{CreateRow, Created, Creation},
     },
     calls::{
         agents::Agents,

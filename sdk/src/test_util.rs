@@ -234,7 +234,8 @@ impl ErrorBuilder {
         Self::unsent(move || error.clone().into())
     }
 
-    /// The ledger has this on the row, so it was not sent. [`Creation::from_ledger`] makes all of the result.
+    /// The ledger has this on the row, so it was not sent. [`Creation::from_ledger`] makes the result of the row, which is
+    /// no error if the agent was created.
     #[cfg(feature = "ledger")]
     pub fn recorded(recorded: Recorded) -> Self {
         Self::unsent(move || Error::recorded(&recorded))
@@ -402,14 +403,14 @@ impl<T> Creation<T> {
     /// The result for the row with this index, if the ledger has this on it, and nothing was sent.
     ///
     /// ```
-    /// use dealkit::{Agent, Creation, ErrorKind, Outcome, ledger::Recorded};
+    /// use dealkit::{Created, Creation, Outcome, ledger::Recorded};
     ///
     /// let mut recorded = Recorded::new(Outcome::Succeeded);
     /// recorded.agent_id = Some("a_1".into());
     /// let mut creation: Creation = Creation::from_ledger(0, recorded);
     /// creation.key = Some("ada@example.com".to_owned());
     /// assert_eq!(creation.agent_id().unwrap(), "a_1");
-    /// assert_eq!(creation.result.unwrap_err().kind(), ErrorKind::Recorded);
+    /// assert!(matches!(creation.result, Ok(Created::Before { .. })));
     /// ```
     #[cfg(feature = "ledger")]
     pub fn from_ledger(index: usize, recorded: Recorded) -> Self {
@@ -427,6 +428,7 @@ impl Recorded {
             agent_id: None,
             status: None,
             request_id: None,
+            sent_at: None,
             in_flight: false,
         }
     }

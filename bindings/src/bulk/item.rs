@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dealkit::{Creation, RawResponse, Retrieved, ledger::LedgerError};
+use dealkit::{Created, Creation, RawResponse, Retrieved, ledger::LedgerError};
 
 use crate::models::response::CallResult;
 
@@ -11,10 +11,11 @@ pub(super) struct Item {
     pub(super) index: usize,
     /// The identifier that was requested, or the key of the row.
     pub(super) id: Option<String>,
-    pub(super) result: CallResult,
-    /// What the ledger says about it: whether it is the result of an earlier run, the agent's identifier, and why the
-    /// ledger does not have it.
-    pub(super) record: Option<(bool, Option<String>, Option<LedgerError>)>,
+    /// `None` for an agent that was created before.
+    pub(super) result: Option<CallResult>,
+    /// What the ledger says about it: whether it is the result of an earlier run, the agent's identifier, when it was
+    /// sent, in milliseconds since 1970, and why the ledger does not have it.
+    pub(super) record: Option<(bool, Option<String>, Option<i64>, Option<LedgerError>)>,
 }
 
 impl From<Retrieved<RawResponse>> for Item {
@@ -22,7 +23,7 @@ impl From<Retrieved<RawResponse>> for Item {
         Self {
             index: retrieved.index,
             id: Some(retrieved.id),
-            result: retrieved.result.map_err(Arc::new),
+            result: Some(retrieved.result.map_err(Arc::new)),
             record: None,
         }
     }
@@ -30,13 +31,24 @@ impl From<Retrieved<RawResponse>> for Item {
 
 impl From<Creation<RawResponse>> for Item {
     fn from(creation: Creation<RawResponse>) -> Self {
-        let agent_id = creation.recorded_agent_id().map(ToString::to_string);
-        let has_record = creation.recorded || creation.ledger_error.is_some();
+        let is_earlier = creation.is_recorded();
+        let has_record = is_earlier || creation.ledger_error.is_some();
+        let (result, agent_id, sent_at) = match creation.result {
+            Ok(Created::Before {
+                agent_id, sent_at, ..
+            }) => (None, agent_id, sent_at),
+            Ok(Created::Now(response)) => (Some(Ok(response)), None, None),
+            Err(error) => (Some(Err(Arc::new(error))), None, None),
+        };
         Self {
             index: creation.index,
             id: creation.key,
-            result: creation.result.map_err(Arc::new),
-            record: has_record.then_some((creation.recorded, agent_id, creation.ledger_error)),
+            result,
+            record: has_record.then(|| {
+                let agent_id = agent_id.map(String::from);
+                let sent_at = sent_at.map(|at| at.timestamp_millis());
+                (is_earlier, agent_id, sent_at, creation.ledger_error)
+            }),
         }
     }
 }

@@ -273,8 +273,14 @@ where
             return Ok(true);
         };
         let Item {
-            index, id, result, ..
-        } = item;
+            index,
+            id,
+            result: Some(result),
+            ..
+        } = item
+        else {
+            return Ok(false); // Of deals there is always one.
+        };
         let mut is_news = false;
         let read = match result {
             Ok(response) => {

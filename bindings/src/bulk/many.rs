@@ -142,10 +142,10 @@ impl Many {
         let mut bytes = 0;
         let count = state.items.iter().take_while(|item| {
             let is_room = bytes < READ_AT_ONCE;
-            bytes += item
-                .result
-                .as_ref()
-                .map_or(0, |response| response.body().len());
+            bytes += match &item.result {
+                Some(Ok(response)) => response.body().len(),
+                _ => 0,
+            };
             is_room
         });
         let count = count.count();
@@ -252,7 +252,9 @@ impl Many {
 
     /// Takes out the results that have come, each as (index, identifier or key or None, value or failure, record or
     /// None). They go to the front of `ready`, the last one first, so the next one is always at its end. A record is
-    /// (whether it is from an earlier run, its agent's identifier or None, why the ledger does not have it or None).
+    /// (whether it is from an earlier run, the identifier of the agent that was created then or None, when it was sent in
+    /// milliseconds since 1970 or None, why the ledger does not have it or None). With an agent of an earlier run, the
+    /// value is None.
     fn take<'py>(&self, ready: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
         let py = ready.py();
         entry(py, || {
@@ -260,17 +262,15 @@ impl Many {
             let items = self.taken()?;
             let count = items.len();
             for item in items.into_iter().rev() {
-                let value = response::result(py, &item.result, self.read_as, self.raw);
-                let record = item.record.map(|(is_earlier, agent_id, error)| {
+                let value = item
+                    .result
+                    .map(|result| response::result(py, &result, self.read_as, self.raw))
+                    .map(|value| into_python(py, value));
+                let record = item.record.map(|(is_earlier, agent_id, sent_at, error)| {
                     let failure = error.map(|error| into_python::<()>(py, Err(error.into())));
-                    PyResult::Ok((is_earlier, agent_id, failure.transpose()?))
+                    PyResult::Ok((is_earlier, agent_id, sent_at, failure.transpose()?))
                 });
-                taken.append((
-                    item.index,
-                    item.id,
-                    into_python(py, value)?,
-                    record.transpose()?,
-                ))?;
+                taken.append((item.index, item.id, value.transpose()?, record.transpose()?))?;
             }
             ready.set_slice(0, 0, &taken)?;
             self.shared.state.lock().in_flight -= count;

@@ -63,7 +63,7 @@ pub type RetrieveMany<I, T = Deal> = crate::RetrieveMany<I, T, Blocking>;
 /// # fn example(client: dealkit::blocking::Client, rows: Vec<dealkit::CreateAgent>) {
 /// for creation in client.agents().create_many(rows).concurrency(4) {
 ///     match &creation.result {
-///         Ok(agent) => println!("row {}: created {}", creation.index, agent.id),
+///         Ok(_) => println!("row {}: created {:?}", creation.index, creation.agent_id()),
 ///         Err(error) => eprintln!("row {}: {}: {error}", creation.index, creation.outcome()),
 ///     }
 /// }

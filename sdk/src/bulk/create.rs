@@ -56,7 +56,7 @@ const CONCURRENCY: usize = 8;
 /// let mut creations = client.agents().create_many(rows).stream();
 /// while let Some(creation) = creations.next().await {
 ///     match &creation.result {
-///         Ok(agent) => println!("row {}: created {}", creation.index, agent.id),
+///         Ok(_) => println!("row {}: created {:?}", creation.index, creation.agent_id()),
 ///         Err(error) => eprintln!("row {}: {}: {error}", creation.index, creation.outcome()),
 ///     }
 /// }
@@ -169,29 +169,29 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// | the ledger's record of a row | the next run |
     /// |---|---|
     /// | none, or that there is no agent | sends it |
-    /// | created | reports this, with the [agent's identifier](Creation::agent_id) |
+    /// | created | reports this, as [`Created::Before`](crate::Created::Before), with the agent's identifier |
     /// | rejected | reports this, with the status. A row that was rejected for a reason other than its content (a 401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect) is sent again. So is a rejected row that you have corrected, once you have [settled](crate::ledger::Ledger::settle) that it has no agent |
     /// | unknown: it was about to be sent, and nothing else was recorded, or an outcome that is unknown | reports this, and sends nothing: find out whether there is an agent and [settle](crate::ledger::Ledger::settle) it, or use [`resend_unknown`](Self::resend_unknown) |
     /// | another job is sending it now | reports this ([`Error::is_in_flight`]), and sends nothing |
     ///
-    /// A result from the ledger is [`recorded`](Creation::recorded), and is an error of kind
-    /// [`Recorded`](crate::ErrorKind::Recorded) whose outcome says which of these cases it is. A row that breaks the
+    /// The other results from the ledger are errors of kind [`Recorded`](crate::ErrorKind::Recorded), whose outcome says
+    /// which of these cases it is. A row that breaks the
     /// rules is not entered in the ledger, so it is sent once it is corrected. If two rows have the same key, the
     /// second is an error of kind [`DuplicateKey`](crate::ErrorKind::DuplicateKey).
     ///
     /// ```no_run
     /// # struct Record { id: String, request: Result<dealkit::CreateAgent, dealkit::ValidationError> }
     /// # async fn example(client: dealkit::Client, records: Vec<Record>) {
-    /// use dealkit::{Outcome, ledger::Ledger};
+    /// use dealkit::{Created, ledger::Ledger};
     ///
     /// let ledger = Ledger::sqlite("agents.ledger");
     /// let rows = records.into_iter().map(|record| (record.id, record.request));
     /// let mut creations = client.agents().create_many(rows).ledger(&ledger, "id").stream();
     /// while let Some(creation) = creations.next().await {
-    ///     match (creation.outcome(), &creation.result) {
-    ///         (Outcome::Succeeded, _) => println!("row {}: {:?}", creation.index, creation.agent_id()),
-    ///         (_, Err(error)) => eprintln!("row {}: {error}", creation.index),
-    ///         (_, Ok(_)) => {}
+    ///     match &creation.result {
+    ///         Ok(Created::Now(agent)) => println!("row {}: created {}", creation.index, agent.id),
+    ///         Ok(Created::Before { agent_id, .. }) => println!("row {}: had {agent_id:?}", creation.index),
+    ///         Err(error) => eprintln!("row {}: {error}", creation.index),
     ///     }
     /// }
     /// # }

@@ -13,7 +13,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 
 use super::{
     many::Job,
-    row::{Course, Creation, id_in},
+    row::{Course, Created, Creation, id_in},
 };
 use crate::{
     calls::{call::Call, service::BeforeSending},
@@ -223,10 +223,18 @@ impl Drop for Claim {
 impl<T> Creation<T> {
     /// What the ledger has of a row, which is not sent.
     pub(crate) fn of_record(index: usize, recorded: Recorded) -> Self {
+        if recorded.outcome != Outcome::Succeeded {
+            return Self::not_sent(index, Error::recorded(&recorded));
+        }
+        let before = Created::Before {
+            agent_id: recorded.agent_id,
+            sent_at: recorded.sent_at,
+        };
         Self {
-            recorded: true,
-            recorded_id: recorded.agent_id.clone(),
-            ..Self::not_sent(index, Error::recorded(&recorded))
+            index,
+            result: Ok(before),
+            key: None,
+            ledger_error: None,
         }
     }
 }

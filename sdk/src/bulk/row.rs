@@ -6,11 +6,12 @@ use std::{
 };
 
 use bytes::Bytes;
+use chrono::{DateTime, Utc};
 use serde::Deserialize;
 
 use crate::{
     contract::wire,
-    error::call::Error,
+    error::{call::Error, kind::ErrorKind},
     http::{call_progress::CallProgress, operation::Operation, outcome::Outcome},
     ledger::LedgerError,
     model::{Agent, CreateAgent},
@@ -24,28 +25,60 @@ use crate::{
 pub struct Creation<T = Agent> {
     /// The index of the row among those given, from 0.
     pub index: usize,
-    /// The agent, or the error because of which no agent is known.
-    pub result: Result<T, Error>,
+    /// That the agent was created, now or before, or the error because of which no agent is known.
+    pub result: Result<Created<T>, Error>,
     /// The row's key, if it has one.
     pub key: Option<String>,
-    /// Whether this is the ledger's record from an earlier run, and nothing was sent: `result` is then an error of
-    /// kind [`Recorded`](crate::ErrorKind::Recorded), even if the agent was created.
-    pub recorded: bool,
     /// Why the outcome of the row could not be written to the ledger, if that failed. A later run then treats the
     /// outcome as unknown; this run sends no more rows.
     pub ledger_error: Option<LedgerError>,
-    pub(super) recorded_id: Option<AgentId>,
+}
+
+/// That an agent was created: now, or, as a [ledger](crate::CreateMany::ledger) says, before.
+///
+/// ```
+/// use dealkit::{Created, Creation};
+///
+/// fn report(creation: &Creation) -> String {
+///     match &creation.result {
+///         Ok(Created::Now(agent)) => format!("created {}", agent.id),
+///         Ok(Created::Before { agent_id: Some(id), .. }) => format!("was created in an earlier run: {id}"),
+///         Ok(Created::Before { .. }) => "was created in an earlier run, and nobody has read its id".to_owned(),
+///         Err(error) => format!("{}: {error}", error.outcome()),
+///     }
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum Created<T = Agent> {
+    /// This run created it: the agent, or, for [`raw_responses`](crate::CreateMany::raw_responses), the response.
+    Now(T),
+    /// An earlier run or another job created it, so nothing was sent.
+    #[non_exhaustive]
+    Before {
+        /// The agent's identifier, if the ledger has it. It has none if the response could not be read.
+        agent_id: Option<AgentId>,
+        /// When the row was sent.
+        sent_at: Option<DateTime<Utc>>,
+    },
+}
+
+impl<T> Created<T> {
+    /// What this run created, if it did.
+    pub fn now(self) -> Option<T> {
+        match self {
+            Created::Now(agent) => Some(agent),
+            Created::Before { .. } => None,
+        }
+    }
 }
 
 impl<T> Creation<T> {
     pub(crate) fn of(index: usize, result: Result<T, Error>) -> Self {
         Self {
             index,
-            result,
+            result: result.map(Created::Now),
             key: None,
-            recorded: false,
             ledger_error: None,
-            recorded_id: None,
         }
     }
 
@@ -67,10 +100,13 @@ impl<T> Creation<T> {
         }
     }
 
-    /// The agent that an earlier run created, if the row is [recorded](Self::recorded). `None` if the response
-    /// to that create could not be read.
-    pub fn recorded_agent_id(&self) -> Option<&AgentId> {
-        self.recorded_id.as_ref()
+    /// Whether this is the [ledger](crate::CreateMany::ledger)'s record, of an earlier run or another job, and nothing was
+    /// sent: `result` is then [`Created::Before`], or an error of kind [`Recorded`](crate::ErrorKind::Recorded).
+    pub fn is_recorded(&self) -> bool {
+        match &self.result {
+            Ok(created) => matches!(created, Created::Before { .. }),
+            Err(error) => error.kind() == ErrorKind::Recorded,
+        }
     }
 }
 
@@ -78,8 +114,9 @@ impl Creation {
     /// The agent that was created, in this run or an earlier one.
     pub fn agent_id(&self) -> Option<&AgentId> {
         match &self.result {
-            Ok(agent) => Some(&agent.id),
-            Err(_) => self.recorded_agent_id(),
+            Ok(Created::Now(agent)) => Some(&agent.id),
+            Ok(Created::Before { agent_id, .. }) => agent_id.as_ref(),
+            Err(_) => None,
         }
     }
 }
@@ -89,7 +126,6 @@ impl<T: fmt::Debug> fmt::Debug for Creation<T> {
         f.debug_struct("Creation")
             .field("index", &self.index)
             .field("result", &self.result)
-            .field("recorded", &self.recorded)
             .finish_non_exhaustive()
     }
 }

@@ -201,7 +201,7 @@ impl Summary {
 impl From<Record> for InDoubt {
     fn from(record: Record) -> Self {
         Self {
-            sent_at: DateTime::from_timestamp_millis(record.claimed_at).unwrap_or_default(),
+            sent_at: record.sent_at().unwrap_or_default(),
             status: status_code(record.status),
             request_id: record.request_id,
         }

@@ -1,5 +1,6 @@
 //! What is known about a create, and when it may be sent: pure rules, which no database and no clock can change.
 
+use chrono::{DateTime, Utc};
 use http::StatusCode;
 
 use super::error::Refusal;
@@ -51,6 +52,8 @@ pub struct Recorded {
     pub status: Option<StatusCode>,
     /// The service's id for the request, if it gave one.
     pub request_id: Option<String>,
+    /// When it was sent.
+    pub sent_at: Option<DateTime<Utc>>,
     /// Whether another job is sending the row right now: its outcome is unknown, but that job will know it.
     pub in_flight: bool,
 }
@@ -104,8 +107,14 @@ impl Record {
             agent_id: self.agent_id.clone().map(AgentId::from),
             status: status_code(self.status),
             request_id: self.request_id.clone(),
+            sent_at: self.sent_at(),
             in_flight: self.job.is_some_and(is_alive),
         })
+    }
+
+    /// When a job sent it, or was about to.
+    pub(super) fn sent_at(&self) -> Option<DateTime<Utc>> {
+        DateTime::from_timestamp_millis(self.claimed_at)
     }
 
     /// Whether a row that was this before a claim is what the job has noted since. If not, it is this again: a rejection

@@ -80,7 +80,9 @@ fn outcomes(creations: &[Creation]) -> Vec<(usize, Outcome)> {
 /// The agents of the creations, all of which must have succeeded.
 fn ids(creations: Vec<Creation>) -> Vec<String> {
     let agents = creations.into_iter().map(|creation| creation.result);
-    agents.map(|agent| agent.unwrap().id.to_string()).collect()
+    agents
+        .map(|created| created.unwrap().now().unwrap().id.to_string())
+        .collect()
 }
 
 #[tokio::test]
@@ -192,7 +194,7 @@ async fn the_raw_responses_can_be_had_and_headers_sent() {
         .header("x-team", "blue");
     let mut creations = many.raw_responses().stream();
     while let Some(creation) = creations.next().await {
-        let response: RawResponse = creation.result.unwrap();
+        let response: RawResponse = creation.result.unwrap().now().unwrap();
         assert_eq!(response.headers()["x-mark"], "7");
         assert_eq!(&response.body()[..], AGENT.as_bytes());
     }
@@ -766,8 +768,9 @@ async fn run(fates: Vec<Fate>, concurrency: usize, unordered: bool, cancelled_af
             (Outcome::NotSent | Outcome::Rejected, _) => assert_eq!(agents, 0, "{creation:?}"),
             (Outcome::Succeeded, result) => {
                 assert_eq!(agents, 1, "{creation:?}");
-                if let Ok(agent) = result {
-                    assert_eq!(agent.id, format!("a_{}", creation.index));
+                if result.is_ok() {
+                    let id = format!("a_{}", creation.index);
+                    assert_eq!(creation.agent_id().unwrap(), id.as_str());
                 }
             }
             _ => {}

@@ -1,11 +1,12 @@
 //! Jobs with a ledger: what a second run sends, and what it reports for the rows that it does not send.
 #![cfg(all(feature = "blocking", feature = "ledger"))]
 
-use std::{cell::Cell, fs};
+use std::{cell::Cell, fs, time::SystemTime};
 
 use dealkit::{
-    AgentProfile, Client, CreateAgent, CreateRow, Creation, ErrorKind, Outcome, StatusCode,
-    blocking,
+    AgentId, AgentProfile, Client, CreateAgent, CreateRow, Created, Creation, ErrorKind, Outcome,
+    StatusCode, blocking,
+    chrono::{DateTime, SubsecRound as _, Utc},
     ledger::{Ledger, LedgerError, LedgerErrorKind},
 };
 use rusqlite::Connection;
@@ -95,8 +96,12 @@ async fn run(
 fn outcomes(creations: &[Creation]) -> Vec<(Outcome, bool)> {
     creations
         .iter()
-        .map(|creation| (creation.outcome(), creation.recorded))
+        .map(|creation| (creation.outcome(), creation.is_recorded()))
         .collect()
+}
+
+fn now() -> DateTime<Utc> {
+    SystemTime::now().into()
 }
 
 fn text(creation: &Creation) -> String {
@@ -117,7 +122,10 @@ async fn a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_
         _ => Reply::Create,
     };
     let rows = || (0..6).map(row).chain([broken_row(6)]).collect();
+    // The ledger counts milliseconds.
+    let begun = now().trunc_subsecs(3);
     let (came, sent) = run(&mut peer, &ledger, false, rows(), reply).await;
+    let first_run = begun..=now();
     assert_eq!(sent, [0, 1, 2, 3, 4, 5]);
     let first = [
         Succeeded, Rejected, Unknown, Rejected, Unknown, Succeeded, NotSent,
@@ -140,9 +148,18 @@ async fn a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_
         (Succeeded, false),
     ];
     assert_eq!(outcomes(&came), second);
-    assert_eq!(came[0].agent_id().unwrap(), "a_0");
+    for (recorded, id) in [(0, Some("a_0")), (5, None)] {
+        let Ok(Created::Before {
+            agent_id, sent_at, ..
+        }) = &came[recorded].result
+        else {
+            panic!("{:?}", came[recorded]);
+        };
+        assert_eq!(agent_id.as_ref().map(AgentId::as_str), id);
+        assert!(first_run.contains(&sent_at.unwrap()));
+        assert_eq!(came[recorded].agent_id(), agent_id.as_ref());
+    }
     assert_eq!(came[3].agent_id().unwrap(), "a_3");
-    assert_eq!(came[5].agent_id(), None);
     let error = came[1].result.as_ref().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Recorded);
     assert_eq!(error.status().unwrap(), 422);
@@ -313,7 +330,10 @@ async fn what_is_given_up_is_recorded_as_far_as_it_has_come() {
         .await;
         let others: Vec<_> = (0..3).filter(|number| *number != sent).collect();
         assert_eq!(again, others);
-        assert_eq!((came[sent].outcome(), came[sent].recorded), (Unknown, true));
+        assert_eq!(
+            (came[sent].outcome(), came[sent].is_recorded()),
+            (Unknown, true)
+        );
     }
 }
 
@@ -375,7 +395,10 @@ fn a_blocking_job_lets_go_of_its_ledger() {
         let creations = job().unwrap().concurrency(4).into_iter();
         let came: Vec<_> = creations.collect();
         assert_eq!(came.len(), 20);
-        assert!(came.iter().all(|creation| creation.recorded == is_recorded));
+        assert!(
+            came.iter()
+                .all(|creation| creation.is_recorded() == is_recorded)
+        );
     }
     // Dropped halfway.
     let mut creations = job().unwrap().into_iter();
@@ -553,20 +576,15 @@ async fn two_jobs_share_a_ledger_and_each_row_is_sent_by_one_of_them() {
     }
     sent.sort_unstable();
     assert_eq!(sent, (0..40).collect::<Vec<_>>());
-    let created = |creation: &&Creation| creation.result.is_ok();
+    let created = |creation: &&Creation| matches!(creation.result, Ok(Created::Now(_)));
     assert_eq!(came.iter().flatten().filter(created).count(), 40);
     let mut in_flight = 0;
     for creation in came.iter().flatten() {
         if let Err(error) = &creation.result {
-            assert_eq!(error.kind(), ErrorKind::Recorded);
-            assert!(creation.recorded);
-            if error.is_in_flight() {
-                in_flight += 1;
-                assert_eq!(error.outcome(), Unknown);
-                assert!(error.to_string().contains("another job is sending it now"));
-            } else {
-                assert_eq!(error.outcome(), Succeeded);
-            }
+            assert!(creation.is_recorded() && error.is_in_flight());
+            in_flight += 1;
+            assert_eq!(error.outcome(), Unknown);
+            assert!(error.to_string().contains("another job is sending it now"));
         }
     }
     assert!(in_flight > 0);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from _thread import get_ident
 from collections.abc import Mapping, Sized
+from datetime import UTC, datetime
 from os import getpid
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,7 +22,6 @@ from dealkit._native import Failure
 from dealkit.exceptions import (
     DealkitError,
     DuplicateKeyError,
-    RecordedError,
     ValidationError,
     Violation,
 )
@@ -119,18 +119,16 @@ class _Creations(Window[Creation[T]]):
             agent, error = None, exception(value, index=index)
         else:
             agent, error = value, None
-        recorded, agent_id, unrecorded = (False, None, None) if record is None else record
+        recorded, agent_id, sent, unrecorded = (False, None, None, None) if record is None else record
         refused = self._refused.get(index)
         # The ledger may know the row's key, whatever is wrong with the row now.
-        if refused is not None and not isinstance(error, (RecordedError, DuplicateKeyError)):
+        if refused is not None and not (recorded or isinstance(error, DuplicateKeyError)):
             if error is not None:
                 refused.outcome = error.outcome  # An earlier run may have created it.
             error = refused
         if error is not None:
             error.index = index
         self._unwatch(index, error)
-        if recorded and error is not None and error.outcome == "succeeded":
-            error = None
         ledger_error: Any = None if unrecorded is None else exception(unrecorded)
         if ledger_error is not None:
             self._unrecorded = ledger_error
@@ -141,6 +139,7 @@ class _Creations(Window[Creation[T]]):
             error=error,
             key=id,
             recorded=recorded,
+            sent_at=None if sent is None else datetime.fromtimestamp(sent / 1000, UTC),
             ledger_error=ledger_error,
         )
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from dealkit._core.keywords import keywords
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from dealkit.exceptions import DealkitError, LedgerError, Outcome
 
 T = TypeVar("T")
 
 # The arguments of a Creation, from which the rest follows.
-_PARTS = ("index", "agent", "agent_id", "error", "key", "recorded", "ledger_error")
+_PARTS = ("index", "agent", "agent_id", "error", "key", "recorded", "ledger_error", "sent_at")
 
 
 class Creation(Generic[T]):
@@ -20,9 +22,17 @@ class Creation(Generic[T]):
 
     Its repr shows nothing personal. For tests, construct one by hand: ``Creation(index=0, agent=agent)``,
     ``Creation(index=1, error=timeout_error())``.
+
+    >>> match creation.result:
+    ...     case "created":
+    ...         print("created now:", creation.agent)
+    ...     case "created_before":
+    ...         print("created by an earlier run, says the ledger:", creation.agent_id, creation.sent_at)
+    ...     case "failed":
+    ...         print(creation.outcome, creation.error)
     """
 
-    __slots__ = ("agent", "agent_id", "error", "index", "key", "ledger_error", "outcome", "recorded")
+    __slots__ = ("agent", "agent_id", "error", "index", "key", "ledger_error", "outcome", "recorded", "sent_at")
 
     @keywords
     def __init__(
@@ -35,6 +45,7 @@ class Creation(Generic[T]):
         key: str | None = None,
         recorded: bool = False,
         ledger_error: LedgerError | None = None,
+        sent_at: datetime | None = None,
     ) -> None:
         self.index: Final = index
         """The position of the row among those given, from 0."""
@@ -53,10 +64,21 @@ class Creation(Generic[T]):
         """The row's key, if the job has a ledger. It may be personal, and no text contains it."""
         self.recorded: Final = recorded
         """Whether this is the ledger's result from an earlier run, and nothing was sent. For an agent that was
-        created, only ``agent_id`` is then set; for a rejected or unknown row, ``error`` is a ``RecordedError``."""
+        created, ``agent_id`` and ``sent_at`` are then set, if they are known; for a rejected or unknown row, ``error`` is
+        a ``RecordedError``."""
+        self.sent_at: Final = sent_at
+        """When an earlier run sent the row whose agent it created, in UTC."""
         self.ledger_error: Final = ledger_error
         """Why the ledger lacks the result of the row, if it could not be written: a later run treats the row as
         unknown."""
+
+    @property
+    def result(self) -> Literal["created", "created_before", "failed"]:
+        """Whether this run created the agent, an earlier one did, or there is an ``error``, whose ``outcome`` says whether
+        there may be an agent all the same."""
+        if self.error is not None:
+            return "failed"
+        return "created_before" if self.recorded else "created"
 
     def _parts(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in _PARTS)

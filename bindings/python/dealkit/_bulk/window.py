@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dealkit._bulk.progress import Display, Progress
 
     # What the ledger says about a result; see Many.take.
-    _Record = tuple[bool, str | None, _native.Failure | None]
+    _Record = tuple[bool, str | None, int | None, _native.Failure | None]
 
 R = TypeVar("R")
 
