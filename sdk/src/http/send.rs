@@ -8,10 +8,10 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 #[cfg(feature = "rustls-no-provider")]
-use crate::http::connect::rustls_errors;
+use crate::http::connect::{cause::ConnectFailure, rustls_errors};
 use crate::http::{
     connect::{
-        cause::{ConnectFailure, ForeignError},
+        cause::ForeignError,
         h2_errors::{is_reset_stream, was_not_taken},
         hyper_errors::{self, was_not_begun},
         pools::{Pool, Sender},
