@@ -86,7 +86,7 @@ pub enum Piece {
     Text(Cow<'static, str>),
     /// A setting, by whatever name the reader knows it.
     Setting(Setting),
-    /// One of the entries that were given to [`Ledger::settle`](crate::Ledger::settle), by its index.
+    /// One of the entries that were given to [`Ledger::settle`](crate::ledger::Ledger::settle), by its index.
     Entry(usize),
 }
 
