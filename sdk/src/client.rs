@@ -435,7 +435,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// headers such as `traceparent`. If the call or the client already sets a header with one of these names,
     /// none of them is sent.
     ///
-    /// With `tracing-opentelemetry` and `opentelemetry-http`, as the example `traces` shows:
+    /// With `tracing-opentelemetry` and `opentelemetry-http`:
     ///
     /// ```ignore
     /// let client = Client::builder().propagate(|headers| {

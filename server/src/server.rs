@@ -253,6 +253,13 @@ impl SandboxBuilder {
 }
 
 /// Why a server did not start.
+///
+/// ```
+/// use dealkit_server::{Sandbox, StartError};
+///
+/// let started = Sandbox::builder().listen(([0, 0, 0, 0], 0)).start();
+/// assert!(matches!(started, Err(StartError::KeyRequired { .. })));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {

@@ -38,8 +38,8 @@ use crate::{
 /// The contract as a function: [`handle`](Service::handle) takes a request and returns the response.
 ///
 /// It knows nothing about sockets, so that the contract can be tested (and embedded) without any. Clones share their
-/// store. It is also a tower service, and so the transport of a client in a test, with faults and a journal: its
-/// implementation of `tower_service::Service` has an example.
+/// store. It is also a tower service, and so the transport of a client in a test, with faults and a journal: both ways
+/// have an example below.
 #[derive(Clone)]
 pub struct Service(Arc<Inner>);
 

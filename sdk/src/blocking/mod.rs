@@ -30,7 +30,7 @@ use crate::{
     model::{Agent, Deal},
 };
 
-/// The blocking client. Cheap to clone, and made to be shared between threads.
+/// The blocking client. Cheap to clone, and made to be shared between threads. There is an [example](self).
 ///
 /// It also works on a thread of an async runtime, but stalls that thread: there, await the calls of
 /// [`dealkit::Client`](crate::Client) instead, or make the blocking calls on a thread for blocking work.

@@ -17,6 +17,14 @@ use crate::{
 };
 
 /// A successful response and the value decoded from it.
+///
+/// ```no_run
+/// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
+/// let response = client.deals().retrieve("d_1").with_response().await?;
+/// println!("{} after {} attempt(s)", response.status(), response.attempts());
+/// let deal = response.into_value();
+/// # let _ = deal; Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Response<T> {
     /// `None` if it was made by hand.

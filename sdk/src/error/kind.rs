@@ -3,6 +3,19 @@
 use std::fmt;
 
 /// What kind of failure an [`Error`](crate::Error) is. `Display` shows it as the [word](Self::as_str).
+///
+/// ```
+/// use dealkit::{Error, ErrorKind};
+///
+/// fn advice(error: &Error) -> &'static str {
+///     match error.kind() {
+///         ErrorKind::Config => "correct the settings",
+///         ErrorKind::Validation => "correct the entry",
+///         ErrorKind::Connect | ErrorKind::Throttled => "try again later",
+///         _ => "ask for help", // there can be more kinds
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -15,6 +15,18 @@ use http::StatusCode;
 ///
 /// An earlier attempt that may have acted is not forgotten: if the last attempt alone would be `NotSent`
 /// or `Rejected`, the call is `Unknown`.
+///
+/// ```
+/// use dealkit::Outcome;
+///
+/// fn next_step(outcome: Outcome) -> &'static str {
+///     match outcome {
+///         Outcome::NotSent | Outcome::Rejected => "send it again, once the reason is gone",
+///         Outcome::Unknown => "look whether the agent exists before you send it again",
+///         Outcome::Succeeded => "look the agent up: it exists",
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(
     clippy::exhaustive_enums,

@@ -87,7 +87,10 @@ use crate::{
     doc {
         /// Builds the request without checking any rule: a real service may accept more than the rules allow.
     }
-), on(String, into), on(AssignedRole, into), on(Nullable<_>, into))]
+), builder_type(doc {
+    /// Collects the fields of a [`CreateAgent`]: [`build`](Self::build) checks every rule, and
+    /// [`build_unvalidated`](Self::build_unvalidated) none.
+}), on(String, into), on(AssignedRole, into), on(Nullable<_>, into))]
 pub struct CreateAgent {
     /// E-mail address: a bare mailbox such as `ada@example.com`. Required.
     email: String,

@@ -26,6 +26,14 @@ const SHOWN: usize = 100;
 ///
 /// No text in it repeats a value that was given. The pointer is exact; in place of names that are not in
 /// the specification, `Display` and `Debug` show `*`, because such names may be personal data.
+///
+/// ```
+/// use dealkit::{Violation, ViolationCode};
+///
+/// let violation = Violation::new("/last_name", ViolationCode::Required, "is missing");
+/// assert_eq!(serde_json::to_string(&violation)?, r#"{"pointer":"/last_name","code":"required","detail":"is missing"}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Serialize)]
 #[non_exhaustive]
 pub struct Violation {
@@ -195,6 +203,15 @@ impl fmt::Display for ValidationError {
 impl std::error::Error for ValidationError {}
 
 /// How to treat fields that are not in the specification.
+///
+/// ```
+/// use dealkit::{CreateAgent, UnknownFields};
+///
+/// let body = r#"{"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}, "rolle": "AGENT"}"#;
+/// assert!(CreateAgent::from_json(body, UnknownFields::Ignore).is_ok());
+/// let error = CreateAgent::from_json(body, UnknownFields::Reject).unwrap_err();
+/// assert_eq!(error.violations()[0].pointer, "/rolle");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownFields {
     /// Ignore them.

@@ -10,6 +10,16 @@ use subtle::ConstantTimeEq;
 pub(crate) static HEADER: HeaderName = HeaderName::from_static(wire::SERVICE_KEY_HEADER);
 
 /// The key that a request must carry in `x-service-key`. Never shown by `Debug`.
+///
+/// ```
+/// use dealkit_server::ServiceKey;
+///
+/// let key = ServiceKey::new("my-key")?;
+/// assert_eq!(key.reveal(), "my-key");
+/// assert!(!format!("{key:?}").contains("my-key"));
+/// assert!(ServiceKey::new("my key").is_err());
+/// # Ok::<(), dealkit_server::InvalidServiceKey>(())
+/// ```
 #[derive(Clone)]
 pub struct ServiceKey(Box<str>);
 

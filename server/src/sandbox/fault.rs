@@ -68,7 +68,7 @@ pub struct InvalidFault(pub(super) String);
 #[must_use = "a fault does nothing until a sandbox plays it"]
 pub struct Fault(BTreeMap<&'static str, Json>);
 
-/// Where a response is cut.
+/// Where a response is cut: see [`Fault::cut`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cut {
@@ -83,7 +83,7 @@ pub enum Cut {
     AfterBytes(u64),
 }
 
-/// What happens to the connection where a response is cut.
+/// What happens to the connection where a response is cut: see [`Fault::how`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum How {
@@ -180,6 +180,12 @@ impl Fault {
     }
 
     /// A response that breaks off.
+    ///
+    /// ```
+    /// use dealkit_server::{Cut, Fault, How};
+    ///
+    /// Fault::cut(Cut::AfterBytes(10)).how(How::Stall);
+    /// ```
     pub fn cut(cut: Cut) -> Self {
         Self::default().with("cut", cut.to_string())
     }

@@ -36,7 +36,8 @@ const REDACTED: HeaderValue = HeaderValue::from_static("<redacted>");
 
 /// A request that the server saw.
 ///
-/// `Debug` shows neither headers nor body: they may be personal.
+/// `Debug` shows neither headers nor body: they may be personal. [`Sandbox::fail_next`](crate::Sandbox::fail_next) has an
+/// example.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RecordedRequest {
