@@ -108,7 +108,7 @@ impl LedgerError {
     /// An error of this kind, made by hand (feature `test-util`): of a job, whose ledger is the file at `path`.
     ///
     /// ```
-    /// use dealkit::{ErrorKind, LedgerError, LedgerErrorKind, test_util::ErrorBuilder};
+    /// use dealkit::{ErrorKind, ledger::{LedgerError, LedgerErrorKind}, test_util::ErrorBuilder};
     ///
     /// let full = LedgerError::of_kind(LedgerErrorKind::Io, "agents.ledger");
     /// let error = ErrorBuilder::ledger(full).build();

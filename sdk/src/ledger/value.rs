@@ -16,7 +16,7 @@ use crate::{http::base_url, value::AgentId};
 /// This is only its name: making one does nothing. It is opened by what uses it, and created by the first job.
 ///
 /// ```
-/// # fn example() -> Result<(), dealkit::LedgerError> {
+/// # fn example() -> Result<(), dealkit::ledger::LedgerError> {
 /// use dealkit::{AgentId, ledger::Ledger};
 ///
 /// let ledger = Ledger::sqlite("agents.ledger");
