@@ -20,7 +20,7 @@
 
 mod worker;
 
-use std::{fmt, future::Future, ops::Deref, sync::Arc};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -184,14 +184,25 @@ impl Client {
             .request(method, segments)
             .in_mode(self.mode.clone())
     }
-}
 
-/// Everything else is as with the async client.
-impl Deref for Client {
-    type Target = crate::Client;
+    /// See [`dealkit::Client::timeout`](crate::Client::timeout).
+    pub fn timeout(&self) -> Duration {
+        self.client.timeout()
+    }
 
-    fn deref(&self) -> &crate::Client {
-        &self.client
+    /// See [`dealkit::Client::max_retries`](crate::Client::max_retries).
+    pub fn max_retries(&self) -> u32 {
+        self.client.max_retries()
+    }
+
+    /// See [`dealkit::Client::shares_connections`](crate::Client::shares_connections).
+    pub fn shares_connections(&self, with: &Client) -> bool {
+        self.client.shares_connections(&with.client)
+    }
+
+    /// See [`dealkit::Client::shares_limits`](crate::Client::shares_limits).
+    pub fn shares_limits(&self, with: &Client) -> bool {
+        self.client.shares_limits(&with.client)
     }
 }
 
