@@ -92,7 +92,7 @@
 //! # Logs and traces
 //!
 //! Calls are logged and traced through [`tracing`](https://docs.rs/tracing), with target `dealkit`: a span for each
-//! call, an event at INFO when it ends, and one at WARN for each retry. Fields have OpenTelemetry's names for HTTP
+//! call, an event when it ends, at INFO or, if it failed, at WARN, and one at WARN for each retry. Fields have OpenTelemetry's names for HTTP
 //! (`http.request.method`, `url.template`, `http.response.status_code`, `error.type`) or, where there are none, names
 //! that begin with `dealkit.` (`attempts`, `duration` and `wait` in seconds, `outcome`, `request_id`).
 #![cfg_attr(

@@ -198,6 +198,7 @@ async fn a_success_is_one_span_with_these_fields() {
             );
         }
         assert_eq!(field(span, "error.type"), None, "{span:?}");
+        assert_eq!(field(span, "otel.status_code"), None, "{span:?}");
     }
 }
 
@@ -218,6 +219,7 @@ async fn an_error_response_is_the_error_s_type() {
             "{span:?}"
         );
         assert_eq!(field(&span, "error.type"), Some("404"), "{span:?}");
+        assert_eq!(field(&span, "otel.status_code"), Some("ERROR"), "{span:?}");
     }
 }
 
@@ -260,6 +262,7 @@ async fn a_failure_without_a_response_is_the_error_s_type() {
     assert_eq!(kinds, ["connect", "config", "validation"]);
     for span in &spans {
         assert_eq!(field(span, "http.response.status_code"), None, "{span:?}");
+        assert_eq!(field(span, "otel.status_code"), Some("ERROR"), "{span:?}");
     }
 }
 
@@ -313,7 +316,7 @@ async fn a_call_is_one_event_when_it_ends() {
             ]),
         ),
         (
-            "INFO call failed".to_owned(),
+            "WARN call failed".to_owned(),
             fields(&[
                 ("http.request.method", "POST"),
                 ("url.template", "/v1/agents"),
@@ -325,7 +328,7 @@ async fn a_call_is_one_event_when_it_ends() {
             ]),
         ),
         (
-            "INFO call failed".to_owned(),
+            "WARN call failed".to_owned(),
             fields(&[
                 ("http.request.method", "GET"),
                 ("url.template", "/v1/deals/{id}"),
@@ -385,6 +388,19 @@ async fn a_retry_is_a_warning_with_its_reason() {
 }
 
 #[tokio::test]
+async fn a_deal_that_nobody_waits_for_is_no_warning() {
+    let (capture, guard) = Capture::start();
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    tokio::select! {
+        outcome = client.deals().retrieve("d_1").send() => panic!("{outcome:?}"),
+        _ = peer.next() => {}
+    }
+    drop(guard);
+    assert_eq!(capture.told()[0].0, "INFO call cancelled");
+}
+
+#[tokio::test]
 async fn a_call_that_is_dropped_has_ended() {
     let (capture, guard) = Capture::start();
     let mut peer = Peer::by_hand();
@@ -399,7 +415,7 @@ async fn a_call_that_is_dropped_has_ended() {
     let mut told = capture.told();
     assert_eq!(told.len(), 1, "{told:?}");
     let (message, event) = &mut told[0];
-    assert_eq!(message, "INFO call cancelled");
+    assert_eq!(message, "WARN call cancelled"); // There may be an agent.
     take_seconds(event, "dealkit.duration");
     let expected = [
         ("http.request.method", "POST"),

@@ -41,6 +41,8 @@ struct Seen {
 /// How a call ended, as shown in the span and the event.
 struct End<'a> {
     message: &'a str,
+    /// Whether somebody has to know: the call failed, or it may have done something, and nobody waits for its result.
+    is_warning: bool,
     status: Option<u16>,
     error_type: Option<String>,
     outcome: Outcome,
@@ -63,6 +65,7 @@ impl<'a> CallTrace<'a> {
             http.response.status_code = Empty,
             http.request.resend_count = Empty,
             error.type = Empty,
+            otel.status_code = Empty,
         );
         Self {
             span,
@@ -76,7 +79,7 @@ impl<'a> CallTrace<'a> {
 
     /// Records a successful response, before it is read.
     pub(crate) fn responded(&mut self, response: &HttpResponse) {
-        if is_heard() {
+        if is_heard(Level::INFO) {
             self.response = Some(Seen {
                 status: response.status.as_u16(),
                 request_id: response
@@ -90,13 +93,15 @@ impl<'a> CallTrace<'a> {
     /// Records how the call ended.
     pub(crate) fn finished(mut self, result: Result<(), &Error>, redactor: &Redactor) {
         self.has_ended = true;
-        if !is_heard() {
+        let level = result.map_or(Level::WARN, |()| Level::INFO);
+        if !is_heard(level) {
             return;
         }
         let response = self.response.take();
         self.end(&match result {
             Ok(()) => End {
                 message: "call succeeded",
+                is_warning: false,
                 status: response.as_ref().map(|seen| seen.status),
                 error_type: None,
                 outcome: Outcome::Succeeded,
@@ -105,6 +110,7 @@ impl<'a> CallTrace<'a> {
             },
             Err(error) => End {
                 message: "call failed",
+                is_warning: true,
                 status: error.status().map(|status| status.as_u16()),
                 error_type: Some(error_type(error)),
                 outcome: error.outcome(),
@@ -123,22 +129,34 @@ impl<'a> CallTrace<'a> {
         }
         if let Some(error_type) = &end.error_type {
             self.span.record("error.type", error_type);
+            // OpenTelemetry's rule for HTTP clients: a 4xx, a 5xx, and whatever else makes the call fail.
+            self.span.record("otel.status_code", "ERROR");
         }
-        tracing::info!(
-            target: "dealkit",
-            parent: &self.span,
-            {
-                http.request.method = self.operation.method.as_str(),
-                url.template = &*self.operation.template,
-                http.response.status_code = end.status,
-                error.type = end.error_type,
-                dealkit.outcome = end.outcome.as_str(),
-                dealkit.request_id = end.request_id,
-                dealkit.attempts = end.attempts,
-                dealkit.duration = self.began.elapsed().as_secs_f64(),
-            },
-            "{}", end.message
-        );
+        // The level of an event is a constant.
+        macro_rules! event {
+            ($level:ident) => {
+                tracing::$level!(
+                    target: "dealkit",
+                    parent: &self.span,
+                    {
+                        http.request.method = self.operation.method.as_str(),
+                        url.template = &*self.operation.template,
+                        http.response.status_code = end.status,
+                        error.type = end.error_type,
+                        dealkit.outcome = end.outcome.as_str(),
+                        dealkit.request_id = end.request_id,
+                        dealkit.attempts = end.attempts,
+                        dealkit.duration = self.began.elapsed().as_secs_f64(),
+                    },
+                    "{}", end.message
+                )
+            };
+        }
+        if end.is_warning {
+            event!(warn);
+        } else {
+            event!(info);
+        }
     }
 }
 
@@ -146,11 +164,13 @@ impl Drop for CallTrace<'_> {
     /// A call whose future is dropped has ended, too.
     fn drop(&mut self) {
         if !self.has_ended {
+            let outcome = self.progress.outcome();
             self.end(&End {
                 message: "call cancelled",
+                is_warning: outcome.may_have_acted() && !self.operation.method.is_safe(),
                 status: None,
                 error_type: Some("cancelled".to_owned()),
-                outcome: self.progress.outcome(),
+                outcome,
                 request_id: None,
                 attempts: Some(self.progress.attempts()),
             });
@@ -158,9 +178,9 @@ impl Drop for CallTrace<'_> {
     }
 }
 
-/// Whether anyone listens to the spans and events of calls.
-fn is_heard() -> bool {
-    Level::INFO <= LevelFilter::current()
+/// Whether anyone listens to events of this level.
+fn is_heard(level: Level) -> bool {
+    level <= LevelFilter::current()
 }
 
 /// A request id, which may contain the key or a line break if the service puts it there.

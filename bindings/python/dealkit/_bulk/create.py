@@ -128,7 +128,10 @@ class _Creations(Window[Creation[T]]):
             error = refused
         if error is not None:
             error.index = index
-        self._unwatch(index, error)
+        if recorded:
+            self._watched.pop(index, None)  # Nothing was sent.
+        else:
+            self._unwatch(index, error)
         ledger_error: Any = None if unrecorded is None else exception(unrecorded)
         if ledger_error is not None:
             self._unrecorded = ledger_error

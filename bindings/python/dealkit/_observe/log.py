@@ -1,4 +1,4 @@
-"""The logger ``dealkit``: one record for each call when it ends, and one for each retry."""
+"""The logger ``dealkit``: one record for each call when it ends, at WARNING if it failed, and one for each retry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 INFO = 20
-_WARNING = 30
+WARNING = 30
 NEVER = 255
 
 
@@ -19,9 +19,9 @@ def level() -> int:
     """The lowest level that is read: INFO, WARNING, or NEVER if nobody reads any."""
     logger = _logger()
     # Without a handler, Python itself would write warnings to standard error.
-    if logger is None or not logger.isEnabledFor(_WARNING) or not logger.hasHandlers():
+    if logger is None or not logger.isEnabledFor(WARNING) or not logger.hasHandlers():
         return NEVER
-    return INFO if logger.isEnabledFor(INFO) else _WARNING
+    return INFO if logger.isEnabledFor(INFO) else WARNING
 
 
 def write(level: int, fields: dict[str, Any]) -> None:

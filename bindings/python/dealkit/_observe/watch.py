@@ -30,18 +30,18 @@ class Watched:
     __slots__ = ("_began", "_description", "_end", "_level", "_span", "native")
 
     def __init__(self, level: int, description: Description | None, span: Any, headers: list[tuple[str, str]]) -> None:
-        self.native = unwrap(_native.watch(level if span is None else log.INFO, headers))
+        self.native = unwrap(_native.watch(level if description is None else log.INFO, headers))
         self._level, self._description, self._span = level, description, span
         self._began = monotonic()
-        # What was traced when the call ended.
-        self._end: dict[str, Any] | None = None
+        # What was traced when the call ended, and its level.
+        self._end: tuple[int, dict[str, Any]] | None = None
 
     def flush(self) -> None:
         """Logs what has been traced since the last time."""
         for level, fields in unwrap(self.native.take()):
             if "dealkit.duration" in fields and self._description is not None:
                 # Not logged yet: reading the response, which comes afterwards, may fail.
-                self._end = fields
+                self._end = level, fields
             elif level >= self._level:
                 log.write(level, fields)
 
@@ -55,28 +55,31 @@ class Watched:
         """The call has ended, with this exception if there is one."""
         self.flush()
         if self._description is None:
-            return  # Only retries are of interest.
-        fields = self._end or self._cancelled(self._description, error)
+            return  # It was logged when it ended.
+        level, fields = self._end or self._cancelled(self._description, error)
         if error is not None and fields["error.type"] is None:
             from dealkit.exceptions import DecodeError
 
             if isinstance(error, DecodeError):
+                level = log.WARNING
                 fields |= {"error.type": "decode", "dealkit.outcome": error.outcome}
-        if self._level <= log.INFO:
-            log.write(log.INFO, fields)
+        if level >= self._level:
+            log.write(level, fields)
         if self._span is not None:
             trace.end(self._span, fields)
 
-    def _cancelled(self, description: Description, error: BaseException | None) -> dict[str, Any]:
+    def _cancelled(self, description: Description, error: BaseException | None) -> tuple[int, dict[str, Any]]:
         """What the native half would trace for a cancelled call, if it has not done so yet."""
         method, template, *_ = description
-        return {
+        # For a create that was given up, it is known how far it had got.
+        outcome = getattr(error, "outcome", "unknown")
+        may_have_acted = outcome in ("unknown", "succeeded") and method not in ("GET", "HEAD", "OPTIONS", "TRACE")
+        return log.WARNING if may_have_acted else log.INFO, {
             "http.request.method": method,
             "url.template": template,
             "http.response.status_code": None,
             "error.type": "cancelled",
-            # For a create that was given up, it is known how far it had got.
-            "dealkit.outcome": getattr(error, "outcome", "unknown"),
+            "dealkit.outcome": outcome,
             "dealkit.request_id": None,
             "dealkit.attempts": getattr(error, "attempts", None),
             "dealkit.duration": monotonic() - self._began,
@@ -103,11 +106,10 @@ _UNWATCHED = _Unwatched()
 def begin(describe: Callable[..., Any], *given: Any) -> Watched | _Unwatched:
     """Begins to watch a call, if anybody is watching; ``describe`` gives its method, template, host and port."""
     level = log.level()
-    is_traced = trace.is_used()
-    if level == log.NEVER and not is_traced:
+    if level == log.NEVER and not trace.is_used():
         return _UNWATCHED
-    description = unwrap(describe(*given)) if level <= log.INFO or is_traced else None
-    span, headers = trace.start(description) if description is not None else (None, [])
+    description = unwrap(describe(*given))
+    span, headers = trace.start(description)
     if span is None and level == log.NEVER:
         return _UNWATCHED
     return Watched(level, description, span, headers)
