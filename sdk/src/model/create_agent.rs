@@ -90,7 +90,7 @@ use crate::{
 ), builder_type(doc {
     /// Collects the fields of a [`CreateAgent`]: [`build`](Self::build) checks every rule, and
     /// [`build_unvalidated`](Self::build_unvalidated) none.
-}), on(String, into), on(AssignedRole, into), on(Nullable<_>, into))]
+}), state_mod(vis = "pub"), derive(Clone), on(String, into), on(AssignedRole, into), on(Nullable<_>, into))]
 pub struct CreateAgent {
     /// E-mail address: a bare mailbox such as `ada@example.com`. Required.
     email: String,

@@ -47,6 +47,8 @@ macro_rules! models {
         // Fields that are strings accept anything that converts into one. Numbers and dates are taken as they
         // are, so that the type of `"10.10".parse()?` can be inferred.
         #[builder(
+            state_mod(vis = "pub"),
+            derive(Clone),
             on(Word<_>, into),
             on(Vec<_>, into, default),
             on(BTreeMap<_, _>, default)

@@ -51,13 +51,40 @@ pub use define::{
 /// # use dealkit::Deal;
 /// let deal = Deal::builder().status("CLOSED").build(); // no id
 /// ```
+///
+/// # Returned from a function
+///
+/// What is set is part of a builder's type, by the names in its module, such as [`create_agent_builder`]: the latest
+/// first. A function can so return a builder that is not complete, and each use of it be a clone:
+///
+/// ```
+/// use dealkit::{
+///     AgentProfile, CreateAgent,
+///     builder::{CreateAgentBuilder, create_agent_builder::{SetBrokerageId, SetProfile}},
+/// };
+///
+/// /// What all agents of a brokerage have in common.
+/// fn of_brokerage(id: &str) -> CreateAgentBuilder<SetBrokerageId<SetProfile>> {
+///     CreateAgent::builder().profile(AgentProfile::new().tier("A")).brokerage_id(id)
+/// }
+///
+/// let common = of_brokerage("b_1");
+/// let ada = common.clone().email("ada@example.com").first_name("Ada").last_name("Lovelace").build()?;
+/// let grace = common.email("grace@example.com").first_name("Grace").last_name("Hopper").build()?;
+/// assert_eq!(ada.brokerage_id(), grace.brokerage_id());
+/// # Ok::<(), dealkit::ValidationError>(())
+/// ```
 pub mod builder {
     pub use super::{
-        create_agent::CreateAgentBuilder,
+        create_agent::{CreateAgentBuilder, create_agent_builder},
         define::{
             AddressBuilder, AgentBuilder, AgentProfileResponseBuilder, ApplicationBuilder,
             ContactBuilder, ContactFieldBuilder, DealBuilder, ListingAgentBuilder,
             ListingContractBuilder, OfferBuilder, QuoteBuilder, RoleAssignmentBuilder, SideBuilder,
+            address_builder, agent_builder, agent_profile_response_builder, application_builder,
+            contact_builder, contact_field_builder, deal_builder, listing_agent_builder,
+            listing_contract_builder, offer_builder, quote_builder, role_assignment_builder,
+            side_builder,
         },
     };
 }
