@@ -296,7 +296,7 @@ impl SandboxBuilder {
     }
 }
 
-/// The format of the access log: one line for each response, on standard error.
+/// The format of the access log: one line for each response, on standard error. See [`SandboxBuilder::log`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 #[non_exhaustive]
 pub enum LogFormat {

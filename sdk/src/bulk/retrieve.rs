@@ -47,7 +47,7 @@ pub struct Retrieves<T = Deal> {
     call: fn(&Deals, &str) -> Call<T>,
 }
 
-/// One deal of many: which one it is, and the result.
+/// One deal of many: which one it is, and the result. [`RetrieveMany`] has an example.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Retrieved<T = Deal> {

@@ -20,7 +20,7 @@ use crate::{
 
 /// One agent of many: which row it belongs to, and the result.
 ///
-/// `Debug` shows no personal data.
+/// `Debug` shows no personal data. [`CreateMany`](crate::CreateMany) has an example.
 #[non_exhaustive]
 pub struct Creation<T = Agent> {
     /// The index of the row among those given, from 0.

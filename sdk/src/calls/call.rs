@@ -91,7 +91,7 @@ struct RequestParts {
     body: Option<Bytes>,
 }
 
-/// What a call asks for, as shown in logs and traces: no identifiers, no values.
+/// What a call asks for, as shown in logs and traces: no identifiers, no values. See [`Call::describe`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallDescription {
