@@ -54,8 +54,8 @@ pub enum ErrorKind {
     /// The job's ledger could not be written, so the row was not sent. Troubleshooting:
     /// [`Error::ledger_error`](crate::Error::ledger_error).
     Ledger,
-    /// The job's ledger already has the row's outcome from an earlier run, so nothing was sent.
-    /// [`Error::outcome`](crate::Error::outcome) returns it.
+    /// The job's ledger has it that the service rejected the row, or may have acted on it, in an earlier run, or that
+    /// another job is sending it, so nothing was sent. [`Error::outcome`](crate::Error::outcome) returns which.
     Recorded,
     /// Another row of the job has the same key, so this one was not sent.
     /// [`Error::first_index`](crate::Error::first_index) says which row.
