@@ -13,10 +13,12 @@ pub(super) struct Item {
     pub(super) id: Option<String>,
     /// `None` for an agent that was created before.
     pub(super) result: Option<CallResult>,
-    /// What the ledger says about it: whether it is the result of an earlier run, the agent's identifier, when it was
-    /// sent, in milliseconds since 1970, and why the ledger does not have it.
-    pub(super) record: Option<(bool, Option<String>, Option<i64>, Option<LedgerError>)>,
+    pub(super) record: Option<Record>,
 }
+
+/// What the ledger says about a row: whether it is the result of an earlier run, the agent's identifier, when it was sent,
+/// in milliseconds since 1970, and why the ledger does not have it.
+type Record = (bool, Option<String>, Option<i64>, Option<LedgerError>);
 
 impl From<Retrieved<RawResponse>> for Item {
     fn from(retrieved: Retrieved<RawResponse>) -> Self {
