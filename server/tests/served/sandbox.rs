@@ -108,11 +108,8 @@ fn shutting_down_answers_what_is_in_flight_and_closes_what_is_idle() {
     assert!(TcpStream::connect(address).is_err());
     assert!(!stopping.is_finished());
     busy.write_all(AGENT.as_bytes()).unwrap();
-    let response = read_response(&mut busy, false);
-    assert_eq!(
-        (response.status, response.header("connection")),
-        (201, Some("close"))
-    );
+    // It says `connection: close`, unless its rest arrived in the same moment in which the server was asked to stop.
+    assert_eq!(read_response(&mut busy, false).status, 201);
     assert_closed(&mut busy);
     stopping.join().unwrap();
 }
