@@ -23,9 +23,12 @@ pub(crate) type Object<'a> = BTreeMap<Name<'a>, &'a RawValue>;
 
 /// The object in this text, which is to stand at `at`.
 pub(crate) fn object<'a>(at: &str, json: &'a [u8]) -> Result<Object<'a>, Violation> {
-    serde_json::from_slice(json).map_err(|error| {
-        let detail = match str::from_utf8(json) {
-            Ok(text) if error.is_data() => {
+    // As text, serde_json need not look at its encoding again for each value.
+    let text = str::from_utf8(json).ok();
+    let read = text.map_or_else(|| serde_json::from_slice(json), serde_json::from_str);
+    read.map_err(|error| {
+        let detail = match text {
+            Some(text) if error.is_data() => {
                 format!("must be an object, got {}", JsonKind::of(text).name())
             }
             _ => {
@@ -66,14 +69,15 @@ impl<'a> Fields<'a> {
 
     /// A field that is required, if it is there and has the right type.
     pub(crate) fn required(&mut self, name: &str, kind: JsonKind) -> Option<&'a str> {
-        if !self.object.contains_key(name) {
+        let value = self.value(name, kind, Null::Required);
+        if value.is_none() && !self.object.contains_key(name) {
             self.violations.push(Violation::new(
                 pointer("", name),
                 ViolationCode::Required,
                 "is required and missing",
             ));
         }
-        self.value(name, kind, Null::Required)
+        value
     }
 
     /// A text that is required; empty if it is missing or wrong, which is a violation.
@@ -102,7 +106,11 @@ impl<'a> Fields<'a> {
 
     /// The text in a JSON string, whose rule is checked.
     fn text(&mut self, name: &str, json: &str) -> Option<String> {
-        let text = serde_json::from_str::<String>(json).ok();
+        let inner = json.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+        let text = match inner {
+            Some(plain) if !plain.contains('\\') => Some(plain.to_owned()),
+            _ => serde_json::from_str(json).ok(),
+        };
         if text.is_none() {
             // The only JSON string that is not a Rust string is one with an unpaired surrogate.
             self.violations.push(Violation::new(
