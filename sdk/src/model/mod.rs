@@ -54,8 +54,8 @@ pub use define::{
 ///
 /// # Returned from a function
 ///
-/// What is set is part of a builder's type, by the names in its module, such as [`create_agent_builder`]: the latest
-/// first. A function can so return a builder that is not complete, and each use of it be a clone:
+/// What is set is part of a builder's type, by the names in its module, such as
+/// [`create_agent_builder`](builder::create_agent_builder): the latest first. A function can so return a builder that is not complete, and each use of it be a clone:
 ///
 /// ```
 /// use dealkit::{
