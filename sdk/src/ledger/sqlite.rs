@@ -314,6 +314,8 @@ impl Sqlite {
         work: impl FnOnce(&mut Edit<'_>) -> Result<T, Cause>,
     ) -> Result<T, LedgerError> {
         let done = || -> Result<T, Cause> {
+            // SQLite takes a file that counts as many changes for the one that it has in memory.
+            self.connection.release_memory()?;
             // Unless it is committed, it is undone when it is dropped.
             let connection =
                 Transaction::new(&mut self.connection, TransactionBehavior::Immediate)?;
