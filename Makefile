@@ -285,15 +285,18 @@ check-deny: $(CARGO_TOOLS)/cargo-deny
 AUTO := Send|Sync|Unpin|UnwindSafe|RefUnwindSafe
 UNTOLD := ::(Freeze|UnsafeUnpin|StructuralPartialEq) for |^impl.*::($(AUTO)) for [^ ]*$$|::(clone|cmp|eq|fmt|hash|partial_cmp)\(&self
 
-## Checks the public API of each published crate against release/api; after a change to it, `make api` updates the files.
-check-api api: $(CARGO_TOOLS)/cargo-public-api
+## Checks the public API of the published crates and of the Python package against release/api; after a change to it, `make api`
+## updates the files.
+check-api api: $(CARGO_TOOLS)/cargo-public-api $(VENV)/package
 	@$(call needs_toolchain,$(NIGHTLY)); mkdir -p target/api; set -e; for crate in dealkit dealkit-server; do \
 		RUSTUP_TOOLCHAIN=$(NIGHTLY) $(CARGO_TOOLS)/cargo-public-api public-api --package $$crate --all-features -s \
 			--target-dir target/api >target/api/$$crate.all; \
 		grep -vE '$(UNTOLD)' target/api/$$crate.all >target/api/$$crate.txt; \
 		$(if $(filter api,$@),cp target/api/$$crate.txt release/api/$$crate.txt,diff -u release/api/$$crate.txt target/api/$$crate.txt \
 			|| { echo "check-api: the public API has changed: if it should, make api, and say so in CHANGELOG.md" >&2; exit 1; }); \
-	done
+	done; \
+	$(VENV)/bin/python -I release/python_api.py >target/api/python.txt; \
+	$(if $(filter api,$@),cp target/api/python.txt release/api/python.txt,diff -u release/api/python.txt target/api/python.txt)
 
 # What the next release is compared with: the newest one, or any revision.
 SINCE ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null)
