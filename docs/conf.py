@@ -49,7 +49,7 @@ python_use_unqualified_type_names = True
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(?!dealkit).*"),
-    ("py:class", r"dealkit\..*\.(T(_co)?|Created|Creations|Retrieved)"),
+    ("py:class", r"dealkit\..*\.(T(_co)?|Created|Creations|Requested|Retrieved)"),
 ]
 
 html_theme = "pydata_sphinx_theme"
