@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Iterable, Iterator
     from typing import Any, Literal
 
-    from dealkit._bulk.retrieve import Retrieval
+    from dealkit._bulk.retrieval import Retrieval
 
 __all__ = ["AsyncDealTable", "DealTable", "Schema", "Table", "deals_to_arrow", "schema"]
 

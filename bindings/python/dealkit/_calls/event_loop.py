@@ -13,8 +13,6 @@ from dealkit._observe import watch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dealkit._calls.service import Service
-
 _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _native.Mailbox] = WeakKeyDictionary()
 
 
@@ -55,16 +53,3 @@ async def news(
     finally:
         if flushing is not None:
             flushing.close()
-
-
-async def send(service: Service, call: _native.Call[Any], options: _native.Options | None, raw: bool) -> Any:
-    """Makes a call. Cancelling it aborts the request."""
-    with watch.begin(service.describe, call) as watched:
-        # No variable may hold the connections: an exception would keep it alive longer than the client.
-        pending = unwrap(service.open().start(call, options, raw, watched.native), call)
-        try:
-            await news(pending.tell, watched.flush)
-        finally:
-            # Does nothing if the call has ended.
-            pending.abort()
-        return unwrap(pending.take(), call)

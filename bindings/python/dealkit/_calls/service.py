@@ -52,11 +52,22 @@ class Service:
             return unwrap(outcome, call)
 
     def send_async(self, call: _native.Call[Any], options: CallOptions, raw: bool = False) -> Coroutine[Any, Any, Any]:
-        """The same, awaited."""
-        # Not above: asyncio takes long to import.
-        from dealkit._calls.event_loop import send
+        """The same, awaited. Cancelling it aborts the request."""
+        return self._send_async(call, native_options(options), raw)
 
-        return send(self, call, native_options(options), raw)
+    async def _send_async(self, call: _native.Call[Any], settings: _native.Options | None, raw: bool) -> Any:
+        # Not above: asyncio takes long to import.
+        from dealkit._calls.event_loop import news
+
+        with watch.begin(self.describe, call) as watched:
+            # No variable may hold the connections: an exception would keep it alive longer than the client.
+            pending = unwrap(self.open().start(call, settings, raw, watched.native), call)
+            try:
+                await news(pending.tell, watched.flush)
+            finally:
+                # Does nothing if the call has ended.
+                pending.abort()
+            return unwrap(pending.take(), call)
 
     def describe(self, call: _native.Call[Any]) -> trace.Description | _native.Failure:
         """The description of a call: its method, template, host and port."""
