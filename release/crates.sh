@@ -42,7 +42,7 @@ for crate in dealkit dealkit-server; do
         # The older of the two versions of arrow, which cargo picks only when it is told to.
         if [ "$crate" = dealkit ]; then
             for part in array buffer schema; do
-                cargo update --quiet --precise 59.3.2 "arrow-$part"
+                cargo update --quiet --precise 59.3.2 "arrow-$part@60"
             done
             in_crate test --quiet --all-features --test offline arrow
         fi
